@@ -1,0 +1,266 @@
+"""Every message between a client (`lsp_server`) and the resident worker (`inference`).
+
+This is the only module the two packages share. It imports the standard library and msgspec, and nothing else; a test
+enforces that. On the wire each message is one msgpack map with a `type` tag, preceded by its length (see `frame`).
+New fields must have defaults, so that a client and a worker of different releases understand each other as long as
+`PROTOCOL_VERSION` is the same; a change they could not survive raises it.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+PROTOCOL_VERSION = 1
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""A longer message is a protocol error: nothing an editor sends comes near it."""
+
+LENGTH_BYTES = 4
+"""Each message is preceded by its length as an unsigned big-endian integer of this many bytes."""
+
+
+class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
+    """Base of all messages: immutable, tagged, defaults left off the wire."""
+
+
+# --- What is to be filled -------------------------------------------------------------------------------------------
+
+
+class HoleKind(StrEnum):
+    """What the syntax around a hole asks for; sets how much room the hole gets when `Hole.max_tokens` is 0."""
+
+    EXPRESSION = "expression"
+    ARGUMENTS = "arguments"
+    LINE = "line"
+    BODY = "body"
+    BLOCK = "block"
+    MARKER = "marker"
+
+
+class Text(_Message, frozen=True, tag="text"):
+    """Pinned text: it conditions the fill and is never changed."""
+
+    text: str
+
+
+class Hole(_Message, frozen=True, tag="hole"):
+    """A place to fill. The fill replaces the hole and always begins with `starts_with`.
+
+    `text` is what stands in the hole now, used with `strength` below 1 to rework it: 0 returns it unchanged, 1 ignores
+    it. `max_tokens` 0 lets the engine choose from `kind`.
+    """
+
+    kind: HoleKind = HoleKind.LINE
+    min_tokens: int = 1
+    max_tokens: int = 0
+    starts_with: str = ""
+    single_line: bool = False
+    text: str = ""
+    strength: float = 1.0
+
+
+class Snippet(_Message, frozen=True, tag="snippet"):
+    """Text of another file that may help: context only, never changed."""
+
+    path: str
+    text: str
+
+
+# --- Client to worker -----------------------------------------------------------------------------------------------
+
+
+class Hello(_Message, frozen=True, tag="hello"):
+    """First message on a connection. `token` is the worker's secret where the transport is TCP, else empty."""
+
+    protocol: int = PROTOCOL_VERSION
+    client: str = ""
+    token: str = ""
+
+
+class InfillRequest(_Message, frozen=True, tag="infill"):
+    """Fill the holes of `segments` together. `id` is unique among this connection's running requests.
+
+    `deadline_ms` counts from the worker's receipt; at the deadline the best whole answer so far is sent.
+    `max_steps` caps the denoising steps of each canvas (None: the checkpoint's own number). `seed` None: unseeded.
+    """
+
+    id: str
+    segments: tuple[Text | Hole, ...]
+    language: str = ""
+    path: str = ""
+    context: tuple[Snippet, ...] = ()
+    candidates: int = 1
+    deadline_ms: int | None = None
+    max_steps: int | None = None
+    drafts: bool = False
+    seed: int | None = None
+
+
+class Cancel(_Message, frozen=True, tag="cancel"):
+    """Stop a request between two denoising steps. It still gets its final reply, `Done(outcome="cancelled")`."""
+
+    id: str
+
+
+class StatusRequest(_Message, frozen=True, tag="status_request"):
+    """Ask for one `Status`."""
+
+
+class Shutdown(_Message, frozen=True, tag="shutdown"):
+    """Ask the worker to finish what is running and exit."""
+
+
+ClientMessage = Hello | InfillRequest | Cancel | StatusRequest | Shutdown
+
+
+# --- Worker to client -----------------------------------------------------------------------------------------------
+
+
+class WorkerState(StrEnum):
+    """Where the worker stands. `failed` means the model could not be loaded; `Status.detail` says why."""
+
+    LOADING = "loading"
+    READY = "ready"
+    BUSY = "busy"
+    STOPPING = "stopping"
+    FAILED = "failed"
+
+
+class Welcome(_Message, frozen=True, tag="welcome"):
+    """Answer to `Hello`. A `Status` follows at once, and again each time the worker's state changes."""
+
+    protocol: int = PROTOCOL_VERSION
+    version: str = ""
+    pid: int = 0
+
+
+class Status(_Message, frozen=True, tag="status"):
+    """The worker's state. `progress` is 0 to 1 while loading; `memory_bytes` is what the process holds resident."""
+
+    state: WorkerState
+    model: str = ""
+    device: str = ""
+    dtype: str = ""
+    progress: float = 0.0
+    detail: str = ""
+    pid: int = 0
+    uptime_s: float = 0.0
+    clients: int = 0
+    running: int = 0
+    waiting: int = 0
+    memory_bytes: int = 0
+
+
+class Draft(_Message, frozen=True, tag="draft"):
+    """The canvas after a denoising step: for each hole its tokens as text and the probability of each (0 to 1)."""
+
+    id: str
+    step: int
+    max_steps: int
+    pieces: tuple[tuple[str, ...], ...]
+    confidences: tuple[tuple[float, ...], ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The draft of each hole as one string."""
+        return tuple("".join(pieces) for pieces in self.pieces)
+
+
+class Candidate(_Message, frozen=True, tag="candidate"):
+    """One whole answer: a text for each hole, in document order. Sent best first, all of them before `Done`.
+
+    `score` is a mean log-probability per token (higher is better), comparable within one request only. `steps` and
+    `tokens` count this candidate's denoising steps and hole tokens. `complete` is False where a deadline cut it short.
+    """
+
+    id: str
+    texts: tuple[str, ...]
+    score: float = 0.0
+    steps: int = 0
+    tokens: int = 0
+    ms: float = 0.0
+    complete: bool = True
+
+
+class Outcome(StrEnum):
+    """How a request ended without an error."""
+
+    COMPLETE = "complete"
+    DEADLINE = "deadline"
+    CANCELLED = "cancelled"
+
+
+class Stats(_Message, frozen=True, tag="stats"):
+    """What a request cost. `reused_tokens` of the `prefix_tokens` came from the prefix cache."""
+
+    ms: float = 0.0
+    encode_ms: float = 0.0
+    steps: int = 0
+    canvases: int = 0
+    prefix_tokens: int = 0
+    reused_tokens: int = 0
+
+
+class Done(_Message, frozen=True, tag="done"):
+    """The final reply to a request that did not fail."""
+
+    id: str
+    outcome: Outcome = Outcome.COMPLETE
+    stats: Stats = Stats()
+
+
+class ErrorCode(StrEnum):
+    """Why a request or a connection failed."""
+
+    BAD_REQUEST = "bad_request"
+    BAD_MESSAGE = "bad_message"
+    WRONG_PROTOCOL = "wrong_protocol"
+    WRONG_TOKEN = "wrong_token"  # noqa: S105 - the name of an error, not a secret
+    MODEL = "model"
+    OUT_OF_MEMORY = "out_of_memory"
+    STOPPED = "stopped"
+    INTERNAL = "internal"
+
+
+class Failed(_Message, frozen=True, tag="failed"):
+    """The final reply to a request that failed; with an empty `id`, the end of the connection.
+
+    `message` says what happened and what to do next, and is fit to be shown to a user.
+    """
+
+    id: str
+    code: ErrorCode
+    message: str
+
+
+WorkerMessage = Welcome | Status | Draft | Candidate | Done | Failed
+
+FinalReply = Done | Failed
+"""Each `InfillRequest` gets exactly one of these, last."""
+
+
+# --- Framing --------------------------------------------------------------------------------------------------------
+
+_encoder = msgspec.msgpack.Encoder()
+_client_decoder = msgspec.msgpack.Decoder(ClientMessage)
+_worker_decoder = msgspec.msgpack.Decoder(WorkerMessage)
+
+
+def frame(message: ClientMessage | WorkerMessage) -> bytes:
+    """One message as it goes over the wire: its length, then msgpack.
+
+    Raises ValueError when the message is longer than `MAX_MESSAGE_BYTES`.
+    """
+    payload = _encoder.encode(message)
+    if len(payload) > MAX_MESSAGE_BYTES:
+        raise ValueError(f"message of {len(payload)} bytes is over the limit of {MAX_MESSAGE_BYTES}")
+    return len(payload).to_bytes(LENGTH_BYTES, "big") + payload
+
+
+def decode_client_message(payload: bytes) -> ClientMessage:
+    """What a client sent. Raises msgspec.DecodeError (ValidationError included) when it is none of its messages."""
+    return _client_decoder.decode(payload)
+
+
+def decode_worker_message(payload: bytes) -> WorkerMessage:
+    """What a worker sent. Raises msgspec.DecodeError (ValidationError included) when it is none of its messages."""
+    return _worker_decoder.decode(payload)

@@ -1,0 +1,1 @@
+"""The language server: LSP and text. Nothing here imports torch or transformers."""
