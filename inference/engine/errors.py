@@ -1,0 +1,15 @@
+"""What can go wrong in the engine, in words fit for the user."""
+
+from inference.messages import ErrorCode
+
+
+class ModelError(Exception):
+    """A checkpoint cannot be used. The message says which, why, and what to do next."""
+
+
+class RequestError(Exception):
+    """A request cannot be answered. The message says why; `code` is what the client is told."""
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.BAD_REQUEST) -> None:
+        super().__init__(message)
+        self.code = code

@@ -1,0 +1,77 @@
+"""What stands on a canvas, before any tensor: pinned tokens and the slots of holes, in order.
+
+A layout does not fix how many slots a hole gets; `compose` does, once per candidate length. It knows token ids and row
+numbers, not text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+OPEN = -1
+"""Stands for a row the model is to fill."""
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """Tokens that condition the fill and never change."""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Slots:
+    """One hole: rows that begin its fill and are given (`forced`), then `minimum` to `maximum` open rows.
+
+    `allowed` limits the first open row to these tokens. The first `skip` bytes of the hole's tokens stand in the
+    document already (token healing moved them here), so they are not part of the fill.
+    """
+
+    maximum: int
+    minimum: int = 1
+    forced: tuple[int, ...] = ()
+    allowed: tuple[int, ...] | None = None
+    skip: int = 0
+    single_line: bool = False
+    existing: tuple[int, ...] = ()
+    """The tokens that stand in the hole now, where it is reworked rather than filled."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One composed canvas: ids with OPEN at hole rows, and for each hole its rows `[first, open_first, end)`."""
+
+    ids: tuple[int, ...]
+    spans: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The parts of a canvas of at most `width` rows; pinned tokens at its end are cut where they do not fit."""
+
+    parts: tuple[Pinned | Slots, ...]
+    width: int
+
+    @property
+    def holes(self) -> tuple[Slots, ...]:
+        """The holes in document order."""
+        return tuple(part for part in self.parts if isinstance(part, Slots))
+
+    def compose(self, lengths: Sequence[int]) -> Row:
+        """A canvas whose holes have these numbers of open rows.
+
+        Raises ValueError where the holes and the pinned tokens between them do not fit.
+        """
+        ids: list[int] = []
+        spans: list[tuple[int, int, int]] = []
+        remaining = iter(lengths)
+        for part in self.parts:
+            if isinstance(part, Pinned):
+                ids += part.ids
+                continue
+            first = len(ids)
+            ids += part.forced
+            ids += [OPEN] * next(remaining)
+            spans.append((first, first + len(part.forced), len(ids)))
+        if spans and spans[-1][2] > self.width:
+            raise ValueError(f"holes need {spans[-1][2]} rows, the canvas has {self.width}")
+        return Row(tuple(ids[: self.width]), tuple(spans))

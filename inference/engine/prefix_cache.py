@@ -1,0 +1,186 @@
+"""Encoded prefixes, kept so that a keystroke costs the encoding of a few tokens and not of the whole file.
+
+The full history of every layer's keys and values is kept (transformers' own cache keeps only the window of a sliding
+layer and cannot be rolled back past it); a sliding layer is handed a view of its window. The cache is shared by all
+documents: the entry with the longest common token prefix is reused, least recently used entries go first.
+
+Contract: a `Lease` may read rows `[0, length)` of its buffers until it is released. Rows are only ever appended, and
+only by the one lease that is writing; whoever would have to overwrite rows that another lease reads gets a copy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from inference.engine.network import LayerView, Network, PrefixView
+
+_FIRST_CAPACITY = 64
+_KEEP_OTHERS_FRACTION = 0.5
+"""An entry that shares less than this fraction of its tokens is another document's, and is copied from, not cut."""
+
+
+@dataclass(eq=False)
+class _Entry:
+    """The keys and values of one token sequence, per layer (1, heads, capacity, head size)."""
+
+    ids: list[int] = field(default_factory=list)
+    keys: list[Tensor | None] = field(default_factory=list)
+    values: list[Tensor | None] = field(default_factory=list)
+    leases: list["Lease"] = field(default_factory=list)
+    used_at: int = 0
+
+    def size_bytes(self) -> int:
+        return sum(t.numel() * t.element_size() for t in (*self.keys, *self.values) if t is not None)
+
+
+class Lease:
+    """The right to read an encoded prefix and, until it is sealed, to extend it (an `EncoderCache`).
+
+    `reused` of its `length` tokens were there already when it was acquired.
+    """
+
+    def __init__(self, cache: "PrefixCache", entry: _Entry, length: int) -> None:
+        self.length = length
+        self.reused = length
+        self.sealed = False
+        self._cache = cache
+        self._entry = entry
+
+    def update(self, keys: Tensor, values: Tensor, layer_index: int) -> tuple[Tensor, Tensor]:
+        """Append one layer's rows (1, heads, n, head size); returns what the layer may look at, in order."""
+        entry, end = self._entry, self.length + keys.shape[2]
+        entry.keys[layer_index] = _append(entry.keys[layer_index], keys, self.length)
+        entry.values[layer_index] = _append(entry.values[layer_index], values, self.length)
+        return self._rows(layer_index, self.length, end)
+
+    def commit(self, ids: Sequence[int]) -> None:
+        """The rows of these tokens are written in every layer: they count from now on."""
+        self._entry.ids[self.length :] = ids
+        self.length += len(ids)
+
+    def view(self, batch: int = 1, length: int | None = None) -> PrefixView:
+        """The first `length` tokens (None: all) as the decoder reads them, the same rows for each of `batch` canvases.
+
+        Valid until the lease is released.
+        """
+        end = self.length if length is None else length
+        if end == 0:
+            return PrefixView(self._cache.network.empty_layers(batch), 0)
+        rows = (self._rows(index, end, end, batch) for index in range(len(self._entry.keys)))
+        return PrefixView([LayerView(*pair) for pair in rows], end)
+
+    def _rows(self, layer_index: int, past: int, end: int, batch: int = 1) -> tuple[Tensor, Tensor]:
+        keys, values = self._entry.keys[layer_index], self._entry.values[layer_index]
+        assert keys is not None and values is not None
+        first = self._cache.network.first_visible_row(layer_index, past)
+        return keys[:, :, first:end].expand(batch, -1, -1, -1), values[:, :, first:end].expand(batch, -1, -1, -1)
+
+    def seal(self) -> None:
+        """No more tokens will be added under this lease, so others may build on the same rows."""
+        self.sealed = True
+
+    def release(self) -> None:
+        """Give the rows back. Views taken from this lease must not be used afterwards."""
+        if self in self._entry.leases:
+            self._entry.leases.remove(self)
+        self._cache.evict()
+
+
+class PrefixCache:
+    """All encoded prefixes of one network, within a memory budget."""
+
+    def __init__(self, network: Network, budget_bytes: int) -> None:
+        self.network = network
+        self._budget_bytes = budget_bytes
+        self._entries: list[_Entry] = []
+        self._clock = 0
+
+    def acquire(self, ids: Sequence[int]) -> Lease:
+        """A lease on the longest encoded prefix of `ids`; the caller encodes the rest and must release it."""
+        self._clock += 1
+        best = max(self._entries, key=lambda entry: _common(entry.ids, ids), default=None)
+        common = 0 if best is None else _common(best.ids, ids)
+        entry = best if best is not None and self._may_take(best, common) else self._copy(best, common)
+        if common < len(entry.ids):
+            del entry.ids[common:]
+        entry.used_at = self._clock
+        lease = Lease(self, entry, common)
+        entry.leases.append(lease)
+        return lease
+
+    def evict(self) -> None:
+        """Drop the least recently used entries that nobody reads until the rest fits the budget."""
+        idle = sorted((e for e in self._entries if not e.leases), key=lambda e: e.used_at)
+        total = self.size_bytes()
+        for entry in idle:
+            if total <= self._budget_bytes:
+                return
+            total -= entry.size_bytes()
+            self._entries.remove(entry)
+
+    def size_bytes(self) -> int:
+        """What all entries hold."""
+        return sum(entry.size_bytes() for entry in self._entries)
+
+    def check_integrity(self) -> None:
+        """Raises AssertionError where the bookkeeping and the buffers disagree (for tests)."""
+        for entry in self._entries:
+            for tensor in (*entry.keys, *entry.values):
+                assert not entry.ids or (tensor is not None and tensor.shape[2] >= len(entry.ids))
+            for lease in entry.leases:
+                assert lease.length <= len(entry.ids)
+
+    def _may_take(self, entry: _Entry, common: int) -> bool:
+        """Whether the entry itself can serve: nobody writes or reads past `common`; same document."""
+        if any(not lease.sealed or lease.length > common for lease in entry.leases):
+            return False
+        return common >= _KEEP_OTHERS_FRACTION * len(entry.ids)
+
+    def _copy(self, source: _Entry | None, common: int) -> _Entry:
+        count = len(self.network.layer_types)
+        entry = _Entry(keys=[None] * count, values=[None] * count)
+        if source is not None and common:
+            entry.ids = source.ids[:common]
+            entry.keys = [t[:, :, :common].clone() for t in source.keys if t is not None]
+            entry.values = [t[:, :, :common].clone() for t in source.values if t is not None]
+        self._entries.append(entry)
+        return entry
+
+
+def _common(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many tokens two sequences share at their start."""
+    limit = min(len(left), len(right))
+    if list(left[:limit]) == list(right[:limit]):
+        return limit
+    return next(i for i in range(limit) if left[i] != right[i])
+
+
+def _append(buffer: Tensor | None, new: Tensor, at: int) -> Tensor:
+    """Write `new` (1, heads, n, size) at row `at`, into a larger buffer where it does not fit.
+
+    A replaced buffer stays as it was for those who hold views of it.
+    """
+    end = at + new.shape[2]
+    if buffer is None or buffer.shape[2] < end:
+        capacity = max(_FIRST_CAPACITY, end, 2 * (0 if buffer is None else buffer.shape[2]))
+        grown = new.new_empty((1, new.shape[1], capacity, new.shape[3]))
+        if buffer is not None:
+            grown[:, :, :at] = buffer[:, :, :at]
+        buffer = grown
+    buffer[:, :, at:end] = new
+    return buffer
+
+
+class Branches:
+    """An `EncoderCache` for several continuations of one prefix at once; stores nothing (used to rerank)."""
+
+    def __init__(self, prefix: PrefixView) -> None:
+        self.length = prefix.length
+        self._layers = prefix.layers
+
+    def update(self, keys: Tensor, values: Tensor, layer_index: int) -> tuple[Tensor, Tensor]:
+        """The prefix's rows followed by the new ones, for each continuation."""
+        layer = self._layers[layer_index]
+        return torch.cat((layer.keys, keys), 2), torch.cat((layer.values, values), 2)

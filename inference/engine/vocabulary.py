@@ -1,0 +1,98 @@
+"""Text to tokens and back, byte for byte.
+
+Decoding joins the tokens' bytes, so it never depends on neighbours: the text of two tokens is the text of the first
+followed by the text of the second. Special tokens that stand in a document as text are encoded as the text they are.
+"""
+
+import bisect
+import json
+from functools import cached_property
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from inference.engine.errors import ModelError
+
+
+class Vocabulary:
+    """A checkpoint's tokens as bytes."""
+
+    def __init__(self, file: Path) -> None:
+        """Reads `tokenizer.json`. Raises ModelError when it is none, or of a kind whose bytes we do not know."""
+        try:
+            self._tokenizer = Tokenizer.from_file(str(file))
+        except Exception as error:  # the library raises bare Exception for every problem of the file
+            raise ModelError(f"{file} cannot be used: {error}") from error
+        self._tokenizer.encode_special_tokens = True
+        decoder = json.dumps(json.loads(self._tokenizer.to_str()).get("decoder") or {})
+        if "ByteLevel" not in decoder and "ByteFallback" not in decoder:
+            raise ModelError(f"{file}: neither a byte-level nor a byte-fallback tokenizer; its tokens have no bytes")
+        self._byte_level = "ByteLevel" in decoder
+        added = self._tokenizer.get_added_tokens_decoder()
+        self.special_ids: tuple[int, ...] = tuple(id_ for id_, token in added.items() if token.special)
+
+    def __len__(self) -> int:
+        return self._tokenizer.get_vocab_size(with_added_tokens=True)
+
+    def id_of(self, token: str) -> int | None:
+        """The id of a token by its name, None where the vocabulary has no such token."""
+        return self._tokenizer.token_to_id(token)
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, no special tokens added."""
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def bytes_of(self, ids: list[int]) -> bytes:
+        """The bytes these tokens stand for; special tokens stand for none."""
+        return b"".join(self._bytes[id_] for id_ in ids)
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of some tokens; bytes that are no UTF-8 (half a character) become U+FFFD."""
+        return self.bytes_of(ids).decode("utf-8", errors="replace")
+
+    def starting_with(self, start: bytes) -> list[int]:
+        """Every token whose bytes begin with `start` (token healing): `start`'s own token and all that extend it."""
+        first = bisect.bisect_left(self._sorted, (start, -1))
+        found = []
+        for value, id_ in self._sorted[first:]:
+            if not value.startswith(start):
+                break
+            found.append(id_)
+        return found
+
+    @cached_property
+    def line_break_ids(self) -> list[int]:
+        """Every token that would end a line."""
+        return [id_ for id_, value in enumerate(self._bytes) if b"\n" in value or b"\r" in value]
+
+    @cached_property
+    def _bytes(self) -> list[bytes]:
+        special = set(self.special_ids)
+        of = self._from_byte_level if self._byte_level else _from_byte_fallback
+        tokens = (self._tokenizer.id_to_token(id_) for id_ in range(len(self)))
+        return [b"" if token is None or id_ in special else of(token) for id_, token in enumerate(tokens)]
+
+    @cached_property
+    def _sorted(self) -> list[tuple[bytes, int]]:
+        return sorted((value, id_) for id_, value in enumerate(self._bytes) if value)
+
+    @staticmethod
+    def _from_byte_level(token: str) -> bytes:
+        return bytes(_BYTE_OF_CHARACTER[character] for character in token if character in _BYTE_OF_CHARACTER)
+
+
+def _from_byte_fallback(token: str) -> bytes:
+    """SentencePiece style: U+2581 stands for a space, `<0x0A>` for one byte."""
+    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
+        return bytes([int(token[3:5], 16)])
+    return token.replace("\u2581", " ").encode()
+
+
+def _byte_of_character() -> dict[str, int]:
+    """GPT-2's printable stand-ins: printable Latin-1 bytes are themselves, the others count up from U+0100."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(0x100) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(others)}
+
+
+_BYTE_OF_CHARACTER = _byte_of_character()

@@ -1,0 +1,49 @@
+"""A small random DiffusionGemma with everything the big one has: sliding and full layers, experts, V = K layers."""
+
+from typing import Any
+
+import torch
+from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
+
+VOCABULARY_SIZE = 96
+CANVAS_TOKENS = 16
+WINDOW = 24
+
+
+def random_model(seed: int = 0) -> Any:
+    """Weights scaled up, so that its predictions are far from uniform and a wrong loop shows at once."""
+    torch.manual_seed(seed)
+    text = DiffusionGemmaTextConfig(
+        vocab_size=VOCABULARY_SIZE,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        global_head_dim=32,
+        num_global_key_value_heads=1,
+        sliding_window=WINDOW,
+        num_experts=4,
+        top_k_experts=2,
+        moe_intermediate_size=32,
+        max_position_embeddings=512,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+    )
+    vision = {
+        "model_type": "gemma4_vision",
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+    }
+    config = DiffusionGemmaConfig(text_config=text, vision_config=vision, canvas_length=CANVAS_TOKENS)
+    config._attn_implementation = "sdpa"
+    model = DiffusionGemmaForBlockDiffusion(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.ndim > 1:
+                parameter.mul_(6.0 if "embed_tokens" in name else 3.0)
+    return model
