@@ -49,6 +49,8 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_prefix_tokens: int = 8192
     canvas_tokens: int = 256
     prompt: str = "plain"
+    length_choices: int = 6
+    """How many lengths are denoised side by side, where one answer is wanted."""
     sampler: SamplerProperties = SamplerProperties()
 
 

@@ -32,6 +32,15 @@ class NoiseSource:
     generator: torch.Generator
 
 
+@dataclass(frozen=True)
+class Start:
+    """Existing text to rework: its ids (N,), which of them are noised (N,), and the share of the steps to take."""
+
+    ids: Tensor
+    noised: Tensor
+    strength: float
+
+
 class Denoising:
     """A batch of canvases on its way from noise to text. Call `step` until `finished`; an answer stands at any time."""
 
@@ -45,16 +54,18 @@ class Denoising:
         *,
         max_steps: int | None = None,
         constraint: Constraint | None = None,
+        start: "Start | None" = None,
     ) -> None:
         """`prefix` must have as many rows per layer as `canvas` has canvases, and stay valid until the last step."""
         self.canvas = canvas
         self.max_steps = max_steps or settings.max_steps
-        self.step_number = 0
+        self.step_number = 0 if start is None else round(self.max_steps * (1 - start.strength))
         self.steps = torch.zeros(canvas.batch, dtype=torch.long, device=network.device)
         self._network, self._prefix, self._settings, self._source = network, prefix, settings, source
         self._constraint = constraint
-        self._current = canvas.with_holes(self._noise())
-        self._argmax = self._current.flatten()[canvas.hole_rows]
+        noise = self._noise()
+        self._argmax = noise if start is None else start.ids
+        self._current = canvas.with_holes(noise if start is None else torch.where(start.noised, noise, start.ids))
         self._confidence = torch.zeros(len(canvas.hole_rows), device=network.device)
         self._soft: Tensor | None = None
         self._done = torch.zeros(canvas.batch, dtype=torch.bool, device=network.device)
@@ -63,7 +74,7 @@ class Denoising:
     @property
     def finished(self) -> bool:
         """Whether every canvas is stable and confident, or the steps are used up."""
-        return self.step_number >= self.max_steps or bool(self._done.all())
+        return self.step_number >= self.max_steps or len(self.canvas.hole_rows) == 0 or bool(self._done.all())
 
     @property
     def answer(self) -> Tensor:
@@ -71,14 +82,15 @@ class Denoising:
         return self.canvas.with_holes(self._argmax)
 
     @property
-    def confidence(self) -> Tensor:
-        """(N,) probability of each token of the answer, at the temperature of its step."""
-        return self._confidence
+    def row_confidences(self) -> Tensor:
+        """(B, W): the probability of each token of the answer, at the temperature of its step; 1 where it is pinned."""
+        ones = torch.ones_like(self.canvas.pinned, dtype=self._confidence.dtype)
+        return ones.flatten().index_put((self.canvas.hole_rows,), self._confidence).view_as(ones)
 
     @torch.inference_mode()
     def step(self) -> None:
         """One forward pass over all canvases, and what follows from it."""
-        logits = self._predict()
+        logits = self.predict()
         probabilities = logits.softmax(-1, dtype=torch.float32)
         sampled = torch.multinomial(probabilities, 1, generator=self._source.generator)[:, 0]
         entropies = self.canvas.per_canvas(sampler.entropy(logits, probabilities), float("inf"))
@@ -90,7 +102,8 @@ class Denoising:
         self._stop(entropies)
         self.canvas.assert_pinned(self._current)
 
-    def _predict(self) -> Tensor:
+    @torch.inference_mode()
+    def predict(self) -> Tensor:
         """(N, V) logits of the hole rows, at this step's temperature, impossible tokens forbidden."""
         hidden = self._network.decode(self._current, self._soft, self._prefix, self.canvas.valid)
         logits = self._network.logits(hidden.flatten(0, 1)[self.canvas.hole_rows])

@@ -33,7 +33,9 @@ class Slots:
     skip: int = 0
     single_line: bool = False
     existing: tuple[int, ...] = ()
-    """The tokens that stand in the hole now, where it is reworked rather than filled."""
+    """The tokens that stand in the open rows now, where the hole is reworked rather than filled."""
+    strength: float = 1.0
+    """The share of the existing tokens that is replaced by noise."""
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class Planner:
         groups: list[Group] = []
         first, used = 0, 0
         for number, hole in enumerate(self.document.holes):
-            rows = self._slots(hole, b"")
+            rows = self._slots(hole, ())
             need = len(rows.forced) + rows.maximum + 1
             gap = 0 if number == 0 else self._length(self.document.texts[number])
             spare = min(_SUFFIX_TOKENS, self._length(self.document.texts[number + 1]))
@@ -122,37 +122,59 @@ class Planner:
         canvas = self._properties.canvas_tokens
         return canvas if len(text) > 16 * canvas else len(self._vocabulary.encode(text))
 
-    def _between(self, number: int, *, last: bool) -> tuple[tuple[int, ...], bytes]:
-        """What is pinned after a hole, and the bytes healed into the next hole of the same canvas."""
+    def _between(self, number: int, *, last: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What is pinned after a hole, and the token healed into the next hole of the same canvas."""
         text = self.document.texts[number + 1]
         ids = tuple(self._vocabulary.encode(text[: 16 * self._properties.canvas_tokens]))
         if not last:
             return self._heal(ids)
         at_end = number + 1 == len(self.document.holes)
-        return (ids + self._frame.after if at_end else ids), b""
+        return (ids + self._frame.after if at_end else ids), ()
 
-    def _heal(self, ids: tuple[int, ...]) -> tuple[tuple[int, ...], bytes]:
-        """Takes the last token off, and its bytes: the hole that follows must begin with them."""
-        healed = self._vocabulary.bytes_of(list(ids[-1:]))
-        return (ids[:-1], healed) if healed else (ids, b"")
+    def _heal(self, ids: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Takes the last token off where it has text of its own: the hole that follows must begin with that text."""
+        try:
+            text = self._vocabulary.bytes_of(list(ids[-1:])).decode()
+        except UnicodeDecodeError:
+            return ids, ()
+        return (ids[:-1], ids[-1:]) if text else (ids, ())
 
-    def _slots(self, hole: Hole, healed: bytes) -> Slots:
-        given = healed + hole.starts_with.encode()
-        start = self._vocabulary.encode(given.decode("utf-8", errors="replace")) if given else []
-        if self._vocabulary.bytes_of(start) != given:
-            start = []  # half a character was healed: nothing the tokenizer can be asked about
-        canvas = self._properties.canvas_tokens
-        maximum = hole.max_tokens or DEFAULT_SLOTS[hole.kind]
-        maximum = max(1, min(maximum, canvas - min(canvas // 4, _SUFFIX_TOKENS) - len(start)))
-        if len(start) >= canvas // 2:
-            raise RequestError(f"starts_with of {len(start)} tokens leaves no room on a canvas of {canvas}")
-        allowed = self._vocabulary.starting_with(self._vocabulary.bytes_of(start[-1:])) if start else None
+    def _slots(self, hole: Hole, healed: tuple[int, ...]) -> Slots:
+        before = self._vocabulary.bytes_of(list(healed))
+        if hole.text and hole.strength < 1:
+            return self._reworked(hole, before)
+        start, healable = self._start(healed, before, hole.starts_with)
+        forced = start[:-1] if healable else start
+        wanted = hole.max_tokens or DEFAULT_SLOTS[hole.kind]
+        maximum = max(1, min(wanted, self._room(len(forced))))
         return Slots(
             maximum=maximum,
             minimum=min(hole.min_tokens, maximum),
-            forced=tuple(start[:-1]),
-            allowed=tuple(allowed) if allowed is not None else None,
-            skip=len(healed) if start else 0,
+            forced=forced,
+            allowed=tuple(self._vocabulary.starting_with(self._vocabulary.bytes_of([start[-1]]))) if healable else None,
+            skip=len(before),
             single_line=hole.single_line,
-            existing=tuple(self._vocabulary.encode(hole.text)) if hole.text and hole.strength < 1 else (),
         )
+
+    def _reworked(self, hole: Hole, before: bytes) -> Slots:
+        """A hole that starts from its own text: as many rows as that has, none of them open at strength 0."""
+        ids = tuple(self._vocabulary.encode(before.decode() + hole.text))
+        self._room(len(ids))
+        forced, existing = (ids, ()) if hole.strength == 0 else ((), ids)
+        rows = len(existing)
+        return Slots(rows, rows, forced, None, len(before), hole.single_line, existing, hole.strength)
+
+    def _room(self, used: int) -> int:
+        """How many rows a hole may have beside `used` others. Raises RequestError where that is none."""
+        canvas = self._properties.canvas_tokens
+        room = canvas - min(canvas // 4, _SUFFIX_TOKENS) - used
+        if room < 1:
+            raise RequestError(f"a hole of {used} given tokens does not fit a canvas of {canvas}; make it smaller")
+        return room
+
+    def _start(self, healed: tuple[int, ...], before: bytes, starts_with: str) -> tuple[tuple[int, ...], bool]:
+        """The tokens a hole begins with, and whether its last may be exchanged for a longer one."""
+        start = self._vocabulary.encode(before.decode() + starts_with)
+        if start and self._vocabulary.bytes_of(start) == before + starts_with.encode():
+            return tuple(start), True
+        return (*healed, *self._vocabulary.encode(starts_with)), False

@@ -1,0 +1,59 @@
+"""Which tokens a hole row may become, as biases on its logits."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from inference.engine.canvas import Canvas
+from inference.engine.checkpoint import Properties
+from inference.engine.denoise import Constraint
+from inference.engine.layout import Slots
+from inference.engine.sampler import FORBIDDEN
+from inference.engine.vocabulary import Vocabulary
+
+_ANY, _SINGLE_LINE = 0, 1
+
+
+class Constraints:
+    """Builds the constraint of a canvas: text only, no line break in a single-line hole, a given start."""
+
+    def __init__(self, vocabulary: Vocabulary, properties: Properties, size: int, device: torch.device) -> None:
+        """`size`: the network's vocabulary, which may be larger than the tokenizer's."""
+        self._vocabulary, self._properties, self._size, self._device = vocabulary, properties, size, device
+
+    def of(self, canvas: Canvas, holes: Sequence[Slots], *, slack: bool = False) -> Constraint:
+        """The constraint of these canvases, each of which has these holes. `slack`: the slack token is allowed."""
+        kinds = torch.zeros(canvas.pinned.shape, dtype=torch.long, device=self._device)
+        biases = [self._any, self._single_line]
+        for number, hole in enumerate(holes):
+            start = None if hole.allowed is None else len(biases)
+            biases += [] if hole.allowed is None else [self._only(hole.allowed)]
+            for index, spans in enumerate(canvas.spans):
+                _, first, end = spans[number]
+                kinds[index, first:end] = _SINGLE_LINE if hole.single_line else _ANY
+                kinds[index, first : first + (start is not None)] = start or _ANY
+        table = torch.stack(biases)
+        if slack and self._properties.slack_token_id is not None:
+            table[[_ANY, _SINGLE_LINE], self._properties.slack_token_id] = 0.0
+        return Constraint(table, kinds.flatten()[canvas.hole_rows])
+
+    @cached_property
+    def _any(self) -> Tensor:
+        bias = torch.zeros(self._size, device=self._device)
+        bias[: self._properties.first_text_token_id] = FORBIDDEN
+        bias[list(self._vocabulary.special_ids)] = FORBIDDEN
+        bias[len(self._vocabulary) :] = FORBIDDEN
+        return bias
+
+    @cached_property
+    def _single_line(self) -> Tensor:
+        bias = self._any.clone()
+        bias[self._vocabulary.line_break_ids] = FORBIDDEN
+        return bias
+
+    def _only(self, allowed: Sequence[int]) -> Tensor:
+        bias = torch.full((self._size,), FORBIDDEN, device=self._device)
+        bias[list(allowed)] = 0.0
+        return bias

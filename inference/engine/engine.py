@@ -1,0 +1,69 @@
+"""One loaded model, ready to fill holes."""
+
+from collections.abc import Callable, Iterator
+
+from inference.engine import checkpoint, loading
+from inference.engine.checkpoint import EMBEDDED
+from inference.engine.constraints import Constraints
+from inference.engine.infilling import Event, Infilling, Toolbox
+from inference.engine.prefix_cache import PrefixCache
+from inference.engine.vocabulary import Vocabulary
+from inference.messages import Hole, InfillRequest, Text
+
+_CACHE_SHARE = 0.25
+_CACHE_LIMIT_BYTES = 4 << 30
+
+
+def _silent(_fraction: float, _what: str) -> None:
+    """Progress nobody asked for."""
+
+
+class Engine:
+    """Fills the holes of requests. Not thread-safe: one thread drives all its iterators."""
+
+    def __init__(self, model: str, tools: Toolbox) -> None:
+        self.model = model
+        self.tools = tools
+        self.device = str(tools.network.device)
+        self.dtype = str(tools.network.dtype).removeprefix("torch.")
+
+    @classmethod
+    def load(
+        cls,
+        model: str = EMBEDDED,
+        *,
+        device: str | None = None,
+        dtype: str | None = None,
+        allow_download: bool = False,
+        on_progress: Callable[[float, str], None] = _silent,
+    ) -> "Engine":
+        """The engine of a model: "embedded", a checkpoint folder, or a hub id. Takes seconds to minutes.
+
+        `on_progress` is told a fraction (0 to 1) and what is being done. Raises ModelError.
+        """
+        on_progress(0.0, "checking the checkpoint")
+        found = checkpoint.find(model, allow_download=allow_download)
+        vocabulary = Vocabulary(found.folder / "tokenizer.json")
+        place = loading.choose_device(device)
+        network = loading.load(found, place, loading.choose_dtype(dtype, place), on_progress)
+        budget = min(int(loading.free_bytes(place) * _CACHE_SHARE), _CACHE_LIMIT_BYTES)
+        constraints = Constraints(vocabulary, found.properties, network.vocabulary_size, place)
+        prefixes = PrefixCache(network, budget)
+        engine = cls(model, Toolbox(network, vocabulary, found.properties, prefixes, constraints))
+        engine._warm_up()
+        on_progress(1.0, "ready")
+        return engine
+
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Iterator[Event | None]:
+        """The work on one request; each `next` does at most one forward pass. See `Infilling.events`.
+
+        `deadline` is in seconds of `time.monotonic()`. Closing the iterator stops the work and frees what it holds.
+        Raises RequestError, on the first `next`, where the request makes no sense.
+        """
+        yield from Infilling(self.tools, request, deadline).events()
+
+    def _warm_up(self) -> None:
+        """One small fill, so that the first user does not pay for what is set up on first use."""
+        request = InfillRequest("warm-up", (Text("x ="), Hole(max_tokens=2), Text("\n")), max_steps=1)
+        for _ in self.infill(request):
+            pass

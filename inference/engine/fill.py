@@ -1,0 +1,47 @@
+"""From the rows of a denoised canvas back to the text of its holes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inference.engine.layout import Slots
+from inference.engine.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Fills:
+    """One answer for the holes of a canvas: the texts in document order, and their number of tokens."""
+
+    texts: tuple[str, ...]
+    tokens: int
+
+
+Span = tuple[int, int, int]
+
+
+def texts(vocabulary: Vocabulary, ids: Sequence[int], spans: Sequence[Span], holes: Sequence[Slots]) -> Fills:
+    """The texts of the holes of one canvas (W,), without the bytes that healing moved into them."""
+    found = []
+    for (first, _, end), hole in zip(spans, holes, strict=True):
+        found.append(vocabulary.bytes_of(list(ids[first:end]))[hole.skip :].decode("utf-8", errors="replace"))
+    return Fills(tuple(found), sum(end - first for _, first, end in spans))
+
+
+def pieces(
+    vocabulary: Vocabulary, ids: Sequence[int], confidences: Sequence[float], span: Span, hole: Slots
+) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """One hole as it stands: a text per token, whole characters only, and the confidence of each.
+
+    `confidences` (W,) belong to the rows of the canvas. Tokens that hold half a character join the next one.
+    """
+    first, _, end = span
+    skip, pending, lowest = hole.skip, b"", 1.0
+    found: list[tuple[str, float]] = []
+    for row in range(first, end):
+        value = vocabulary.bytes_of([ids[row]])
+        skip, value = max(0, skip - len(value)), value[skip:]
+        pending, lowest = pending + value, min(lowest, confidences[row])
+        text = pending.decode("utf-8", errors="ignore")
+        if text and text.encode() == pending:
+            found.append((text, lowest))
+            pending, lowest = b"", 1.0
+    return tuple(text for text, _ in found), tuple(confidence for _, confidence in found)

@@ -1,0 +1,258 @@
+"""One request on its way: plan, encode, settle the lengths, denoise, rerank; then the next canvas.
+
+An `Infilling` is a generator's worth of work cut into steps of at most one forward pass, so that the worker can
+interleave requests, and stop one, between any two of them.
+"""
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import torch
+
+from inference.engine import fill, length, rank
+from inference.engine.canvas import Canvas
+from inference.engine.checkpoint import Properties
+from inference.engine.constraints import Constraints
+from inference.engine.denoise import Denoising, NoiseSource, Start
+from inference.engine.layout import Row, Slots
+from inference.engine.network import Network
+from inference.engine.plan import Group, Plan, Planner
+from inference.engine.prefix_cache import Lease, PrefixCache
+from inference.engine.vocabulary import Vocabulary
+from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome, Stats
+
+Event = Draft | Candidate | Done
+MAX_CANDIDATES = 16
+_ENCODE_CHUNK_TOKENS = 512
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """What every request of one loaded model uses."""
+
+    network: Network
+    vocabulary: Vocabulary
+    properties: Properties
+    prefixes: PrefixCache
+    constraints: Constraints
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One candidate for the holes of one canvas."""
+
+    texts: tuple[str, ...]
+    score: float
+    steps: int
+    tokens: int
+
+
+@dataclass
+class _Progress:
+    """What is counted while a request runs."""
+
+    started: float = field(default_factory=time.monotonic)
+    encode_ms: float = 0.0
+    steps: int = 0
+    canvases: int = 0
+    prefix_tokens: int = 0
+    reused_tokens: int = 0
+
+    def ms(self) -> float:
+        return (time.monotonic() - self.started) * 1000
+
+    def stats(self) -> Stats:
+        return Stats(self.ms(), self.encode_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
+
+
+class Infilling:
+    """The work on one request. Iterate `events`; closing that iterator stops the work and frees all it holds."""
+
+    def __init__(self, tools: Toolbox, request: InfillRequest, deadline: float | None) -> None:
+        """`deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense."""
+        self._tools, self._request, self._deadline = tools, request, deadline
+        self._planner = Planner(tools.vocabulary, tools.properties, request)
+        generator = torch.Generator(tools.network.device)
+        if request.seed is None:
+            generator.seed()
+        else:
+            generator.manual_seed(request.seed)
+        properties = tools.properties
+        mask = properties.mask_token_id if properties.corruption == "mask" else None
+        self._source = NoiseSource(mask, generator)
+        self._progress = _Progress()
+
+    def events(self) -> Iterator[Event | None]:
+        """Drafts where asked for, then the candidates, best first, then Done. None: worked, nothing to tell."""
+        answers: list[list[Answer]] = []
+        fills: list[str] = []
+        for group in self._planner.groups:
+            found: list[Answer] = []
+            yield from self._canvas(group, fills, found)
+            answers.append(found)
+            fills += found[0].texts
+        complete = not self._late()
+        yield from self._candidates(answers, complete)
+        outcome = Outcome.COMPLETE if complete else Outcome.DEADLINE
+        yield Done(self._request.id, outcome, self._progress.stats())
+
+    def _candidates(self, answers: Sequence[Sequence[Answer]], complete: bool) -> Iterator[Candidate]:
+        """The k-th best answers of all canvases together; a canvas with fewer gives its best.
+
+        Later canvases have seen the best fills of the earlier ones, so the first candidate is the coherent one.
+        """
+        count = min(self._request.candidates, max(len(found) for found in answers))
+        for number in range(max(1, count)):
+            parts = [found[number] if number < len(found) else found[0] for found in answers]
+            yield Candidate(
+                self._request.id,
+                texts=tuple(text for part in parts for text in part.texts),
+                score=sum(part.score for part in parts) / len(parts),
+                steps=sum(part.steps for part in parts),
+                tokens=sum(part.tokens for part in parts),
+                ms=self._progress.ms(),
+                complete=complete,
+            )
+
+    def _canvas(self, group: Group, fills: Sequence[str], found: list[Answer]) -> Iterator[Event | None]:
+        """Fills one canvas; its answers, best first, are appended to `found`."""
+        plan = self._planner.plan(group, fills)
+        self._progress.canvases += 1
+        with closing(_Held(self._tools.prefixes.acquire(plan.prefix_ids))) as held:
+            yield from self._encode(held.lease, plan.prefix_ids)
+            rows = [plan.layout.compose(lengths) for lengths in self._lengths(held.lease, plan)]
+            yield None
+            loop = self._denoising(held.lease, plan, rows)
+            yield from self._denoise(loop, plan, fills)
+            found += self._rank(held.lease, plan, loop)
+
+    def _encode(self, lease: Lease, ids: Sequence[int]) -> Iterator[None]:
+        self._progress.prefix_tokens += len(ids)
+        self._progress.reused_tokens += lease.length
+        while lease.length < len(ids):
+            began = time.monotonic()
+            chunk = ids[lease.length : lease.length + _ENCODE_CHUNK_TOKENS]
+            self._tools.network.encode(torch.tensor([chunk], device=self._tools.network.device), lease)
+            lease.commit(chunk)
+            self._progress.encode_ms += (time.monotonic() - began) * 1000
+            yield None
+        lease.seal()
+
+    def _lengths(self, lease: Lease, plan: Plan) -> list[tuple[int, ...]]:
+        """The lengths to try, one per hole; as many choices as candidates are wanted, or as it takes to choose well."""
+        holes = plan.layout.holes
+        count = max(self._wanted, self._tools.properties.length_choices)
+        if self._tools.properties.slack_token_id is None:
+            choices = length.from_grid(holes, count)
+        else:
+            choices = length.from_slack(self._slack_curves(lease, plan), holes, count)
+        missing = max(0, self._wanted - len(choices))
+        return choices + [choices[i % len(choices)] for i in range(missing)]
+
+    @property
+    def _wanted(self) -> int:
+        return min(max(1, self._request.candidates), MAX_CANDIDATES)
+
+    def _slack_curves(self, lease: Lease, plan: Plan) -> list[list[float]]:
+        """P(slack) of each slot of each hole, on the canvas with all holes at their widest and nothing but noise."""
+        holes = plan.layout.holes
+        slack = self._tools.properties.slack_token_id
+        row = plan.layout.compose([hole.maximum for hole in holes])
+        canvas = Canvas.of([row], self._tools.network.device)
+        loop = Denoising(
+            self._tools.network,
+            lease.view(),
+            canvas,
+            self._tools.properties.sampler,
+            self._source,
+            constraint=self._tools.constraints.of(canvas, holes, slack=True),
+        )
+        self._progress.steps += 1
+        curve = loop.predict().softmax(-1)[:, slack].tolist()
+        ends = list(itertools.accumulate(hole.maximum for hole in holes))
+        return [curve[end - hole.maximum : end] for end, hole in zip(ends, holes, strict=True)]
+
+    def _denoising(self, lease: Lease, plan: Plan, rows: Sequence[Row]) -> Denoising:
+        canvas = Canvas.of(rows, self._tools.network.device)
+        return Denoising(
+            self._tools.network,
+            lease.view(len(rows)),
+            canvas,
+            self._tools.properties.sampler,
+            self._source,
+            max_steps=1 if self._late() else self._request.max_steps,
+            constraint=self._tools.constraints.of(canvas, plan.layout.holes),
+            start=self._start(canvas, plan.layout.holes),
+        )
+
+    def _start(self, canvas: Canvas, holes: Sequence[Slots]) -> Start | None:
+        """Where to start from instead of noise, where text is reworked: some of its tokens, at random, are noised."""
+        if not any(hole.existing for hole in holes):
+            return None
+        ids = [token for hole in holes for token in hole.existing or (0,) * hole.maximum] * canvas.batch
+        strengths = [hole.strength for hole in holes for _ in range(hole.maximum)] * canvas.batch
+        device, generator = self._tools.network.device, self._source.generator
+        chances = torch.rand(len(ids), generator=generator, device=device)
+        noised = chances < torch.tensor(strengths, device=device)
+        return Start(torch.tensor(ids, device=device), noised, max(hole.strength for hole in holes))
+
+    def _denoise(self, loop: Denoising, plan: Plan, fills: Sequence[str]) -> Iterator[Event | None]:
+        """Steps until the answer stands, or until the deadline: then the answer is what stands."""
+        while not loop.finished:
+            loop.step()
+            self._progress.steps += 1
+            yield self._draft(loop, plan, fills) if self._request.drafts else None
+            if self._late():
+                return
+
+    def _late(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def _rank(self, lease: Lease, plan: Plan, loop: Denoising) -> list[Answer]:
+        """The different answers of a canvas, best first; those with an empty hole or half a character come last."""
+        last = plan.prefix_ids[-1] if plan.prefix_ids else None
+        prefix = lease.view(loop.canvas.batch, max(0, lease.length - 1))
+        answers = loop.answer.tolist()
+        lengths = loop.canvas.lengths
+        ends = [min(spans[-1][2] + rank.SUFFIX_TOKENS, lengths[i]) for i, spans in enumerate(loop.canvas.spans)]
+        judged = [ids[:end] for ids, end in zip(answers, ends, strict=True)]
+        scores = rank.scores(self._tools.network, prefix, last, judged)
+        best: dict[tuple[str, ...], Answer] = {}
+        for index in sorted(range(len(scores)), key=lambda i: -scores[i]):
+            given = fill.texts(self._tools.vocabulary, answers[index], loop.canvas.spans[index], plan.layout.holes)
+            steps = int(loop.steps[index])
+            best.setdefault(given.texts, Answer(given.texts, scores[index], steps, given.tokens))
+        return sorted(best.values(), key=lambda answer: any(not text or "\ufffd" in text for text in answer.texts))
+
+    def _draft(self, loop: Denoising, plan: Plan, fills: Sequence[str]) -> Draft:
+        """The canvas of the likeliest length as it stands; earlier holes as filled, later ones still empty."""
+        ids, sure = loop.answer[0].tolist(), loop.row_confidences[0].tolist()
+        spans = loop.canvas.spans[0]
+        shown = [
+            fill.pieces(self._tools.vocabulary, ids, sure, span, hole)
+            for span, hole in zip(spans, plan.layout.holes, strict=True)
+        ]
+        before = [((text,), (1.0,)) for text in fills]
+        after: list[tuple[tuple[str, ...], tuple[float, ...]]] = [((), ())]
+        after *= len(self._planner.document.holes) - plan.group.end
+        parts = [*before, *shown, *after]
+        return Draft(
+            self._request.id,
+            loop.step_number,
+            loop.max_steps,
+            tuple(texts for texts, _ in parts),
+            tuple(numbers for _, numbers in parts),
+        )
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A lease that is released on close, however the work on it ends."""
+
+    lease: Lease
+
+    def close(self) -> None:
+        self.lease.release()
