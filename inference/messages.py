@@ -134,7 +134,10 @@ class Welcome(_Message, frozen=True, tag="welcome"):
 
 
 class Status(_Message, frozen=True, tag="status"):
-    """The worker's state. `progress` is 0 to 1 while loading; `memory_bytes` is what the process holds resident."""
+    """The worker's state. `progress` is 0 to 1 while loading.
+
+    `memory_bytes` is what the process holds resident, `device_memory_bytes` what it holds on an accelerator.
+    """
 
     state: WorkerState
     model: str = ""
@@ -148,6 +151,7 @@ class Status(_Message, frozen=True, tag="status"):
     running: int = 0
     waiting: int = 0
     memory_bytes: int = 0
+    device_memory_bytes: int = 0
 
 
 class Draft(_Message, frozen=True, tag="draft"):
