@@ -1,0 +1,42 @@
+"""The command `infill-ls`. A subcommand's module is imported only when it is the one that runs."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+
+_COMMANDS = {
+    "serve": ("lsp_server.server", "run the language server (what an editor starts)"),
+    "fill": ("lsp_server.commands.fill", "fill the holes of a file"),
+    "worker": ("lsp_server.commands.worker", "run the resident worker in the foreground"),
+    "status": ("lsp_server.commands.status", "what the resident worker is doing"),
+    "doctor": ("lsp_server.commands.doctor", "what was found on this machine, and what to do about it"),
+}
+
+EXIT_USAGE = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one subcommand and returns its exit status: 0 done, 1 failed, 2 bad input."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
+    args = _parser(chosen).parse_args(arguments)
+    status: int = import_module(_COMMANDS[args.command][0]).run(args)
+    return status
+
+
+def _parser(chosen: str | None) -> argparse.ArgumentParser:
+    """The parser; only the chosen subcommand's arguments are known, because only its module is imported."""
+    parser = argparse.ArgumentParser(prog="infill-ls", description="Fill holes in code with a text-diffusion model.")
+    parser.add_argument("--version", action="version", version=f"infill-ls {version('infill-ls')}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, help_) in _COMMANDS.items():
+        command = commands.add_parser(name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.")
+        if name == chosen:
+            import_module(module).add_arguments(command)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The subcommands of `infill-ls`, one file each: `add_arguments(parser)` and `run(args) -> exit status`."""

@@ -1,0 +1,51 @@
+"""Reading and replacing the user's file. A file is either replaced whole or left untouched."""
+
+import os
+import tempfile
+from pathlib import Path
+
+MAX_FILE_BYTES = 16 * 1024 * 1024
+
+
+class BadInput(Exception):
+    """What the user gave cannot be used. The message is one line and says what to do."""
+
+
+def read(file: Path) -> str:
+    """The file's text, line ends as they are. Raises BadInput where it is no UTF-8 text file we can read."""
+    try:
+        if file.is_dir():
+            raise BadInput(f"{file} is a folder; give a file")
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise BadInput(f"{file} is larger than {MAX_FILE_BYTES >> 20} MiB")
+        return file.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise BadInput(f"{file}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file} is not UTF-8 (byte {error.start}); convert it first") from None
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read: {error.strerror}") from None
+
+
+def replace(file: Path, expected: str, text: str) -> None:
+    """Writes `text` over the file in one rename, its permissions kept; a link's target is what is replaced.
+
+    Raises BadInput where the file no longer holds `expected`, or cannot be written; it is then as it was.
+    """
+    target = file.resolve()
+    if read(target) != expected:
+        raise BadInput(f"{file} was changed by someone else meanwhile; run the command again")
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as stream:
+            temporary = Path(stream.name)
+            stream.write(text.encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(target.stat().st_mode & 0o7777)
+        temporary.replace(target)
+    except OSError as error:
+        raise BadInput(f"{file} cannot be written: {error.strerror}; it was left as it was") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

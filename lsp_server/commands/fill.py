@@ -1,0 +1,166 @@
+"""`infill-ls fill`: the holes of one file, filled jointly by the resident worker."""
+
+import argparse
+import asyncio
+import itertools
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from inference.messages import Candidate, ErrorCode, InfillRequest, Status
+from lsp_server import carve, post
+from lsp_server.commands import files, output
+from lsp_server.commands.files import BadInput
+from lsp_server.document import Document, Snapshot
+from lsp_server.positions import Encoding
+from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+
+EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What came back for a file. `candidates` are fit to be put in as they are, best first."""
+
+    snapshot: Snapshot
+    spans: tuple[carve.Span, ...]
+    candidates: tuple[Candidate, ...]
+    status: Status | None
+    ms: float
+
+    @property
+    def result(self) -> str:
+        """The whole text with the best candidate in place."""
+        return carve.splice(self.snapshot.text, self.spans, self.candidates[0].texts)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="the file whose holes are filled (UTF-8)")
+    parser.add_argument(
+        "--at", action="append", default=[], metavar="LINE:COL", help="a place to fill, counted from 1; may be repeated"
+    )
+    parser.add_argument("--marker", default="???", metavar="TEXT", help="what marks a hole (default: %(default)s)")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print one JSON object")
+    shape.add_argument("--diff", action="store_true", help="print a unified diff")
+    shape.add_argument("--write", action="store_true", help="write the result into the file")
+    parser.add_argument("--candidates", type=_positive, default=1, metavar="N", help="how many answers to ask for")
+    parser.add_argument("--steps", type=_positive, metavar="N", help="the most denoising steps of a canvas")
+    parser.add_argument("--deadline-ms", type=_positive, metavar="N", help="answer after this time with what stands")
+    parser.add_argument("--seed", type=int, metavar="N", help="the seed of the random stream")
+    add_model_arguments(parser)
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which model, where."""
+    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: %(default)s)")
+    parser.add_argument("--device", metavar="NAME", help="cuda, mps or cpu (default: the best there is)")
+    parser.add_argument("--dtype", metavar="NAME", help="float32, bfloat16 or float16")
+    parser.add_argument("--allow-download", action="store_true", help="fetch the model from the hub if it is not here")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fills the file's holes. Exit status 2 with one line for bad input, 1 where the worker failed."""
+    try:
+        snapshot = _read(args.file)
+        spans = tuple(_spans(snapshot, args))
+        filled = asyncio.run(_fill(snapshot, spans, args))
+        if args.write:
+            files.replace(args.file, snapshot.text, filled.result)
+    except BadInput as error:
+        return _complain(error, EXIT_BAD_INPUT)
+    except WorkerFailure as error:
+        bad_input = error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
+        return _complain(error, EXIT_BAD_INPUT if bad_input else EXIT_FAILED)
+    output.show(filled, args)
+    return 0
+
+
+def _complain(error: Exception, status: int) -> int:
+    print(f"infill-ls: {' '.join(str(error).split())}", file=sys.stderr)
+    return status
+
+
+def _read(file: Path) -> Snapshot:
+    text = files.read(file)
+    return Document(file.resolve().as_uri(), carve.language_of(str(file)), 0, text).snapshot()
+
+
+def _spans(snapshot: Snapshot, args: argparse.Namespace) -> list[carve.Span]:
+    if not args.at:
+        if not args.marker:
+            raise BadInput("--marker may not be empty")
+        found = carve.markers(snapshot, args.marker)
+        if not found:
+            raise BadInput(f"{args.file}: no hole; put {args.marker} where code is wanted, or name places with --at")
+        return found
+    spans = sorted((_span_at(snapshot, place, args.file) for place in args.at), key=lambda span: span.start)
+    for left, right in itertools.pairwise(spans):
+        if right.start < left.end or right == left:
+            raise BadInput(f"{args.file}: two of the --at places fall into the same hole")
+    return spans
+
+
+def _span_at(snapshot: Snapshot, place: str, file: Path) -> carve.Span:
+    line, column = _line_and_column(place)
+    lines = snapshot.lines
+    if line > lines.line_count or column - 1 > lines.line_end(line - 1) - lines.line_start(line - 1):
+        raise BadInput(f"{file}: --at {place} is outside the file")
+    span = carve.at_cursor(snapshot, lines.offset(line - 1, column - 1, Encoding.UTF32))
+    if span is None:
+        raise BadInput(f"{file}: nothing to fill at {place}, in the middle of a word")
+    return span
+
+
+def _line_and_column(place: str) -> tuple[int, int]:
+    line, _, column = place.partition(":")
+    if not (line.isdecimal() and column.isdecimal() and int(line) and int(column)):
+        raise BadInput(f"--at {place}: give a line and a column counted from 1, as in --at 12:5")
+    return int(line), int(column)
+
+
+async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argparse.Namespace) -> Filled:
+    request = InfillRequest(
+        id="fill",
+        segments=carve.segments(snapshot.text, spans),
+        language=snapshot.language_id,
+        path=args.file.name,
+        candidates=args.candidates,
+        deadline_ms=args.deadline_ms,
+        max_steps=args.steps,
+        drafts=output.wants_drafts(args),
+        seed=args.seed,
+    )
+    options = WorkerOptions(model=args.model, device=args.device, dtype=args.dtype, allow_download=args.allow_download)
+    began = time.monotonic()
+    with output.progress(snapshot, spans, args) as shown:
+        client = WorkerClient(options, name="infill-ls fill", on_status=shown.status)
+        try:
+            answer = await client.infill(request, on_draft=shown.draft)
+            status = await client.status()
+        finally:
+            await client.close()
+    candidates = _fit(snapshot, spans, answer.candidates)
+    return Filled(snapshot, spans, candidates, status, (time.monotonic() - began) * 1000)
+
+
+def _fit(snapshot: Snapshot, spans: tuple[carve.Span, ...], candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """The candidates fit to be put in, those that break the parse last. A fill not worth showing stays as it came."""
+    fitted = []
+    for candidate in candidates:
+        pairs = zip(spans, candidate.texts, strict=True)
+        texts = tuple(fit if (fit := post.fit(snapshot, span, text)) is not None else text for span, text in pairs)
+        fitted.append(msgspec.structs.replace(candidate, texts=texts))
+    order = post.order(snapshot, spans, [candidate.texts for candidate in fitted])
+    return tuple(fitted[index] for index in order)
+
+
+def _positive(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+    return value
