@@ -1,0 +1,183 @@
+"""One client: handshake, what it asks, what it is sent. Knows nothing about the engine.
+
+A client that does not read costs bounded memory: drafts and status are dropped first, then the client is.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+from inference import messages
+from inference.messages import (
+    Cancel,
+    ClientMessage,
+    Done,
+    Draft,
+    ErrorCode,
+    Failed,
+    InfillRequest,
+    Shutdown,
+    Status,
+    StatusRequest,
+    Welcome,
+    WorkerMessage,
+)
+from inference.serving import wire
+from inference.serving.job import Event, Job
+from inference.serving.logs import describe, log
+from inference.serving.wire import RefusedError
+
+HANDSHAKE_S = 10.0
+GOODBYE_S = 1.0
+DROP_OVER_BYTES = 256 * 1024
+"""Unread output over which drafts and status are not sent: newer ones follow."""
+CUT_OFF_OVER_BYTES = 8 * 1024 * 1024
+"""Unread output over which the client counts as gone."""
+MAX_REQUESTS = 64
+"""Requests that one client may have in flight."""
+
+
+class Host(Protocol):
+    """What a connection needs of the worker."""
+
+    token: str
+
+    def welcome(self) -> Welcome:
+        """The answer to a valid greeting."""
+
+    def status(self) -> Status:
+        """The worker's state now."""
+
+    def joined(self, connection: "Connection") -> None:
+        """A client has passed the handshake."""
+
+    def left(self, connection: "Connection") -> None:
+        """It is gone; its jobs are to be cancelled."""
+
+    def submit(self, connection: "Connection", request: InfillRequest) -> Job | Failed:
+        """The job that `request` has become, or why not."""
+
+    def cancel(self, job: Job) -> None:
+        """A client wants no more of `job`."""
+
+    def shut_down(self) -> None:
+        """A client wants the worker to end."""
+
+
+class Connection:
+    """A client and its running jobs, by request id."""
+
+    def __init__(self, host: Host, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._host = host
+        self._reader = reader
+        self._writer = writer
+        self.jobs: dict[str, Job] = {}
+
+    async def serve(self) -> None:
+        """Talk to the client until it leaves or misbehaves; never raises."""
+        try:
+            await self._greet()
+            try:
+                self._host.joined(self)
+                await self._listen()
+            finally:
+                self._host.left(self)
+        except RefusedError as refusal:
+            await self._say_goodbye(refusal)
+        except (OSError, EOFError):
+            pass
+        except Exception as error:
+            log.error("unexpected error with a client: %s", describe(error))
+        finally:
+            self._writer.close()
+
+    def send(self, message: WorkerMessage) -> None:
+        """Queue a message, unless the client has let too much pile up. Never blocks, never raises."""
+        if self._writer.is_closing():
+            return
+        unread_bytes = self._writer.transport.get_write_buffer_size()
+        if unread_bytes > CUT_OFF_OVER_BYTES:
+            log.warning("a client does not read its answers and is cut off")
+            self._writer.transport.abort()
+        elif unread_bytes <= DROP_OVER_BYTES or not isinstance(message, Draft | Status):
+            self._writer.write(messages.frame(message))
+
+    async def flush(self) -> None:
+        """Wait until everything that was sent is on its way, and close."""
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+    def deliver(self, job: Job, event: Event) -> None:
+        """Pass on what `job` emits. Its final reply takes it off the list; nothing follows that."""
+        if self.jobs.get(job.request.id) is not job:
+            return
+        if isinstance(event, Done | Failed):
+            del self.jobs[job.request.id]
+        self.send(event)
+
+    async def _greet(self) -> None:
+        try:
+            async with asyncio.timeout(HANDSHAKE_S):
+                payload = await wire.read_payload(self._reader, wire.MAX_HELLO_BYTES)
+        except TimeoutError:
+            raise RefusedError(ErrorCode.BAD_MESSAGE, f"no greeting within {HANDSHAKE_S:g} s") from None
+        wire.check_hello(wire.decode(payload), self._host.token)
+        self.send(self._host.welcome())
+
+    async def _say_goodbye(self, refusal: RefusedError) -> None:
+        """Say why the connection ends, and read on for a moment: closing on unread input would lose the message."""
+        log.warning("a client was refused: %s", refusal.code)
+        self.send(Failed("", refusal.code, str(refusal)))
+        with suppress(OSError, TimeoutError):
+            self._writer.write_eof()
+            async with asyncio.timeout(GOODBYE_S):
+                while await self._reader.read(65536):
+                    pass
+
+    async def _listen(self) -> None:
+        while True:
+            payload = await wire.read_payload(self._reader)
+            try:
+                message = wire.decode(payload)
+            except RefusedError as refusal:
+                self._refuse_request(wire.id_of_bad_request(payload), refusal)
+            else:
+                self._handle(message)
+
+    def _refuse_request(self, request_id: str, refusal: RefusedError) -> None:
+        """Fail a request that makes no sense but has an id; the connection goes on. Raises RefusedError without one."""
+        if not request_id:
+            raise refusal
+        self.send(Failed(request_id, ErrorCode.BAD_REQUEST, str(refusal)))
+
+    def _handle(self, message: ClientMessage) -> None:
+        match message:
+            case InfillRequest():
+                self._infill(message)
+            case Cancel(id=request_id):
+                if request_id in self.jobs:  # otherwise its final reply is on the way
+                    self._host.cancel(self.jobs[request_id])
+            case StatusRequest():
+                self.send(self._host.status())
+            case Shutdown():
+                self._host.shut_down()
+            case _:
+                raise RefusedError(ErrorCode.BAD_MESSAGE, "hello comes once, as the first message")
+
+    def _infill(self, request: InfillRequest) -> None:
+        if not request.id:
+            raise RefusedError(ErrorCode.BAD_REQUEST, "a request needs an id")
+        answer = self._refusal(request) or self._host.submit(self, request)
+        if isinstance(answer, Failed):
+            self.send(answer)
+        else:
+            self.jobs[request.id] = answer
+
+    def _refusal(self, request: InfillRequest) -> Failed | None:
+        """Why `request` cannot be taken; the running one of the same id is not touched."""
+        if request.id in self.jobs:
+            return Failed(request.id, ErrorCode.BAD_REQUEST, f"a request with the id {request.id} is running")
+        if len(self.jobs) >= MAX_REQUESTS:
+            return Failed(request.id, ErrorCode.BAD_REQUEST, f"more than {MAX_REQUESTS} requests at once; cancel some")
+        return None

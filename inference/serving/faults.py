@@ -1,0 +1,49 @@
+"""What went wrong in the engine, put for the client and for the log. Never imports torch itself."""
+
+import gc
+import sys
+
+from inference.engine import RequestError
+from inference.messages import ErrorCode, Failed
+from inference.serving.logs import describe, log
+
+_NO_MEMORY = "The model ran out of memory; fill less at once, or close other programs"
+_NO_MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+def failure_of(error: Exception, request_id: str) -> Failed:
+    """The final reply to a request whose step raised `error`. What is unexpected goes to the log."""
+    if is_out_of_memory(error):
+        log.warning("out of memory in a request")
+        return Failed(request_id, ErrorCode.OUT_OF_MEMORY, _NO_MEMORY)
+    if isinstance(error, RequestError):
+        return Failed(request_id, error.code, str(error))
+    log.error("unexpected error in a request: %s", describe(error))
+    message = f"The worker met an unexpected error ({type(error).__name__}); its log says where"
+    return Failed(request_id, ErrorCode.INTERNAL, message)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, on whatever device; the CPU and MPS say so in words only."""
+    if isinstance(error, (MemoryError, *_torch_error("OutOfMemoryError"))):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY_WORDS)
+
+
+def is_device_lost(error: BaseException) -> bool:
+    """Whether the accelerator failed in a way that only a new process gets over."""
+    return isinstance(error, _torch_error("AcceleratorError")) and not is_out_of_memory(error)
+
+
+def release_memory() -> None:
+    """Give back what a failed request held."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+def _torch_error(name: str) -> tuple[type[BaseException], ...]:
+    """An exception class of torch, or none while torch is not imported."""
+    found = getattr(sys.modules.get("torch"), name, None)
+    return () if found is None else (found,)

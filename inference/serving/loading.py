@@ -1,0 +1,100 @@
+"""The engine's thread: load the model, then run requests. The only place where torch is imported.
+
+Its reports are made from this thread. Knows nothing about sockets or clients.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from inference.engine import ModelError
+from inference.messages import ErrorCode
+from inference.serving.faults import is_out_of_memory
+from inference.serving.logs import describe, log
+from inference.serving.options import WorkerArguments
+from inference.serving.scheduler import DeviceLostError, Infiller, Scheduler
+
+PROGRESS_EVERY_S = 0.1
+
+
+class LoadedEngine(Infiller, Protocol):
+    """What an engine says about itself."""
+
+    model: str
+    device: str
+    dtype: str
+
+
+Progress = Callable[[float, str], None]
+
+
+class Reports(Protocol):
+    """Who is told how loading goes. Called from the engine's thread."""
+
+    def progress(self, fraction: float, detail: str) -> None:
+        """Loading is this far, 0 to 1."""
+
+    def ready(self, engine: LoadedEngine) -> None:
+        """The model is loaded."""
+
+    def failed(self, code: ErrorCode, message: str) -> None:
+        """There is no engine, or none any more; the message is fit for the user."""
+
+
+def start_engine_thread(arguments: WorkerArguments, scheduler: Scheduler, reports: Reports) -> None:
+    """Load and run in a thread of its own. A daemon: a process that is told to stop need not wait for a load."""
+    threading.Thread(target=_work, args=(arguments, scheduler, reports), name="engine", daemon=True).start()
+
+
+def _work(arguments: WorkerArguments, scheduler: Scheduler, reports: Reports) -> None:
+    try:
+        engine = _load(arguments, reports)
+        reports.ready(engine)
+        scheduler.run(engine)
+    except DeviceLostError as error:
+        reports.failed(ErrorCode.INTERNAL, str(error))
+    except BaseException as error:
+        reports.failed(*_load_failure(error, arguments))
+
+
+def _load(arguments: WorkerArguments, reports: Reports) -> LoadedEngine:
+    began = time.monotonic()
+    reports.progress(0.0, "starting")
+    from inference.engine import Engine  # here and not above: torch takes seconds to import
+
+    log.info("engine imported after %.2f s", time.monotonic() - began)
+    engine = Engine.load(
+        arguments.model,
+        device=arguments.device,
+        dtype=arguments.dtype,
+        allow_download=arguments.allow_download,
+        on_progress=_throttled(reports),
+    )
+    log.info("%s loaded on %s as %s after %.2f s", engine.model, engine.device, engine.dtype, time.monotonic() - began)
+    return engine
+
+
+def _throttled(reports: Reports) -> Progress:
+    """Progress at most every `PROGRESS_EVERY_S`: a checkpoint has thousands of tensors."""
+    last = -PROGRESS_EVERY_S
+
+    def progress(fraction: float, detail: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PROGRESS_EVERY_S:
+            last = time.monotonic()
+            reports.progress(fraction, detail)
+
+    return progress
+
+
+def _load_failure(error: BaseException, arguments: WorkerArguments) -> tuple[ErrorCode, str]:
+    """Why there is no engine, for the user. ModelError speaks for itself; what is unexpected goes to the log."""
+    if isinstance(error, ModelError):
+        log.error("%s", error)
+        return ErrorCode.MODEL, str(error)
+    log.error("loading failed: %s", describe(error))
+    if is_out_of_memory(error):
+        return ErrorCode.MODEL, f"{arguments.model} does not fit in memory; choose a smaller model or another device"
+    kind = type(error).__name__
+    return ErrorCode.MODEL, f"{arguments.model} could not be loaded ({kind}); details are in {arguments.log}"

@@ -1,0 +1,41 @@
+"""The worker's log: one file of limited size, readable by its user alone. No text of any document goes in."""
+
+import logging
+import sys
+import traceback
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+MAX_LOG_BYTES = 1024 * 1024
+_FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
+log = logging.getLogger("infill-ls.worker")
+
+
+class _PrivateFileHandler(RotatingFileHandler):
+    def _open(self):  # type: ignore[no-untyped-def]  # the base class gives no type that can be named
+        Path(self.baseFilename).touch(mode=0o600)
+        return super()._open()
+
+
+def set_up(path: Path, *, foreground: bool) -> None:
+    """Log to `path`, the older half in `path`.1, and to stderr as well when in the foreground. Raises OSError."""
+    handlers: list[logging.Handler] = [
+        _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8")
+    ]
+    if foreground:
+        handlers.append(logging.StreamHandler(sys.stderr))
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+def describe(error: BaseException) -> str:
+    """Where an unexpected error came from.
+
+    Its own words are left out unless torch or the system wrote them: others may quote the document.
+    """
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    words = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"
+    return f"{type(error).__name__}: {words}\n{frames}"

@@ -1,0 +1,186 @@
+"""The worker as its clients see it: its state, who is connected, and when it ends. Lives on the event loop alone."""
+
+import asyncio
+import os
+import time
+from importlib.metadata import PackageNotFoundError, version
+
+import msgspec
+
+from inference.messages import Done, ErrorCode, Failed, InfillRequest, Status, Welcome, WorkerState
+from inference.serving import memory
+from inference.serving.connection import Connection
+from inference.serving.job import Event, Job
+from inference.serving.loading import LoadedEngine
+from inference.serving.logs import log
+from inference.serving.options import WorkerArguments
+from inference.serving.scheduler import Scheduler
+
+LINGER_S = 1.0
+"""How long a worker without an engine stays, so that clients learn why."""
+FINISH_S = 60.0
+"""How long running requests may take to finish once the worker is to end."""
+MIN_STARTUP_S = 10.0
+"""However short the idle time is: whoever started this worker needs a moment to connect."""
+_STOPPED = "The worker is ending; the next request starts a new one"
+
+
+class Service:
+    """What `connection.Host` asks for and what `loading.Reports` tells, once that is on the loop."""
+
+    def __init__(self, arguments: WorkerArguments, scheduler: Scheduler) -> None:
+        self.token = ""
+        self.ended = asyncio.Event()
+        self.connections: set[Connection] = set()
+        self._loop = asyncio.get_running_loop()
+        self._scheduler = scheduler
+        self._idle_s = arguments.idle_s
+        self._began = time.monotonic()
+        self._alarms: dict[Job, asyncio.TimerHandle] = {}
+        self._failure: tuple[ErrorCode, str] | None = None
+        self._state = Status(
+            WorkerState.LOADING, arguments.model, arguments.device or "", arguments.dtype or "", pid=os.getpid()
+        )
+        self._idle_timer = self._loop.call_later(max(self._idle_s, MIN_STARTUP_S), self._end_if_idle)
+
+    @property
+    def exit_code(self) -> int:
+        """What the process is to exit with once `ended` is set."""
+        return 1 if self._failure else 0
+
+    # --- For connections ---
+
+    def welcome(self) -> Welcome:
+        """Who we are."""
+        return Welcome(version=_release(), pid=os.getpid())
+
+    def status(self) -> Status:
+        """The worker's state now."""
+        running, waiting = self._scheduler.counts()
+        return msgspec.structs.replace(
+            self._state,
+            uptime_s=time.monotonic() - self._began,
+            clients=len(self.connections),
+            running=running,
+            waiting=waiting,
+            memory_bytes=memory.resident_bytes(),
+            device_memory_bytes=memory.device_bytes(),
+        )
+
+    def joined(self, connection: Connection) -> None:
+        """A client has passed the handshake; its first `Status` follows the `Welcome`."""
+        self.connections.add(connection)
+        self._watch_idleness()
+        connection.send(self.status())
+
+    def left(self, connection: Connection) -> None:
+        """A client is gone: its jobs are cancelled, nobody hears of them."""
+        self.connections.discard(connection)
+        jobs = tuple(connection.jobs.values())
+        connection.jobs.clear()
+        for job in jobs:
+            self._scheduler.cancel(job)
+        self._watch_idleness()
+
+    def submit(self, connection: Connection, request: InfillRequest) -> Job | Failed:
+        """The job that `request` has become, or why there will be none."""
+        if self._failure:
+            return Failed(request.id, *self._failure)
+        if self._state.state is WorkerState.STOPPING:
+            return Failed(request.id, ErrorCode.STOPPED, _STOPPED)
+
+        def emit(job: Job, event: Event) -> None:
+            self._loop.call_soon_threadsafe(self._deliver, connection, job, event)
+
+        job = Job(request, emit, document=(connection, request.path))
+        self._scheduler.submit(job)
+        if request.deadline_ms is not None:
+            self._alarms[job] = self._loop.call_later(request.deadline_ms / 1000, self._scheduler.expire, job)
+        self._refresh()
+        return job
+
+    def cancel(self, job: Job) -> None:
+        """A client wants no more of `job`."""
+        self._scheduler.cancel(job)
+
+    def shut_down(self) -> None:
+        """Finish what runs, refuse what waits, then end; at once when asked a second time."""
+        if self._failure or self._state.state is WorkerState.STOPPING:
+            self.ended.set()
+            return
+        log.info("asked to end")
+        self._enter(WorkerState.STOPPING, detail=_STOPPED)
+        self._scheduler.fail(ErrorCode.STOPPED, _STOPPED, waiting_only=True)
+        self._loop.call_soon(self._end_if_finished)  # after the replies to those that were refused
+        self._loop.call_later(FINISH_S, self.ended.set)
+
+    # --- From the engine's thread, on the loop ---
+
+    def progress(self, fraction: float, detail: str) -> None:
+        """Loading is this far."""
+        if self._state.state is WorkerState.LOADING:
+            self._enter(WorkerState.LOADING, progress=fraction, detail=detail)
+
+    def ready(self, engine: LoadedEngine) -> None:
+        """The model is loaded."""
+        if self._state.state is WorkerState.LOADING:
+            self._state = msgspec.structs.replace(
+                self._state, model=engine.model, device=engine.device, dtype=engine.dtype
+            )
+            self._enter(WorkerState.READY, progress=1.0)
+            self._refresh()
+
+    def failed(self, code: ErrorCode, message: str) -> None:
+        """There is no engine: say so to all, then end, so that the next start can try again."""
+        self._failure = code, message
+        self._enter(WorkerState.FAILED, detail=message)
+        self._scheduler.fail(code, message, waiting_only=False)
+        self._loop.call_later(LINGER_S, self.ended.set)
+
+    # --- Inside ---
+
+    def _deliver(self, connection: Connection, job: Job, event: Event) -> None:
+        connection.deliver(job, event)
+        if isinstance(event, Done | Failed):
+            if alarm := self._alarms.pop(job, None):
+                alarm.cancel()
+            self._refresh()
+            self._watch_idleness()
+            self._end_if_finished()
+
+    def _refresh(self) -> None:
+        """Say so when the worker has become busy or has nothing left to do."""
+        if self._state.state in (WorkerState.READY, WorkerState.BUSY):
+            state = WorkerState.BUSY if any(self._scheduler.counts()) else WorkerState.READY
+            if state is not self._state.state:
+                self._enter(state, progress=1.0)
+
+    def _enter(self, state: WorkerState, *, progress: float = 0.0, detail: str = "") -> None:
+        if state is not self._state.state and state is not WorkerState.BUSY:
+            log.info("%s", state)
+        self._state = msgspec.structs.replace(self._state, state=state, progress=progress, detail=detail)
+        status = self.status()
+        for connection in self.connections:
+            connection.send(status)
+
+    def _watch_idleness(self) -> None:
+        """Count the idle time from now on, if there is nobody and nothing."""
+        self._idle_timer.cancel()
+        if not self.connections:
+            self._idle_timer = self._loop.call_later(self._idle_s, self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        if not self.connections and not any(self._scheduler.counts()):
+            log.info("idle for %g s", self._idle_s)
+            self.ended.set()
+
+    def _end_if_finished(self) -> None:
+        if self._state.state is WorkerState.STOPPING and not any(self._scheduler.counts()):
+            self.ended.set()
+
+
+def _release() -> str:
+    try:
+        return version("infill-ls")
+    except PackageNotFoundError:
+        return ""

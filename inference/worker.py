@@ -1,0 +1,142 @@
+"""The resident worker: `python -m inference.worker --socket PATH --model M`.
+
+One process holds one model for all of a user's editors. It listens before it loads: torch is imported in the engine's
+thread alone, so status is answered at once and requests wait. It ends when idle, on `Shutdown` and on SIGTERM.
+"""
+
+import asyncio
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from inference.messages import ErrorCode
+from inference.serving import listener, logs, options
+from inference.serving.connection import Connection
+from inference.serving.loading import LoadedEngine, start_engine_thread
+from inference.serving.options import WorkerArguments
+from inference.serving.private import NotPrivateError, require_private_folder
+from inference.serving.scheduler import Scheduler
+from inference.serving.service import Service
+
+EXIT_REFUSED = 2
+"""The folder, the log or the socket cannot be used; stderr says why."""
+EXIT_TAKEN = 3
+"""Another worker has this socket: use that one."""
+TAKE_OVER_S = 15.0
+"""How long a worker that is ending may keep its successor waiting."""
+FLUSH_S = 1.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until the end; returns the exit status."""
+    arguments = options.parse(argv)
+    lock = FileLock(arguments.lock, mode=0o600, thread_local=False)
+    try:
+        require_private_folder(arguments.socket.parent)
+        if not _take(lock, arguments.socket):
+            print(f"another worker is running at {arguments.socket}", file=sys.stderr)
+            return EXIT_TAKEN
+        logs.set_up(arguments.log, foreground=arguments.foreground)
+        return asyncio.run(_serve(arguments, lock))
+    except (NotPrivateError, OSError) as error:
+        print(f"the worker cannot start: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+
+
+def _take(lock: FileLock, path: Path) -> bool:
+    """Whether the socket is ours for the lifetime of this process. Waits for a worker that is ending."""
+    give_up = time.monotonic() + TAKE_OVER_S
+    while time.monotonic() < give_up:
+        with contextlib.suppress(Timeout):
+            lock.acquire(timeout=0.2)
+            return True
+        if _someone_listens(path):
+            return False
+    return False
+
+
+def _someone_listens(path: Path) -> bool:
+    try:
+        if path.is_socket():
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(1.0)
+                probe.connect(str(path))
+        else:
+            socket.create_connection(("127.0.0.1", listener.read_port(path)), timeout=1.0).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+async def _serve(arguments: WorkerArguments, lock: FileLock) -> int:
+    scheduler = Scheduler()
+    service = Service(arguments, scheduler)
+    opened = await listener.listen(arguments.socket, arguments.transport, _greeter(service))
+    service.token = opened.token
+    logs.log.info("listening at %s for %s", arguments.socket, arguments.model)
+    _on_signals(service.shut_down)
+    start_engine_thread(arguments, scheduler, OnLoop(service))
+    await service.ended.wait()
+    opened.close()
+    await _flush(service.connections)
+    lock.release()
+    return service.exit_code
+
+
+def _greeter(service: Service) -> listener.OnConnect:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await Connection(service, reader, writer).serve()
+
+    return greet
+
+
+class OnLoop:
+    """Hands what the engine's thread reports to `service` on the event loop."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._loop = asyncio.get_running_loop()
+
+    def progress(self, fraction: float, detail: str) -> None:
+        """Loading is this far."""
+        self._loop.call_soon_threadsafe(self._service.progress, fraction, detail)
+
+    def ready(self, engine: LoadedEngine) -> None:
+        """The model is loaded."""
+        self._loop.call_soon_threadsafe(self._service.ready, engine)
+
+    def failed(self, code: ErrorCode, message: str) -> None:
+        """There is no engine."""
+        self._loop.call_soon_threadsafe(self._service.failed, code, message)
+
+
+def _on_signals(stop: Callable[[], None]) -> None:
+    """Call `stop` on the loop on SIGTERM and Ctrl-C."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, stop)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+
+
+async def _flush(connections: set[Connection]) -> None:
+    """Give the last messages a moment to go out; a client that does not read must not hold up the end."""
+    if connections:
+        await asyncio.wait([asyncio.create_task(connection.flush()) for connection in connections], timeout=FLUSH_S)
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    status = main()
+    logging.shutdown()
+    os._exit(status)  # the engine's thread may be deep in a load or a step: do not wait for it, do not unwind under it

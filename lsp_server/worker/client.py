@@ -1,0 +1,208 @@
+"""The worker as the rest of the server sees it: ask it to fill, see how it is. Starts it when needed.
+
+A worker that dies fails what is pending at once; the next request starts another, with growing pauses while that keeps
+failing. Belongs to one event loop.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Self
+
+from inference.messages import ErrorCode, InfillRequest, Status, WorkerState
+from lsp_server.worker.attach import Attached, attach
+from lsp_server.worker.backoff import Backoff
+from lsp_server.worker.failure import WorkerFailure
+from lsp_server.worker.link import Fill, Link, OnDraft
+from lsp_server.worker.options import WorkerOptions
+from lsp_server.worker.paths import place_of
+from lsp_server.worker.spawn import attach_or_start
+from lsp_server.worker.states import OF_WORKER, ClientState
+from lsp_server.worker.transport import NotListeningError
+
+PATIENCE_S = 1.0
+"""A request waits out a shorter pause; over a longer one it fails at once and says why."""
+REFUSALS = 3
+"""How often a request may meet a worker that is just ending before it gives up."""
+MODEL_FAILURES = 4
+"""What a model that cannot be loaded counts for: trying again soon would only load the machine."""
+
+
+class WorkerClient:
+    """A client of the worker that `options` name.
+
+    `on_status` is told what the worker says of itself, `on_state` where this client stands and why.
+    """
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        *,
+        name: str,
+        on_status: Callable[[Status], None] | None = None,
+        on_state: Callable[[ClientState, str], None] | None = None,
+    ) -> None:
+        self.options = options.resolved()
+        self.place = place_of(options)
+        self.last_status: Status | None = None
+        self._name = name
+        self._on_status = on_status
+        self._on_state = on_state
+        self._announced: tuple[ClientState, str] = (ClientState.STOPPED, "")
+        self._backoff = Backoff()
+        self._link: Link | None = None
+        self._connecting: asyncio.Task[Link] | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def state(self) -> ClientState:
+        """Where this client stands with its worker."""
+        if self._closed:
+            return ClientState.CLOSED
+        if self._link is not None:
+            return OF_WORKER[self._link.status.state] if self._link.status else ClientState.STARTING
+        if self._connecting is not None:
+            return ClientState.STARTING
+        if not self._backoff.reason:
+            return ClientState.STOPPED
+        return ClientState.BACKING_OFF if self._backoff.remaining_s else ClientState.FAILED
+
+    @property
+    def reason(self) -> str:
+        """Why the worker failed, or what it is doing while it loads; empty when there is nothing to tell."""
+        if self._link is not None:
+            return self._link.status.detail if self._link.status else ""
+        return self._backoff.reason
+
+    async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> Fill:
+        """Fill the holes of `request`, whose id may be any: it is made unique on the wire and put back in what returns.
+
+        Starts the worker if need be and waits for its model. Cancelling this cancels the request in the worker; a
+        start goes on. Raises WorkerFailure.
+        """
+        for _ in range(REFUSALS):
+            link = await self._connected()
+            try:
+                fill = await link.infill(request, on_draft)
+            except WorkerFailure as failure:
+                if failure.code is not ErrorCode.STOPPED or link.failure is not None:
+                    raise
+                await link.closed.wait()  # it was about to end and took no more; the next one will
+            else:
+                self._backoff.succeeded()
+                return fill
+        raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer; ask again")
+
+    async def status(self, start: bool = False) -> Status | None:
+        """What the worker says of itself now; None when none runs and `start` is False. Raises WorkerFailure."""
+        try:
+            link = await self._connected() if start else self._link or self._adopt(await attach(self.place, self._name))
+            return await link.ask_status()
+        except NotListeningError:
+            return None
+
+    async def shut_down(self) -> bool:
+        """Ask the worker to finish what it does and end, and wait for that; False when none runs."""
+        if await self.status() is None or self._link is None:
+            return False
+        link = self._link
+        link.shut_down()
+        await link.closed.wait()
+        return True
+
+    async def close(self) -> None:
+        """Leave the worker, which stays for others. What is pending fails with `STOPPED`."""
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._link is not None:
+            await self._link.close()
+        self._announce()
+
+    async def _connected(self) -> Link:
+        """A connection to a worker that takes requests. Raises WorkerFailure."""
+        while True:
+            if self._closed:
+                raise WorkerFailure(ErrorCode.STOPPED, "This client is closed")
+            if self._link is None:
+                await self._back_off()
+                return await self._connect()
+            if not self._link.retiring:
+                return self._link
+            if self.state is ClientState.FAILED:
+                raise WorkerFailure(ErrorCode.MODEL, self.reason)
+            await self._link.closed.wait()
+
+    async def _back_off(self) -> None:
+        """Wait out a short pause. Raises WorkerFailure instead of a long one."""
+        pause_s = self._backoff.remaining_s
+        if pause_s > PATIENCE_S:
+            message = f"{self._backoff.reason} (next try in {pause_s:.0f} s; log: {self.place.log})"
+            raise WorkerFailure(self._backoff.code, message)
+        if pause_s:
+            await asyncio.sleep(pause_s)
+
+    async def _connect(self) -> Link:
+        """Join the worker or start it. All who wait share one attempt, which goes on when they are cancelled."""
+        if self._link is not None:
+            return self._link
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._start(), name="worker-start")
+            self._connecting.add_done_callback(_retrieve)
+            self._announce()
+        try:
+            return await asyncio.shield(self._connecting)
+        except asyncio.CancelledError:
+            if self._closed:
+                raise WorkerFailure(ErrorCode.STOPPED, "This client is closed") from None
+            raise
+
+    async def _start(self) -> Link:
+        try:
+            return self._adopt(await attach_or_start(self.options, self._name))
+        except WorkerFailure as failure:
+            self._backoff.failed(str(failure), failure.code)
+            raise
+        finally:
+            self._connecting = None
+            self._announce()
+
+    def _adopt(self, attached: Attached) -> Link:
+        self._link = Link(attached, self._take_status, self._lost)
+        return self._link
+
+    def _take_status(self, status: Status) -> None:
+        self.last_status = status
+        self._announce()
+        if self._on_status:
+            self._on_status(status)
+
+    def _lost(self, link: Link, failure: WorkerFailure) -> None:
+        """A connection has ended: politely, with our leave, or because the worker failed."""
+        state = link.status.state if link.status else None
+        if state is WorkerState.FAILED:
+            self._backoff.failed(link.status.detail if link.status else "", ErrorCode.MODEL, MODEL_FAILURES)
+        elif state is not WorkerState.STOPPING and not self._closed:
+            self._backoff.failed(str(failure), failure.code)
+        if self._link is link:
+            self._link = None
+        self._announce()
+
+    def _announce(self) -> None:
+        """Tell `on_state`, if anything has changed."""
+        now = (self.state, self.reason)
+        if now != self._announced:
+            self._announced = now
+            if self._on_state:
+                self._on_state(*now)
+
+
+def _retrieve(task: "asyncio.Task[Link]") -> None:
+    """Look at how a start ended even if nobody waits for it any more, or asyncio complains."""
+    if not task.cancelled():
+        task.exception()

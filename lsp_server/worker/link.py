@@ -1,0 +1,190 @@
+"""One connection to a worker and the requests on it. Knows nothing about how the worker came to be."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from inference.messages import (
+    Cancel,
+    Candidate,
+    Done,
+    Draft,
+    ErrorCode,
+    Failed,
+    InfillRequest,
+    Shutdown,
+    Status,
+    StatusRequest,
+    WorkerMessage,
+    WorkerState,
+)
+from lsp_server.worker.attach import Attached
+from lsp_server.worker.failure import WorkerFailure
+
+log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+OnDraft = Callable[[Draft], None]
+
+
+@dataclass(frozen=True)
+class Fill:
+    """What a request came to: whole answers, best first, and how it ended. Without candidates none was ready."""
+
+    candidates: tuple[Candidate, ...]
+    done: Done
+
+
+@dataclass(eq=False)
+class _Pending:
+    """A request on its way. `reply` is done when nobody waits for it any more."""
+
+    caller_id: str
+    on_draft: OnDraft | None
+    reply: asyncio.Future[Fill]
+    candidates: list[Candidate] = field(default_factory=list)
+
+
+class Link:
+    """Requests out, replies in. Once `closed` is set it is of no more use and has failed all that was pending."""
+
+    def __init__(
+        self,
+        attached: Attached,
+        on_status: Callable[[Status], None],
+        on_end: Callable[["Link", WorkerFailure], None],
+    ) -> None:
+        self.pid = attached.welcome.pid
+        self.status: Status | None = None
+        self.closed = asyncio.Event()
+        self.failure: WorkerFailure | None = None
+        self._stream = attached.stream
+        self._on_status = on_status
+        self._on_end = on_end
+        self._last_id = 0
+        self._pending: dict[str, _Pending] = {}
+        self._askers: list[asyncio.Future[Status]] = []
+        self._reading = asyncio.create_task(self._read(), name="worker-link")
+
+    @property
+    def retiring(self) -> bool:
+        """Whether the worker takes no more requests: it ends, or has no model."""
+        return self.status is not None and self.status.state in (WorkerState.STOPPING, WorkerState.FAILED)
+
+    async def infill(self, request: InfillRequest, on_draft: OnDraft | None) -> Fill:
+        """The answer to `request`, whose id is ours to choose on the wire. Cancelling this cancels it in the worker.
+
+        Raises WorkerFailure.
+        """
+        self._last_id += 1
+        wire_id = str(self._last_id)
+        pending = _Pending(request.id, on_draft, asyncio.get_running_loop().create_future())
+        self._send(msgspec.structs.replace(request, id=wire_id))
+        self._pending[wire_id] = pending
+        try:
+            return await pending.reply
+        except asyncio.CancelledError:
+            self._cancel(wire_id)
+            raise
+
+    async def ask_status(self) -> Status:
+        """The worker's state now. Raises WorkerFailure."""
+        asker: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        self._send(StatusRequest())
+        self._askers.append(asker)
+        return await asker
+
+    def shut_down(self) -> None:
+        """Ask the worker to end. Raises WorkerFailure."""
+        self._send(Shutdown())
+
+    async def close(self) -> None:
+        """Leave the worker; what is pending fails."""
+        self._end(WorkerFailure(ErrorCode.STOPPED, "The connection to the worker was closed"))
+        self._reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._reading
+
+    def _send(self, message: InfillRequest | Cancel | StatusRequest | Shutdown) -> None:
+        if self.failure:
+            raise self.failure
+        try:
+            self._stream.send(message)
+        except ValueError as error:  # too long, or a str that is no Unicode text
+            raise WorkerFailure(ErrorCode.BAD_REQUEST, f"The request cannot be sent: {error}") from error
+
+    def _cancel(self, wire_id: str) -> None:
+        if wire_id in self._pending and not self.closed.is_set():
+            self._send(Cancel(wire_id))
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                self._take(await self._stream.receive())
+        except (OSError, EOFError):
+            self._end(WorkerFailure(ErrorCode.STOPPED, f"The worker (process {self.pid}) ended in mid-request"))
+        except ValueError as error:
+            self._end(WorkerFailure(ErrorCode.BAD_MESSAGE, f"The worker sent what is no message: {error}"))
+        except WorkerFailure as failure:
+            self._end(failure)
+
+    def _take(self, message: WorkerMessage) -> None:
+        match message:
+            case Status():
+                self._take_status(message)
+            case Draft(id=wire_id):
+                self._take_draft(self._pending.get(wire_id), message)
+            case Candidate(id=wire_id):
+                if pending := self._pending.get(wire_id):
+                    pending.candidates.append(msgspec.structs.replace(message, id=pending.caller_id))
+            case Done(id=wire_id):
+                if pending := self._pending.pop(wire_id, None):
+                    done = msgspec.structs.replace(message, id=pending.caller_id)
+                    _settle(pending.reply, Fill(tuple(pending.candidates), done))
+            case Failed(id="", code=code, message=words):
+                raise WorkerFailure(code, words)
+            case Failed(id=wire_id, code=code, message=words):
+                if pending := self._pending.pop(wire_id, None):
+                    _settle(pending.reply, WorkerFailure(code, words))
+
+    def _take_status(self, status: Status) -> None:
+        self.status = status
+        for asker in self._askers:
+            _settle(asker, status)
+        self._askers.clear()
+        self._on_status(status)
+
+    def _take_draft(self, pending: _Pending | None, draft: Draft) -> None:
+        if pending and pending.on_draft and not pending.reply.done():
+            try:
+                pending.on_draft(msgspec.structs.replace(draft, id=pending.caller_id))
+            except Exception:
+                log.exception("a draft could not be shown")  # the caller's fault; the others' replies go on
+
+    def _end(self, failure: WorkerFailure) -> None:
+        """Fail everything that is pending, once."""
+        if self.failure is None:
+            self.failure = failure
+            self._stream.close()
+            for pending in self._pending.values():
+                _settle(pending.reply, failure)
+            for asker in self._askers:
+                _settle(asker, failure)
+            self._pending.clear()
+            self._askers.clear()
+            self.closed.set()
+            self._on_end(self, failure)
+
+
+def _settle(future: asyncio.Future[_T], outcome: _T | WorkerFailure) -> None:
+    """Give `future` its outcome, unless whoever waited has gone."""
+    if future.done():
+        return
+    if isinstance(outcome, WorkerFailure):
+        future.set_exception(WorkerFailure(outcome.code, str(outcome)))  # each its own: raising writes a traceback
+    else:
+        future.set_result(outcome)

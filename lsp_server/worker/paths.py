@@ -1,0 +1,104 @@
+"""Where the worker of some options is to be found: a private folder, and names in it made from the options."""
+
+import hashlib
+import os
+import stat
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from inference.messages import PROTOCOL_VERSION
+from lsp_server.worker.options import WorkerOptions
+
+APP = "infill-ls"
+FOLDER_VARIABLE = "INFILL_LS_RUNTIME_DIR"
+MAX_SOCKET_PATH_BYTES = 100
+"""Unix allows 104 to 108, less what a folder is prefixed with when it is bound."""
+
+
+@dataclass(frozen=True)
+class WorkerPlace:
+    """The files of one worker. `socket` is what it listens on; with TCP, the file that says where."""
+
+    socket: Path
+    log: Path
+
+    @property
+    def folder(self) -> Path:
+        """The private folder of the sockets."""
+        return self.socket.parent
+
+    @property
+    def starting(self) -> Path:
+        """Locked by the client that is starting this worker."""
+        return self.socket.with_suffix(".starting")
+
+    @property
+    def errors(self) -> Path:
+        """What the worker's process wrote to stderr: why it could not start, or where it crashed."""
+        return self.log.with_suffix(".err")
+
+
+def place_of(options: WorkerOptions) -> WorkerPlace:
+    """Where the worker of `options` is, whether it runs or not. Creates nothing."""
+    options = options.resolved()
+    key = _hash(PROTOCOL_VERSION, options.model, options.device, options.dtype)
+    folder = runtime_folder()
+    socket = folder / f"{key}.sock"
+    if len(os.fsencode(socket)) > MAX_SOCKET_PATH_BYTES:
+        socket = _short_folder() / f"{_hash(folder, key)}.sock"
+    return WorkerPlace(socket, log_folder() / f"worker-{key}.log")
+
+
+def runtime_folder() -> Path:
+    """The folder of the sockets: `INFILL_LS_RUNTIME_DIR`, else the system's runtime folder for this user."""
+    if chosen := os.environ.get(FOLDER_VARIABLE):
+        return Path(chosen).expanduser().absolute()
+    with warnings.catch_warnings(record=True) as guesses:
+        warnings.simplefilter("always")
+        folder = platformdirs.user_runtime_path(APP, appauthor=False)
+    return _short_folder() if guesses else folder  # platformdirs warns where the system names no such folder
+
+
+def socket_folders() -> tuple[Path, ...]:
+    """Every folder that a socket of this user may be in."""
+    return tuple(dict.fromkeys((runtime_folder(), _short_folder())))
+
+
+def log_folder() -> Path:
+    """The folder of the log files; with `INFILL_LS_RUNTIME_DIR` everything is in that one."""
+    if os.environ.get(FOLDER_VARIABLE):
+        return runtime_folder()
+    return platformdirs.user_log_path(APP, appauthor=False)
+
+
+def why_not_private(folder: Path) -> str:
+    """What is wrong with `folder` as a place for sockets, and what to do; empty when it is fine or not there yet."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"cannot use the folder {folder}: {error.strerror}; set {FOLDER_VARIABLE} to a folder of your own"
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{folder} is not a folder of its own (a link or a file); remove it"
+    if os.name == "nt":  # the folder lies in the user's profile, which Windows keeps private
+        return ""
+    if found.st_uid != os.getuid():
+        return f"{folder} belongs to another user; set {FOLDER_VARIABLE} to a folder of your own"
+    if found.st_mode & 0o077:
+        return f"other users can enter {folder}; run: chmod 700 {folder}"
+    return ""
+
+
+def _short_folder() -> Path:
+    """A short path for where the usual one is too long or missing."""
+    owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    return Path(tempfile.gettempdir()) / f"{APP}-{owner}"
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()[:16]

@@ -1,0 +1,124 @@
+"""Starting a worker when none runs. Whoever comes first starts it; all others wait for that one and join it."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from inference.messages import ErrorCode
+from lsp_server.worker.attach import Attached, attach
+from lsp_server.worker.failure import WorkerFailure
+from lsp_server.worker.options import WorkerOptions
+from lsp_server.worker.paths import WorkerPlace, place_of, why_not_private
+from lsp_server.worker.transport import NotListeningError
+
+TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"
+"""`tcp` or `unix`, for a system where the usual one does not work."""
+START_S = 60.0
+"""How long a worker may take until it listens. It takes a tenth of a second; a busy machine takes longer."""
+_POLL_S = 0.02
+_EXIT_TAKEN = 3
+"""The exit status of a worker that found another one in its place."""
+
+
+async def attach_or_start(options: WorkerOptions, name: str) -> Attached:
+    """Join the worker of `options`, starting it if there is none. Raises WorkerFailure."""
+    place = place_of(options)
+    try:
+        async with asyncio.timeout(START_S):
+            return await _attach_or_start(place, options, name)
+    except TimeoutError:
+        message = f"No worker answered within {START_S:g} s; its log is {place.log}"
+        raise WorkerFailure(ErrorCode.STOPPED, message) from None
+
+
+async def _attach_or_start(place: WorkerPlace, options: WorkerOptions, name: str) -> Attached:
+    _require_folders(place)
+    lock = FileLock(place.starting, mode=0o600, thread_local=False)
+    while True:
+        with suppress(NotListeningError):
+            return await attach(place, name)
+        try:
+            with lock.acquire(blocking=False):
+                with suppress(NotListeningError):  # someone may have started it between the two
+                    return await attach(place, name)
+                return await _start(place, options, name)
+        except (Timeout, NotListeningError):
+            await asyncio.sleep(_POLL_S)
+
+
+async def _start(place: WorkerPlace, options: WorkerOptions, name: str) -> Attached:
+    """Start a worker and join it. Raises NotListeningError when another one is taking its place."""
+    process = launch(place, options)
+    while True:
+        try:
+            return await attach(place, name)
+        except NotListeningError:
+            status = process.poll()
+        if status == _EXIT_TAKEN:
+            raise NotListeningError("another worker is there")
+        if status is not None:
+            raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not start: {_last_words(place.errors)}")
+        await asyncio.sleep(_POLL_S)
+
+
+def command(place: WorkerPlace, options: WorkerOptions) -> list[str]:
+    """The command line of the worker of `options`."""
+    options = options.resolved()
+    # -P: the folder we are started in may well hold a package named `inference` of its own
+    words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(place.socket), "--log", str(place.log)]
+    words += ["--model", options.model, "--idle-s", str(options.idle_s)]
+    words += ["--device", options.device] if options.device else []
+    words += ["--dtype", options.dtype] if options.dtype else []
+    words += ["--allow-download"] if options.allow_download else []
+    transport = os.environ.get(TRANSPORT_VARIABLE)
+    return words + (["--transport", transport] if transport else [])
+
+
+def launch(place: WorkerPlace, options: WorkerOptions) -> "subprocess.Popen[bytes]":
+    """Start a worker that outlives this process. Raises WorkerFailure when that is not possible."""
+    try:
+        descriptor = os.open(place.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as errors:
+            process = subprocess.Popen(
+                command(place, options),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                cwd=place.folder,  # not the user's project, which may go away or be unmounted
+                start_new_session=True,
+                creationflags=_DETACHED,
+            )
+    except OSError as error:
+        raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not be started: {error}") from error
+    threading.Thread(target=process.wait, name="worker-reaper", daemon=True).start()  # leaves no zombie behind
+    return process
+
+
+_DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+
+
+def _require_folders(place: WorkerPlace) -> None:
+    """Make the folders of sockets and logs, private ones. Raises WorkerFailure."""
+    for folder in (place.folder, place.log.parent):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            message = f"cannot make the folder {folder}: {error.strerror}; set INFILL_LS_RUNTIME_DIR to one of your own"
+            raise WorkerFailure(ErrorCode.INTERNAL, message) from error
+    if trouble := why_not_private(place.folder):
+        raise WorkerFailure(ErrorCode.INTERNAL, trouble)
+
+
+def _last_words(errors: Path) -> str:
+    """The last line that a process wrote to stderr, which says what was wrong."""
+    try:
+        lines = errors.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1][:500] if lines else f"it said nothing; see {errors}"
