@@ -1,0 +1,74 @@
+"""Which brackets are open at an offset, by the tree: also in the flat error nodes of code that is being typed."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from lsp_server.carve.languages import CLOSERS
+from lsp_server.carve.lines import line_start
+from lsp_server.carve.view import View, ancestors
+
+_WINDOW_CHARACTERS = 4000
+"""How far on each side brackets are looked for among the children of one node; an error node can be a whole file."""
+
+
+@dataclass(frozen=True)
+class Open:
+    """A bracket that is open at some offset. `closed`: the text after the offset has its partner already."""
+
+    kind: str
+    start: int
+    closed: bool
+    owner: str  # the kind of the node it belongs to
+
+
+def open_brackets(view: View, offset: int) -> list[Open]:
+    """The brackets open at `offset`, outermost first. An interpolation's braces count, a string's quotes do not."""
+    found: list[Open] = []
+    for node in ancestors(view.token_before(offset)):
+        if node.type in view.table.blocks:
+            found += _in_broken_siblings(view, node, offset)
+        found += reversed(_among(view, node, offset))
+    return found[::-1]
+
+
+def _in_broken_siblings(view: View, block: Node, offset: int) -> Iterator[Open]:
+    """What error nodes leave open that stand before `offset` on its line: the start of a statement being typed."""
+    for child in view.children(block, line_start(view.text, offset), offset):
+        if child.is_error and view.end(child) < offset:
+            yield from reversed(_among(view, child, offset))
+
+
+def _among(view: View, node: Node, offset: int) -> list[Open]:
+    """The brackets among a node's own children that are open at `offset`, outermost first."""
+    near = list(view.children(node, offset - _WINDOW_CHARACTERS, offset + _WINDOW_CHARACTERS))
+    before = [child for child in near if view.end(child) <= offset]
+    stack = list(_unclosed(before))
+    closers = list(_unopened(child.type for child in near[len(before) :] if not child.is_missing))
+    return [
+        Open(child.type, view.start(child), index < len(closers) and CLOSERS[child.type] == closers[index], node.type)
+        for index, child in zip(range(len(stack) - 1, -1, -1), stack, strict=True)
+    ]
+
+
+def _unclosed(nodes: Iterable[Node]) -> list[Node]:
+    stack: list[Node] = []
+    for node in nodes:
+        if node.type in CLOSERS:
+            stack.append(node)
+        elif stack and CLOSERS[stack[-1].type] == node.type:
+            stack.pop()
+    return stack
+
+
+def _unopened(kinds: Iterable[str]) -> Iterator[str]:
+    """The closing brackets among token kinds that none of the kinds before them opened."""
+    depth = 0
+    for kind in kinds:
+        if kind in CLOSERS:
+            depth += 1
+        elif kind in CLOSERS.values():
+            if depth == 0:
+                yield kind
+            depth = max(depth - 1, 0)

@@ -1,0 +1,128 @@
+"""The hole at a cursor, chosen by syntax: a word, the rest of an argument, of a line, or a block that is missing.
+
+Nothing outside the hole is ever part of the question; what is typed of a word is given back as `starts_with`.
+"""
+
+from inference.messages import HoleKind
+from lsp_server.carve.blocks import place_at
+from lsp_server.carve.brackets import open_brackets
+from lsp_server.carve.languages import CLOSERS
+from lsp_server.carve.lines import (
+    eol_at,
+    indentation,
+    is_blank,
+    is_deeper,
+    is_word,
+    line_end,
+    line_start,
+    next_line_indent,
+    previous_line,
+    word_before,
+)
+from lsp_server.carve.literals import literal_at
+from lsp_server.carve.source import Span
+from lsp_server.carve.view import View
+
+
+def hole_at(view: View, offset: int) -> Span | None:
+    """The hole at `offset`; None where a suggestion would only be in the way, as in the middle of a word."""
+    text = view.text
+    word = word_before(text, offset, view.table.word_characters)
+    if word and is_word(text[offset : offset + 1], view.table.word_characters):
+        return None
+    left, right = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
+    literal = literal_at(view, offset)
+    if literal:
+        return _rest(text, offset, min(literal.end, offset + len(right)), word)
+    if is_blank(left) and is_blank(right):
+        return _on_blank_line(view, offset, left)
+    if is_blank(right):
+        return _at_line_end(view, offset, word)
+    if _only_comment(view, offset, offset + len(right)):
+        return None if _ends_header(view, offset) else _insertion(offset, HoleKind.LINE, word)
+    return _before_code(view, offset, left, word)
+
+
+def _insertion(offset: int, kind: HoleKind, word: str = "") -> Span:
+    """White space to the right stays: editors do not show a suggestion that would replace it."""
+    return Span(offset - len(word), offset, kind, word, single_line=True)
+
+
+def _rest(text: str, offset: int, end: int, word: str) -> Span:
+    """The rest of a comment's or string's line; behind a word that is being typed nothing is replaced."""
+    if word or is_blank(text[offset:end]):
+        return _insertion(offset, HoleKind.LINE, word)
+    return Span(offset, end, HoleKind.LINE, single_line=True)
+
+
+def _on_blank_line(view: View, offset: int, left: str) -> Span:
+    place = place_at(view, offset)
+    is_inside = place is not None and is_deeper(left, place.outer)  # then the user's own indentation stands
+    if place and place.empty and (place.is_header or is_inside):
+        return Span(offset, offset, HoleKind.BODY, "" if is_inside else _missing(place.indent, left))
+    return Span(offset, offset, HoleKind.LINE, _missing(_indent_between(view, offset), left), single_line=True)
+
+
+def _missing(indent: str, typed: str) -> str:
+    """What has still to be typed of an indentation; nothing where the user has begun a deeper or another one."""
+    return indent[len(typed) :] if indent.startswith(typed) else ""
+
+
+def _indent_between(view: View, offset: int) -> str:
+    """The indentation of the line below, where the line above lies as deep: then a statement here can have no other."""
+    below = next_line_indent(view.text, offset, view.table.line_comment)
+    above = previous_line(view.text, offset)
+    if below is None or above is None or is_deeper(below, indentation(above, 0)):
+        return ""
+    return below
+
+
+def _at_line_end(view: View, offset: int, word: str) -> Span | None:
+    place = None if word else place_at(view, offset)
+    if place and place.end == offset:
+        if place.empty:
+            return Span(offset, offset, HoleKind.BODY, eol_at(view.text, offset) + place.indent)
+        if place.is_header:
+            return None
+    return _insertion(offset, HoleKind.LINE, word)
+
+
+def _only_comment(view: View, offset: int, end: int) -> bool:
+    """Whether a comment is all that follows on the line."""
+    first = next(view.leaves(offset, end), None)
+    return first is not None and first.type in view.table.comments | view.table.ignored
+
+
+def _ends_header(view: View, offset: int) -> bool:
+    place = place_at(view, offset)
+    return place is not None and place.is_header and place.end >= line_start(view.text, offset)
+
+
+def _before_code(view: View, offset: int, left: str, word: str) -> Span | None:
+    """With code to the right: inside brackets the rest of the argument, else an insertion between what stands there."""
+    brackets = open_brackets(view, offset)
+    if word:
+        return _insertion(offset, HoleKind.EXPRESSION, word)
+    if brackets:
+        end = _operand_end(view, offset)
+        between = view.text[brackets[-1].start + 1 : offset]
+        follows = view.text[end : end + 1] == CLOSERS[brackets[-1].kind]
+        is_empty = follows and is_blank(between) and brackets[-1].owner in view.table.argument_lists
+        return Span(offset, end, HoleKind.ARGUMENTS if is_empty else HoleKind.EXPRESSION, single_line=True)
+    if is_blank(left) or is_word(view.text[offset : offset + 1], view.table.word_characters):
+        return None
+    return _insertion(offset, HoleKind.EXPRESSION)
+
+
+def _operand_end(view: View, offset: int) -> int:
+    """Where the operand ends that starts at `offset`; `offset` itself where an operator or keyword follows."""
+    end, depth = offset, 0
+    for leaf in view.leaves(offset, line_end(view.text, offset)):
+        starts_operand = leaf.is_named or leaf.type in CLOSERS
+        if leaf.type in view.table.comments or (end == offset and not starts_operand):
+            return end
+        depth += (leaf.type in CLOSERS) - (leaf.type in CLOSERS.values())
+        if depth < 0 or (depth == 0 and leaf.type in view.table.operand_ends):
+            return end
+        end = view.end(leaf)
+    return end

@@ -1,0 +1,101 @@
+"""Lines, indentation and words of a plain text, found around an offset without reading the rest of it.
+
+Lines end as in the LSP: `\\n`, `\\r\\n`, `\\r`. Nothing here knows a language.
+"""
+
+import re
+from collections import Counter
+
+BLANK = " \t\f\v\xa0"
+_LINE_END = re.compile(r"\r\n|[\r\n]")
+_INDENT = re.compile(r"[ \t]*")
+_INDENTED_LINE = re.compile(r"^([ \t]*)[^\s]", re.MULTILINE)
+_NEAR_CHARACTERS = 6000
+
+
+def line_start(text: str, offset: int) -> int:
+    """The start of the line that holds `offset`."""
+    newline = text.rfind("\n", 0, offset)
+    return max(newline, text.rfind("\r", newline + 1, offset)) + 1
+
+
+def line_end(text: str, offset: int) -> int:
+    """The end of the line that holds `offset`, its line end not included."""
+    match = _LINE_END.search(text, offset)
+    return match.start() if match else len(text)
+
+
+def eol_at(text: str, offset: int) -> str:
+    """The line end in use: that of the line at `offset`, else that of the line before it, else `\\n`."""
+    match = _LINE_END.search(text, offset)
+    if match:
+        return match.group()
+    start = line_start(text, offset)
+    if text.endswith("\r\n", 0, start):
+        return "\r\n"
+    return text[start - 1] if start else "\n"
+
+
+def indentation(text: str, offset: int) -> str:
+    """The spaces and tabs that the line at `offset` begins with."""
+    match = _INDENT.match(text, line_start(text, offset))
+    return match.group() if match else ""
+
+
+def is_blank(text: str) -> bool:
+    """Whether there is nothing but white space."""
+    return not text or text.isspace()
+
+
+def is_deeper(indent: str | None, outer: str) -> bool:
+    """Whether a line indented by `indent` is in the block of one indented by `outer`. None: there is no such line."""
+    return indent is not None and len(indent.expandtabs(8)) > len(outer.expandtabs(8))
+
+
+def next_line_indent(text: str, offset: int, line_comment: str = "") -> str | None:
+    """The indentation of the next line below `offset` that is neither blank nor a comment; None: no such line."""
+    for match in _LINE_END.finditer(text, offset):
+        indent = _INDENT.match(text, match.end())
+        end = indent.end() if indent else match.end()
+        at_comment = line_comment and text.startswith(line_comment, end)
+        if end < len(text) and text[end] not in "\r\n\f\v" and not at_comment:
+            return text[match.end() : end]
+    return None
+
+
+def previous_line(text: str, offset: int) -> str | None:
+    """The nearest line before the one at `offset` that is not blank, without its line end; None: no such line."""
+    end = line_start(text, offset)
+    while end > 0:
+        end -= 2 if text.endswith("\r\n", 0, end) else 1
+        start = line_start(text, end)
+        if not is_blank(text[start:end]):
+            return text[start:end]
+        end = start
+    return None
+
+
+def indent_step(text: str, offset: int, default: str) -> str:
+    """One step of indentation as the lines near `offset` show it: the step most often taken from a line to the next."""
+    start = line_start(text, max(offset - _NEAR_CHARACTERS, 0))
+    steps: Counter[str] = Counter()
+    previous: str | None = None
+    for match in _INDENTED_LINE.finditer(text, start, min(offset + _NEAR_CHARACTERS, len(text))):
+        indent = match.group(1)
+        if previous is not None and indent.startswith(previous) and len(indent) > len(previous):
+            steps[indent[len(previous) :]] += 1
+        previous = indent
+    return steps.most_common(1)[0][0] if steps else default
+
+
+def is_word(character: str, extra: str = "") -> bool:
+    """Whether a character can stand inside an identifier, or is one of `extra`; False for an empty string."""
+    return bool(character) and (("a" + character).isidentifier() or character in extra)
+
+
+def word_before(text: str, offset: int, extra: str = "") -> str:
+    """The part of a word that ends at `offset`; empty where none does."""
+    start = offset
+    while start > 0 and is_word(text[start - 1], extra):
+        start -= 1
+    return text[start:offset]

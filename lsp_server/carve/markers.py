@@ -1,0 +1,91 @@
+"""Markers: places that the user has marked to be filled, `???` unless configured otherwise.
+
+A marker is a hole wherever it stands, also in a string or comment: it is the user's explicit text. It may become
+several lines only where it stands alone on its line as a statement; everywhere else other code shares the line or the
+brackets, and its fill is a single line. Whether it is a statement is read from a tree in which names stand in for the
+markers, because the marker itself breaks the parse.
+"""
+
+import re
+from collections.abc import Iterator
+
+from tree_sitter import Tree
+
+from inference.messages import HoleKind
+from lsp_server.carve.brackets import open_brackets
+from lsp_server.carve.languages import table_of
+from lsp_server.carve.lines import indentation, is_blank, is_deeper, line_end, line_start, next_line_indent
+from lsp_server.carve.literals import literal_at
+from lsp_server.carve.parsing import edit_tree, encode, parse
+from lsp_server.carve.source import Parsed, Source, Span
+from lsp_server.carve.view import View
+
+DEFAULT_MARKER = "???"
+
+
+def marker_spans(source: Source, marker: str, start: int, end: int) -> list[Span]:
+    """The markers that lie within [start, end), left to right. Raises ValueError for an empty marker."""
+    if not marker:
+        raise ValueError("the marker is empty")
+    found = [at for at in _occurrences(source.text, marker) if start <= at and at + len(marker) <= end]
+    if not found:
+        return []
+    view = View.of(_with_names(source, marker))
+    return [_span(source, view, at, at + len(marker)) for at in found]
+
+
+def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
+    """The marker that `offset` stands in or at the edge of; None: no marker there."""
+    near = source.text[max(offset - len(marker), 0) : offset + len(marker)]
+    if not marker or marker not in near:
+        return None
+    spans = marker_spans(source, marker, 0, len(source.text))
+    return next((span for span in spans if span.start <= offset <= span.end), None)
+
+
+def _occurrences(text: str, marker: str) -> Iterator[int]:
+    at = text.find(marker)
+    while at >= 0:
+        yield at
+        at = text.find(marker, at + len(marker))
+
+
+def _with_names(source: Source, marker: str) -> Source:
+    """The source with a name of the same length in place of each marker; parsed from its tree, so it is fast."""
+    if source.tree is None:
+        return source
+    text = source.text.replace(marker, "_" * len(marker))
+    tree: Tree = source.tree.copy()
+    if len(encode(marker)) != len(marker):
+        return Parsed(text, source.language_id, parse(source.language_id, text))
+    for at in _occurrences(source.text, marker):
+        edit_tree(tree, source.text, at, at + len(marker), "_" * len(marker))
+    return Parsed(text, source.language_id, parse(source.language_id, text, tree))
+
+
+def _span(source: Source, view: View | None, start: int, end: int) -> Span:
+    text = source.text
+    alone = is_blank(text[line_start(text, start) : start]) and is_blank(text[end : line_end(text, end)])
+    if not alone or (view is not None and (literal_at(view, start) or open_brackets(view, start))):
+        return Span(start, end, HoleKind.MARKER, single_line=True)
+    return Span(start, end, HoleKind.BODY if _is_whole_body(source, start, end) else HoleKind.BLOCK)
+
+
+def _is_whole_body(source: Source, start: int, end: int) -> bool:
+    """Whether the statement at [start, end) has its block to itself, as far as indentation tells."""
+    text, comment = source.text, table_of(source.language_id).line_comment
+    indent = indentation(text, start)
+    below = next_line_indent(text, end, comment)
+    above = _indent_above(text, start, comment)
+    return above is not None and is_deeper(indent, above) and (below is None or is_deeper(indent, below))
+
+
+def _indent_above(text: str, offset: int, line_comment: str) -> str | None:
+    """The indentation of the nearest line above that is neither blank nor a comment; None: no such line."""
+    comment = re.escape(line_comment) if line_comment else r"(?!)"
+    at = line_start(text, offset)
+    while at > 0:
+        at = line_start(text, at - 1)
+        if not re.match(rf"[ \t]*({comment}|[\r\n\f]|$)", text[at:offset]):
+            return indentation(text, at)
+    return None

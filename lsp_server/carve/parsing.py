@@ -1,0 +1,88 @@
+"""From a text to its tree-sitter tree, whole or after an edit. tree-sitter counts UTF-8 bytes, we count `str` indices.
+
+`ByteOffsets` is the one conversion between the two. A lone surrogate, which an editor may send, is parsed as `?`.
+"""
+
+from bisect import bisect_right
+
+from tree_sitter import Parser, Tree
+
+from lsp_server.carve.languages import grammar_of
+
+MAX_PARSED_CHARACTERS = 2_000_000
+"""A longer text gets no tree: its first parse would block typing for a good part of a second."""
+
+_CHUNK_CHARACTERS = 2048
+
+
+def encode(text: str) -> bytes:
+    """The bytes that tree-sitter reads for `text`."""
+    return text.encode("utf-8", "replace")
+
+
+def parse(language_id: str, text: str, old_tree: Tree | None = None) -> Tree | None:
+    """The tree of `text`; None where its language has no grammar, or it is longer than `MAX_PARSED_CHARACTERS`.
+
+    `old_tree` makes it fast: the tree of an earlier text, to which each edit since then was applied with `edit_tree`.
+    """
+    language = grammar_of(language_id)
+    if language is None or len(text) > MAX_PARSED_CHARACTERS:
+        return None
+    data = encode(text)
+    return Parser(language).parse(data) if old_tree is None else Parser(language).parse(data, old_tree)
+
+
+def edit_tree(tree: Tree, text: str, start: int, end: int, replacement: str) -> None:
+    """Tell `tree`, the tree of `text`, that [start, end) is replaced. Changes `tree`: edit a copy of one handed out."""
+    start_byte, start_row, start_column = _byte_and_point(text, start)
+    old_byte, old_row, old_column = _byte_and_point(text, end)
+    data = encode(replacement)
+    rows, tail = data.count(b"\n"), len(data) - data.rfind(b"\n") - 1
+    new_column = tail if rows else start_column + len(data)
+    tree.edit(
+        start_byte,
+        old_byte,
+        start_byte + len(data),
+        (start_row, start_column),
+        (old_row, old_column),
+        (start_row + rows, new_column),
+    )
+
+
+def _byte_and_point(text: str, offset: int) -> tuple[int, int, int]:
+    """The byte, row and column in bytes of `offset`. tree-sitter's rows end at `\\n` alone, whatever the LSP says."""
+    row = text.count("\n", 0, offset)
+    line_start = text.rfind("\n", 0, offset) + 1
+    if text.isascii():
+        return offset, row, offset - line_start
+    return len(encode(text[:offset])), row, len(encode(text[line_start:offset]))
+
+
+class ByteOffsets:
+    """Converts between `str` indices of one text and offsets into its UTF-8 bytes. Free for a text that is ASCII."""
+
+    __slots__ = ("_ascii", "_starts", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ascii = text.isascii()
+        self._starts = [0]
+        if not self._ascii:
+            for at in range(0, len(text), _CHUNK_CHARACTERS):
+                self._starts.append(self._starts[-1] + len(encode(text[at : at + _CHUNK_CHARACTERS])))
+
+    def to_byte(self, offset: int) -> int:
+        """The byte at which the character at `offset` starts."""
+        if self._ascii:
+            return offset
+        chunk = offset // _CHUNK_CHARACTERS
+        return self._starts[chunk] + len(encode(self._text[chunk * _CHUNK_CHARACTERS : offset]))
+
+    def to_offset(self, byte: int) -> int:
+        """The `str` index of the character that starts at `byte`."""
+        if self._ascii:
+            return byte
+        chunk = max(bisect_right(self._starts, byte, 0, len(self._starts) - 1) - 1, 0)
+        at = chunk * _CHUNK_CHARACTERS
+        data = encode(self._text[at : at + _CHUNK_CHARACTERS])[: byte - self._starts[chunk]]
+        return at + len(data.decode("utf-8", "ignore"))

@@ -1,0 +1,68 @@
+"""From a text and its holes to the segments of a request, and from fills back to a text. Pure text, no syntax."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from inference.messages import Hole, Text
+from lsp_server.carve.source import Span
+
+
+def segments(text: str, spans: Sequence[Span]) -> tuple[Text | Hole, ...]:
+    """`text` as pinned text and holes, in order; there is no empty pinned text.
+
+    Raises ValueError where spans overlap, stand in another order than the text's, or reach outside of it.
+    """
+    _check(text, spans)
+    parts: list[Text | Hole] = []
+    for pinned, span in zip(_pinned(text, spans), spans, strict=False):
+        parts += [Text(pinned)] if pinned else []
+        parts.append(_hole(text, span))
+    last = text[spans[-1].end :] if spans else text
+    return (*parts, Text(last)) if last else tuple(parts)
+
+
+def splice(text: str, spans: Sequence[Span], fills: Sequence[str]) -> str:
+    """`text` with each span replaced by its fill. Every character outside the spans is asserted to be unchanged.
+
+    Raises ValueError for spans that `segments` would reject, or when there are not as many fills as spans.
+    """
+    _check(text, spans)
+    if len(fills) != len(spans):
+        raise ValueError(f"{len(fills)} fills for {len(spans)} holes")
+    pinned = _pinned(text, spans)
+    result = "".join(piece for pair in zip(pinned, [*fills, ""], strict=True) for piece in pair)
+    _assert_pinned(result, pinned, fills)
+    return result
+
+
+def _hole(text: str, span: Span) -> Hole:
+    return Hole(
+        kind=span.kind,
+        starts_with=span.starts_with,
+        single_line=span.single_line,
+        text=text[span.start : span.end],
+    )
+
+
+def _pinned(text: str, spans: Sequence[Span]) -> list[str]:
+    """The pieces of text before, between and after the spans: one more than there are spans."""
+    starts = [0, *(span.end for span in spans)]
+    ends = [*(span.start for span in spans), len(text)]
+    return [text[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _assert_pinned(result: str, pinned: Sequence[str], fills: Sequence[str]) -> None:
+    at = 0
+    for piece, fill in zip(pinned, [*fills, ""], strict=True):
+        assert result.startswith(piece, at), "text outside the holes changed"
+        at += len(piece) + len(fill)
+    assert at == len(result), "text outside the holes changed"
+
+
+def _check(text: str, spans: Sequence[Span]) -> None:
+    for span in spans:
+        if not 0 <= span.start <= span.end <= len(text):
+            raise ValueError(f"hole {span.start}..{span.end} is outside a text of {len(text)} characters")
+    for one, other in pairwise(spans):
+        if other.start < one.end or (one.start, one.end) == (other.start, other.end):
+            raise ValueError(f"hole {other.start}..{other.end} overlaps or precedes hole {one.start}..{one.end}")

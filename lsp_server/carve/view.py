@@ -1,0 +1,98 @@
+"""A source with its tree and its language's table: the questions carving asks the syntax, answered in `str` indices.
+
+Only nodes near an offset are visited, never the whole tree. Knows no cursor and no hole.
+"""
+
+from collections.abc import Iterator
+from typing import Self
+
+from tree_sitter import Node, TreeCursor
+
+from lsp_server.carve.languages import Table, table_of
+from lsp_server.carve.parsing import ByteOffsets
+from lsp_server.carve.source import Source
+
+
+class View:
+    """Reads one source; make one for each question, it is cheap."""
+
+    def __init__(self, text: str, table: Table, root: Node) -> None:
+        self.text = text
+        self.table = table
+        self.root = root
+        self._bytes = ByteOffsets(text)
+
+    @classmethod
+    def of(cls, source: Source) -> Self | None:
+        """The view of a source; None when it has no tree."""
+        if source.tree is None:
+            return None
+        return cls(source.text, table_of(source.language_id), source.tree.root_node)
+
+    def start(self, node: Node) -> int:
+        """Where a node starts, as a `str` index."""
+        return self._bytes.to_offset(node.start_byte)
+
+    def end(self, node: Node) -> int:
+        """Where a node ends, as a `str` index."""
+        return self._bytes.to_offset(node.end_byte)
+
+    def leaf_at(self, offset: int) -> Node | None:
+        """The smallest node over the character at `offset`; None outside the text."""
+        if not 0 <= offset < len(self.text):
+            return None
+        start, end = self._bytes.to_byte(offset), self._bytes.to_byte(offset + 1)
+        return self.root.descendant_for_byte_range(start, end)
+
+    def token_before(self, offset: int) -> Node | None:
+        """The last token that ends at or before `offset`, comments and continuations passed over; None: no token."""
+        while True:
+            offset = len(self.text[:offset].rstrip())
+            leaf = self.leaf_at(offset - 1)
+            if leaf is None:
+                return None
+            if leaf.type not in self.table.comments and leaf.type not in self.table.ignored:
+                return leaf
+            offset = self.start(leaf)
+
+    def leaves(self, start: int, end: int) -> Iterator[Node]:
+        """The tokens between two offsets, in order; a string that starts there counts as one token."""
+        first, last = self._bytes.to_byte(start), self._bytes.to_byte(end)
+        cursor = self.root.walk()
+        while True:
+            node = cursor.node
+            if node is None or node.start_byte >= last:
+                return
+            is_whole_string = node.type in self.table.strings and node.start_byte >= first
+            if not is_whole_string and cursor.goto_first_child_for_byte(first) is not None:
+                continue
+            if first < node.end_byte and node.start_byte < node.end_byte:
+                yield node
+            if not _goto_next(cursor):
+                return
+
+    def children(self, node: Node, start: int, end: int) -> Iterator[Node]:
+        """The children of `node` that reach into [start, end), in order."""
+        first, last = self._bytes.to_byte(max(start, 0)), self._bytes.to_byte(min(end, len(self.text)))
+        cursor = node.walk()
+        if cursor.goto_first_child_for_byte(first) is None:
+            return
+        while (child := cursor.node) is not None and child.start_byte < last:
+            yield child
+            if not cursor.goto_next_sibling():
+                return
+
+
+def ancestors(node: Node | None) -> Iterator[Node]:
+    """A node, its parent, and so on up to the root."""
+    while node is not None:
+        yield node
+        node = node.parent
+
+
+def _goto_next(cursor: TreeCursor) -> bool:
+    """Move past the node under the cursor; False at the end of the tree."""
+    while not cursor.goto_next_sibling():
+        if not cursor.goto_parent():
+            return False
+    return True

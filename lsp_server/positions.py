@@ -1,0 +1,120 @@
+"""Positions as the Language Server Protocol counts them, to and from indices into a Python `str`.
+
+A position is a pair of plain ints: a zero-based line, and a column counted in units of the negotiated encoding. Lines
+end at `\\n`, `\\r\\n` and `\\r` only; `str.splitlines` would also break at \\x0b, \\x0c, \\x85, U+2028 and others, and
+every later edit would land on the wrong line. This module knows neither documents nor LSP types.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from enum import StrEnum
+
+_LINE_END = re.compile(r"\r\n|[\r\n]")
+_TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
+
+
+class Encoding(StrEnum):
+    """The unit of a column: a UTF-8 byte, a UTF-16 code unit, or a code point."""
+
+    UTF8 = "utf-8"
+    UTF16 = "utf-16"
+    UTF32 = "utf-32"
+
+
+class LineIndex:
+    """Where the lines of one text start. Immutable, as the text is; `edited` makes the index of an edited text."""
+
+    __slots__ = ("_starts", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+
+    @property
+    def line_count(self) -> int:
+        """The number of lines; at least 1, because a final line end is followed by an empty line."""
+        return len(self._starts)
+
+    def line_of(self, offset: int) -> int:
+        """The line that holds `offset`; between the two characters of `\\r\\n` it is the line they end."""
+        return bisect_right(self._starts, max(offset, 0)) - 1
+
+    def line_start(self, line: int) -> int:
+        """The offset at which `line` starts; a line before or beyond the text is clamped to its start or end."""
+        if line >= len(self._starts):
+            return len(self._text)
+        return self._starts[max(line, 0)]
+
+    def line_end(self, line: int) -> int:
+        """The offset at which `line` ends, its line end not included."""
+        if line + 1 >= len(self._starts):
+            return len(self._text)
+        end = self._starts[max(line, 0) + 1] - 1
+        if self._text.startswith("\r\n", end - 1) and end > self.line_start(line):
+            return end - 1
+        return end
+
+    def offset(self, line: int, character: int, encoding: Encoding) -> int:
+        """The `str` index of a position.
+
+        A position outside the text is clamped: beyond its line's end to that end, beyond the last line to the end of
+        the text. Inside a code point of several units it becomes that code point's start.
+        """
+        if line < 0 or line >= len(self._starts):
+            return 0 if line < 0 else len(self._text)
+        start, end = self._starts[line], self.line_end(line)
+        return start + _code_points(self._text[start:end], max(character, 0), encoding)
+
+    def position(self, offset: int, encoding: Encoding) -> tuple[int, int]:
+        """The position of a `str` index, clamped to the text and moved in front of a line end it would split."""
+        offset = min(max(offset, 0), len(self._text))
+        line = self.line_of(offset)
+        start = self._starts[line]
+        return line, _units(self._text[start : min(offset, self.line_end(line))], encoding)
+
+    def edited(self, start: int, end: int, replacement: str, text: str) -> "LineIndex":
+        """The index of `text`, which is this index's text with [start, end) replaced; without reading it all again.
+
+        Whether a line starts at some offset depends on the characters on both sides of it alone, so only the offsets
+        that touch the replacement are looked at: an edit can join a `\\r` and a `\\n`, or part them.
+        """
+        new_end = start + len(replacement)
+        touched = (match.end() for match in _LINE_END.finditer(text, max(start - 1, 0), new_end + 1))
+        edited = LineIndex.__new__(LineIndex)
+        edited._text = text
+        edited._starts = self._starts[: max(bisect_left(self._starts, start), 1)]  # offset 0 always starts a line
+        edited._starts += [at for at in touched if start <= at <= new_end]
+        shift = new_end - end
+        edited._starts += [at + shift for at in self._starts[bisect_right(self._starts, end) :]]
+        return edited
+
+
+def _units(text: str, encoding: Encoding) -> int:
+    """The number of units of `encoding` that `text` takes."""
+    if text.isascii() or encoding is Encoding.UTF32:
+        return len(text)
+    if encoding is Encoding.UTF8:
+        return len(text.encode("utf-8", "surrogatepass"))
+    return len(text) + len(_TWO_UNITS.findall(text))
+
+
+def _code_points(line: str, units: int, encoding: Encoding) -> int:
+    """The number of whole code points in the first `units` units of `line`."""
+    if line.isascii() or encoding is Encoding.UTF32:
+        return min(units, len(line))
+    if encoding is Encoding.UTF8:
+        return _code_points_in_utf8(line, units)
+    for pairs, match in enumerate(_TWO_UNITS.finditer(line)):
+        column = match.start() + pairs
+        if column >= units:
+            return units - pairs
+        if column + 1 == units:
+            return match.start()
+    return min(units - len(_TWO_UNITS.findall(line)), len(line))
+
+
+def _code_points_in_utf8(line: str, units: int) -> int:
+    data = line.encode("utf-8", "surrogatepass")
+    while 0 < units < len(data) and data[units] & 0xC0 == 0x80:  # a continuation byte: inside a code point
+        units -= 1
+    return len(data[:units].decode("utf-8", "surrogatepass"))
