@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test check format clean
 
+# Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
+export OMP_WAIT_POLICY := PASSIVE
+
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 

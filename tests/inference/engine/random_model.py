@@ -1,16 +1,19 @@
 """A small random DiffusionGemma with everything the big one has: sliding and full layers, experts, V = K layers."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
-VOCABULARY_SIZE = 96
+VOCABULARY_SIZE = 320
 CANVAS_TOKENS = 16
 WINDOW = 24
+SPECIAL_TOKENS = ("<pad>", "<eos>", "<bos>", "<|turn>", "<turn|>")
 
 
-def random_model(seed: int = 0) -> Any:
+def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS) -> Any:
     """Weights scaled up, so that its predictions are far from uniform and a wrong loop shows at once."""
     torch.manual_seed(seed)
     text = DiffusionGemmaTextConfig(
@@ -27,7 +30,7 @@ def random_model(seed: int = 0) -> Any:
         num_experts=4,
         top_k_experts=2,
         moe_intermediate_size=32,
-        max_position_embeddings=512,
+        max_position_embeddings=1024,
         layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
     )
     vision = {
@@ -39,7 +42,7 @@ def random_model(seed: int = 0) -> Any:
         "num_key_value_heads": 1,
         "head_dim": 16,
     }
-    config = DiffusionGemmaConfig(text_config=text, vision_config=vision, canvas_length=CANVAS_TOKENS)
+    config = DiffusionGemmaConfig(text_config=text, vision_config=vision, canvas_length=canvas_tokens)
     config._attn_implementation = "sdpa"
     model = DiffusionGemmaForBlockDiffusion(config).eval()
     with torch.no_grad():
@@ -47,3 +50,15 @@ def random_model(seed: int = 0) -> Any:
             if parameter.ndim > 1:
                 parameter.mul_(6.0 if "embed_tokens" in name else 3.0)
     return model
+
+
+def save_random_checkpoint(folder: Path, canvas_tokens: int = 64) -> None:
+    """A checkpoint folder as a hub would hold it: no infill.json, so it is taken for a released DiffusionGemma."""
+    random_model(canvas_tokens=canvas_tokens).save_pretrained(folder)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    names = [*SPECIAL_TOKENS, *alphabet]
+    tokenizer = Tokenizer(models.BPE(vocab={name: id_ for id_, name in enumerate(names)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    tokenizer.save(str(folder / "tokenizer.json"))

@@ -49,9 +49,7 @@ def ours(model: Any, ids: list[int], settings: SamplerProperties, seed: int) -> 
     ("bound", "confidence", "stability"),
     [(0.1, 0.005, 1), (4.0, 0.5, 1), (1.0, 2.0, 2), (0.5, 10.0, 0)],
 )
-def test_tokens_equal_those_of_generate(
-    model: Any, seed: int, bound: float, confidence: float, stability: int
-) -> None:
+def test_tokens_equal_those_of_generate(model: Any, seed: int, bound: float, confidence: float, stability: int) -> None:
     """Same weights, settings and random stream: same tokens, over two canvases behind a prefix beyond the window."""
     from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
         DiffusionGemmaGenerationConfig,

@@ -1,0 +1,28 @@
+"""The two engines the tests run on: the embedded checkpoint, and a small random one of the released kind."""
+
+from pathlib import Path
+
+import pytest
+
+from inference.engine import Engine
+from tests.inference.engine.random_model import save_random_checkpoint
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Engine:
+    """The checkpoint that ships: mask corruption, slack token, plain prompt."""
+    return Engine.load()
+
+
+@pytest.fixture(scope="session")
+def random_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random checkpoint's folder."""
+    folder = tmp_path_factory.mktemp("random-checkpoint")
+    save_random_checkpoint(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def released(random_folder: Path) -> Engine:
+    """Random weights of the released kind: uniform corruption, no slack token, chat prompt, several experts."""
+    return Engine.load(str(random_folder), device="cpu")

@@ -1,0 +1,218 @@
+"""What a request gets: whole answers, pins held, constraints kept, drafts, deadlines, and everything freed."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.engine import Engine, RequestError
+from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
+
+SOURCE = "import os\n\n\ndef size(path):\n    "
+REST = "\n\n\nprint(size('.'))\n"
+ENGINES = ("embedded", "released")
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Both kinds of checkpoint, one after the other."""
+    found: Engine = request.getfixturevalue(request.param)
+    return found
+
+
+def fill(engine: Engine, *segments: Text | Hole, **options: object) -> tuple[list[Candidate], Done, list[Draft]]:
+    """All events of one request, checked for their order: drafts, then candidates, then Done."""
+    events = [event for event in engine.infill(InfillRequest("r", segments, **options)) if event is not None]  # type: ignore[arg-type]
+    kinds = [type(event) for event in events]
+    assert kinds == sorted(kinds, key=[Draft, Candidate, Done].index)
+    assert kinds.count(Done) == 1
+    candidates = [event for event in events if isinstance(event, Candidate)]
+    assert candidates
+    return candidates, events[-1], [event for event in events if isinstance(event, Draft)]  # type: ignore[return-value]
+
+
+def idle(engine: Engine) -> bool:
+    """Nothing is leased once no request runs."""
+    engine.tools.prefixes.check_integrity()
+    return not any(entry.leases for entry in engine.tools.prefixes._entries)
+
+
+def test_one_hole_gets_text(engine: Engine) -> None:
+    candidates, done, _ = fill(engine, Text(SOURCE), Hole(max_tokens=6), Text(REST), max_steps=4, seed=1)
+    assert len(candidates) == 1
+    assert candidates[0].texts[0]
+    assert candidates[0].complete
+    assert done.outcome is Outcome.COMPLETE
+    assert done.stats.prefix_tokens > 0
+    assert idle(engine)
+
+
+def test_holes_are_filled_together_on_one_canvas(engine: Engine) -> None:
+    segments = (Text("a ="), Hole(max_tokens=4), Text("\nb ="), Hole(max_tokens=4), Text("\nc ="), Hole(max_tokens=4))
+    candidates, done, _ = fill(engine, *segments, Text("\n"), max_steps=4, seed=1)
+    assert done.stats.canvases == 1
+    assert len(candidates[0].texts) == 3
+
+
+def test_holes_too_far_apart_take_several_canvases_and_see_the_fills_before(engine: Engine) -> None:
+    far = "\n".join(f"value_{i} = {i}" for i in range(60))
+    segments = (Text("a ="), Hole(max_tokens=4), Text(f"\n{far}\nb ="), Hole(max_tokens=4), Text("\n"))
+    candidates, done, _ = fill(engine, *segments, max_steps=3, seed=1)
+    assert done.stats.canvases == 2
+    assert len(candidates[0].texts) == 2
+
+
+def test_the_same_seed_gives_the_same_answer(engine: Engine) -> None:
+    segments = (Text(SOURCE), Hole(max_tokens=8), Text(REST))
+    first, *_ = fill(engine, *segments, max_steps=5, candidates=3, seed=7)
+    again, *_ = fill(engine, *segments, max_steps=5, candidates=3, seed=7)
+    assert [c.texts for c in first] == [c.texts for c in again]
+
+
+def test_candidates_differ_and_the_best_comes_first(engine: Engine) -> None:
+    candidates, *_ = fill(engine, Text(SOURCE), Hole(max_tokens=12), Text(REST), candidates=4, max_steps=5, seed=3)
+    whole = [c for c in candidates if c.texts[0] and "\ufffd" not in c.texts[0]]
+    assert 1 < len(candidates) <= 4
+    assert len({c.texts for c in candidates}) == len(candidates)
+    assert [c.score for c in whole] == sorted((c.score for c in whole), reverse=True)
+
+
+def test_a_fill_begins_with_what_was_typed(engine: Engine) -> None:
+    for typed in ("ret", "return os.pa", "    x", "é"):
+        candidates, *_ = fill(
+            engine, Text(SOURCE), Hole(starts_with=typed, max_tokens=6), Text(REST), candidates=3, max_steps=3, seed=1
+        )
+        assert all(c.texts[0].startswith(typed) for c in candidates)
+
+
+def test_a_single_line_hole_never_spills(engine: Engine) -> None:
+    for seed in range(5):
+        hole = Hole(single_line=True, max_tokens=16)
+        candidates, *_ = fill(engine, Text(SOURCE), hole, Text(REST), candidates=4, max_steps=3, seed=seed)
+        assert not any("\n" in text or "\r" in text for c in candidates for text in c.texts)
+
+
+def test_special_tokens_never_stand_in_a_fill(engine: Engine) -> None:
+    forbidden = set(engine.tools.vocabulary.special_ids)
+    for seed in range(3):
+        candidates, *_ = fill(engine, Text(SOURCE), Hole(max_tokens=16), Text(REST), max_steps=2, seed=seed)
+        assert not forbidden & set(engine.tools.vocabulary.encode(candidates[0].texts[0]))
+
+
+def test_special_tokens_in_the_document_are_plain_text(engine: Engine) -> None:
+    text = "x = '<eos><mask><|turn>'\ny ="
+    candidates, *_ = fill(engine, Text(text), Hole(max_tokens=4), Text("\n# <pad>\n"), max_steps=2, seed=1)
+    assert candidates[0].texts
+
+
+def test_drafts_follow_the_canvas_from_step_to_step(engine: Engine) -> None:
+    segments = (Text("a ="), Hole(max_tokens=6), Text("\nb ="), Hole(max_tokens=6), Text("\n"))
+    candidates, _, drafts = fill(engine, *segments, drafts=True, max_steps=6, seed=2)
+    assert [draft.step for draft in drafts] == list(range(1, len(drafts) + 1))
+    assert len(drafts) >= 1
+    for draft in drafts:
+        assert len(draft.pieces) == len(draft.confidences) == 2
+        assert all(0 <= c <= 1 for numbers in draft.confidences for c in numbers)
+        assert [len(p) for p in draft.pieces] == [len(c) for c in draft.confidences]
+
+
+def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
+    far = "\n".join(f"value_{i} = {i}" for i in range(60))
+    segments = (Text("a ="), Hole(max_tokens=8), Text(f"\n{far}\nb ="), Hole(max_tokens=8), Text("\n"))
+    request = InfillRequest("r", segments, max_steps=48, seed=1)
+    *_, candidate, done = [e for e in engine.infill(request, deadline=time.monotonic()) if e is not None]
+    assert isinstance(candidate, Candidate)
+    assert isinstance(done, Done)
+    assert not candidate.complete
+    assert done.outcome is Outcome.DEADLINE
+    assert candidate.steps == 2  # one step a canvas: whole, if not good
+    assert len(candidate.texts) == 2
+
+
+def test_closing_the_iterator_stops_within_a_step_and_frees_everything(engine: Engine) -> None:
+    request = InfillRequest("r", (Text(SOURCE), Hole(max_tokens=16), Text(REST)), max_steps=48, drafts=True)
+    with closing(engine.infill(request)) as events:  # type: ignore[type-var]
+        assert isinstance(next(e for e in events if e is not None), Draft)
+    assert idle(engine)
+
+
+def test_interleaved_requests_answer_as_they_would_alone(engine: Engine) -> None:
+    requests = [
+        InfillRequest(str(n), (Text(SOURCE + "x" * n), Hole(max_tokens=6), Text(REST)), max_steps=4, seed=n)
+        for n in range(3)
+    ]
+    alone = [[e.texts for e in engine.infill(r) if isinstance(e, Candidate)] for r in requests]
+    running: list[tuple[int, Iterator[object]]] = [(n, engine.infill(r)) for n, r in enumerate(requests)]
+    together: list[list[tuple[str, ...]]] = [[] for _ in requests]
+    while running:
+        for number, events in list(running):
+            event = next(events, "end")
+            if isinstance(event, Candidate):
+                together[number].append(event.texts)
+            if event == "end":
+                running.remove((number, events))
+    assert together == alone
+    assert idle(engine)
+
+
+def test_rework_at_strength_0_returns_the_text_and_at_1_forgets_it(engine: Engine) -> None:
+    text = "return os.path.getsize(path)"
+    kept, *_ = fill(engine, Text(SOURCE), Hole(text=text, strength=0.0), Text(REST), max_steps=4, seed=1)
+    assert kept[0].texts == (text,)
+    filled, *_ = fill(engine, Text(SOURCE), Hole(max_tokens=6), Text(REST), max_steps=4, seed=1)
+    forgot, *_ = fill(engine, Text(SOURCE), Hole(text=text, max_tokens=6), Text(REST), max_steps=4, seed=1)
+    assert forgot[0].texts == filled[0].texts
+
+
+def test_rework_takes_fewer_steps_the_weaker_it_is(engine: Engine) -> None:
+    text = "return os.path.getsize(path)"
+    hole = Hole(text=text, strength=0.25)
+    candidates, *_ = fill(engine, Text(SOURCE), hole, Text(REST), max_steps=8, seed=1)
+    assert 0 < candidates[0].steps <= 2
+
+
+def test_a_second_request_reuses_the_prefix(engine: Engine) -> None:
+    segments = (Text("# reuse\n" + SOURCE), Hole(max_tokens=4), Text(REST))
+    fill(engine, *segments, max_steps=1)
+    _, done, _ = fill(engine, *segments, max_steps=1)
+    assert done.stats.reused_tokens == done.stats.prefix_tokens
+
+
+@pytest.mark.parametrize(
+    ("segments", "message"),
+    [
+        ((), "no hole"),
+        ((Text("x"),), "no hole"),
+        ((Hole(min_tokens=0),), "0 to 0"),
+        ((Hole(min_tokens=5, max_tokens=3),), "5 to 3"),
+        ((Hole(text="x", strength=1.5),), "strength"),
+        ((Hole(starts_with="x" * 5000),), "does not fit"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused(engine: Engine, segments: tuple[Hole, ...], message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        list(engine.infill(InfillRequest("r", segments)))
+
+
+TEXTS = st.text(st.sampled_from("ab \n\t\r()é😀\u2028\x0b\x00:='\""), max_size=40)
+
+
+@settings(max_examples=25, deadline=None)
+@given(texts=st.lists(TEXTS, min_size=2, max_size=4), starts=st.sampled_from(["", "a", "é", "\n  "]))
+def test_any_text_around_the_holes_is_taken(embedded: Engine, texts: list[str], starts: str) -> None:
+    segments: list[Text | Hole] = [Text(texts[0])]
+    for text in texts[1:]:
+        segments += [Hole(max_tokens=3, starts_with=starts), Text(text)]
+    candidates, *_ = fill(embedded, *segments, max_steps=1, seed=1)
+    assert len(candidates[0].texts) == len(texts) - 1
+    assert all(text.startswith(starts) for text in candidates[0].texts)
+    assert idle(embedded)
+
+
+def test_every_kind_of_hole_has_room(engine: Engine) -> None:
+    for kind in HoleKind:
+        candidates, *_ = fill(engine, Text(SOURCE), Hole(kind=kind), Text(REST), max_steps=1, seed=1)
+        assert candidates[0].tokens > 0

@@ -1,0 +1,37 @@
+"""Which lengths are tried."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.engine import length
+from inference.engine.layout import Slots
+
+HOLES = st.builds(
+    lambda low, more: Slots(maximum=low + more, minimum=low), low=st.integers(1, 20), more=st.integers(0, 60)
+)
+
+
+def test_a_hole_ends_where_slack_becomes_likelier_than_not() -> None:
+    curve = [0.0, 0.01, 0.1, 0.4, 0.6, 0.9, 0.99, 1.0]
+    assert length.from_slack([curve], [Slots(8)], 1) == [(4,)]
+    assert length.from_slack([curve], [Slots(8)], 3) == [(4,), (3,), (5,)]
+
+
+def test_a_curve_that_never_rises_takes_the_whole_hole() -> None:
+    assert length.from_slack([[0.0] * 8], [Slots(8)], 3) == [(8,)]
+
+
+@given(holes=st.lists(HOLES, min_size=1, max_size=3), count=st.integers(1, 8), data=st.data())
+def test_lengths_keep_within_the_limits_of_every_hole(holes: list[Slots], count: int, data: st.DataObject) -> None:
+    curves = [data.draw(st.lists(st.floats(0, 1), min_size=h.maximum, max_size=h.maximum)) for h in holes]
+    for choices in (length.from_slack(curves, holes, count), length.from_grid(holes, count)):
+        assert 1 <= len(choices) <= count
+        assert len(set(choices)) == len(choices)
+        for choice in choices:
+            assert all(hole.minimum <= size <= hole.maximum for hole, size in zip(holes, choice, strict=True))
+
+
+def test_a_grid_spans_the_hole() -> None:
+    choices = length.from_grid([Slots(24)], 5)
+    assert choices[0] == (1,)
+    assert choices[-1] == (24,)

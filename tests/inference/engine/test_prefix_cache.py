@@ -1,0 +1,147 @@
+"""A reused prefix gives what a fresh encode gives, whatever was edited, and never disturbs who is reading it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from inference.engine.network import Network, PrefixView
+from inference.engine.prefix_cache import Lease, PrefixCache
+from tests.inference.engine.random_model import VOCABULARY_SIZE, WINDOW, random_model
+
+LONG = 3 * WINDOW
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    return Network(random_model())
+
+
+def tokens(count: int, seed: int = 0) -> list[int]:
+    return torch.randint(0, VOCABULARY_SIZE, (count,), generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+def encoded(cache: PrefixCache, ids: Sequence[int], chunk: int = 1000) -> Lease:
+    lease = cache.acquire(ids)
+    while lease.length < len(ids):
+        part = ids[lease.length : lease.length + chunk]
+        cache.network.encode(torch.tensor([list(part)]), lease)
+        lease.commit(part)
+    lease.seal()
+    return lease
+
+
+def decoded(network: Network, view: PrefixView) -> torch.Tensor:
+    return network.decode(torch.arange(8)[None], None, view)
+
+
+def check_equals_fresh(cache: PrefixCache, ids: Sequence[int], *, reused: int) -> None:
+    """The decoder sees through the reused prefix what it sees through one encoded at once."""
+    lease = encoded(cache, ids)
+    fresh = encoded(PrefixCache(cache.network, 1 << 30), ids)
+    assert lease.reused == reused
+    torch.testing.assert_close(
+        decoded(cache.network, lease.view()), decoded(cache.network, fresh.view()), rtol=1e-4, atol=1e-4
+    )
+    lease.release()
+    cache.check_integrity()
+
+
+def edits(ids: list[int]) -> list[tuple[str, list[int], int]]:
+    """What a user does to a long prefix, and how many of its tokens stay encoded."""
+    middle = len(ids) // 2
+    return [
+        ("nothing", ids, len(ids)),
+        ("a token typed at the end", [*ids, 7], len(ids)),
+        ("an edit in the middle", [*ids[:middle], 3, 4, *ids[middle:]], middle),
+        ("the end deleted", ids[:-9], len(ids) - 9),
+        ("rolled back beyond the window", ids[: len(ids) - WINDOW - 5], len(ids) - WINDOW - 5),
+    ]
+
+
+@pytest.mark.parametrize("index", range(5), ids=[name for name, _, _ in edits(tokens(LONG))])
+def test_after_an_edit_the_decoder_sees_what_a_fresh_encode_gives(network: Network, index: int) -> None:
+    cache = PrefixCache(network, 1 << 30)
+    ids = [token if token not in (3, 7) else 5 for token in tokens(LONG)]
+    encoded(cache, ids).release()
+    _, edited, reused = edits(ids)[index]
+    check_equals_fresh(cache, edited, reused=reused)
+
+
+def test_an_edit_at_the_start_encodes_anew(network: Network) -> None:
+    cache = PrefixCache(network, 1 << 30)
+    encoded(cache, tokens(LONG)).release()
+    check_equals_fresh(cache, [1, *tokens(LONG, seed=1)], reused=0)
+
+
+def test_many_edits_in_a_row_keep_equal_to_fresh(network: Network) -> None:
+    cache, generator = PrefixCache(network, 1 << 30), torch.Generator().manual_seed(5)
+    ids = tokens(LONG)
+    for number in range(12):
+        cut = int(torch.randint(1, len(ids), (1,), generator=generator))
+        ids = ids[:cut] + tokens(9, seed=100 + number)
+        lease = encoded(cache, ids, chunk=5)
+        fresh = encoded(PrefixCache(network, 1 << 30), ids)
+        torch.testing.assert_close(decoded(network, lease.view()), decoded(network, fresh.view()), rtol=1e-4, atol=1e-4)
+        lease.release()
+        cache.check_integrity()
+
+
+def test_another_document_does_not_throw_the_first_out(network: Network) -> None:
+    cache = PrefixCache(network, 1 << 30)
+    first, second = tokens(LONG, seed=1), tokens(LONG, seed=2)
+    encoded(cache, first).release()
+    encoded(cache, second).release()
+    check_equals_fresh(cache, [*first, 9], reused=LONG)
+    check_equals_fresh(cache, [*second, 9], reused=LONG)
+
+
+def test_who_reads_a_prefix_is_not_disturbed_by_an_edit_of_it(network: Network) -> None:
+    cache, ids = PrefixCache(network, 1 << 30), tokens(LONG)
+    reading = encoded(cache, ids)
+    view = reading.view()
+    before = decoded(network, view).clone()
+    edited = encoded(cache, ids[:20] + tokens(60, seed=9))
+    assert torch.equal(decoded(network, view), before)
+    cache.check_integrity()
+    edited.release()
+    reading.release()
+
+
+def test_two_writers_never_share_rows(network: Network) -> None:
+    cache, ids = PrefixCache(network, 1 << 30), tokens(LONG)
+    writing = cache.acquire(ids)
+    network.encode(torch.tensor([ids[:30]]), writing)
+    writing.commit(ids[:30])
+    other = encoded(cache, ids[:30] + tokens(10, seed=3))
+    network.encode(torch.tensor([ids[30:]]), writing)
+    writing.commit(ids[30:])
+    fresh = encoded(PrefixCache(network, 1 << 30), ids)
+    torch.testing.assert_close(decoded(network, writing.view()), decoded(network, fresh.view()), rtol=1e-4, atol=1e-4)
+    other.release()
+
+
+def test_the_budget_holds_once_nobody_reads(network: Network) -> None:
+    cache = PrefixCache(network, budget_bytes=0)
+    lease = encoded(cache, tokens(LONG))
+    assert cache.size_bytes() > 0
+    lease.release()
+    assert cache.size_bytes() == 0
+
+
+def test_the_least_recently_used_goes_first(network: Network) -> None:
+    probe = PrefixCache(network, 1 << 30)
+    encoded(probe, tokens(LONG)).release()
+    cache = PrefixCache(network, budget_bytes=2 * probe.size_bytes())
+    for seed in (1, 2, 1, 3):
+        encoded(cache, tokens(LONG, seed=seed)).release()
+    check_equals_fresh(cache, tokens(LONG, seed=1), reused=LONG)
+    check_equals_fresh(cache, tokens(LONG, seed=2), reused=0)
+
+
+def test_a_canvas_without_any_prefix_decodes(network: Network) -> None:
+    view = PrefixCache(network, 1 << 30).acquire([]).view(batch=2)
+    hidden: Any = network.decode(torch.arange(8)[None].expand(2, -1), None, view)
+    assert hidden.shape[:2] == (2, 8)
+    assert bool(hidden.isfinite().all())

@@ -1,0 +1,57 @@
+"""The parts of a step, each against what it is defined to be."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.engine import sampler
+from inference.engine.checkpoint import SamplerProperties
+
+ENTROPIES = st.lists(st.floats(0, 5, width=32), min_size=1, max_size=12)
+
+
+@given(entropies=ENTROPIES, bound=st.floats(0.01, 4))
+def test_accepted_rows_are_the_surest_within_the_bound(entropies: list[float], bound: float) -> None:
+    row = torch.tensor([entropies])
+    accepted = sampler.accept(row, bound)[0]
+    kept = sorted(row[0][accepted].tolist())
+    dropped = row[0][~accepted].tolist()
+    assert kept
+    assert sum(kept) - max(kept) <= bound + 1e-4
+    assert all(entropy >= max(kept) for entropy in dropped)
+
+
+def test_rows_that_are_not_there_are_never_accepted() -> None:
+    accepted = sampler.accept(torch.tensor([[0.1, float("inf")], [0.2, 0.1]]), 10.0, torch.tensor([2.0, 2.0]))
+    assert accepted.tolist() == [[True, False], [True, True]]
+
+
+def test_the_floor_accepts_more_than_the_bound_allows() -> None:
+    entropies = torch.tensor([[3.0, 1.0, 2.0, 4.0]])
+    assert int(sampler.accept(entropies, 0.1).sum()) == 1
+    assert sampler.accept(entropies, 0.1, torch.tensor([3.0])).tolist() == [[True, True, True, False]]
+
+
+def test_entropy_is_that_of_the_distribution() -> None:
+    logits = torch.randn(7, 50) * 4
+    expected = torch.distributions.Categorical(logits=logits).entropy()
+    torch.testing.assert_close(sampler.entropy(logits, logits.softmax(-1)), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_forbidden_token_has_no_share_in_the_entropy() -> None:
+    logits = torch.tensor([[1.0, 1.0, sampler.FORBIDDEN]])
+    entropy = sampler.entropy(logits, logits.softmax(-1))
+    torch.testing.assert_close(entropy, torch.tensor([2.0]).log())
+
+
+def test_the_temperature_falls_from_first_to_last_step() -> None:
+    settings = SamplerProperties(t_max=0.8, t_min=0.4)
+    values = [float(sampler.temperature(settings, left, 8)) for left in range(8, 0, -1)]
+    assert values == sorted(values, reverse=True)
+    assert abs(values[0] - 0.8) < 1e-6
+    assert values[-1] > 0.4
+
+
+def test_confidence_is_the_mean_over_rows_that_are_there() -> None:
+    entropies = torch.tensor([[0.1, float("inf")], [0.1, 0.5]])
+    assert sampler.confident(entropies, torch.tensor([1, 2]), 0.2).tolist() == [True, False]
