@@ -1,0 +1,62 @@
+"""What stands around a hole, read once for all steps that make a fill fit. Line ends are always `\\n` here."""
+
+from dataclasses import dataclass
+
+from lsp_server.carve.brackets import Open, open_brackets
+from lsp_server.carve.languages import Table, table_of
+from lsp_server.carve.lines import indentation, is_blank, line_end, line_start, previous_line
+from lsp_server.carve.literals import Literal, literal_at
+from lsp_server.carve.source import Source, Span
+from lsp_server.carve.view import View
+from lsp_server.post.balance import open_in_text
+
+_AFTER_CHARACTERS = 4000
+
+
+@dataclass(frozen=True)
+class Around:
+    """What surrounds a hole. `before` and `after` are the rest of its line, `below` the lines under it that have text."""
+
+    span: Span
+    table: Table
+    starts_with: str
+    above: str
+    before: str
+    after: str
+    below: tuple[str, ...]
+    brackets: tuple[Open, ...]
+    literal: Literal | None
+
+    @property
+    def at_line_start(self) -> bool:
+        """Whether nothing but indentation stands before the fill on the line that it begins."""
+        return is_blank(self.before) or "\n" in self.starts_with
+
+    @property
+    def indent(self) -> str:
+        """The indentation of the line on which the fill proper begins."""
+        typed = self.starts_with.rpartition("\n")[2]
+        return indentation(typed if "\n" in self.starts_with else self.before + typed, 0)
+
+
+def look_around(source: Source, span: Span) -> Around:
+    """The surroundings of `span` in `source`."""
+    text, view = source.text, View.of(source)
+    end = line_end(text, span.end)
+    below = plain_line_ends(text[end : end + _AFTER_CHARACTERS]).split("\n")[1:]
+    return Around(
+        span=span,
+        table=table_of(source.language_id),
+        starts_with=plain_line_ends(span.starts_with),
+        above=previous_line(text, span.start) or "",
+        before=text[line_start(text, span.start) : span.start],
+        after=text[span.end : end],
+        below=tuple(line.rstrip() for line in below if not is_blank(line)),
+        brackets=tuple(open_brackets(view, span.start) if view else open_in_text(text, span.start, span.end)),
+        literal=literal_at(view, span.start) if view else None,
+    )
+
+
+def plain_line_ends(text: str) -> str:
+    """`text` with every line end as `\\n`."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

@@ -1,0 +1,58 @@
+"""One fill made fit to be shown: a short row of steps, each of which only cuts or restyles."""
+
+from lsp_server.carve.lines import eol_at, is_blank
+from lsp_server.carve.source import Source, Span
+from lsp_server.post.around import Around, look_around, plain_line_ends
+from lsp_server.post.balance import cut_at_foreign_closer
+from lsp_server.post.layout import indent_like, stay_in_block, trim_end, trim_start
+from lsp_server.post.overlap import (
+    cut_repeated_line_end,
+    cut_repeated_lines,
+    drop_repeated_line_start,
+    repeats_line_above,
+)
+
+_BROKEN = "\ufffd"
+"""What a decoder writes for bytes that are no character."""
+
+
+def fit(source: Source, span: Span, fill: str) -> str | None:
+    """What to put in the place of `span`, which still begins with `span.starts_with`; None: nothing worth showing.
+
+    A repetition of what stands around the hole is cut, so are closing brackets that follow it anyway; indentation and
+    line ends are those of the text; a fill of a single-line span ends at its first line end.
+    """
+    around = look_around(source, span)
+    fill = plain_line_ends(fill)
+    if _BROKEN in fill or not fill.startswith(around.starts_with):
+        return None
+    fill = trim_start(around, fill)
+    if span.single_line:
+        fill = fill.partition("\n")[0]
+    fill = _cut_at_closer(fill, around) if around.literal else _fit_code(around, source.text, fill)
+    fill = trim_end(around, cut_repeated_line_end(around, fill))
+    if not fill.startswith(around.starts_with) or _says_nothing(around, source, fill):
+        return None
+    return fill.replace("\n", eol_at(source.text, span.start))
+
+
+def _fit_code(around: Around, text: str, fill: str) -> str:
+    fill = drop_repeated_line_start(around, fill)
+    fill = stay_in_block(around, indent_like(around, text, fill))
+    fill = cut_at_foreign_closer(fill, around.brackets, around.table.line_comment)
+    return cut_repeated_lines(around, fill)
+
+
+def _cut_at_closer(fill: str, around: Around) -> str:
+    """A fill inside a comment or string, up to where it would end that."""
+    closer = around.literal.closer if around.literal else ""
+    at = fill.find(closer) if closer else -1
+    while at > 0 and fill[at - 1] == "\\":
+        at = fill.find(closer, at + 1)
+    return fill if at < 0 else fill[:at]
+
+
+def _says_nothing(around: Around, source: Source, fill: str) -> bool:
+    span = around.span
+    is_old = fill == plain_line_ends(source.text[span.start : span.end])
+    return is_old or is_blank(fill[len(around.starts_with) :]) or repeats_line_above(around, fill)

@@ -1,0 +1,78 @@
+"""A fill must not repeat what stands around it: the line before the hole, the rest of its line, the lines below."""
+
+from itertools import takewhile
+
+from lsp_server.carve.languages import CLOSERS
+from lsp_server.carve.lines import is_blank, is_word
+from lsp_server.post.around import Around
+from lsp_server.post.balance import unclosed
+
+_MIN_LINES = 2
+"""So many lines that equal the lines below are a repetition even if other lines follow them in the fill."""
+
+
+def drop_repeated_line_start(around: Around, fill: str) -> str:
+    """`fill` without the start of its line, which models like to write again: `x = ` before `x = 1` leaves `1`.
+
+    Not behind an opening bracket: `f(f(x))` is as good as `f(x)`. Without a letter it may be data, as in `0, 0, 0`.
+    """
+    start = around.before.strip()
+    if around.starts_with or not any(map(str.isalpha, start)) or start[-1] in CLOSERS:
+        return fill
+    rest = fill.lstrip(" \t")
+    if not rest.startswith(start) or (is_word(start[-1]) and is_word(rest[len(start) : len(start) + 1])):
+        return fill
+    rest = rest[len(start) :]
+    return rest.lstrip(" \t") if around.before[-1:].isspace() else rest
+
+
+def repeats_line_above(around: Around, fill: str) -> bool:
+    """Whether a statement only says the line above once more; inside brackets that may be data."""
+    first = fill.removeprefix(around.starts_with).partition("\n")[0] if around.at_line_start else ""
+    return _has_letter(first) and not around.brackets and first.strip() == around.above.strip()
+
+
+def cut_repeated_line_end(around: Around, fill: str) -> str:
+    """`fill` without an end that repeats what follows on the line. Words and the fill's own brackets stay whole."""
+    for after in (around.after, around.after.lstrip()):
+        for length in range(min(len(fill), len(after)), 0, -1):
+            if fill.endswith(after[:length]) and _may_cut(around, fill, after, length):
+                return fill[:-length]
+    return fill
+
+
+def _may_cut(around: Around, fill: str, after: str, length: int) -> bool:
+    kept, repeated, rest = fill[:-length], after[:length], after[length : length + 1]
+    splits_word = (is_word(kept[-1:]) and is_word(repeated[0])) or (is_word(repeated[-1]) and is_word(rest))
+    splits_string = repeated.count('"') % 2 or repeated.count("'") % 2
+    return not (is_blank(repeated) or splits_word or splits_string or _opens_more(around, kept, fill))
+
+
+def cut_repeated_lines(around: Around, fill: str) -> str:
+    """`fill` up to where it begins to repeat the lines below the hole."""
+    lines = fill.split("\n")
+    if not is_blank(around.after):
+        return fill
+    for index in range(0 if around.at_line_start else 1, len(lines)):
+        kept = "\n".join(lines[:index])
+        if _repeats_below(around, index, lines) and not _opens_more(around, kept, fill):
+            return kept
+    return fill
+
+
+def _repeats_below(around: Around, index: int, lines: list[str]) -> bool:
+    """Whether the fill's lines from `index` on are the first lines below, or begin with several of them."""
+    first = around.before + lines[0] if index == 0 else lines[index]
+    rest = [line.rstrip() for line in (first, *lines[index + 1 :]) if not is_blank(line)]
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(rest, around.below, strict=False)))
+    return _has_letter("".join(rest[:same])) and (same == len(rest) or same >= _MIN_LINES)
+
+
+def _opens_more(around: Around, kept: str, fill: str) -> bool:
+    """Whether a cut takes away the end of a bracket that the fill itself opened."""
+    comment = around.table.line_comment
+    return len(unclosed(kept, comment)) > len(unclosed(fill, comment))
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
