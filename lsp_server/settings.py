@@ -56,5 +56,5 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
 
 STARTUP = frozenset({"model", "device", "dtype", "allow_download", "idle_seconds", "start_worker"})
-"""Fields that only the command line and the editor's start options decide. A workspace cannot point the model elsewhere:
-its settings reach the server as later changes, and there these are refused."""
+"""Fields that only the command line and the editor's start options decide. A workspace cannot point the model
+elsewhere: its settings reach the server as later changes, and there these are refused."""

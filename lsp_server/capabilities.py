@@ -1,0 +1,76 @@
+"""What the client can do, and what we tell it we can.
+
+The client's capabilities are read from raw JSON, few keys of many, so that one this release has never heard of cannot
+keep an editor from starting.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lsprotocol import types
+
+from lsp_server.positions import Encoding
+
+FILL_KIND = "refactor.rewrite.infill"
+"""The kind of our code actions.
+
+Not `quickfix`: editors list those as answers to the diagnostic at hand, and a marked hole usually has somebody else's.
+`refactor.rewrite` shows in the light bulb and in the refactor menu, and a kind of our own can be bound to a key.
+"""
+
+
+@dataclass(frozen=True)
+class ClientFeatures:
+    """The client's capabilities that we act on."""
+
+    encoding: Encoding = Encoding.UTF16
+    versioned_edits: bool = False
+    lazy_code_actions: bool = False
+    progress: bool = False
+
+
+def client_features(capabilities: Any) -> ClientFeatures:
+    """`capabilities` of the initialize request; whatever is missing or malformed counts as not supported."""
+    action = ("textDocument", "codeAction")
+    resolved = _at(capabilities, *action, "resolveSupport", "properties")
+    return ClientFeatures(
+        encoding=_encoding(_at(capabilities, "general", "positionEncodings")),
+        versioned_edits=_at(capabilities, "workspace", "workspaceEdit", "documentChanges") is True,
+        lazy_code_actions=isinstance(resolved, list)
+        and "edit" in resolved
+        and _at(capabilities, *action, "dataSupport") is True
+        and _at(capabilities, *action, "codeActionLiteralSupport") is not None,
+        progress=_at(capabilities, "window", "workDoneProgress") is True,
+    )
+
+
+def server_capabilities(features: ClientFeatures) -> types.ServerCapabilities:
+    """All that this server offers."""
+    return types.ServerCapabilities(
+        position_encoding=features.encoding.value,
+        text_document_sync=types.TextDocumentSyncOptions(
+            open_close=True, change=types.TextDocumentSyncKind.Incremental
+        ),
+        inline_completion_provider=types.InlineCompletionOptions(),
+        code_action_provider=types.CodeActionOptions(code_action_kinds=[FILL_KIND], resolve_provider=True),
+        experimental={"infillStatus": True},
+    )
+
+
+def _encoding(offered: Any) -> Encoding:
+    """The first of the client's encodings that we know, for it lists them in its order of preference.
+
+    All three are exact here. A client that lists none counts in UTF-16, as the protocol has it.
+    """
+    known = {encoding.value: encoding for encoding in Encoding}
+    for name in offered if isinstance(offered, list) else []:
+        if isinstance(name, str) and name in known:
+            return known[name]
+    return Encoding.UTF16
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value

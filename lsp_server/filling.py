@@ -1,0 +1,65 @@
+"""From holes to texts that fit them: carve, ask the worker, fit what comes back. Knows no LSP types.
+
+Text outside the holes is never part of an answer, so it cannot change.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from inference.messages import InfillRequest
+from lsp_server import carve, post
+from lsp_server.document import Snapshot
+from lsp_server.privacy import path_of
+from lsp_server.settings import Settings
+from lsp_server.worker import WorkerClient
+
+_ids = count(1)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a fill may cost."""
+
+    candidates: int
+    deadline_ms: int
+    max_steps: int | None
+
+    @classmethod
+    def of(cls, settings: Settings, *, invoked: bool) -> "Effort":
+        """More for what the user asked for than for what appears by itself."""
+        if invoked:
+            return cls(settings.candidates.invoked, settings.deadline_ms.invoked, settings.max_steps)
+        return cls(settings.candidates.automatic, settings.deadline_ms.automatic, settings.max_steps)
+
+
+async def fill(
+    worker: WorkerClient, snapshot: Snapshot, spans: Sequence[carve.Span], effort: Effort
+) -> list[tuple[str, ...]]:
+    """Answers for all `spans` together, best first, each a text for every span; empty when none is of use.
+
+    A span for which an answer has nothing of use keeps the text it has. Raises WorkerFailure. Cancelling this cancels
+    the request in the worker.
+    """
+    request = InfillRequest(
+        id=str(next(_ids)),
+        segments=carve.segments(snapshot.text, spans),
+        language=snapshot.language_id,
+        path=path_of(snapshot.uri).rpartition("/")[2],
+        candidates=effort.candidates,
+        deadline_ms=effort.deadline_ms,
+        max_steps=effort.max_steps,
+    )
+    answer = await worker.infill(request)
+    standing = tuple(snapshot.text[span.start : span.end] for span in spans)
+    fitted = (_fitted(snapshot, spans, candidate.texts, standing) for candidate in answer.candidates)
+    useful = [texts for texts in dict.fromkeys(fitted) if texts != standing]
+    return [useful[index] for index in post.order(snapshot, spans, useful)]
+
+
+def _fitted(
+    snapshot: Snapshot, spans: Sequence[carve.Span], texts: Sequence[str], standing: Sequence[str]
+) -> tuple[str, ...]:
+    pairs = zip(spans, texts, standing, strict=True)
+    fits = ((post.fit(snapshot, span, text), now) for span, text, now in pairs)
+    return tuple(now if text is None else text for text, now in fits)

@@ -1,0 +1,22 @@
+"""`initialize`: who the client is, what it can do, what it has set."""
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from lsprotocol import types
+
+from lsp_server.capabilities import client_features, server_capabilities
+from lsp_server.reply import RequestError
+from lsp_server.session import Session
+
+
+def initialize(session: Session, params: Any) -> types.InitializeResult:
+    """`params` is raw JSON: see `InfillProtocol._decoded`."""
+    if not isinstance(params, Mapping):
+        raise RequestError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
+    session.start(client_features(params.get("capabilities")), params.get("initializationOptions"))
+    return types.InitializeResult(
+        capabilities=server_capabilities(session.features),
+        server_info=types.ServerInfo(name="infill-ls", version=version("infill-ls")),
+    )

@@ -1,0 +1,209 @@
+"""JSON-RPC: each message to its handler, each request to exactly one reply.
+
+pygls supplies the requests and notifications *we* send and the conversion of types. What arrives is dispatched here,
+because pygls leaves a request with undecodable params without an answer, sends tracebacks to the client, and keeps a
+second copy of each document whose lines it splits in other places than the LSP does. Knows no method's meaning.
+"""
+
+import asyncio
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from enum import Enum, auto
+from functools import partial
+from typing import Any
+
+from cattrs import Converter
+from lsprotocol import types
+from lsprotocol.types import ErrorCodes, ResponseError
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
+
+from lsp_server.reply import RequestError, describe, error_of, invalid_params, refusal
+
+Id = int | str
+log = logging.getLogger(__name__)
+
+
+class Phase(Enum):
+    """Where the connection stands: requests before `initialize` and after `shutdown` are refused."""
+
+    NEW = auto()
+    RUNNING = auto()
+    SHUT_DOWN = auto()
+
+
+class InfillProtocol(LanguageServerProtocol):
+    """Dispatches to the features registered on the server: plain functions of the decoded params.
+
+    A handler returns its result, or an awaitable of it. It is called on arrival, before any later message is looked
+    at, so what it reads before its first await belongs to its request.
+    """
+
+    def __init__(self, server: LanguageServer, converter: Converter) -> None:
+        super().__init__(server, converter)
+        self.fm.builtin_features.clear()
+        self.phase = Phase.NEW
+        self.on_unreadable: Callable[[str, Any], None] = lambda method, params: None
+        """Told of each notification whose params could not be decoded."""
+        self._running: dict[Id, asyncio.Future[Any]] = {}
+
+    def receive(self, body: bytes) -> None:
+        """One message's bytes. Never raises."""
+        try:
+            message = json.loads(body)
+        except (ValueError, RecursionError):
+            self._reply_error(None, refusal(ErrorCodes.ParseError, "not JSON"))
+            return
+        if not isinstance(message, dict):
+            self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC message"))
+        elif "method" not in message:
+            self._response(message)
+        else:
+            self._dispatch(message.get("id"), message["method"], message.get("params"))
+
+    async def drain(self, limit_s: float) -> None:
+        """Cancel every request but the current one and see each answered, within `limit_s`."""
+        tasks = {key: task for key, task in self._running.items() if task is not asyncio.current_task()}
+        for task in tasks.values():
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=limit_s)
+        await asyncio.sleep(0)  # the replies are sent by callbacks
+        for key, task in tasks.items():
+            self._finish(key, "", task)
+
+    # --- what arrives -----------------------------------------------------------------------------------------------
+
+    def _dispatch(self, key: Any, method: Any, params: Any) -> None:
+        if not isinstance(method, str) or not isinstance(key, int | str | None):
+            valid = key if isinstance(key, int | str) else None
+            self._reply_error(valid, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC request"))
+        elif key is None:
+            self._notification(method, params)
+        else:
+            self._request(key, method, params)
+
+    def _request(self, key: Id, method: str, params: Any) -> None:
+        if problem := self._why_not_now(method):
+            self._reply_error(key, problem)
+            return
+        if method == types.SHUTDOWN:
+            self.phase = Phase.SHUT_DOWN
+        try:
+            outcome = self._call(method, params)
+        except Exception as error:
+            self._fail(key, method, error)
+            return
+        if inspect.isawaitable(outcome):
+            task = asyncio.ensure_future(outcome)
+            self._running[key] = task
+            task.add_done_callback(partial(self._finish, key, method))
+        else:
+            self._reply(key, method, outcome)
+        if method == types.INITIALIZE:
+            self.phase = Phase.RUNNING
+
+    def _notification(self, method: str, params: Any) -> None:
+        if method == types.CANCEL_REQUEST:
+            self._cancel(params)
+        elif method == types.EXIT or (self.phase is Phase.RUNNING and method in self.fm.features):
+            try:
+                outcome = self._call(method, params)
+            except Exception as error:
+                self._log(method, error)
+                if isinstance(error, RequestError):
+                    self.on_unreadable(method, params)
+                return
+            if inspect.isawaitable(outcome):
+                asyncio.ensure_future(outcome).add_done_callback(partial(self._noted, method))
+
+    def _response(self, message: dict[str, Any]) -> None:
+        """An answer to a request of ours; one that cannot be understood is an error to whoever waits for it."""
+        try:
+            structured = self.structure_message(message)
+        except Exception:
+            error = refusal(ErrorCodes.InvalidParams, "the client's answer could not be understood")
+            structured = types.ResponseErrorMessage(id=message.get("id"), error=error)
+        self.handle_message(structured)
+
+    def _cancel(self, params: Any) -> None:
+        key = params.get("id") if isinstance(params, dict) else None
+        if isinstance(key, int | str) and (task := self._running.get(key)):
+            task.cancel()
+
+    def _why_not_now(self, method: str) -> ResponseError | None:
+        if method == types.INITIALIZE:
+            return None if self.phase is Phase.NEW else refusal(ErrorCodes.InvalidRequest, "already initialized")
+        if self.phase is Phase.NEW:
+            return refusal(ErrorCodes.ServerNotInitialized, "send initialize first")
+        if self.phase is Phase.SHUT_DOWN:
+            return refusal(ErrorCodes.InvalidRequest, "the server is shutting down")
+        if method not in self.fm.features:
+            return refusal(ErrorCodes.MethodNotFound, f"no such method: {method}")
+        return None
+
+    def _call(self, method: str, params: Any) -> Any | Awaitable[Any]:
+        handler: Callable[[Any], Any] = self.fm.features[method]
+        return handler(self._decoded(method, params))
+
+    def _decoded(self, method: str, params: Any) -> Any:
+        """Params as the type lsprotocol has for `method`; as they came where it has none.
+
+        Those of `initialize` stay as they came too: one capability that this lsprotocol does not know would otherwise
+        keep a newer editor from starting at all.
+        """
+        kind: Any = types.METHOD_TO_TYPES.get(method, (None, None, None, None))[2]
+        if kind is None or method == types.INITIALIZE:
+            return params
+        try:
+            return self._converter.structure(params, kind)
+        except Exception as error:
+            raise invalid_params(method, error) from None
+
+    # --- what goes out ----------------------------------------------------------------------------------------------
+
+    def _finish(self, key: Id, method: str, task: asyncio.Future[Any]) -> None:
+        """The reply to a request whose handler has ended, or is no longer waited for."""
+        if self._running.get(key) is not task:
+            return
+        del self._running[key]
+        if not task.done() or task.cancelled():
+            self._reply_error(key, error_of(asyncio.CancelledError(), method))
+        elif error := task.exception():
+            self._fail(key, method, error)
+        else:
+            self._reply(key, method, task.result())
+
+    def _reply(self, key: Id, method: str, result: Any) -> None:
+        try:
+            plain = self._converter.unstructure(result)
+        except Exception as error:
+            self._fail(key, method, error)
+        else:
+            self._send_data({"jsonrpc": self.VERSION, "id": key, "result": plain})
+
+    def _fail(self, key: Id, method: str, error: BaseException) -> None:
+        self._log(method, error)
+        self._reply_error(key, error_of(error, method))
+
+    def _reply_error(self, key: Id | None, error: ResponseError) -> None:
+        self._send_data({"jsonrpc": self.VERSION, "id": key, "error": self._converter.unstructure(error)})
+
+    def _send_data(self, data: Any) -> None:
+        """All that goes to the client comes through here. pygls calls it with its own requests and notifications."""
+        body = json.dumps(self._converter.unstructure(data), separators=(",", ":")).encode()
+        if self.writer is not None:
+            self.writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    def _noted(self, method: str, task: asyncio.Future[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            self._log(method, error)
+
+    def _log(self, method: str, error: BaseException) -> None:
+        code = error_of(error, method).code
+        if code == ErrorCodes.InternalError:
+            log.error("%s failed: %s", method, describe(error))
+        else:
+            log.info("%s: %s", method, error)

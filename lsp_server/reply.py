@@ -1,0 +1,53 @@
+"""What a request that did not succeed is answered with.
+
+Cancelled and refused are outcomes with a message of their own. Anything else is a fault of ours: the client learns that
+it happened, the log learns where, and neither gets the text of a document, a path or a traceback in `error.data`.
+"""
+
+import asyncio
+import traceback
+from collections.abc import Iterable
+
+from cattrs import transform_error
+from lsprotocol.types import ErrorCodes, LSPErrorCodes, ResponseError
+
+
+class RequestError(Exception):
+    """A request that cannot be done. str() says what happened and what to do, fit to be shown to a user."""
+
+    def __init__(self, message: str, code: int = LSPErrorCodes.RequestFailed) -> None:
+        super().__init__(message)
+        self.code = int(code)
+
+
+def invalid_params(method: str, error: Exception) -> RequestError:
+    """The answer to params that are none of `method`: it names the fields, never their values."""
+    return RequestError(f"invalid params for {method}: {_places(error)}", ErrorCodes.InvalidParams)
+
+
+def refusal(code: ErrorCodes, message: str) -> ResponseError:
+    """An error of the protocol itself."""
+    return ResponseError(code=int(code), message=message)
+
+
+def error_of(error: BaseException, method: str) -> ResponseError:
+    """The reply to a request whose handler raised `error`."""
+    if isinstance(error, asyncio.CancelledError):
+        return ResponseError(code=int(LSPErrorCodes.RequestCancelled), message="cancelled")
+    if isinstance(error, RequestError):
+        return ResponseError(code=error.code, message=str(error))
+    message = f"internal error in {method} ({type(error).__name__}); the server's log says where"
+    return ResponseError(code=int(ErrorCodes.InternalError), message=message)
+
+
+def describe(error: BaseException) -> str:
+    """Where an unexpected error came from, for the log. Its own words are left out: they may quote a document."""
+    return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__))}"
+
+
+def _places(error: Exception) -> str:
+    try:
+        lines: Iterable[str] = transform_error(error, path="params")
+    except Exception:  # only the wording is at stake: the client must get its answer
+        return type(error).__name__
+    return "; ".join(lines)[:500]

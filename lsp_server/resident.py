@@ -1,0 +1,94 @@
+"""The session's line to the resident worker: opened when first used, watched, shown to the user, left at the end."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+
+from inference.messages import Status
+from lsp_server import status
+from lsp_server.load_progress import LoadProgress
+from lsp_server.settings import Settings
+from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
+
+log = logging.getLogger(__name__)
+CLIENT_NAME = "infill-ls serve"
+ANSWER_S = 2.0
+
+
+class Resident:
+    """`show` is given each failure that the user should see."""
+
+    def __init__(self, server: LanguageServer, show: Callable[[str, types.MessageType], None]) -> None:
+        self.status = status.StatusBoard(lambda report: server.protocol.notify(status.CHANGED, report))
+        self._progress = LoadProgress(server)
+        self._show = show
+        self._options = WorkerOptions()
+        self._shows_progress = False
+        self._client: WorkerClient | None = None
+        self._warming: asyncio.Task[None] | None = None
+
+    def configure(self, settings: Settings, *, progress: bool) -> None:
+        """Which worker it is, and whether the client displays progress. Only before it is first used."""
+        self._shows_progress = progress
+        self._options = WorkerOptions(
+            model=settings.model,
+            device=settings.device,
+            dtype=settings.dtype,
+            idle_s=settings.idle_seconds,
+            allow_download=settings.allow_download,
+        )
+
+    @property
+    def client(self) -> WorkerClient:
+        """The client of the worker."""
+        if self._client is None:
+            self._client = WorkerClient(
+                self._options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state
+            )
+        return self._client
+
+    def warm_up(self) -> None:
+        """Start the worker in the background, or join the one that runs, so that the first fill finds it ready."""
+        self._warming = asyncio.create_task(self._start())
+
+    async def refresh(self) -> None:
+        """Ask a worker that runs how it is; it is not started for that, and one that hangs is not waited for."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await self.client.status()
+        except (WorkerFailure, TimeoutError) as failure:
+            log.info("no status: %s", failure or "the worker does not answer")
+
+    async def close(self) -> None:
+        """Leave the worker; it lives on for others."""
+        if self._warming is not None:
+            self._warming.cancel()
+        if self._client is not None:
+            await self._client.close()
+
+    async def _start(self) -> None:
+        try:
+            await self.client.status(start=True)
+        except WorkerFailure as failure:
+            self._show(str(failure), types.MessageType.Error)
+
+    def _on_state(self, state: ClientState, detail: str) -> None:
+        log.info("worker: %s%s", state.value, f" ({detail})" if detail else "")
+        if state is ClientState.CLOSED:  # by us, because the editor goes
+            return
+        self.status.on_state(state, detail)
+        if state is ClientState.FAILED and detail:
+            self._show(detail, types.MessageType.Error)
+        self._display()
+
+    def _on_status(self, said: Status) -> None:
+        self.status.on_status(said)
+        self._display()
+
+    def _display(self) -> None:
+        if self._shows_progress:
+            loading = self.status.state is ClientState.LOADING
+            self._progress.update(loading=loading, message=self.status.detail, fraction=self.status.progress)

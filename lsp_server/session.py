@@ -1,0 +1,97 @@
+"""One editor's session: its documents, its settings and its line to the worker. Mutable, and used on one event loop.
+
+A request takes the snapshot and the settings it needs when it arrives, and looks here again only to see whether the
+document has moved on.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+
+from lsp_server.capabilities import ClientFeatures
+from lsp_server.document import Document, Snapshot
+from lsp_server.newest import Newest
+from lsp_server.privacy import is_secret, path_of, why_off
+from lsp_server.resident import Resident
+from lsp_server.settings import Settings
+from lsp_server.settings_layers import Layer, resolve
+
+_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class Session:
+    """All that is known of one client. `flags` are the settings of the command line; they beat the editor's."""
+
+    def __init__(self, server: LanguageServer, flags: Mapping[str, Any]) -> None:
+        self.features = ClientFeatures()
+        self.settings = Settings()
+        self.documents: dict[str, Document] = {}
+        self.inline: Newest[types.InlineCompletionList] = Newest()
+        self.resident = Resident(server, self.show_once)
+        self._server = server
+        self._flags = Layer("command line", dict(flags))
+        self._options = Layer("initializationOptions", None)
+        self._problems: list[str] = []
+        self._shown: set[str] = set()
+
+    def start(self, features: ClientFeatures, options: Any) -> None:
+        """The client has introduced itself with its start options."""
+        self.features = features
+        self._options = self._options._replace(raw=options)
+        self.settings, self._problems = resolve([self._options, self._flags])
+        self.resident.configure(self.settings, progress=features.progress)
+
+    def change_settings(self, raw: Any) -> None:
+        """The editor's settings are `raw` from now on."""
+        changed = Layer("settings", raw, at_start=False)
+        self.settings, self._problems = resolve([self._options, self._flags, changed])
+        self.show_problems()
+
+    def show_problems(self) -> None:
+        """Tell the user what could not be used of the settings; each thing once."""
+        for problem in self._problems:
+            self.show_once(problem, types.MessageType.Warning)
+
+    def show_once(self, message: str, kind: types.MessageType) -> None:
+        """A message for the user, unless it was shown before."""
+        if message not in self._shown:
+            self._shown.add(message)
+            self._server.window_show_message(types.ShowMessageParams(type=kind, message=f"infill-ls: {message}"))
+
+    def open(self, uri: str, language_id: str, version: int, text: str) -> None:
+        """Keep a document; one that may hold secrets is not kept."""
+        self.forget(uri)
+        if not is_secret(path_of(uri), self.settings):
+            self.documents[uri] = Document(uri, language_id, version, well_formed(text))
+
+    def forget(self, uri: str) -> None:
+        """The document was closed, or what we have of it can no longer be trusted."""
+        self.inline.stop(uri)
+        self.documents.pop(uri, None)
+
+    def why_off(self, uri: str) -> str | None:
+        """Why a document gets no fills; None when it does."""
+        document = self.documents.get(uri)
+        language = document.language_id if document else ""
+        return why_off(path_of(uri), language, self.settings) or (None if document else "the document is not open")
+
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """The document as it stands, if it is open and may be filled."""
+        return None if self.why_off(uri) else self.documents[uri].snapshot()
+
+    def is_current(self, snapshot: Snapshot) -> bool:
+        """Whether the document still stands as it did when `snapshot` was taken."""
+        now = self.documents.get(snapshot.uri)
+        return now is not None and now.version == snapshot.version and now.text == snapshot.text
+
+
+def well_formed(text: str) -> str:
+    """`text` without lone surrogates, which no model and no tree can take.
+
+    U+FFFD stands in for each. It is as wide in every encoding, so positions stay right; and as only the text of holes
+    is ever sent back, the editor's own text keeps what it has.
+    """
+    return text if text.isascii() else _LONE_SURROGATES.sub("\ufffd", text)

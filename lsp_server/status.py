@@ -1,0 +1,83 @@
+"""How the model is, for whoever asks: the request `infill/status` and the notification `infill/didChangeStatus`.
+
+Both carry the same object; the notification comes when its first three keys or the model change:
+
+    state      stopped (the next request starts the worker), starting, loading, ready, busy, stopping,
+               failed, backing_off (it failed; there is a pause before the next try), closed
+    detail     why it failed, or what it is doing while it loads
+    progress   0 to 1 while loading
+    model, device, dtype, pid, uptimeS, clients, running, waiting, memoryBytes
+               as the worker said last; `null` where it has said nothing yet
+
+The answer to `infill/status` with `{"textDocument": {"uri": …}}` as params has one key more:
+
+    off        why that document gets no fills, `null` when it does
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from inference.messages import Status
+from lsp_server.worker import ClientState
+
+METHOD = "infill/status"
+CHANGED = "infill/didChangeStatus"
+
+_OF_WORKER = {
+    "model": "model",
+    "device": "device",
+    "dtype": "dtype",
+    "pid": "pid",
+    "uptime_s": "uptimeS",
+    "clients": "clients",
+    "running": "running",
+    "waiting": "waiting",
+    "memory_bytes": "memoryBytes",
+}
+
+
+class StatusBoard:
+    """What was last heard of the worker. `tell` gets the notification's object each time it changes."""
+
+    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        self._tell = tell
+        self._state, self._detail = ClientState.STOPPED, ""
+        self._status: Status | None = None
+        self._told: tuple[object, ...] = (self._state, self._detail, 0.0, None)
+
+    @property
+    def state(self) -> ClientState:
+        """Where we stand with the worker."""
+        return self._state
+
+    @property
+    def detail(self) -> str:
+        """Why it failed, or what it is doing while it loads."""
+        return self._detail
+
+    @property
+    def progress(self) -> float:
+        """How much of the model is loaded, 0 to 1; 0 when it is not being loaded."""
+        loading = self._status is not None and self._state is ClientState.LOADING
+        return round(self._status.progress, 2) if loading and self._status else 0.0
+
+    def on_state(self, state: ClientState, detail: str) -> None:
+        """The client's connection has changed."""
+        self._state, self._detail = state, detail
+        self._changed()
+
+    def on_status(self, status: Status) -> None:
+        """The worker has spoken."""
+        self._status = status
+        self._changed()
+
+    def report(self) -> dict[str, Any]:
+        """The whole object."""
+        said = {name: getattr(self._status, field, None) for field, name in _OF_WORKER.items()}
+        return {"state": self._state.value, "detail": self._detail, "progress": self.progress, **said}
+
+    def _changed(self) -> None:
+        now = (self._state, self._detail, self.progress, self._status and self._status.model)
+        if now != self._told:
+            self._told = now
+            self._tell(self.report())
