@@ -3,6 +3,7 @@
 Its reports are made from this thread. Knows nothing about sockets or clients.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -61,6 +62,7 @@ def _work(arguments: WorkerArguments, scheduler: Scheduler, reports: Reports) ->
 def _load(arguments: WorkerArguments, reports: Reports) -> LoadedEngine:
     began = time.monotonic()
     reports.progress(0.0, "starting")
+    _share_the_processor(arguments.model)
     from inference.engine import Engine  # here and not above: torch takes seconds to import
 
     log.info("engine imported after %.2f s", time.monotonic() - began)
@@ -73,6 +75,18 @@ def _load(arguments: WorkerArguments, reports: Reports) -> LoadedEngine:
     )
     log.info("%s loaded on %s as %s after %.2f s", engine.model, engine.device, engine.dtype, time.monotonic() - began)
     return engine
+
+
+def _share_the_processor(model: str) -> None:
+    """Keep OpenMP from spinning, unless the user's environment has settled that.
+
+    By default its threads wait for each other by spinning. Where a compiler or another model runs beside it, that made
+    a fill of 0.2 s take 25 s on two cores. The embedded checkpoint's steps are so small that one thread is best
+    altogether: 0.28 s on two free cores against 0.20 s for two threads, 0.8 s against 2 to 8 s on busy ones.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if model == "embedded":
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def _throttled(reports: Reports) -> Progress:
