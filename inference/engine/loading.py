@@ -52,7 +52,7 @@ def load(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, progr
     from transformers import DiffusionGemmaForBlockDiffusion
     from transformers.utils import logging
 
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     progress(0.4, "loading weights")
     model = _read_weights(DiffusionGemmaForBlockDiffusion, checkpoint, device, dtype)
     if device.type == "cuda":

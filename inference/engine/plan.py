@@ -5,8 +5,9 @@ those before it. Healing: a hole starts one token early, so that text like `x = 
 token's text is what the first row of the hole must begin with.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inference.engine import prompt
 from inference.engine.checkpoint import Properties
@@ -27,6 +28,9 @@ DEFAULT_SLOTS = {
 
 _SUFFIX_TOKENS = 16
 """Rows kept free behind the last hole of a canvas for what follows it, where something does."""
+
+_LEAST_SHARE = 0.5
+"""Holes give up to this share of their slots, so that more of them fit on one canvas and are filled together."""
 
 
 @dataclass(frozen=True)
@@ -98,23 +102,22 @@ class Planner:
             parts.append(self._slots(holes[number], healed))
             pinned, healed = self._between(number, last=number + 1 == group.end)
             parts.append(Pinned(pinned))
-        return Plan(self._frame.before + ids, Layout(tuple(parts), self._properties.canvas_tokens), group)
+        width = self._properties.canvas_tokens
+        return Plan(self._frame.before + ids, Layout(tuple(_shrunk(parts, width)), width), group)
 
     def _groups(self) -> list[Group]:
         """As few groups as fit: a hole joins the canvas before it while its rows, and some suffix, still fit."""
         groups: list[Group] = []
         first, used = 0, 0
         for number, hole in enumerate(self.document.holes):
-            rows = self._slots(hole, ())
-            need = len(rows.forced) + rows.maximum + 1
-            gap = 0 if number == 0 else self._length(self.document.texts[number])
+            slots = self._slots(hole, ())
+            need = len(slots.forced) + _least(slots) + 1
+            gap = 0 if number == first else self._length(self.document.texts[number])
             spare = min(_SUFFIX_TOKENS, self._length(self.document.texts[number + 1]))
             if number > first and used + gap + need + spare > self._properties.canvas_tokens:
                 groups.append(Group(first, number))
-                first, used = number, 0
-            elif number > first:
-                used += gap
-            used += need
+                first, used, gap = number, 0, 0
+            used += gap + need
         return [*groups, Group(first, len(self.document.holes))]
 
     def _length(self, text: str) -> int:
@@ -178,3 +181,26 @@ class Planner:
         if start and self._vocabulary.bytes_of(start) == before + starts_with.encode():
             return tuple(start), True
         return (*healed, *self._vocabulary.encode(starts_with)), False
+
+
+def _least(slots: Slots) -> int:
+    """How few slots a hole may be left with on a crowded canvas."""
+    return max(slots.minimum, int(slots.maximum * _LEAST_SHARE))
+
+
+def _shrunk(parts: Sequence[Pinned | Slots], width: int) -> list[Pinned | Slots]:
+    """The same parts, their holes narrowed alike where a canvas of `width` rows could not hold them at their widest."""
+    holes = [part for part in parts if isinstance(part, Slots)]
+    pinned = sum(len(part.ids) for part in parts[:-1] if isinstance(part, Pinned)) + sum(len(h.forced) for h in holes)
+    suffix = min(_SUFFIX_TOKENS, len(part.ids) if isinstance(part := parts[-1], Pinned) else 0)
+    over = pinned + suffix + sum(hole.maximum for hole in holes) - width
+    spare = sum(hole.maximum - _least(hole) for hole in holes)
+    if over <= 0 or spare == 0:
+        return list(parts)
+    share = min(1.0, over / spare)
+    return [
+        replace(part, maximum=part.maximum - math.ceil(share * (part.maximum - _least(part))))
+        if isinstance(part, Slots)
+        else part
+        for part in parts
+    ]

@@ -19,6 +19,8 @@ from lsp_server.positions import Encoding
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
+_SPARE_CANDIDATES = 3
+"""At least this many answers are asked for, because some are not fit to be put in."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argpars
         segments=carve.segments(snapshot.text, spans),
         language=snapshot.language_id,
         path=args.file.name,
-        candidates=args.candidates,
+        candidates=max(args.candidates, _SPARE_CANDIDATES),
         deadline_ms=args.deadline_ms,
         max_steps=args.steps,
         drafts=output.wants_drafts(args),
@@ -144,19 +146,20 @@ async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argpars
             status = await client.status()
         finally:
             await client.close()
-    candidates = _fit(snapshot, spans, answer.candidates)
+    candidates = _fit(snapshot, spans, answer.candidates)[: args.candidates]
     return Filled(snapshot, spans, candidates, status, (time.monotonic() - began) * 1000)
 
 
-def _fit(snapshot: Snapshot, spans: tuple[carve.Span, ...], candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-    """The candidates fit to be put in, those that break the parse last. A fill not worth showing stays as it came."""
+def _fit(
+    snapshot: Snapshot, spans: tuple[carve.Span, ...], candidates: tuple[Candidate, ...]
+) -> tuple[Candidate, ...]:
+    """The candidates fit to be put in: those that leave a hole empty or break the parse come last."""
     fitted = []
     for candidate in candidates:
-        pairs = zip(spans, candidate.texts, strict=True)
-        texts = tuple(fit if (fit := post.fit(snapshot, span, text)) is not None else text for span, text in pairs)
-        fitted.append(msgspec.structs.replace(candidate, texts=texts))
+        texts = (post.fit(snapshot, span, text) for span, text in zip(spans, candidate.texts, strict=True))
+        fitted.append(msgspec.structs.replace(candidate, texts=tuple(text or "" for text in texts)))
     order = post.order(snapshot, spans, [candidate.texts for candidate in fitted])
-    return tuple(fitted[index] for index in order)
+    return tuple(sorted((fitted[index] for index in order), key=lambda candidate: "" in candidate.texts))
 
 
 def _positive(text: str) -> int:
