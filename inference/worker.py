@@ -38,8 +38,6 @@ FLUSH_S = 1.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until the end; returns the exit status."""
-    # Read when torch is loaded: threads that wait sleep, so that a user's other programs keep their cores.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     arguments = options.parse(argv)
     lock = FileLock(arguments.lock, mode=0o600, thread_local=False)
     try:
