@@ -116,10 +116,10 @@ def _before_code(view: View, offset: int, left: str, word: str) -> Span | None:
 
 def _operand_end(view: View, offset: int) -> int:
     """Where the operand ends that starts at `offset`; `offset` itself where an operator or keyword follows."""
-    end, depth = offset, 0
-    for leaf in view.leaves(offset, line_end(view.text, offset)):
+    end, depth, last = offset, 0, line_end(view.text, offset)
+    for leaf in view.leaves(offset, last):
         starts_operand = leaf.is_named or leaf.type in CLOSERS
-        if leaf.type in view.table.comments or (end == offset and not starts_operand):
+        if leaf.type in view.table.comments or view.end(leaf) > last or (end == offset and not starts_operand):
             return end
         depth += (leaf.type in CLOSERS) - (leaf.type in CLOSERS.values())
         if depth < 0 or (depth == 0 and leaf.type in view.table.operand_ends):

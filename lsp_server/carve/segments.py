@@ -1,24 +1,28 @@
 """From a text and its holes to the segments of a request, and from fills back to a text. Pure text, no syntax."""
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
 from inference.messages import Hole, Text
 from lsp_server.carve.source import Span
 
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 def segments(text: str, spans: Sequence[Span]) -> tuple[Text | Hole, ...]:
     """`text` as pinned text and holes, in order; there is no empty pinned text.
 
-    Raises ValueError where spans overlap, stand in another order than the text's, or reach outside of it.
+    A lone surrogate, which an editor may send but UTF-8 cannot hold, becomes U+FFFD: it is only read by the model, never
+    written back. Raises ValueError where spans overlap, stand in another order than the text's, or reach outside of it.
     """
     _check(text, spans)
     parts: list[Text | Hole] = []
     for pinned, span in zip(_pinned(text, spans), spans, strict=False):
-        parts += [Text(pinned)] if pinned else []
+        parts += [Text(_sendable(pinned))] if pinned else []
         parts.append(_hole(text, span))
     last = text[spans[-1].end :] if spans else text
-    return (*parts, Text(last)) if last else tuple(parts)
+    return (*parts, Text(_sendable(last))) if last else tuple(parts)
 
 
 def splice(text: str, spans: Sequence[Span], fills: Sequence[str]) -> str:
@@ -38,10 +42,14 @@ def splice(text: str, spans: Sequence[Span], fills: Sequence[str]) -> str:
 def _hole(text: str, span: Span) -> Hole:
     return Hole(
         kind=span.kind,
-        starts_with=span.starts_with,
+        starts_with=_sendable(span.starts_with),
         single_line=span.single_line,
-        text=text[span.start : span.end],
+        text=_sendable(text[span.start : span.end]),
     )
+
+
+def _sendable(text: str) -> str:
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def _pinned(text: str, spans: Sequence[Span]) -> list[str]:

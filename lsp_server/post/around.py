@@ -15,7 +15,7 @@ _AFTER_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class Around:
-    """What surrounds a hole. `before` and `after` are the rest of its line, `below` the lines under it that have text."""
+    """What surrounds a hole: `before` and `after` are the rest of its line, `below` the lines under it with text."""
 
     span: Span
     table: Table

@@ -1,0 +1,74 @@
+"""Which hole a cursor asks for: one fixture file for each language."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.messages import HoleKind
+from lsp_server import carve
+from tests.lsp_server.documents import texts
+from tests.lsp_server.fixtures import Case, cases, with_cursor
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def check(language_id: str, case: Case) -> None:
+    """Carve at the cursor of a case, and compare the result written in the notation of the fixture."""
+    text, offset = with_cursor(case.text.replace("⟦", "").replace("⟧", ""))
+    span = carve.at_cursor(carve.read(language_id, text), offset)
+    assert written(text, offset, span) == (case.text, case.said["---"])
+
+
+def written(text: str, offset: int, span: carve.Span | None) -> tuple[str, str]:
+    if span is None:
+        return text[:offset] + "‸" + text[offset:], "nothing"
+    hole = text[span.start : offset] + "‸" + text[offset : span.end]
+    words = [span.kind.value, *([] if span.single_line else ["lines"])]
+    words += [f"starts with {span.starts_with!r}"] if span.starts_with else []
+    return f"{text[: span.start]}⟦{hole}⟧{text[span.end :]}", ", ".join(words)
+
+
+@pytest.mark.parametrize("case", cases(FIXTURES / "python.txt", "---"))
+def test_python(case: Case) -> None:
+    check("python", case)
+
+
+@pytest.mark.parametrize("case", cases(FIXTURES / "plain.txt", "---"))
+def test_a_language_without_a_grammar(case: Case) -> None:
+    check("", case)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=texts, language_id=st.sampled_from(["python", ""]))
+def test_at_any_offset_of_any_text_a_hole_leaves_what_is_typed(text: str, language_id: str) -> None:
+    source = carve.read(language_id, text)
+    for offset in range(len(text) + 1):
+        span = carve.at_cursor(source, offset)
+        if span is None or text[span.start : span.end] == carve.DEFAULT_MARKER:
+            continue
+        between = text[:offset].endswith("\r") and text.startswith("\n", offset)
+        assert 0 <= span.start <= offset - between <= span.end <= len(text)
+        assert span.starts_with.startswith(text[span.start : offset - between])
+        assert not {"\r", "\n"} & set(text[span.start : span.end])
+
+
+@pytest.mark.parametrize("offset", [-1, 4])
+def test_an_offset_outside_the_text_is_an_error(offset: int) -> None:
+    with pytest.raises(ValueError, match="outside"):
+        carve.at_cursor(carve.read("python", "abc"), offset)
+
+
+def test_without_its_grammar_a_known_language_is_carved_by_indentation() -> None:
+    source = carve.Parsed("def f():\n    ", "python", None)
+    span = carve.at_cursor(source, len(source.text))
+    assert span == carve.Span(13, 13, HoleKind.BODY)
+
+
+@pytest.mark.parametrize(
+    ("path", "language_id"),
+    [("a.py", "python"), ("dir.x/B.PYI", "python"), ("a.unknown", ""), ("py", ""), ("", ""), (".py", "")],
+)
+def test_a_language_is_known_by_the_extension_of_a_path(path: str, language_id: str) -> None:
+    assert carve.language_of(path) == language_id

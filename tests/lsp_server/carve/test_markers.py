@@ -1,0 +1,70 @@
+"""Markers: what a user has marked to be filled, and how much room it gets."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from lsp_server import carve
+from tests.lsp_server.documents import texts
+from tests.lsp_server.fixtures import Case, cases
+
+FIXTURES = Path(__file__).parent / "fixtures"
+KINDS = ("body", "block", "marker")
+
+
+def check(language_id: str, case: Case) -> None:
+    """Find the markers of a case, whose text has the expected kind in place of each marker."""
+    text = case.text
+    for kind in KINDS:
+        text = text.replace(f"⟦{kind}⟧", "???")
+    spans = carve.markers(carve.read(language_id, text))
+    assert carve.splice(text, spans, [f"⟦{span.kind}⟧" for span in spans]) == case.text
+    for span in spans:
+        assert text[span.start : span.end] == "???"
+        assert span.single_line == (span.kind == "marker")
+
+
+@pytest.mark.parametrize("case", cases(FIXTURES / "python_markers.txt"))
+def test_python_markers(case: Case) -> None:
+    check("python", case)
+
+
+@pytest.mark.parametrize("case", cases(FIXTURES / "plain_markers.txt"))
+def test_markers_without_a_grammar(case: Case) -> None:
+    check("", case)
+
+
+def test_only_markers_that_lie_within_the_range_are_found() -> None:
+    source = carve.read("python", "a = ???\nb = ???\nc = ???\n")
+    assert [span.start for span in carve.markers(source, start=5)] == [12, 20]
+    assert [span.start for span in carve.markers(source, start=8, end=15)] == [12]
+    assert carve.markers(source, start=8, end=14) == []
+
+
+def test_any_text_can_be_the_marker() -> None:
+    source = carve.read("python", "def f():\n    <fill «me»>\n\nx = <fill «me»> + 1\n")
+    assert [(span.start, span.single_line) for span in carve.markers(source, "<fill «me»>")] == [
+        (13, False),
+        (30, True),
+    ]
+
+
+def test_an_empty_marker_is_an_error() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        carve.markers(carve.read("python", "x"), "")
+
+
+def test_markers_do_not_change_the_tree_they_are_found_in() -> None:
+    source = carve.read("python", "def f():\n    ???\nx = ???\n")
+    before = str(source.tree and source.tree.root_node)
+    carve.markers(source)
+    assert str(source.tree and source.tree.root_node) == before
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=texts)
+def test_markers_of_any_text_are_all_found_and_never_overlap(text: str) -> None:
+    for language_id in ("python", ""):
+        spans = carve.markers(carve.read(language_id, text))
+        assert carve.splice(text, spans, ["!"] * len(spans)) == text.replace("???", "!")

@@ -1,0 +1,75 @@
+"""From text and holes to a request and back: not one character outside the holes changes."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.messages import Hole, HoleKind, Text
+from lsp_server import carve
+from tests.lsp_server.documents import short_texts, texts
+
+
+def hole(start: int, end: int) -> carve.Span:
+    return carve.Span(start, end, HoleKind.LINE)
+
+
+@st.composite
+def holes_in_text(draw: st.DrawFn) -> tuple[str, list[carve.Span]]:
+    text = draw(texts)
+    cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=8, unique=True)))
+    return text, [hole(start, end) for start, end in zip(cuts[::2], cuts[1::2], strict=False)]
+
+
+@given(holes_in_text())
+def test_pinned_text_and_holes_make_up_the_text(case: tuple[str, list[carve.Span]]) -> None:
+    text, spans = case
+    parts = carve.segments(text, spans)
+    assert "".join(part.text for part in parts) == text.replace("\ud83d", "\ufffd")
+    assert sum(isinstance(part, Hole) for part in parts) == len(spans)
+    assert all(part.text for part in parts if isinstance(part, Text))
+    msgspec.msgpack.encode(parts)  # also a text with half a surrogate pair can be sent
+
+
+@given(holes_in_text(), st.lists(short_texts, min_size=4, max_size=4))
+def test_text_outside_the_holes_is_byte_for_byte_the_same(case: tuple[str, list[carve.Span]], fills: list[str]) -> None:
+    text, spans = case
+    result = carve.splice(text, spans, fills[: len(spans)])
+    at = done = 0
+    for span, fill in zip(spans, fills, strict=False):
+        pinned = text[done : span.start].encode("utf-8", "surrogatepass")
+        assert result[at:].encode("utf-8", "surrogatepass").startswith(pinned)
+        at, done = at + span.start - done + len(fill), span.end
+    assert result[at:] == text[done:]
+
+
+def test_a_hole_tells_the_engine_what_the_span_asks_for() -> None:
+    span = carve.Span(4, 6, HoleKind.EXPRESSION, "fo", single_line=True)
+    assert carve.segments("x = fo", [span]) == (
+        Text("x = "),
+        Hole(HoleKind.EXPRESSION, starts_with="fo", single_line=True, text="fo"),
+    )
+
+
+def test_without_holes_all_text_is_pinned() -> None:
+    assert carve.segments("abc", []) == (Text("abc"),)
+    assert carve.segments("", []) == ()
+
+
+def test_holes_may_touch() -> None:
+    assert carve.splice("abcd", [hole(0, 2), hole(2, 2), hole(2, 4)], ["x", "y", "z"]) == "xyz"
+
+
+@pytest.mark.parametrize(
+    "spans", [[hole(0, 2), hole(1, 3)], [hole(2, 3), hole(0, 1)], [hole(1, 1), hole(1, 1)], [hole(0, 9)], [hole(2, 1)]]
+)
+def test_holes_that_overlap_or_reach_outside_are_an_error(spans: list[carve.Span]) -> None:
+    with pytest.raises(ValueError, match="hole"):
+        carve.segments("abc", spans)
+    with pytest.raises(ValueError, match="hole"):
+        carve.splice("abc", spans, ["x"] * len(spans))
+
+
+def test_there_must_be_one_fill_for_each_hole() -> None:
+    with pytest.raises(ValueError, match="2 fills for 1 holes"):
+        carve.splice("abc", [hole(0, 1)], ["x", "y"])

@@ -1,0 +1,162 @@
+"""The text that an editor and the server agree on, whatever is typed, and snapshots of it that never change."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lsp_server import carve
+from lsp_server.document import Document, Edit, Snapshot
+from lsp_server.positions import Encoding
+from tests.lsp_server.documents import PIECES, short_texts, texts
+
+BYTES_PER_UNIT = {Encoding.UTF8: 1, Encoding.UTF16: 2, Encoding.UTF32: 4}
+CODEC = {Encoding.UTF8: "utf-8", Encoding.UTF16: "utf-16-le", Encoding.UTF32: "utf-32-le"}
+
+
+def opened(text: str, language_id: str = "python") -> Document:
+    return Document("file:///a.py", language_id, 0, text)
+
+
+def naive_offset(text: str, line: int, character: int, encoding: Encoding) -> int:
+    """The reference: step through the text, character by character."""
+    at = 0
+    for _ in range(line):
+        while at < len(text) and text[at] not in "\r\n":
+            at += 1
+        if at == len(text):
+            return at
+        at += 2 if text.startswith("\r\n", at) else 1
+    units = 0
+    while at < len(text) and text[at] not in "\r\n":
+        units += len(text[at].encode(CODEC[encoding], "surrogatepass")) // BYTES_PER_UNIT[encoding]
+        if units > character:
+            break
+        at += 1
+    return at
+
+
+def naive_apply(text: str, edit: Edit, encoding: Encoding) -> str:
+    if edit.start is None or edit.end is None:
+        return edit.text
+    start, end = sorted(naive_offset(text, *position, encoding) for position in (edit.start, edit.end))
+    return text[:start] + edit.text + text[end:]
+
+
+positions = st.tuples(st.integers(0, 12), st.integers(0, 25))
+edits = st.one_of(
+    st.builds(Edit, positions, positions, short_texts),
+    st.builds(lambda at, text: Edit(at, at, text), positions, short_texts),
+    st.builds(lambda text: Edit(None, None, text), texts),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=texts, changes=st.lists(edits, max_size=20), encoding=st.sampled_from(Encoding))
+def test_any_edits_leave_the_text_a_plain_reading_of_the_protocol_gives(
+    text: str, changes: list[Edit], encoding: Encoding
+) -> None:
+    document = opened(text)
+    for version, edit in enumerate(changes):
+        text = naive_apply(text, edit, encoding)
+        document.apply([edit], version, encoding)
+        assert document.text == text
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_a_thousand_edits_keep_text_and_lines_exact(encoding: Encoding) -> None:
+    rng = random.Random(7)
+    text = "".join(rng.choices(PIECES, k=60))
+    document = opened(text)
+    for version in range(1000):
+        start = (rng.randrange(30), rng.randrange(20))
+        end = start if rng.random() < 0.6 else (start[0] + rng.randrange(2), rng.randrange(20))
+        edit = Edit(start, end, rng.choice(PIECES))
+        text = naive_apply(text, edit, encoding)
+        document.apply([edit], version, encoding)
+        assert document.text == text
+        line, column = rng.randrange(30), rng.randrange(20)
+        if version % 10 == 0:
+            found = document.snapshot().lines.offset(line, column, encoding)
+            assert found == naive_offset(text, line, column, encoding)
+
+
+def test_edits_of_one_change_apply_each_to_the_text_the_one_before_left() -> None:
+    document = opened("abc")
+    document.apply([Edit((0, 0), (0, 1), "xyz"), Edit((0, 2), (0, 4), "")], 1, Encoding.UTF16)
+    assert document.text == "xyc"
+
+
+def test_an_edit_without_a_range_replaces_the_whole_text() -> None:
+    document = opened("x = 1\n")
+    document.snapshot()
+    document.apply([Edit(None, None, "y = 2\n"), Edit((0, 0), (0, 1), "z")], 1, Encoding.UTF16)
+    assert document.text == "z = 2\n"
+    assert_parsed_as_if_new(document.snapshot())
+
+
+def test_a_range_given_backwards_is_turned_around() -> None:
+    document = opened("abc")
+    document.apply([Edit((0, 2), (0, 1), "-")], 1, Encoding.UTF16)
+    assert document.text == "a-c"
+
+
+def test_joining_a_carriage_return_and_a_newline_makes_one_line_end() -> None:
+    document = opened("a\rb\nc")
+    document.apply([Edit((1, 0), (1, 1), "")], 1, Encoding.UTF16)
+    assert document.snapshot().lines.line_count == 2
+    document.apply([Edit((1, 0), (1, 0), "x")], 2, Encoding.UTF16)
+    assert document.text == "a\r\nxc"
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=texts, changes=st.lists(edits, max_size=12))
+def test_the_tree_after_edits_is_the_tree_of_a_fresh_parse(text: str, changes: list[Edit]) -> None:
+    document = opened(text)
+    for version, edit in enumerate(changes):
+        document.apply([edit], version, Encoding.UTF16)
+        if version % 3 != 1:  # also several edits between two parses
+            assert_parsed_as_if_new(document.snapshot())
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=texts, changes=st.lists(edits, min_size=1, max_size=6))
+def test_a_snapshot_stays_as_it_was_while_the_document_goes_on(text: str, changes: list[Edit]) -> None:
+    document = opened(text)
+    kept = [document.snapshot()]
+    for version, edit in enumerate(changes, 1):
+        document.apply([edit], version, Encoding.UTF8)
+        kept.append(document.snapshot())
+    for version, snapshot in enumerate(kept):
+        assert snapshot.version == version
+        assert_parsed_as_if_new(snapshot)
+    assert kept[0].text == text
+
+
+def test_without_a_change_the_snapshot_is_the_same_object() -> None:
+    document = opened("x = 1\n")
+    assert document.snapshot() is document.snapshot()
+
+
+def test_a_change_of_version_alone_shows_in_the_next_snapshot() -> None:
+    document = opened("x = 1\n")
+    document.snapshot()
+    document.apply([], 5, Encoding.UTF16)
+    assert document.snapshot().version == 5
+
+
+def test_a_language_without_a_grammar_has_no_tree() -> None:
+    document = opened("hello", "klingon")
+    document.apply([Edit((0, 5), (0, 5), " world")], 1, Encoding.UTF16)
+    assert document.snapshot().tree is None
+    assert document.snapshot().text == "hello world"
+
+
+def assert_parsed_as_if_new(snapshot: Snapshot) -> None:
+    fresh = carve.parse("python", snapshot.text)
+    assert fresh is not None
+    assert snapshot.tree is not None
+    assert str(snapshot.tree.root_node) == str(fresh.root_node)
+    assert snapshot.tree.root_node.end_point == fresh.root_node.end_point
+    assert snapshot.tree.root_node.byte_range == fresh.root_node.byte_range

@@ -1,0 +1,106 @@
+"""Positions as editors count them, and the lines they stand on."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_server.positions import Encoding, LineIndex
+from tests.lsp_server.documents import short_texts, texts
+
+ENCODINGS = st.sampled_from(Encoding)
+
+
+def lines_of(text: str) -> list[str]:
+    index = LineIndex(text)
+    return [text[index.line_start(line) : index.line_end(line)] for line in range(index.line_count)]
+
+
+def test_lines_end_at_the_three_line_ends_of_the_protocol() -> None:
+    assert lines_of("a\nb\r\nc\rd") == ["a", "b", "c", "d"]
+    assert lines_of("\r\n\n\r") == ["", "", "", ""]
+
+
+@pytest.mark.parametrize("character", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+def test_what_only_python_takes_for_a_line_end_is_part_of_its_line(character: str) -> None:
+    assert lines_of(f"a{character}b\nc") == [f"a{character}b", "c"]
+
+
+def test_an_empty_text_has_one_line() -> None:
+    assert lines_of("") == [""]
+
+
+def test_a_final_line_end_is_followed_by_an_empty_line() -> None:
+    assert lines_of("a\n") == ["a", ""]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "column"), [(Encoding.UTF8, 1 + 2 + 4), (Encoding.UTF16, 1 + 1 + 2), (Encoding.UTF32, 3)]
+)
+def test_columns_are_counted_in_units_of_the_encoding(encoding: Encoding, column: int) -> None:
+    index = LineIndex("\naé😀b")
+    assert index.position(4, encoding) == (1, column)
+    assert index.offset(1, column, encoding) == 4
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_a_column_beyond_the_line_is_its_end(encoding: Encoding) -> None:
+    index = LineIndex("é😀\r\nb")
+    assert index.offset(0, 99, encoding) == 2
+    assert index.offset(1, 99, encoding) == 5
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_a_line_beyond_the_text_is_its_end(encoding: Encoding) -> None:
+    assert LineIndex("a\nb").offset(7, 0, encoding) == 3
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_a_negative_position_is_the_start(encoding: Encoding) -> None:
+    index = LineIndex("é\nb")
+    assert index.offset(-1, 1, encoding) == 0
+    assert index.offset(1, -1, encoding) == 2
+
+
+def test_a_column_inside_a_character_is_its_start() -> None:
+    index = LineIndex("a😀é")
+    assert index.offset(0, 2, Encoding.UTF16) == 1
+    assert [index.offset(0, column, Encoding.UTF8) for column in range(8)] == [0, 1, 1, 1, 1, 2, 2, 3]
+
+
+def test_an_offset_inside_a_line_end_is_in_front_of_it() -> None:
+    assert LineIndex("a\r\nb").position(2, Encoding.UTF16) == (0, 1)
+
+
+def test_line_starts_and_ends_are_clamped_to_the_text() -> None:
+    index = LineIndex("a\nb")
+    assert (index.line_start(-1), index.line_start(5), index.line_end(5)) == (0, 3, 3)
+
+
+@given(text=texts, encoding=ENCODINGS)
+def test_every_offset_comes_back_from_its_position(text: str, encoding: Encoding) -> None:
+    index = LineIndex(text)
+    for offset in range(len(text) + 1):
+        inside_line_end = text[:offset].endswith("\r") and text.startswith("\n", offset)
+        assert index.offset(*index.position(offset, encoding), encoding) == offset - inside_line_end
+
+
+@given(text=texts)
+def test_lines_and_their_ends_make_up_the_text(text: str) -> None:
+    index = LineIndex(text)
+    starts = [index.line_start(line) for line in range(index.line_count + 1)]
+    ends = [text[index.line_end(line) : starts[line + 1]] for line in range(index.line_count)]
+    assert "".join(line + end for line, end in zip(lines_of(text), ends, strict=True)) == text
+    assert set(ends[:-1]) <= {"\n", "\r\n", "\r"}
+    assert ends[-1] == ""
+
+
+@given(text=texts, replacement=short_texts, data=st.data())
+def test_an_edited_index_equals_a_fresh_one(text: str, replacement: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    edited_text = text[:start] + replacement + text[end:]
+    edited, fresh = LineIndex(text).edited(start, end, replacement, edited_text), LineIndex(edited_text)
+    lines = range(fresh.line_count + 1)
+    assert edited.line_count == fresh.line_count
+    assert [edited.line_start(line) for line in lines] == [fresh.line_start(line) for line in lines]
+    assert [edited.line_end(line) for line in lines] == [fresh.line_end(line) for line in lines]
