@@ -72,6 +72,7 @@ class Connection:
         self._reader = reader
         self._writer = writer
         self.jobs: dict[str, Job] = {}
+        self.has_asked = False
 
     async def serve(self) -> None:
         """Talk to the client until it leaves or misbehaves; never raises."""
@@ -168,6 +169,7 @@ class Connection:
     def _infill(self, request: InfillRequest) -> None:
         if not request.id:
             raise RefusedError(ErrorCode.BAD_REQUEST, "a request needs an id")
+        self.has_asked = True
         answer = self._refusal(request) or self._host.submit(self, request)
         if isinstance(answer, Failed):
             self.send(answer)

@@ -41,6 +41,7 @@ class Service:
         self._state = Status(
             WorkerState.LOADING, arguments.model, arguments.device or "", arguments.dtype or "", pid=os.getpid()
         )
+        self._used = self._began + max(MIN_STARTUP_S - self._idle_s, 0.0)
         self._idle_timer = self._loop.call_later(max(self._idle_s, MIN_STARTUP_S), self._end_if_idle)
 
     @property
@@ -76,6 +77,8 @@ class Service:
     def left(self, connection: Connection) -> None:
         """A client is gone: its jobs are cancelled, nobody hears of them."""
         self.connections.discard(connection)
+        if connection.has_asked:  # who only looks at the status does not keep the worker alive
+            self._used = time.monotonic()
         jobs = tuple(connection.jobs.values())
         connection.jobs.clear()
         for job in jobs:
@@ -144,6 +147,7 @@ class Service:
         if isinstance(event, Done | Failed):
             if alarm := self._alarms.pop(job, None):
                 alarm.cancel()
+            self._used = time.monotonic()
             self._refresh()
             self._watch_idleness()
             self._end_if_finished()
@@ -164,10 +168,11 @@ class Service:
             connection.send(status)
 
     def _watch_idleness(self) -> None:
-        """Count the idle time from now on, if there is nobody and nothing."""
+        """Count the idle time from the last use on, while there is nobody."""
         self._idle_timer.cancel()
         if not self.connections:
-            self._idle_timer = self._loop.call_later(self._idle_s, self._end_if_idle)
+            remaining_s = self._used + self._idle_s - time.monotonic()
+            self._idle_timer = self._loop.call_later(max(remaining_s, 0.0), self._end_if_idle)
 
     def _end_if_idle(self) -> None:
         if not self.connections and not any(self._scheduler.counts()):

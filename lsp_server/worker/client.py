@@ -173,6 +173,9 @@ class WorkerClient:
             self._announce()
 
     def _adopt(self, attached: Attached) -> Link:
+        if self._link is not None:  # two tried at once, and the other was first
+            attached.stream.close()
+            return self._link
         self._link = Link(attached, self._take_status, self._lost)
         return self._link
 

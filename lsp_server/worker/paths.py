@@ -50,7 +50,12 @@ def place_of(options: WorkerOptions) -> WorkerPlace:
     socket = folder / f"{key}.sock"
     if len(os.fsencode(socket)) > MAX_SOCKET_PATH_BYTES:
         socket = _short_folder() / f"{_hash(folder, key)}.sock"
-    return WorkerPlace(socket, log_folder() / f"worker-{key}.log")
+    return place_at(socket)
+
+
+def place_at(socket: Path) -> WorkerPlace:
+    """The place of the worker that has this socket."""
+    return WorkerPlace(socket, log_folder() / f"worker-{socket.stem}.log")
 
 
 def runtime_folder() -> Path:

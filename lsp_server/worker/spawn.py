@@ -38,7 +38,7 @@ async def attach_or_start(options: WorkerOptions, name: str) -> Attached:
 
 
 async def _attach_or_start(place: WorkerPlace, options: WorkerOptions, name: str) -> Attached:
-    _require_folders(place)
+    require_folders(place)
     lock = FileLock(place.starting, mode=0o600, thread_local=False)
     while True:
         with suppress(NotListeningError):
@@ -103,7 +103,7 @@ def launch(place: WorkerPlace, options: WorkerOptions) -> "subprocess.Popen[byte
 _DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
-def _require_folders(place: WorkerPlace) -> None:
+def require_folders(place: WorkerPlace) -> None:
     """Make the folders of sockets and logs, private ones. Raises WorkerFailure."""
     for folder in (place.folder, place.log.parent):
         try:

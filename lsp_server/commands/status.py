@@ -1,0 +1,74 @@
+"""`infill-ls status`: the resident workers that run. Starts none."""
+
+import argparse
+import asyncio
+import json
+
+import msgspec
+from rich.console import Console
+
+from inference.messages import Status
+from lsp_server.worker.survey import Running, running_workers
+
+EXIT_NONE = 3
+_STYLES = {"ready": "green", "busy": "cyan", "failed": "red"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the workers that run; exit status 3 when there is none."""
+    workers = asyncio.run(running_workers("infill-ls status"))
+    if args.json:
+        print(json.dumps({"running": bool(workers), "workers": [as_json(worker) for worker in workers]}))
+    else:
+        _show(workers)
+    return 0 if workers else EXIT_NONE
+
+
+def as_json(worker: Running) -> dict[str, object]:
+    """One worker as JSON: its status, and where it is."""
+    return {
+        **msgspec.structs.asdict(worker.status),
+        "release": worker.release,
+        "socket": str(worker.place.socket),
+        "log": str(worker.place.log),
+    }
+
+
+def describe(status: Status) -> str:
+    """What a worker is and does, in one line."""
+    words = [f"{status.model} on {status.device or 'a device to be chosen'} {status.dtype}".strip()]
+    if status.detail:
+        words.append(f"{status.progress:.0%} {status.detail}" if status.state == "loading" else status.detail)
+    words += [f"process {status.pid}", f"up {duration(status.uptime_s)}", size(status.memory_bytes)]
+    if status.device_memory_bytes:
+        words.append(f"{size(status.device_memory_bytes)} on the device")
+    words += [f"clients {status.clients}", f"running {status.running}", f"waiting {status.waiting}"]
+    return ", ".join(words)
+
+
+def duration(seconds: float) -> str:
+    """A time span as people say it: `45 s`, `12 min`, `3 h 20 min`."""
+    minutes, hours = int(seconds // 60), int(seconds // 3600)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if hours < 1 else f"{hours} h {minutes % 60} min"
+
+
+def size(count_bytes: float) -> str:
+    """An amount of memory: `418 MB`, `51.2 GB`."""
+    return f"{count_bytes / 1e9:.1f} GB" if count_bytes >= 1e9 else f"{count_bytes / 1e6:.0f} MB"
+
+
+def _show(workers: list[Running]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    if not workers:
+        console.print("No worker is running; the first request starts one.")
+    for worker in workers:
+        state = worker.status.state.value
+        console.print(state, style=_STYLES.get(state, "yellow"), end=": ")
+        console.print(describe(worker.status), markup=False)

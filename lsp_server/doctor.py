@@ -1,0 +1,171 @@
+"""What this machine has of what is needed, and what to do about the rest. Starts no worker, loads no model."""
+
+import asyncio
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from lsp_server.commands.status import describe, size
+from lsp_server.worker.options import EMBEDDED, WorkerOptions
+from lsp_server.worker.paths import WorkerPlace, place_of, why_not_private
+from lsp_server.worker.survey import running_workers
+
+PROBE_S = 120.0
+"""How long the probe may take; it imports torch, which takes long from a cold disk."""
+PACKAGES = ("torch", "transformers", "pygls", "tree-sitter")
+_REINSTALL = "install it again: pip install --force-reinstall infill-ls"
+
+
+class Verdict(StrEnum):
+    """How a check came out. Only `fail` keeps infill-ls from working."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was looked at, what was found, and what to do about it where that is not fine."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    advice: str = ""
+
+
+def examine(options: WorkerOptions) -> list[Check]:
+    """Every check, in the order in which things depend on each other. Takes seconds: torch is asked, in a process."""
+    place = place_of(options)
+    return [
+        _python(),
+        *(_package(name) for name in PACKAGES),
+        *_probed(options),
+        _memory(),
+        _worker(),
+        _socket(place),
+        _folder(place),
+        _log(place),
+    ]
+
+
+def _python() -> Check:
+    return Check("python", Verdict.OK, f"{platform.python_version()} at {sys.executable}")
+
+
+def _package(name: str) -> Check:
+    try:
+        return Check(name, Verdict.OK, version(name))
+    except PackageNotFoundError:
+        return Check(name, Verdict.FAIL, "missing", _REINSTALL)
+
+
+def _probed(options: WorkerOptions) -> Iterator[Check]:
+    """What only torch and the engine can tell."""
+    try:
+        found = probe(options)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        yield Check("engine", Verdict.FAIL, f"it cannot be asked: {error}", _REINSTALL)
+        return
+    if problem := found.get("torch_problem"):
+        yield Check("engine", Verdict.FAIL, f"torch cannot be imported: {problem}", _REINSTALL)
+    yield _device(found, options)
+    yield _model(found, options)
+
+
+def probe(options: WorkerOptions) -> dict[str, Any]:
+    """What `inference.serving.probe` prints. Raises OSError, ValueError or subprocess.SubprocessError."""
+    words = [sys.executable, "-P", "-m", "inference.serving.probe", "--model", options.resolved().model]
+    words += ["--device", options.device] if options.device else []
+    words += ["--dtype", options.dtype] if options.dtype else []
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PROBE_S, check=False)
+    if done.returncode:
+        raise ValueError((done.stderr.strip().splitlines() or ["no output"])[-1])
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def _device(found: dict[str, Any], options: WorkerOptions) -> Check:
+    if problem := found["device_problem"]:
+        return Check("device", Verdict.FAIL, problem, "leave out --device and --dtype to let the worker choose")
+    devices = ", ".join(_describe_device(device) for device in found["devices"])
+    if devices:
+        return Check("device", Verdict.OK, devices)
+    if which("nvidia-smi") and not found.get("cuda_build"):
+        advice = "there is an NVIDIA driver, but torch is a build for the CPU: install torch's CUDA build"
+        return Check("device", Verdict.WARN, "cpu", advice)
+    if options.model == EMBEDDED:
+        return Check("device", Verdict.OK, "cpu; enough for the embedded model")
+    return Check("device", Verdict.WARN, "cpu", "a large model needs a GPU; --model embedded runs on any machine")
+
+
+def _describe_device(device: dict[str, Any]) -> str:
+    memory = f", {size(device['free_bytes'])} of {size(device['total_bytes'])} free" if device["total_bytes"] else ""
+    return f"{device['device']} ({device['name']}{memory})"
+
+
+def _model(found: dict[str, Any], options: WorkerOptions) -> Check:
+    if problem := found["model_problem"]:
+        words, _, advice = problem.partition("; ")
+        return Check("model", Verdict.FAIL, words, advice)
+    return Check("model", Verdict.OK, options.resolved().model)
+
+
+def _memory() -> Check:
+    try:
+        total_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        free_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return Check("memory", Verdict.OK, "not known on this system")
+    found = f"{size(total_bytes)}, {size(_available_bytes() or free_bytes)} available"
+    if total_bytes < 2e9:
+        return Check("memory", Verdict.WARN, found, "the worker needs about 1 GB for itself and torch")
+    return Check("memory", Verdict.OK, found)
+
+
+def _available_bytes() -> int:
+    """What Linux would give to a new process, its caches included; 0 elsewhere."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+def _worker() -> Check:
+    workers = asyncio.run(running_workers("infill-ls doctor"))
+    if not workers:
+        return Check("worker", Verdict.OK, "none is running; the first request starts one")
+    found = "; ".join(f"{worker.status.state}: {describe(worker.status)}" for worker in workers)
+    others = [worker.release for worker in workers if worker.release != version("infill-ls")]
+    if others:
+        return Check("worker", Verdict.WARN, found, f"one is of release {others[0]}: run infill-ls worker --stop")
+    return Check("worker", Verdict.OK, found)
+
+
+def _socket(place: WorkerPlace) -> Check:
+    return Check("socket", Verdict.OK, str(place.socket))
+
+
+def _folder(place: WorkerPlace) -> Check:
+    if trouble := why_not_private(place.folder):
+        found, _, advice = trouble.partition("; ")
+        return Check("runtime folder", Verdict.FAIL, found, advice)
+    state = "private" if place.folder.is_dir() else "not there yet"
+    return Check("runtime folder", Verdict.OK, f"{place.folder} ({state})")
+
+
+def _log(place: WorkerPlace) -> Check:
+    found = str(place.log) if place.log.is_file() else f"{place.log} (not there yet)"
+    if place.errors.is_file() and (words := place.errors.read_text(errors="replace").strip()):
+        return Check("log", Verdict.WARN, f"{found}; last error: {words.splitlines()[-1]}", f"read {place.errors}")
+    return Check("log", Verdict.OK, found)
