@@ -101,6 +101,18 @@ class Cancel(_Message, frozen=True, tag="cancel"):
     id: str
 
 
+class Amend(_Message, frozen=True, tag="amend"):
+    """The user typed or accepted text at the start of a hole (counted from 0) of a running request.
+
+    `text` is all that stands there now, from the hole's start. It is pinned: where the canvas agrees with it,
+    denoising goes on from where it is, else it starts again from there. The fills still begin with it.
+    """
+
+    id: str
+    hole: int
+    text: str
+
+
 class StatusRequest(_Message, frozen=True, tag="status_request"):
     """Ask for one `Status`."""
 
@@ -109,7 +121,7 @@ class Shutdown(_Message, frozen=True, tag="shutdown"):
     """Ask the worker to finish what is running and exit."""
 
 
-ClientMessage = Hello | InfillRequest | Cancel | StatusRequest | Shutdown
+ClientMessage = Hello | InfillRequest | Cancel | Amend | StatusRequest | Shutdown
 
 
 # --- Worker to client -----------------------------------------------------------------------------------------------
@@ -245,8 +257,8 @@ FinalReply = Done | Failed
 # --- Framing --------------------------------------------------------------------------------------------------------
 
 _encoder = msgspec.msgpack.Encoder()
-_client_decoder = msgspec.msgpack.Decoder(ClientMessage)
-_worker_decoder = msgspec.msgpack.Decoder(WorkerMessage)
+_client_decoder: msgspec.msgpack.Decoder[ClientMessage] = msgspec.msgpack.Decoder(ClientMessage)
+_worker_decoder: msgspec.msgpack.Decoder[WorkerMessage] = msgspec.msgpack.Decoder(WorkerMessage)
 
 
 def frame(message: ClientMessage | WorkerMessage) -> bytes:

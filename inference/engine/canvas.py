@@ -11,6 +11,8 @@ from torch import Tensor
 
 from inference.engine.layout import OPEN, Row
 
+_PADDING = OPEN - 1
+
 
 @dataclass(frozen=True)
 class Canvas:
@@ -37,9 +39,14 @@ class Canvas:
     def of(cls, rows: Sequence[Row], device: torch.device) -> "Canvas":
         """The batch of these composed canvases, the shorter ones padded with rows nobody attends to."""
         width = max(len(row.ids) for row in rows)
-        padded = [[*row.ids, *([OPEN - 1] * (width - len(row.ids)))] for row in rows]
-        ids = torch.tensor(padded, dtype=torch.long, device=device)
-        is_hole, valid = ids == OPEN, ids >= OPEN
+        padded = [[*row.ids, *([_PADDING] * (width - len(row.ids)))] for row in rows]
+        return cls._of_ids(torch.tensor(padded, dtype=torch.long, device=device), tuple(row.spans for row in rows))
+
+    @classmethod
+    def _of_ids(cls, ids: Tensor, spans: tuple[tuple[tuple[int, int, int], ...], ...]) -> "Canvas":
+        """(B, W) ids with OPEN at hole rows and _PADDING behind the shorter canvases."""
+        is_hole, valid = ids == OPEN, ids != _PADDING
+        width = ids.shape[1]
         hole_rows = is_hole.flatten().nonzero()[:, 0]
         return cls(
             pinned=ids.clamp(min=0),
@@ -49,7 +56,7 @@ class Canvas:
             owner=hole_rows // width,
             place=(is_hole.cumsum(1) - 1).flatten()[hole_rows],
             counts=is_hole.sum(1),
-            spans=tuple(row.spans for row in rows),
+            spans=spans,
         )
 
     @property
@@ -61,6 +68,17 @@ class Canvas:
     def batch(self) -> int:
         """B."""
         return self.pinned.shape[0]
+
+    def pin(self, keep: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "Canvas":
+        """The canvases `keep`, the first `counts[i]` rows of one hole pinned to what the answer (B, W) has there."""
+        ids = self.pinned.masked_fill(self.is_hole, OPEN)
+        ids = ids if self.valid is None else ids.masked_fill(~self.valid, _PADDING)
+        spans = [list(self.spans[index]) for index in keep]
+        for row, (index, count) in enumerate(zip(keep, counts, strict=True)):
+            first, open_first, end = spans[row][hole]
+            ids[index, first : first + count] = answer[index, first : first + count]
+            spans[row][hole] = (first, max(open_first, first + count), end)
+        return self._of_ids(ids[list(keep)], tuple(tuple(each) for each in spans))
 
     def per_canvas(self, values: Tensor, fill: float) -> Tensor:
         """(N,) values of the hole rows -> (B, most hole rows of a canvas), padded with `fill`."""

@@ -15,6 +15,9 @@ from inference.engine.vocabulary import Vocabulary
 
 _ANY, _SINGLE_LINE = 0, 1
 
+Given = tuple[int, int, bytes]
+"""A hole's number, a canvas's number, and the bytes that hole's first open row begins with there."""
+
 
 class Constraints:
     """Builds the constraint of a canvas: text only, no line break in a single-line hole, a given start."""
@@ -23,17 +26,26 @@ class Constraints:
         """`size`: the network's vocabulary, which may be larger than the tokenizer's."""
         self._vocabulary, self._properties, self._size, self._device = vocabulary, properties, size, device
 
-    def of(self, canvas: Canvas, holes: Sequence[Slots], *, slack: bool = False) -> Constraint:
-        """The constraint of these canvases, each of which has these holes. `slack`: the slack token is allowed."""
+    def of(
+        self, canvas: Canvas, holes: Sequence[Slots], *, slack: bool = False, given: Sequence[Given] = ()
+    ) -> Constraint:
+        """The constraint of these canvases, each of which has these holes. `slack`: the slack token is allowed.
+
+        `given` says how the first open row of a hole begins where that is known of one canvas only.
+        """
         kinds = torch.zeros(canvas.pinned.shape, dtype=torch.long, device=self._device)
         biases = [self._any, self._single_line]
         for number, hole in enumerate(holes):
             start = None if hole.allowed is None else len(biases)
             biases += [] if hole.allowed is None else [self._only(hole.allowed)]
             for index, spans in enumerate(canvas.spans):
-                _, first, end = spans[number]
+                begin, first, end = spans[number]
                 kinds[index, first:end] = _SINGLE_LINE if hole.single_line else _ANY
-                kinds[index, first : first + (start is not None)] = start or _ANY
+                if start is not None and first == begin + len(hole.forced):
+                    kinds[index, first : first + 1] = start
+        for number, index, value in given:
+            kinds[index, canvas.spans[index][number][1]] = len(biases)
+            biases.append(self._only(self._vocabulary.starting_with(value)))
         table = torch.stack(biases)
         if slack and self._properties.slack_token_id is not None:
             table[[_ANY, _SINGLE_LINE], self._properties.slack_token_id] = 0.0

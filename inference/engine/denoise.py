@@ -5,6 +5,7 @@ that is where the stock loop spends its memory. With nothing pinned and one full
 numbers in the same order as transformers' `generate`, and gives exactly its tokens (tests/inference/engine).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -101,6 +102,22 @@ class Denoising:
         self._remember(running, logits, probabilities)
         self._stop(entropies)
         self.canvas.assert_pinned(self._current)
+
+    @torch.inference_mode()
+    def go_on_with(self, keep: Sequence[int], canvas: Canvas, prefix: PrefixView, constraint: Constraint) -> None:
+        """Goes on with some of the canvases, of whose hole rows some are now pinned, from where each of them is."""
+        index, rows = torch.tensor(list(keep), device=self._current.device), canvas.hole_rows
+        answer, confidences = self.answer[index], self.row_confidences[index]
+        current = self._current[index].flatten()[rows]
+        if self._soft is not None:
+            self._soft = torch.where(
+                canvas.is_hole[..., None], self._soft[index], self._network.token_embeddings(canvas.pinned)
+            )
+        self.canvas, self._prefix, self._constraint = canvas, prefix, constraint
+        self._current = canvas.with_holes(current)
+        self._argmax, self._confidence = answer.flatten()[rows], confidences.flatten()[rows]
+        self.steps, self._done = self.steps[index], torch.zeros_like(self._done[index])
+        self._history = []
 
     @torch.inference_mode()
     def predict(self) -> Tensor:

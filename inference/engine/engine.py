@@ -60,7 +60,11 @@ class Engine:
         `deadline` is in seconds of `time.monotonic()`. Closing the iterator stops the work and frees what it holds.
         Raises RequestError, on the first `next`, where the request makes no sense.
         """
-        yield from Infilling(self.tools, request, deadline).events()
+        yield from self.start(request, deadline=deadline).events()
+
+    def start(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling:
+        """The same as an object, which can be amended while it runs. Raises RequestError."""
+        return Infilling(self.tools, request, deadline)
 
     def _warm_up(self) -> None:
         """One small fill, so that the first user does not pay for what is set up on first use."""

@@ -84,20 +84,40 @@ class Infilling:
         mask = properties.mask_token_id if properties.corruption == "mask" else None
         self._source = NoiseSource(mask, generator)
         self._progress = _Progress()
+        self._amended: tuple[int, str] | None = None
+
+    def amend(self, hole: int, text: str) -> None:
+        """Pin `text`, all that now stands at the start of a hole; takes effect before the next step.
+
+        Raises RequestError where the request has no such hole.
+        """
+        self._planner.pin_start(hole, text)
+        self._amended = (hole, text)
 
     def events(self) -> Iterator[Event | None]:
         """Drafts where asked for, then the candidates, best first, then Done. None: worked, nothing to tell."""
         answers: list[list[Answer]] = []
-        fills: list[str] = []
-        for group in self._planner.groups:
+        while len(answers) < len(self._planner.groups):
             found: list[Answer] = []
-            yield from self._canvas(group, fills, found)
+            fills = [text for earlier in answers for text in earlier[0].texts]
+            yield from self._canvas(self._planner.groups[len(answers)], fills, found)
             answers.append(found)
-            fills += found[0].texts
+            answers = answers[: self._still_good(answers)]
         complete = not self._late()
         yield from self._candidates(answers, complete)
         outcome = Outcome.COMPLETE if complete else Outcome.DEADLINE
         yield Done(self._request.id, outcome, self._progress.stats())
+
+    def _still_good(self, answers: Sequence[Sequence[Answer]]) -> int:
+        """How many of the canvases done so far agree with what was typed meanwhile; the others are done again."""
+        amended, self._amended = self._amended, None
+        if amended is None:
+            return len(answers)
+        number, text = amended
+        for done, (group, found) in enumerate(zip(self._planner.groups, answers, strict=False)):
+            if group.first <= number < group.end and not found[0].texts[number - group.first].startswith(text):
+                return done
+        return len(answers)
 
     def _candidates(self, answers: Sequence[Sequence[Answer]], complete: bool) -> Iterator[Candidate]:
         """The k-th best answers of all canvases together; a canvas with fewer gives its best.
@@ -126,7 +146,7 @@ class Infilling:
             rows = [plan.layout.compose(lengths) for lengths in self._lengths(held.lease, plan)]
             yield None
             loop = self._denoising(held.lease, plan, rows)
-            yield from self._denoise(loop, plan, fills)
+            yield from self._denoise(loop, held.lease, plan, fills)
             found += self._rank(held.lease, plan, loop)
 
     def _encode(self, lease: Lease, ids: Sequence[int]) -> Iterator[None]:
@@ -199,14 +219,56 @@ class Infilling:
         noised = chances < torch.tensor(strengths, device=device)
         return Start(torch.tensor(ids, device=device), noised, max(hole.strength for hole in holes))
 
-    def _denoise(self, loop: Denoising, plan: Plan, fills: Sequence[str]) -> Iterator[Event | None]:
+    def _denoise(self, loop: Denoising, lease: Lease, plan: Plan, fills: Sequence[str]) -> Iterator[Event | None]:
         """Steps until the answer stands, or until the deadline: then the answer is what stands."""
         while not loop.finished:
             loop.step()
             self._progress.steps += 1
             yield self._draft(loop, plan, fills) if self._request.drafts else None
-            if self._late():
+            if self._late() or (self._amended and not self._go_on(loop, lease, plan, fills)):
                 return
+
+    def _go_on(self, loop: Denoising, lease: Lease, plan: Plan, fills: Sequence[str]) -> bool:
+        """Pins what was typed on the canvases that agree with it; False where none does, so that it starts again."""
+        assert self._amended is not None
+        number, text = self._amended
+        if number >= plan.group.end or (number < plan.group.first and fills[number].startswith(text)):
+            self._amended = None
+            return True
+        return number >= plan.group.first and self._pin(loop, lease, plan, number, text)
+
+    def _pin(self, loop: Denoising, lease: Lease, plan: Plan, number: int, text: str) -> bool:
+        hole = number - plan.group.first
+        found = [
+            (index, agreed)
+            for index in range(loop.canvas.batch)
+            if (agreed := self._agreed(loop, index, plan.layout.holes[hole], hole, text)) is not None
+        ]
+        if not found:
+            return False
+        self._amended = None
+        keep = [index for index, _ in found]
+        canvas = loop.canvas.pin(keep, loop.answer, hole, [count for _, (count, _) in found])
+        given = [(hole, row, rest) for row, (_, (_, rest)) in enumerate(found) if rest]
+        constraint = self._tools.constraints.of(canvas, plan.layout.holes, given=given)
+        loop.go_on_with(keep, canvas, lease.view(len(keep)), constraint)
+        return True
+
+    def _agreed(self, loop: Denoising, index: int, slots: Slots, hole: int, text: str) -> tuple[int, bytes] | None:
+        """How many rows of the hole `text` covers, and the bytes of it that the row after them begins with.
+
+        None where this canvas's answer does not begin with `text`.
+        """
+        first, _, end = loop.canvas.spans[index][hole]
+        rows = [self._tools.vocabulary.bytes_of([id_]) for id_ in loop.answer[index, first:end].tolist()]
+        wanted = b"".join(rows)[: slots.skip] + text.encode()
+        if not b"".join(rows).startswith(wanted):
+            return None
+        count = 0
+        while count < len(rows) and len(wanted) >= len(rows[count]):
+            wanted = wanted[len(rows[count]) :]
+            count += 1
+        return count, wanted
 
     def _late(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline

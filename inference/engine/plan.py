@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from inference.engine import prompt
 from inference.engine.checkpoint import Properties
 from inference.engine.errors import RequestError
@@ -104,6 +106,14 @@ class Planner:
             parts.append(Pinned(pinned))
         width = self._properties.canvas_tokens
         return Plan(self._frame.before + ids, Layout(tuple(_shrunk(parts, width)), width), group)
+
+    def pin_start(self, number: int, text: str) -> None:
+        """From now on the fill of this hole begins with `text`, which the user typed or accepted there."""
+        holes = list(self.document.holes)
+        if not 0 <= number < len(holes):
+            raise RequestError(f"the request has no hole {number}")
+        holes[number] = msgspec.structs.replace(holes[number], starts_with=text, text="", strength=1.0)
+        self.document = Document(self.document.texts, tuple(holes))
 
     def _groups(self) -> list[Group]:
         """As few groups as fit: a hole joins the canvas before it while its rows, and some suffix, still fit."""

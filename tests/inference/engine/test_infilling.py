@@ -1,7 +1,7 @@
 """What a request gets: whole answers, pins held, constraints kept, drafts, deadlines, and everything freed."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
@@ -216,3 +216,61 @@ def test_every_kind_of_hole_has_room(engine: Engine) -> None:
     for kind in HoleKind:
         candidates, *_ = fill(engine, Text(SOURCE), Hole(kind=kind), Text(REST), max_steps=1, seed=1)
         assert candidates[0].tokens > 0
+
+
+def amended(engine: Engine, choose: Callable[[str], str], after: int, **options: object) -> tuple[str, str, Done]:
+    """A request amended after some drafts with what `choose` makes of the draft: that text, the fill, and Done."""
+    segments = (Text("import os\n\nsize ="), Hole(max_tokens=10), Text("\nprint(size)\n"))
+    request = InfillRequest("r", segments, drafts=True, max_steps=12, seed=3, **options)  # type: ignore[arg-type]
+    run, pinned, drafts = engine.start(request), "", 0
+    best: Candidate | None = None
+    for event in run.events():
+        drafts += isinstance(event, Draft)
+        if isinstance(event, Draft) and drafts == after:
+            pinned = choose(event.texts[0])
+            run.amend(0, pinned)
+        best = event if isinstance(event, Candidate) and best is None else best
+        done = event
+    assert best is not None
+    assert isinstance(done, Done)
+    return pinned, best.texts[0], done
+
+
+def test_text_accepted_while_it_denoises_is_pinned_and_denoising_goes_on(engine: Engine) -> None:
+    for cut in (1, 3, 1000):
+        pinned, fill_, done = amended(engine, lambda draft, cut=cut: draft[:cut], after=2)
+        assert fill_.startswith(pinned)
+        assert done.stats.canvases == 1
+    assert idle(engine)
+
+
+def test_text_typed_against_the_draft_restarts_from_there(engine: Engine) -> None:
+    pinned, fill_, done = amended(engine, lambda _: " os.path.getsize(", after=2)
+    assert fill_.startswith(pinned)
+    assert done.stats.canvases == 2
+    assert idle(engine)
+
+
+def test_an_amendment_of_a_canvas_that_is_done_redoes_it_only_if_it_disagrees(engine: Engine) -> None:
+    far = "\n".join(f"value_{i} = {i}" for i in range(60))
+    segments = (Text("a ="), Hole(max_tokens=4), Text(f"\n{far}\nb ="), Hole(max_tokens=4), Text("\n"))
+    for typed, canvases in ((None, 2), (" 12345 +", 4)):
+        run = engine.start(InfillRequest("r", segments, drafts=True, max_steps=3, seed=1))
+        first, canvas, told = "", 0, False
+        for event in run.events():
+            canvas += isinstance(event, Draft) and event.step == 1
+            if isinstance(event, Draft) and canvas == 2 and not told:
+                first, told = typed or event.texts[0][:1], True
+                run.amend(0, first)
+            if isinstance(event, Candidate):
+                assert event.texts[0].startswith(first)
+            done = event
+        assert told
+        assert isinstance(done, Done)
+        assert done.stats.canvases == canvases
+
+
+def test_an_amendment_of_a_hole_that_is_not_there_is_refused(engine: Engine) -> None:
+    run = engine.start(InfillRequest("r", (Text("x"), Hole())))
+    with pytest.raises(RequestError, match="no hole 1"):
+        run.amend(1, "x")
