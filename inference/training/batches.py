@@ -1,0 +1,146 @@
+"""Batches: a causal stream of text, and canvases that begin at several places of it. A function of seed and step.
+
+One stream serves several canvases (as in block diffusion training): canvas k sees the first `splits[k]` tokens of the
+stream, as the decoder sees the encoded prefix of the hole. Short prefixes are so trained too.
+Shapes: B streams of P tokens, K canvases of C rows each; R rows of a stream's canvases carry loss.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Encoding, Tokenizer
+
+from inference.training import holes
+from inference.training.canvas import Canvas, Composer
+from inference.training.holes import Document, Hole
+from inference.training.tokenizer import BOS, EOS, PAD
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_CHARACTERS_PER_TOKEN = 3.4
+_GAP_CHARACTERS = 45
+_HOLE_COUNTS = (0.2, 0.2, 0.2, 0.2, 0.2)
+"""The shares of canvases with one, two, ... holes."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Clean tokens; corruption comes later."""
+
+    stream: Ints  # (B, P)
+    stream_lengths: Ints  # (B,)
+    canvas: Ints  # (B, K, C)
+    hole: Bools  # (B, K, C): rows to be denoised
+    lengths: Ints  # (B, K): rows that are no padding
+    splits: Ints  # (B, K): stream tokens that canvas k sees
+    has_slack: Bools  # (B, K)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a batch: B, P, K, C."""
+
+    streams: int
+    prefix_tokens: int
+    canvases: int
+    canvas_tokens: int
+
+
+class Batches:
+    """Draws batches from documents, every character equally likely to be near a hole."""
+
+    def __init__(self, documents: Sequence[Document], tokenizer: Tokenizer, shape: Shape, seed: int) -> None:
+        self._documents, self._tokenizer, self._shape, self._seed = documents, tokenizer, shape, seed
+        self._composer = Composer(tokenizer, shape.canvas_tokens)
+        self._ends = np.cumsum([len(document.text) for document in documents])
+
+    def draw(self, step: int) -> Batch:
+        """The batch of a step: the same for the same seed and step."""
+        rng = np.random.default_rng((self._seed, step))
+        shape = self._shape
+        made = [self._example(rng) for _ in range(shape.streams)]
+        return Batch(
+            stream=np.array([_padded(stream, shape.prefix_tokens) for stream, _, _ in made]),
+            stream_lengths=np.array([len(stream) for stream, _, _ in made]),
+            canvas=np.array([[_padded(one.ids, shape.canvas_tokens) for one in ones] for _, ones, _ in made]),
+            hole=np.array([[_padded(one.hole, shape.canvas_tokens) for one in ones] for _, ones, _ in made], bool),
+            lengths=np.array([[len(one.ids) for one in ones] for _, ones, _ in made]),
+            splits=np.array([splits for _, _, splits in made]),
+            has_slack=np.array([[one.has_slack for one in ones] for _, ones, _ in made]),
+        )
+
+    def _example(self, rng: np.random.Generator) -> tuple[list[int], list[Canvas], list[int]]:
+        """One stream, its canvases and where they split it; drawn again where the text has no place for a hole."""
+        while True:
+            place = int(rng.integers(0, self._ends[-1]))
+            number = int(np.searchsorted(self._ends, place, side="right"))
+            document = self._documents[number]
+            anchor = place - (int(self._ends[number]) - len(document.text))
+            stream = self._stream(document.text, anchor, rng)
+            found = [self._canvas(document, stream, rng) for _ in range(self._shape.canvases)]
+            made = [item for item in found if item is not None]
+            if len(made) == self._shape.canvases:
+                return stream.ids, [canvas for canvas, _ in made], [split for _, split in made]
+
+    def _stream(self, text: str, anchor: int, rng: np.random.Generator) -> "Stream":
+        """Up to P tokens of text around the anchor, from the file's start or the middle of it."""
+        size = self._shape.prefix_tokens
+        start = anchor - int(rng.uniform(0.2, 1.0) * size * _CHARACTERS_PER_TOKEN)
+        start = max(0, text.rfind("\n", 0, max(0, start)))
+        encoding = self._tokenizer.encode(text[start : start + 8 * size], add_special_tokens=False)
+        skip = int(rng.integers(0, 16)) if start > 0 and rng.random() < 0.5 else 0  # the engine cuts anywhere
+        return Stream.of(encoding, start, skip, size, ends=start + 8 * size >= len(text))
+
+    def _canvas(self, document: Document, stream: "Stream", rng: np.random.Generator) -> tuple[Canvas, int] | None:
+        """A canvas whose first hole is somewhere in or right behind the stream, and its split."""
+        low, high = stream.starts[0], stream.starts[-1]
+        anchor = int(rng.integers(low, high + 1))
+        chosen = self._holes(document, anchor, rng)
+        if not chosen:
+            return None
+        split = int(np.searchsorted(stream.starts, chosen[0][0], side="left")) - 1
+        if split < 0 or chosen[0][0] > stream.end:
+            return None
+        canvas = self._composer.compose(document, stream.starts[split], chosen, rng)
+        return (canvas, split + stream.offset) if any(canvas.hole) and split + stream.offset > 0 else None
+
+    def _holes(self, document: Document, anchor: int, rng: np.random.Generator) -> list[Hole]:
+        """One to five holes in order, with text between them."""
+        found: list[Hole] = []
+        for _ in range(1 + int(rng.choice(len(_HOLE_COUNTS), p=_HOLE_COUNTS))):
+            hole = holes.choose(document, anchor, rng)
+            if hole is None:
+                break
+            if hole[0] < hole[1]:
+                found.append(hole)
+            anchor = hole[1] + 1 + int(rng.exponential(_GAP_CHARACTERS))
+        return found
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Tokens and where the text of each begins (characters of the file); `offset` special tokens stand before them."""
+
+    ids: list[int]
+    starts: list[int]
+    end: int
+    offset: int
+
+    @classmethod
+    def of(cls, encoding: Encoding, start: int, skip: int, size: int, *, ends: bool) -> "Stream":
+        """At most `size` tokens, behind <bos> where the file starts here, <eos> after the file's last one."""
+        before = [BOS] if start == 0 else []
+        skip = min(skip, max(0, len(encoding.ids) - 1))
+        last = min(len(encoding.ids), skip + size - len(before))
+        ids = [*before, *encoding.ids[skip:last]]
+        if ends and last == len(encoding.ids) and len(ids) < size:
+            ids.append(EOS)
+        starts = [start + first for first, _ in encoding.offsets[skip:last]]
+        return cls(ids, starts, start + encoding.offsets[last - 1][1], len(before))
+
+
+def _padded(values: Sequence[int], size: int) -> list[int]:
+    return [*values, *[PAD] * (size - len(values))]

@@ -1,0 +1,107 @@
+"""One training canvas in tokens: holes with their slots, and everything pinned between and after them.
+
+It puts tokens where the engine will put them: every hole starts one token early (token healing), and each pinned piece
+is tokenized by itself, because at inference nobody knows what will stand in the hole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from tokenizers import Encoding, Tokenizer
+
+from inference.training.holes import Document, Hole
+from inference.training.tokenizer import EOS, SLACK
+
+SLOT_GRID = (8, 16, 24, 32, 48, 64)
+"""Slots of a hole with slack, drawn whatever its length, so that P(slack) is an honest estimate of the length."""
+
+_FREE_ROWS = 12
+"""Rows kept for what follows the last hole."""
+
+_CHARACTERS_PER_TOKEN = 8
+
+
+@dataclass
+class Canvas:
+    """Rows of one canvas. `hole` marks the rows to be denoised, `slack` the slack rows among them."""
+
+    ids: list[int] = field(default_factory=list)
+    hole: list[bool] = field(default_factory=list)
+    has_slack: bool = False
+
+    def pin(self, ids: Sequence[int], width: int) -> None:
+        """Appends pinned tokens, as many as fit."""
+        room = max(0, width - len(self.ids))
+        self.ids += ids[:room]
+        self.hole += [False] * len(ids[:room])
+
+    def open(self, ids: Sequence[int], slots: int) -> None:
+        """Appends a hole: its content, then slack up to its slots."""
+        self.ids += [*ids, *[SLACK] * (slots - len(ids))]
+        self.hole += [True] * slots
+
+
+@dataclass(frozen=True)
+class Composer:
+    """Makes canvases of at most `width` rows."""
+
+    tokenizer: Tokenizer
+    width: int
+
+    def compose(self, document: Document, start: int, holes: Sequence[Hole], rng: np.random.Generator) -> Canvas:
+        """The canvas of some holes in order; `start` is where the token healed into the first one begins.
+
+        A canvas is either for sizing (every hole has slack) or for filling (every hole has its exact length): the
+        engine first settles the lengths on the one and then denoises the other.
+        """
+        canvas = Canvas(has_slack=bool(rng.random() < 0.5))
+        end = start
+        for cursor, stop in holes:
+            if canvas.ids:
+                between = self._encode(document.text[end:cursor])
+                start = end + between.offsets[-1][0]
+                pinned = between.ids[:-1]
+            else:
+                pinned = []
+            content, taken = self._content(document.text[start:stop], self._room(canvas) - len(pinned))
+            slots = self._slots(len(content), self._room(canvas) - len(pinned), canvas.has_slack, rng)
+            if slots == 0:
+                break
+            canvas.pin(pinned, self.width)
+            canvas.open(content, slots)
+            end = start + taken
+        self._finish(canvas, document.text, end, rng)
+        return canvas
+
+    def _room(self, canvas: Canvas) -> int:
+        return self.width - _FREE_ROWS - len(canvas.ids)
+
+    def _content(self, text: str, room: int) -> tuple[list[int], int]:
+        """A hole's tokens, cut where they are too many, and how many characters they stand for."""
+        encoding = self._encode(text)
+        count = min(len(encoding.ids), SLOT_GRID[-1], max(0, room))
+        return encoding.ids[:count], encoding.offsets[count - 1][1] if count else 0
+
+    def _slots(self, length: int, room: int, slack: bool, rng: np.random.Generator) -> int:
+        """The slots of a hole of this length; 0 where it does not fit."""
+        if length == 0 or length > room:
+            return 0
+        if not slack:
+            return length
+        sizes = [size for size in SLOT_GRID if length <= size <= room]
+        if rng.random() < 0.15:  # any size, so that a size off the grid means nothing in itself
+            sizes = [size for size in [int(rng.integers(4, SLOT_GRID[-1]))] if length <= size <= room] or sizes
+        return int(rng.choice(sizes)) if sizes else length
+
+    def _finish(self, canvas: Canvas, text: str, end: int, rng: np.random.Generator) -> None:
+        """Pins what follows: the rest of the file as far as it fits, or an end of file that comes early."""
+        rest = text[end : end + _CHARACTERS_PER_TOKEN * self.width]
+        if rng.random() < 0.1:  # people write at the end of files that are not finished
+            rest, at_end = "\n" if rng.random() < 0.7 else "", True
+        else:
+            at_end = end + len(rest) >= len(text)
+        canvas.pin([*self._encode(rest).ids, *([EOS] if at_end else [])], self.width)
+
+    def _encode(self, text: str) -> Encoding:
+        return self.tokenizer.encode(text, add_special_tokens=False)

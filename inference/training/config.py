@@ -1,0 +1,93 @@
+"""What a run is, from a TOML file. A key that is not known is an error, not a default."""
+
+from pathlib import Path
+
+import msgspec
+
+
+class ConfigError(ValueError):
+    """A configuration file that cannot be used; the message says which and why."""
+
+
+class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The shape of the network. `heads * head_size` need not be `hidden_size`."""
+
+    hidden_size: int
+    layers: int
+    heads: int
+    head_size: int
+    mlp_size: int
+    expert_size: int
+    vocabulary_size: int
+    sliding_window_tokens: int = 1024
+    max_positions: int = 4096
+
+
+class DataConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Lengths of a stream and its canvases in tokens, and how much is read of each source (10^6 bytes)."""
+
+    prefix_tokens: int
+    canvas_tokens: int
+    canvases: int = 2
+    source_mb: float = 40.0
+    sources: tuple[str, ...] = ()
+    """Names from `inference.training.sources`; empty for all of them."""
+
+
+class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The objective and the loop. `streams` is the batch; a step is `streams * (prefix + canvases * canvas)` rows."""
+
+    streams: int
+    matrix_lr: float = 0.02
+    other_lr: float = 3e-3
+    warmup_steps: int = 200
+    causal_weight: float = 0.3
+    self_conditioning: float = 0.3
+    loss_rows: float = 0.5
+    """The share of a stream's canvas rows that can carry loss; hole rows beyond it are left out of it."""
+    average_steps: int = 300
+    """The memory of the averaged weights that snapshots ship."""
+    autocast: bool = True
+    compile: bool = True
+    seed: int = 0
+
+
+class ReportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """When the run tells of itself and saves."""
+
+    log_steps: int = 50
+    evaluate_steps: int = 500
+    evaluate_batches: int = 6
+    save_minutes: float = 10.0
+    keep_checkpoints: int = 3
+
+
+class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A whole run."""
+
+    model: ModelConfig
+    data: DataConfig
+    training: TrainingConfig
+    report: ReportConfig = ReportConfig()
+
+
+def read(file: Path) -> RunConfig:
+    """The configuration in a TOML file. Raises ConfigError."""
+    try:
+        config = msgspec.toml.decode(file.read_bytes(), type=RunConfig)
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    _check(file, config)
+    return config
+
+
+def _check(file: Path, config: RunConfig) -> None:
+    model, data = config.model, config.data
+    if model.sliding_window_tokens < data.prefix_tokens + data.canvas_tokens:
+        raise ConfigError(f"{file}: model.sliding_window_tokens must hold a prefix and a canvas")
+    if model.max_positions < data.prefix_tokens + data.canvas_tokens:
+        raise ConfigError(f"{file}: model.max_positions must hold a prefix and a canvas")
+    if model.vocabulary_size < 300:
+        raise ConfigError(f"{file}: model.vocabulary_size must hold all bytes and some words: at least 300")

@@ -1,0 +1,149 @@
+"""The loss of a batch: flat cross-entropy over the hole rows, and next-token cross-entropy over the stream.
+
+Google's recipe with two changes for infilling: only holes are corrupted and counted, and slack counts little. The
+causal part teaches the encoder, and makes it a judge of candidates.
+Shapes as in trunk.py; R rows of a stream's canvases carry loss; V vocabulary size.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from torch import Tensor
+
+from inference.training import trunk
+from inference.training.batches import Batch
+from inference.training.corruption import Corrupted
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A batch on its device."""
+
+    stream: Tensor  # (B, P)
+    canvas: Tensor  # (B, K * C), noisy
+    rope: dict[str, trunk.Rotary]
+    mask: dict[str, Tensor]
+    rows: Tensor  # (B, R)
+    next_weights: Tensor  # (B, P - 1): 1 where the next token is text
+    targets: Tensor  # (B, P - 1 + R)
+    row_weights: Tensor  # (B, R)
+    hidden: Tensor  # (B, R)
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Means in nats: `hole` as trained, `text` over hidden text rows alone, `causal` over the stream."""
+
+    hole: float
+    text: float
+    causal: float
+
+
+class Objective:
+    """The losses of one model. `compiled` compiles the two passes; worth it from a few hundred steps on."""
+
+    def __init__(self, model: Any, causal_weight: float, *, autocast: bool, compiled: bool) -> None:
+        self._decoder, self._lm_head = model.model.decoder, model.lm_head
+        self._softcap: float = model.final_logit_softcapping
+        self._causal_weight, self._autocast = causal_weight, autocast
+        self._device: torch.device = model.lm_head.weight.device
+        config = model.config.text_config
+        self._windows = {
+            kind: config.sliding_window if kind == "sliding_attention" else None for kind in set(config.layer_types)
+        }
+        wrap: Callable[[Any], Any] = torch.compile if compiled else lambda function: function
+        self._row_losses = wrap(self._row_losses_of)
+        self._soft_rows = wrap(self._soft_rows_of)
+
+    def inputs(self, batch: Batch, corrupted: Corrupted) -> Inputs:
+        """A batch, corrupted, as tensors."""
+        to = self._tensor
+        stream, splits = to(batch.stream), to(batch.splits)
+        sizes = stream.shape[1], batch.canvas.shape[2]
+        at = trunk.positions(splits, *sizes)
+        masks = {
+            kind: trunk.visible(splits, to(batch.lengths), *sizes, window) for kind, window in self._windows.items()
+        }
+        real = torch.arange(1, sizes[0], device=self._device) < to(batch.stream_lengths)[:, None]
+        return Inputs(
+            stream=stream,
+            canvas=to(corrupted.noisy).flatten(1),
+            rope=trunk.rotary(self._decoder, at),
+            mask=masks,
+            rows=to(corrupted.rows),
+            next_weights=real.float(),
+            targets=torch.cat([stream[:, 1:], to(corrupted.targets)], 1),
+            row_weights=to(corrupted.weights),
+            hidden=to(corrupted.hidden),
+        )
+
+    def _tensor(self, table: npt.NDArray[Any]) -> Tensor:
+        return torch.as_tensor(table, device=self._device)
+
+    def soft(self, inputs: Inputs, *, conditioned: bool) -> Tensor:
+        """The self-conditioning signal (B, K * C, d): zero, or what a first pass would have told.
+
+        As the engine gives it: expected embeddings at hole rows, the token's own embedding at pinned rows.
+        """
+        embedding = self._decoder.embed_tokens
+        if not conditioned:
+            return torch.zeros(*inputs.canvas.shape, embedding.weight.shape[1], device=self._device)
+        with torch.no_grad(), self._casting():
+            zero = torch.zeros(*inputs.canvas.shape, embedding.weight.shape[1], device=self._device)
+            rows = self._soft_rows(inputs, zero).float()
+            index = inputs.rows[..., None].expand_as(rows)
+            return embedding(inputs.canvas).float().scatter(1, index, rows)  # type: ignore[no-any-return]
+
+    def loss(self, inputs: Inputs, soft: Tensor) -> tuple[Tensor, Tensor]:
+        """What is minimised, and the (B, P - 1 + R) losses of the rows, detached."""
+        with self._casting():
+            losses = self._row_losses(inputs, soft)
+        columns = inputs.next_weights.shape[1]
+        causal = (losses[:, :columns] * inputs.next_weights).sum() / inputs.next_weights.sum()
+        hole = (losses[:, columns:] * inputs.row_weights).sum() / inputs.row_weights.sum()
+        return hole + self._causal_weight * causal, losses.detach()
+
+    def _casting(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast)
+
+    def _rows(self, inputs: Inputs, soft: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden states of the stream's rows (B, P, d) and of the loss rows of its canvases (B, R, d)."""
+        hidden = trunk.run(self._decoder, inputs.stream, inputs.canvas, soft, inputs.rope, inputs.mask)
+        columns = inputs.stream.shape[1]
+        index = inputs.rows[..., None].expand(-1, -1, hidden.shape[-1])
+        return hidden[:, :columns], hidden[:, columns:].gather(1, index)
+
+    def _row_losses_of(self, inputs: Inputs, soft: Tensor) -> Tensor:
+        stream, rows = self._rows(inputs, soft)
+        logits = self._logits(torch.cat([stream[:, :-1], rows], 1))
+        losses = F.cross_entropy(logits.flatten(0, 1), inputs.targets.flatten(), reduction="none")
+        return losses.view(inputs.targets.shape)
+
+    def _soft_rows_of(self, inputs: Inputs, zero: Tensor) -> Tensor:
+        _, rows = self._rows(inputs, zero)
+        embedding = self._decoder.embed_tokens
+        chances = self._logits(rows).softmax(-1).to(rows.dtype)
+        return chances @ embedding.weight.to(rows.dtype) * embedding.scalar_embed_scale  # type: ignore[no-any-return]
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """(..., d) -> (..., V) in float32."""
+        raw = self._lm_head(hidden).float()
+        return torch.tanh(raw / self._softcap) * self._softcap
+
+
+def means(losses: Tensor, inputs: Inputs) -> Losses:
+    """What the log tells of row losses (B, P - 1 + R)."""
+    columns = inputs.next_weights.shape[1]
+    stream, rows = losses[:, :columns], losses[:, columns:]
+    return Losses(
+        _mean(rows, inputs.row_weights), _mean(rows, inputs.hidden.float()), _mean(stream, inputs.next_weights)
+    )
+
+
+def _mean(values: Tensor, weights: Tensor) -> float:
+    return float((values * weights).sum() / weights.sum().clamp(min=1e-6))

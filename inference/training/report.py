@@ -1,0 +1,55 @@
+"""What a run tells of itself: a line for people, and the same as JSON lines beside its checkpoints."""
+
+import json
+import time
+from pathlib import Path
+
+from inference.training.checkpoint import State
+from inference.training.objective import Losses
+
+
+class Report:
+    """Means over the steps since the last line; speed by the clock of this run."""
+
+    def __init__(self, file: Path, every_steps: int) -> None:
+        self._file, self._every = file, every_steps
+        self._losses: list[Losses] = []
+        self._rows, self._since = 0, time.monotonic()
+
+    def training(self, state: State, losses: Losses) -> None:
+        """Takes in one step; every so many steps a line is due."""
+        if not self._losses:
+            self._rows, self._since = (state.rows, time.monotonic()) if not self._rows else (self._rows, self._since)
+        self._losses.append(losses)
+        if state.step % self._every == 0:
+            elapsed = max(1e-9, time.monotonic() - self._since)
+            self._tell("train", state, _mean(self._losses), rows_per_second=round((state.rows - self._rows) / elapsed))
+            self._losses, self._rows, self._since = [], state.rows, time.monotonic()
+
+    def held_out(self, state: State, losses: Losses) -> None:
+        """A line about files the model never sees."""
+        self._tell("held-out", state, losses)
+
+    def _tell(self, kind: str, state: State, losses: Losses, **more: float) -> None:
+        numbers = {name: round(getattr(losses, name), 4) for name in ("hole", "text", "causal")}
+        entry = {
+            "kind": kind,
+            "step": state.step,
+            "rows": state.rows,
+            "seconds": round(state.seconds),
+            **numbers,
+            **more,
+        }
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+        print("  ".join(f"{name} {value}" for name, value in entry.items()), flush=True)
+
+
+def _mean(losses: list[Losses]) -> Losses:
+    count = len(losses)
+    return Losses(
+        sum(one.hole for one in losses) / count,
+        sum(one.text for one in losses) / count,
+        sum(one.causal for one in losses) / count,
+    )

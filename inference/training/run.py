@@ -1,0 +1,117 @@
+"""One command from an empty folder to a usable `--model` folder; started again, it goes on.
+
+    python -m inference.training --config embedded-cpu --out FOLDER [--minutes N] [--decay-minutes N]
+
+FOLDER gets `corpus.msgpack`, `tokenizer.json`, `log.jsonl`, `checkpoints/step-*` (each a `--model` folder) and, after a
+decay, `final`. Without `--minutes` it trains until it is stopped (Ctrl-C or SIGTERM), which saves first.
+"""
+
+import argparse
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from inference.training import config as configs
+from inference.training import corpus, model, sources, syntax, tokenizer
+from inference.training.batches import Batches, Shape
+from inference.training.config import ConfigError, RunConfig
+from inference.training.corpus import SourceFile
+from inference.training.holes import Document
+from inference.training.trainer import Material, Phase, Trainer
+
+_CONFIGS = Path(__file__).parent / "configs"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns an exit status."""
+    given = _parser().parse_args(arguments)
+    try:
+        config = configs.read(_config_file(given.config))
+        run(config, given.out, given.minutes, given.decay_minutes)
+    except ConfigError as error:
+        print(f"error: {error}")
+        return 2
+    return 0
+
+
+def run(config: RunConfig, out: Path, minutes: float | None, decay_minutes: float | None) -> None:
+    """Trains for `minutes` (None: until stopped), then decays the learning rate to zero over `decay_minutes`."""
+    trainer = prepare(config, out)
+    with _stopping() as stopped:
+        if minutes != 0:
+            trainer.train(Phase(minutes), lambda: bool(stopped))
+        if decay_minutes and not stopped:
+            trainer.train(Phase(decay_minutes, decays=True), lambda: bool(stopped))
+            trainer.export(out / "final")
+
+
+def prepare(config: RunConfig, out: Path) -> Trainer:
+    """A trainer over the run in a folder: a new one, or the one that is there, at its newest checkpoint."""
+    files = corpus.load(out / "corpus.msgpack", config.data.source_mb, _sources(config.data.sources))
+    trainer = Trainer(_model(config), config, material(config, files, out / "tokenizer.json"), out)
+    count = sum(one.numel() for one in model.trained(trainer.model).values())
+    text = sum(len(file.text) for file in files)
+    resumed = trainer.resume()
+    start = f"resumed at step {trainer.state.step}" if resumed else "a new run"
+    print(f"{start}: {count / 1e6:.1f}M parameters, {len(files)} files, {text / 1e6:.1f}M characters", flush=True)
+    return trainer
+
+
+def material(config: RunConfig, files: Sequence[SourceFile], tokenizer_file: Path) -> Material:
+    """Batches of the training and of the held-out files; the tokenizer is trained once and kept."""
+    if not tokenizer_file.is_file():
+        seen = (file.text for file in files if not file.held_out)
+        tokenizer.train(seen, config.model.vocabulary_size).save(str(tokenizer_file))
+    trained = tokenizer.load(tokenizer_file)
+    data = config.data
+    shape = Shape(config.training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
+
+    def batches(held_out: bool) -> Batches:
+        kept = [Document(file.text, syntax.spans(file.text)) for file in files if file.held_out == held_out]
+        return Batches(kept, trained, shape, config.training.seed)
+
+    return Material(trained, batches(False), batches(True))
+
+
+def _model(config: RunConfig) -> torch.nn.Module:
+    built: torch.nn.Module = model.build(config.model, config.data.canvas_tokens, config.training.seed)
+    return built.to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _sources(names: Sequence[str]) -> list[sources.Source]:
+    known = {source.name: source for source in sources.SOURCES}
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"data.sources: '{name}' is not one of {', '.join(known)}")
+    return [known[name] for name in names] or list(sources.SOURCES)
+
+
+def _config_file(name: str) -> Path:
+    """A file, or the name of one that comes with the package."""
+    shipped = _CONFIGS / f"{name}.toml"
+    return shipped if shipped.is_file() else Path(name)
+
+
+@contextmanager
+def _stopping() -> Iterator[list[int]]:
+    """A list that is no longer empty once the process was asked to stop."""
+    asked: list[int] = []
+    wanted = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda received, _: asked.append(received)) for number in wanted}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="infill-ls train", description="Train an infilling checkpoint.")
+    parser.add_argument("--config", default="embedded-cpu", help="a TOML file, or embedded-cpu or miniature")
+    parser.add_argument("--out", type=Path, required=True, help="the folder of the run")
+    parser.add_argument("--minutes", type=float, help="how long to train; without it until stopped, 0: not at all")
+    parser.add_argument("--decay-minutes", type=float, help="how long to decay the learning rate then")
+    return parser

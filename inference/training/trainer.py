@@ -1,0 +1,154 @@
+"""The loop: draw, corrupt, step, tell, save. It stops when asked to, and goes on where it stopped.
+
+The learning rate warms up and then stays; a run can so be prolonged at any time. What is shipped is the running average
+of the weights, or, best, the end of a decay that starts from any checkpoint.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from inference.training import checkpoint, corruption
+from inference.training.average import Average
+from inference.training.batches import Batches
+from inference.training.checkpoint import State
+from inference.training.config import RunConfig
+from inference.training.model import trained
+from inference.training.objective import Inputs, Losses, Objective, means
+from inference.training.optimizer import Optimizer
+from inference.training.report import Report
+
+_HELD_OUT_STEP = 1 << 40
+"""Held-out batches have step numbers that training never reaches."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a run trains on."""
+
+    tokenizer: Tokenizer
+    training: Batches
+    held_out: Batches
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of a run: `minutes` or `steps` long, whichever ends first; without either until it is stopped."""
+
+    minutes: float | None = None
+    steps: int | None = None
+    decays: bool = False
+
+    def progress(self, minutes: float, steps: int) -> float:
+        """The share of the phase that is over, from 0 to 1."""
+        shares = [done / whole if whole else 1.0 for done, whole in self._limits(minutes, steps)]
+        return min(1.0, max(shares, default=0.0))
+
+    def _limits(self, minutes: float, steps: int) -> list[tuple[float, float]]:
+        pairs = [(minutes, self.minutes), (float(steps), self.steps)]
+        return [(done, whole) for done, whole in pairs if whole is not None]
+
+
+class Trainer:
+    """A model in training. `folder` holds its checkpoints and its log."""
+
+    def __init__(self, model: Any, config: RunConfig, material: Material, folder: Path) -> None:
+        training = config.training
+        self.model, self._config, self._material, self._folder = model, config, material, folder
+        self._parameters = trained(model)
+        self._optimizer = Optimizer(self._parameters, training.matrix_lr, training.other_lr)
+        self._average = Average(self._parameters, training.average_steps)
+        self._objective = Objective(
+            model, training.causal_weight, autocast=training.autocast, compiled=training.compile
+        )
+        self._report = Report(folder / "log.jsonl", config.report.log_steps)
+        self.state = State()
+
+    def resume(self) -> bool:
+        """Goes on from the newest checkpoint, if there is one."""
+        newest = checkpoint.latest(self._folder / "checkpoints")
+        if newest is None:
+            return False
+        self.state, weights, averages = checkpoint.read_state(newest)
+        with torch.no_grad():
+            for name, saved in weights.items():
+                self._parameters[name].copy_(saved)
+        self._average.restore(averages, self.state.step)
+        return True
+
+    def train(self, phase: Phase, stopped: Callable[[], bool]) -> None:
+        """Trains to the end of a phase, or until `stopped`. Only a phase that does not decay leaves checkpoints."""
+        report, began, first = self._config.report, time.monotonic(), self.state
+        saved = began
+        while not stopped():
+            now = time.monotonic()
+            progress = phase.progress((now - began) / 60, self.state.step - first.step)
+            if progress >= 1:
+                break
+            self._step(1 - progress if phase.decays else 1.0)
+            self.state = msgspec.structs.replace(self.state, seconds=first.seconds + time.monotonic() - began)
+            if self.state.step % report.evaluate_steps == 0:
+                self._report.held_out(self.state, self.evaluate())
+            if not phase.decays and now - saved >= 60 * report.save_minutes:
+                self.save()
+                saved = now
+        if not phase.decays:
+            self.save()
+
+    def save(self) -> None:
+        """A checkpoint of this step: usable as it is (averaged weights), and all that resuming needs."""
+        checkpoints = self._folder / "checkpoints"
+
+        def write(folder: Path) -> None:
+            with self._average.in_place():
+                self._write_model(folder)
+            checkpoint.write_state(folder, self.state, self._parameters, self._average.weights)
+
+        checkpoint.atomically(checkpoint.folder_of(checkpoints, self.state.step), write)
+        checkpoint.prune(checkpoints, self._config.report.keep_checkpoints)
+
+    def export(self, folder: Path) -> None:
+        """The weights as they are now, as a folder for `--model`."""
+        checkpoint.atomically(folder, self._write_model)
+
+    def evaluate(self) -> Losses:
+        """Losses of the averaged weights on the held-out files: always the same batches and the same noise."""
+        with self._average.in_place():
+            found = [
+                means(self._objective.loss(inputs, self._objective.soft(inputs, conditioned=False))[1], inputs)
+                for inputs in map(self._held_out, range(self._config.report.evaluate_batches))
+            ]
+        return Losses(*(float(np.mean([getattr(one, name) for one in found])) for name in ("hole", "text", "causal")))
+
+    def _step(self, share: float) -> None:
+        step, training = self.state.step, self._config.training
+        rng = np.random.default_rng((training.seed, step, 1))
+        inputs = self._inputs(self._material.training, step, rng)
+        soft = self._objective.soft(inputs, conditioned=bool(rng.random() < training.self_conditioning))
+        loss, rows = self._objective.loss(inputs, soft)
+        loss.backward()  # type: ignore[no-untyped-call]
+        warm = min(1.0, (step + 1) / max(1, training.warmup_steps))
+        if self._optimizer.step(share * warm):
+            self._average.update()
+        count = inputs.stream.numel() + inputs.canvas.numel()
+        self.state = msgspec.structs.replace(self.state, step=step + 1, rows=self.state.rows + count)
+        self._report.training(self.state, means(rows, inputs))
+
+    def _held_out(self, number: int) -> Inputs:
+        return self._inputs(self._material.held_out, _HELD_OUT_STEP + number, np.random.default_rng((0, number)))
+
+    def _inputs(self, batches: Batches, step: int, rng: np.random.Generator) -> Inputs:
+        data = self._config.data
+        rows = int(self._config.training.loss_rows * data.canvases * data.canvas_tokens)
+        noised = corruption.corrupt(batch := batches.draw(step), self._config.model.vocabulary_size, rows, rng)
+        return self._objective.inputs(batch, noised)
+
+    def _write_model(self, folder: Path) -> None:
+        checkpoint.write_model(folder, self.model, self._material.tokenizer, self._config)

@@ -1,0 +1,103 @@
+"""One pass over [stream; canvases] that equals encoder, then decoder: what training runs.
+
+DiffusionGemma's encoder and decoder are the same weights. The encoder's rows attend causally; a canvas attends to the
+part of the stream before it and to itself, both ways. So both are one pass with a block mask, which is half the layers'
+launches and lets one stream serve several canvases.
+Shapes: B streams, P stream rows, K canvases of C rows, L = P + K * C rows, d hidden size.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from torch import Tensor
+
+Rotary = tuple[Tensor, Tensor]
+"""Cosine and sine, each (B, L, head size)."""
+
+
+def positions(splits: Tensor, prefix_rows: int, canvas_rows: int) -> Tensor:
+    """(B, K) splits -> (B, L): the stream counts from 0, canvas k from its split."""
+    stream = torch.arange(prefix_rows, device=splits.device).expand(len(splits), -1)
+    canvases = splits[..., None] + torch.arange(canvas_rows, device=splits.device)
+    return torch.cat([stream, canvases.flatten(1)], 1)
+
+
+def visible(splits: Tensor, lengths: Tensor, prefix_rows: int, canvas_rows: int, window: int | None = None) -> Tensor:
+    """(B, K) splits and canvas lengths -> (B, 1, L, L), True where a row may look.
+
+    With a window, a stream row sees that many rows, itself included, and a canvas all of itself and the last
+    `window - 1` rows before it, as in transformers' sliding layers.
+    """
+    device, (batch, count) = splits.device, splits.shape
+    row = torch.arange(prefix_rows, device=device)
+    causal = row[:, None] >= row
+    seen = row < splits[..., None]  # (B, K, P)
+    if window is not None:
+        causal &= row > row[:, None] - window
+        seen &= row > splits[..., None] - window
+    number = torch.arange(count, device=device).repeat_interleave(canvas_rows)  # (K * C,)
+    valid = (torch.arange(canvas_rows, device=device) < lengths[..., None]).flatten(1)  # (B, K * C)
+    own = (number[:, None] == number) & valid[:, None]  # (B, K * C, K * C)
+    past = seen.repeat_interleave(canvas_rows, 1)  # (B, K * C, P)
+    above = F.pad(causal.expand(batch, -1, -1), (0, count * canvas_rows))  # (B, P, L)
+    return torch.cat([above, torch.cat([past, own], 2)], 1)[:, None]
+
+
+def rotary(decoder: Any, at: Tensor) -> dict[str, Rotary]:
+    """(B, L) positions -> the rotary embedding of each kind of layer."""
+    like = torch.zeros((), device=at.device)
+    return {kind: decoder.rotary_emb(like, at, kind) for kind in set(decoder.text_config.layer_types)}
+
+
+def run(
+    decoder: Any, stream: Tensor, canvas: Tensor, soft: Tensor, rope: Mapping[str, Rotary], mask: Mapping[str, Tensor]
+) -> Tensor:
+    """(B, P) and (B, K * C) ids -> (B, L, d), normalised. `soft` (B, K * C, d) is the self-conditioning signal."""
+    embedded = decoder.embed_tokens(torch.cat([stream, canvas], 1))
+    rows = stream.shape[1]
+    hidden = torch.cat([embedded[:, :rows], decoder.self_conditioning(embedded[:, rows:], soft)], 1)
+    for layer, kind in zip(decoder.layers, decoder.text_config.layer_types, strict=True):
+        attended = _attend(layer.self_attn, layer.input_layernorm(hidden), rope[kind], mask[kind])
+        hidden = hidden + layer.post_attention_layernorm(attended)
+        hidden = (hidden + _feed_forward(layer, hidden)) * layer.layer_scalar
+    return decoder.norm(hidden)  # type: ignore[no-any-return]
+
+
+def _attend(attention: Any, hidden: Tensor, rope: Rotary, mask: Tensor) -> Tensor:
+    shape = (*hidden.shape[:2], -1, attention.head_dim)
+    queries = attention.q_proj(hidden).view(shape)
+    keys = attention.k_proj(hidden).view(shape)
+    values = keys if attention.v_proj is None else attention.v_proj(hidden).view(shape)
+    queries = _rotated(attention.q_norm(queries), rope).transpose(1, 2)
+    keys = _rotated(attention.k_norm(keys), rope).transpose(1, 2).to(queries.dtype)
+    values = attention.v_norm(values).transpose(1, 2).to(queries.dtype)
+    mixed = F.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=mask, scale=attention.scaling, enable_gqa=keys.shape[1] != queries.shape[1]
+    )
+    return attention.o_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+
+def _rotated(heads: Tensor, rope: Rotary) -> Tensor:
+    """(B, L, heads, head size), rotated by position."""
+    cosine, sine = (part[:, :, None] for part in rope)
+    first, second = heads.chunk(2, -1)
+    return heads * cosine + torch.cat([-second, first], -1) * sine
+
+
+def _feed_forward(layer: Any, hidden: Tensor) -> Tensor:
+    dense = layer.post_feedforward_layernorm_1(layer.mlp(layer.pre_feedforward_layernorm(hidden)))
+    routed = layer.post_feedforward_layernorm_2(_experts(layer, hidden))
+    return layer.post_feedforward_layernorm(dense + routed)  # type: ignore[no-any-return]
+
+
+def _experts(layer: Any, hidden: Tensor) -> Tensor:
+    prepared, experts = layer.pre_feedforward_layernorm_2(hidden), layer.experts
+    if experts.num_experts > 1:
+        flat = hidden.flatten(0, 1)
+        _, weights, chosen = layer.router(flat)
+        return experts(prepared.flatten(0, 1), chosen, weights).view_as(hidden)  # type: ignore[no-any-return]
+    gate, up = F.linear(prepared, experts.gate_up_proj[0]).chunk(2, -1)  # the only expert: no routing to do
+    output = F.linear(experts.act_fn(gate) * up, experts.down_proj[0])
+    return output * layer.router.per_expert_scale[0]  # type: ignore[no-any-return]
