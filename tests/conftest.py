@@ -3,3 +3,5 @@
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+pytest_plugins = ["tests.workers"]

@@ -1,0 +1,201 @@
+"""What the worker does with bytes: greetings, messages, and anything else a client may send."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from inference.messages import (
+    LENGTH_BYTES,
+    MAX_MESSAGE_BYTES,
+    PROTOCOL_VERSION,
+    Cancel,
+    ErrorCode,
+    Failed,
+    Hello,
+    Status,
+    StatusRequest,
+    Text,
+    Welcome,
+    frame,
+)
+from lsp_server.worker.paths import WorkerPlace
+from tests.workers import RawClient, fill, is_idle, long_fill
+
+
+def framed(payload: bytes) -> bytes:
+    return len(payload).to_bytes(LENGTH_BYTES, "big") + payload
+
+
+def packed(value: object) -> bytes:
+    return framed(msgspec.msgpack.encode(value))
+
+
+async def test_a_greeting_is_answered_with_welcome_and_status(resident: WorkerPlace) -> None:
+    client = await RawClient.open(resident, greet=False)
+    client.send(Hello(client="tests"))
+    welcome, status = await client.receive(), await client.receive()
+    assert isinstance(welcome, Welcome)
+    assert welcome.protocol == PROTOCOL_VERSION
+    assert isinstance(status, Status)
+    assert status.pid == welcome.pid
+    assert status.model == "embedded"
+    assert status.device == "cpu"
+    assert status.memory_bytes > 50_000_000
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        pytest.param(frame(Hello(protocol=PROTOCOL_VERSION + 1)), ErrorCode.WRONG_PROTOCOL, id="other protocol"),
+        pytest.param(frame(Hello(token="x")), ErrorCode.WRONG_TOKEN, id="token where none is due"),
+        pytest.param(frame(StatusRequest()), ErrorCode.BAD_MESSAGE, id="no greeting"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", ErrorCode.BAD_MESSAGE, id="http"),
+        pytest.param(framed(b"\xc1\xc1\xc1"), ErrorCode.BAD_MESSAGE, id="not msgpack"),
+        pytest.param(framed(b""), ErrorCode.BAD_MESSAGE, id="empty"),
+        pytest.param(framed(b"\x91" * 4000), ErrorCode.BAD_MESSAGE, id="nested"),
+        pytest.param(framed(b"x" * 5000), ErrorCode.BAD_MESSAGE, id="long greeting"),
+        pytest.param(packed({"type": "hello", "protocol": "1"}), ErrorCode.BAD_MESSAGE, id="wrong type"),
+        pytest.param(packed({"type": "welcome"}), ErrorCode.BAD_MESSAGE, id="message of a worker"),
+    ],
+)
+async def test_a_bad_greeting_is_told_why_and_the_connection_ends(
+    resident: WorkerPlace, raw: bytes, code: ErrorCode
+) -> None:
+    client = await RawClient.open(resident, greet=False)
+    client.send_bytes(raw)
+    reply = await client.receive()
+    assert isinstance(reply, Failed)
+    assert (reply.id, reply.code) == ("", code)
+    assert reply.message
+    assert await client.is_closed()
+    client.close()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param((MAX_MESSAGE_BYTES + 1).to_bytes(LENGTH_BYTES, "big"), id="too long, before its body"),
+        pytest.param(framed(b"\xc1"), id="not msgpack"),
+        pytest.param(framed(b"\x91" * 100_000), id="nested"),
+        pytest.param(framed(b"\x82\xa4type\xa6cancel\xa2id\xa1\xff"), id="not UTF-8"),
+        pytest.param(packed(["infill"]), id="no map"),
+        pytest.param(packed({"type": "infill", "id": 7}), id="no id"),
+        pytest.param(packed({"type": "unheard of", "id": "x"}), id="unknown type"),
+        pytest.param(frame(Hello()), id="second greeting"),
+    ],
+)
+async def test_what_is_no_message_ends_the_connection(resident: WorkerPlace, raw: bytes) -> None:
+    client = await RawClient.open(resident)
+    client.send_bytes(raw)
+    reply = await client.answer()
+    assert isinstance(reply, Failed)
+    assert (reply.id, reply.code) == ("", ErrorCode.BAD_MESSAGE)
+    assert await client.is_closed()
+    client.close()
+
+
+async def test_half_a_message_and_silence_disturb_nobody(resident: WorkerPlace) -> None:
+    half = await RawClient.open(resident, greet=False)
+    half.send_bytes(frame(Hello())[:-1])
+    cut = await RawClient.open(resident)
+    cut.send_bytes(frame(fill())[:20])
+    cut.close()
+    other = await RawClient.open(resident)
+    other.send(fill())
+    assert not isinstance(await other.final("r"), Failed)
+    half.close()
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param({"type": "infill", "id": "x", "segments": [{"type": "hole", "kind": "unknown"}]}, id="hole kind"),
+        pytest.param({"type": "infill", "id": "x"}, id="no segments"),
+        pytest.param({"type": "infill", "id": "x", "segments": [{"type": "text", "text": 1}]}, id="text is a number"),
+    ],
+)
+async def test_a_request_that_makes_no_sense_fails_alone(resident: WorkerPlace, request_: object) -> None:
+    client = await RawClient.open(resident)
+    client.send_bytes(packed(request_))
+    reply = await client.answer()
+    assert isinstance(reply, Failed)
+    assert (reply.id, reply.code) == ("x", ErrorCode.BAD_REQUEST)
+    client.send(fill("x"))
+    assert not isinstance(await client.final("x"), Failed)
+    client.close()
+
+
+async def test_a_request_without_a_hole_is_refused_by_the_engine(resident: WorkerPlace) -> None:
+    client = await RawClient.open(resident)
+    client.send(fill("x", segments=(Text("nothing to do"),)))
+    reply = await client.final("x")
+    assert isinstance(reply, Failed)
+    assert reply.code is ErrorCode.BAD_REQUEST
+    client.close()
+
+
+async def test_a_request_without_an_id_ends_the_connection(resident: WorkerPlace) -> None:
+    client = await RawClient.open(resident)
+    client.send(fill(""))
+    reply = await client.answer()
+    assert isinstance(reply, Failed)
+    assert (reply.id, reply.code) == ("", ErrorCode.BAD_REQUEST)
+    assert await client.is_closed()
+    client.close()
+
+
+async def test_a_running_id_is_refused_and_the_running_request_goes_on(resident: WorkerPlace) -> None:
+    client = await RawClient.open(resident)
+    client.send(long_fill("same", candidates=1, max_steps=8))
+    await client.first_draft()
+    client.send(fill("same"))
+    refused = await client.final("same")
+    assert isinstance(refused, Failed)
+    assert refused.code is ErrorCode.BAD_REQUEST
+    finished = await client.final("same")
+    assert not isinstance(finished, Failed)
+    client.send(fill("same"))
+    assert not isinstance(await client.final("same"), Failed)
+    client.close()
+
+
+async def test_too_many_requests_are_refused_not_queued(resident: WorkerPlace) -> None:
+    client = await RawClient.open(resident)
+    ids = [str(number) for number in range(70)]
+    client.send(*(long_fill(request_id) for request_id in ids))
+    refused = [await client.final(request_id) for request_id in ids[64:]]
+    assert all(isinstance(reply, Failed) and reply.code is ErrorCode.BAD_REQUEST for reply in refused)
+    client.send(*(Cancel(request_id) for request_id in ids))
+    await client.becomes(is_idle)
+    client.close()
+
+
+async def test_a_client_that_does_not_read_is_cut_off(resident: WorkerPlace) -> None:
+    silent = await RawClient.open(resident)
+    silent.stream.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    long_id = "x" * 100_000
+    with pytest.raises(ConnectionError):  # noqa: PT012
+        for _ in range(500):
+            silent.send(fill(long_id, segments=()))
+            await silent.stream.writer.drain()
+            await asyncio.sleep(0)
+    other = await RawClient.open(resident)
+    assert (await other.status()).memory_bytes < 1_500_000_000
+    other.close()
+
+
+async def test_status_is_not_piled_up_for_a_client_that_does_not_read(resident: WorkerPlace) -> None:
+    silent = await RawClient.open(resident)
+    asked = 50_000
+    for _ in range(asked // 100):
+        silent.send_bytes(frame(StatusRequest()) * 100)
+        await silent.stream.writer.drain()
+    silent.send(fill("last", segments=()))
+    answered = 0
+    while not isinstance(await silent.receive(), Failed):
+        answered += 1
+    assert 0 < answered <= asked
+    silent.close()

@@ -1,0 +1,188 @@
+"""The life of a request in the worker: steps, cancel, deadline, clients that vanish, and exactly one final reply."""
+
+import asyncio
+import random
+import time
+from collections import Counter
+
+from inference.messages import Cancel, Candidate, Done, Draft, Failed, InfillRequest, Outcome, Status, WorkerState
+from lsp_server.worker.paths import WorkerPlace
+from tests.workers import RawClient, fill, is_idle, long_fill
+
+
+async def test_drafts_then_candidates_then_done(resident: WorkerPlace) -> None:
+    client = await RawClient.open(resident)
+    client.send(fill("a", drafts=True, candidates=2, max_steps=4))
+    kinds = []
+    while not isinstance(message := await client.receive(), Done):
+        if not isinstance(message, Status):
+            kinds.append(type(message))
+            assert message.id == "a"  # type: ignore[union-attr]
+    assert message.outcome is Outcome.COMPLETE
+    assert kinds == [Draft] * kinds.count(Draft) + [Candidate] * kinds.count(Candidate)
+    assert Draft in kinds
+    assert Candidate in kinds
+    client.close()
+
+
+async def test_drafts_are_sent_only_when_asked_for(resident: WorkerPlace) -> None:
+    client = await RawClient.open(resident)
+    client.send(fill("a", max_steps=4))
+    assert isinstance(await client.answer(), Candidate)
+    client.close()
+
+
+async def test_cancel_stops_between_two_steps_and_is_answered_once(resident: WorkerPlace) -> None:
+    client = await RawClient.open(resident)
+    client.send(long_fill("a"))
+    draft = await client.first_draft()
+    client.send(Cancel("a"), Cancel("a"))
+    reply = await client.final("a")
+    assert isinstance(reply, Done)
+    assert reply.outcome is Outcome.CANCELLED
+    assert draft.step < 80
+    await client.becomes(is_idle)
+    client.send(fill("a"))
+    assert await final_outcome(client, "a") is Outcome.COMPLETE
+    client.close()
+
+
+async def test_cancelling_what_is_not_running_does_nothing(resident: WorkerPlace) -> None:
+    client = await RawClient.open(resident)
+    client.send(Cancel("never heard of"), fill("a"))
+    assert await final_outcome(client, "a") is Outcome.COMPLETE
+    client.send(Cancel("a"), fill("b"))
+    assert await final_outcome(client, "b") is Outcome.COMPLETE
+    client.close()
+
+
+async def test_a_client_that_vanishes_frees_the_worker(resident: WorkerPlace) -> None:
+    client, witness = await RawClient.open(resident), await RawClient.open(resident)
+    client.send(*(long_fill(str(number)) for number in range(6)))
+    await client.first_draft()
+    assert (await witness.status()).state is WorkerState.BUSY
+    client.close()
+    began = time.monotonic()
+    status = await witness.becomes(is_idle)
+    assert status.clients == 1
+    assert time.monotonic() - began < 10
+    witness.close()
+
+
+async def test_a_deadline_is_kept_while_others_run(resident: WorkerPlace) -> None:
+    client = await RawClient.open(resident)
+    client.send(*(long_fill(f"long {number}") for number in range(6)))
+    await client.first_draft()
+    began = time.monotonic()
+    client.send(fill("waits for its turn", max_steps=60, deadline_ms=50))
+    assert await final_outcome(client, "waits for its turn") is Outcome.DEADLINE
+    assert time.monotonic() - began < 5
+    client.close()
+
+
+async def test_requests_take_turns(resident: WorkerPlace) -> None:
+    """A short request does not wait for a long one of another document that came before it."""
+    first, second = await RawClient.open(resident), await RawClient.open(resident)
+    first.send(long_fill("long"))
+    await first.first_draft()
+    second.send(fill("short"))
+    assert await final_outcome(second, "short") is Outcome.COMPLETE
+    status = await second.status()
+    assert (status.state, status.running) == (WorkerState.BUSY, 1)
+    first.close()
+    second.close()
+
+
+async def test_the_state_goes_to_busy_and_back(resident: WorkerPlace) -> None:
+    client = await RawClient.open(resident)
+    await client.becomes(is_idle)
+    client.send(fill("a"))
+    states = []
+    while states[-2:] != [WorkerState.BUSY, WorkerState.READY]:
+        if isinstance(message := await client.receive(), Status):
+            states.append(message.state)
+    client.close()
+
+
+async def test_every_request_gets_exactly_one_final_reply(resident: WorkerPlace) -> None:
+    """Clients ask, cancel, vanish and come back at random; whoever stays has each request answered once, last."""
+    chance = random.Random(20)
+    crowd = [await Chaotic.join(resident) for _ in range(3)]
+    for number in range(60):
+        client = chance.choice(crowd)
+        match chance.choices(["ask", "cancel", "vanish", "pause"], [6, 3, 1, 2])[0]:
+            case "ask":
+                client.ask(random_request(chance, str(number)))
+            case "cancel" if client.asked:
+                client.raw.send(Cancel(chance.choice(client.asked)))
+            case "vanish":
+                await client.leave()
+                crowd[crowd.index(client)] = await Chaotic.join(resident)
+            case _:
+                await asyncio.sleep(chance.random() * 0.05)
+    for client in crowd:
+        await client.settle()
+        assert client.finals == Counter(client.asked)
+        assert client.late == []
+        await client.leave()
+    witness = await RawClient.open(resident)
+    await witness.becomes(is_idle)
+    witness.close()
+
+
+def random_request(chance: random.Random, request_id: str) -> InfillRequest:
+    deadline_ms = chance.choice([None, None, 0, 30, 1000])
+    segments = () if chance.random() < 0.1 else fill().segments
+    return fill(
+        request_id,
+        segments=segments,
+        path=chance.choice("xy"),
+        max_steps=chance.randint(1, 6),
+        drafts=chance.random() < 0.5,
+        deadline_ms=deadline_ms,
+    )
+
+
+class Chaotic:
+    """A client that notes what it is sent: final replies, and whatever comes after one."""
+
+    def __init__(self, raw: RawClient) -> None:
+        self.raw = raw
+        self.asked: list[str] = []
+        self.finals: Counter[str] = Counter()
+        self.late: list[object] = []
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def join(cls, place: WorkerPlace) -> "Chaotic":
+        return cls(await RawClient.open(place))
+
+    def ask(self, request: InfillRequest) -> None:
+        self.asked.append(request.id)
+        self.raw.send(request)
+
+    async def settle(self) -> None:
+        """Wait for all replies, and a little longer for one too many."""
+        async with asyncio.timeout(60):
+            while self.finals.total() < len(self.asked):
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+
+    async def leave(self) -> None:
+        self.raw.close()
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _read(self) -> None:
+        while True:
+            message = await self.raw.stream.receive()
+            if isinstance(message, Draft | Candidate | Done | Failed):
+                if self.finals[message.id]:
+                    self.late.append(message)
+                self.finals[message.id] += isinstance(message, Done | Failed)
+
+
+async def final_outcome(client: RawClient, request_id: str) -> Outcome:
+    reply = await client.final(request_id)
+    assert isinstance(reply, Done), reply
+    return reply.outcome

@@ -1,0 +1,227 @@
+"""Real workers for tests: one for the whole run, in a runtime folder of its own, and a client that speaks raw bytes."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from inference.messages import (
+    ClientMessage,
+    Done,
+    Draft,
+    Failed,
+    Hello,
+    Hole,
+    InfillRequest,
+    Status,
+    StatusRequest,
+    Text,
+    Welcome,
+    WorkerMessage,
+    WorkerState,
+)
+from lsp_server.worker import WorkerClient, WorkerOptions
+from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPlace
+from lsp_server.worker.survey import running_workers
+from lsp_server.worker.transport import Stream, connect
+
+PATIENCE_S = 60.0
+"""How long anything may take on a machine that does much else."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runtime_folder() -> Iterator[Path]:
+    """The folder of this run's sockets and logs. Short, for paths of sockets are; its workers are killed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))
+    before = os.environ.get(FOLDER_VARIABLE)
+    os.environ[FOLDER_VARIABLE] = str(folder)
+    yield folder
+    for worker in asyncio.run(running_workers("tests")):
+        kill(worker.status.pid)
+    if before is None:
+        del os.environ[FOLDER_VARIABLE]
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def resident(runtime_folder: Path) -> WorkerPlace:
+    """The worker that most tests share: the embedded checkpoint, loaded."""
+
+    async def start() -> WorkerPlace:
+        async with WorkerClient(WorkerOptions(), name="tests") as client:
+            await client.infill(fill(max_steps=1))
+            return client.place
+
+    return asyncio.run(start())
+
+
+def fill(request_id: str = "r", *, max_steps: int = 2, **other: object) -> InfillRequest:
+    """A request that is quickly done."""
+    segments = (Text("def add(a, b):\n    return "), Hole(max_tokens=4), Text("\n"))
+    return InfillRequest(request_id, **{"segments": segments, "max_steps": max_steps, **other})
+
+
+def long_fill(request_id: str = "long", **other: object) -> InfillRequest:
+    """A request that takes seconds, and tells of each step."""
+    segments = (Text("def f(x):\n"), Hole(min_tokens=80, max_tokens=80), Text("\n    return x\n"))
+    more = {"segments": segments, "max_steps": 80, "candidates": 8, "drafts": True}
+    return InfillRequest(request_id, **{**more, **other})
+
+
+@dataclass
+class RawClient:
+    """A connection without manners: it sends what it is given."""
+
+    stream: Stream
+
+    @classmethod
+    async def open(cls, place: WorkerPlace, *, greet: bool = True) -> "RawClient":
+        """Connect, and shake hands unless told otherwise."""
+        client = cls(await connect(place.socket))
+        if greet:
+            client.send(Hello(client="tests", token=client.stream.token))
+            assert isinstance(await client.receive(), Welcome)
+            assert isinstance(await client.receive(), Status)
+        return client
+
+    def send(self, *messages: ClientMessage) -> None:
+        """Send messages, framed."""
+        for message in messages:
+            self.stream.send(message)
+
+    def send_bytes(self, raw: bytes) -> None:
+        """Send these bytes as they are."""
+        self.stream.writer.write(raw)
+
+    async def receive(self) -> WorkerMessage:
+        """The next message."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.stream.receive()
+
+    async def answer(self) -> WorkerMessage:
+        """The next message that is no status."""
+        while isinstance(message := await self.receive(), Status):
+            pass
+        return message
+
+    async def final(self, request_id: str) -> Done | Failed:
+        """The final reply to a request; what comes before it is dropped."""
+        while not (isinstance(message := await self.receive(), Done | Failed) and message.id == request_id):
+            pass
+        return message
+
+    async def first_draft(self) -> Draft:
+        """The next draft: a request is in the middle of its work."""
+        while not isinstance(message := await self.receive(), Draft):
+            pass
+        return message
+
+    async def status(self) -> Status:
+        """The worker's state now."""
+        self.send(StatusRequest())
+        while not isinstance(message := await self.receive(), Status):
+            pass
+        return message
+
+    async def becomes(self, wanted: Callable[[Status], bool]) -> Status:
+        """The first state that is as wanted."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not wanted(status := await self.status()):
+                await asyncio.sleep(0.02)
+            return status
+
+    async def is_closed(self) -> bool:
+        """Whether the worker has closed the connection; waits for that."""
+        async with asyncio.timeout(PATIENCE_S):
+            try:
+                return await self.stream.reader.read(1) == b""
+            except ConnectionError:
+                return True
+
+    def close(self) -> None:
+        """Vanish."""
+        self.stream.close()
+
+
+def is_idle(status: Status) -> bool:
+    """Whether the worker has a model and nothing to do."""
+    return status.state is WorkerState.READY and status.running == status.waiting == 0
+
+
+class Process:
+    """A worker of one test's own, at `folder`/w.sock, with its stderr in `stderr`."""
+
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+        self.place = WorkerPlace(folder / "w.sock", folder / "w.log")
+        words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(self.place.socket), *arguments]
+        with (folder.parent / f"{folder.name}.err").open("w") as errors:
+            self.popen = subprocess.Popen(words, stderr=errors, env={**os.environ, **environment})
+        self._errors = Path(errors.name)
+
+    @property
+    def stderr(self) -> str:
+        """What it has written to stderr."""
+        return self._errors.read_text()
+
+    async def connect(self) -> RawClient:
+        """A client of this worker, as soon as it listens."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                with suppress(Exception):
+                    return await RawClient.open(self.place)
+                assert self.popen.poll() is None, f"the worker has ended: {self.stderr}"
+                await asyncio.sleep(0.02)
+
+    async def exit_status(self) -> int:
+        """How it ended; waits for that."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (status := self.popen.poll()) is None:
+                await asyncio.sleep(0.02)
+            return status
+
+
+@pytest.fixture
+def start_worker() -> Iterator[Callable[..., Process]]:
+    """Starts workers in a new private folder, or in the one given; they are killed after the test."""
+    started: list[Process] = []
+    parent = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))
+
+    def start(*arguments: str, folder: Path | None = None, **environment: str) -> Process:
+        if folder is None:
+            folder = parent / str(len(started))
+            folder.mkdir(mode=0o700)
+        started.append(Process(folder, *arguments, **environment))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.popen.kill()
+        process.popen.wait()
+    shutil.rmtree(parent, ignore_errors=True)
+
+
+def kill(pid: int) -> None:
+    """SIGKILL, and wait until the process is gone."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    give_up = time.monotonic() + PATIENCE_S
+    while is_alive(pid) and time.monotonic() < give_up:
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that has ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
