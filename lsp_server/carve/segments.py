@@ -13,8 +13,8 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 def segments(text: str, spans: Sequence[Span]) -> tuple[Text | Hole, ...]:
     """`text` as pinned text and holes, in order; there is no empty pinned text.
 
-    A lone surrogate, which an editor may send but UTF-8 cannot hold, becomes U+FFFD: it is only read by the model, never
-    written back. Raises ValueError where spans overlap, stand in another order than the text's, or reach outside of it.
+    A lone surrogate, which an editor may send but UTF-8 cannot hold, becomes U+FFFD: the model reads it, nobody writes
+    it back. Raises ValueError where spans overlap, stand in another order than the text's, or reach outside of it.
     """
     _check(text, spans)
     parts: list[Text | Hole] = []

@@ -4,6 +4,7 @@ from lsp_server.carve.lines import eol_at, is_blank
 from lsp_server.carve.source import Source, Span
 from lsp_server.post.around import Around, look_around, plain_line_ends
 from lsp_server.post.balance import cut_at_foreign_closer
+from lsp_server.post.breakage import least_broken
 from lsp_server.post.layout import indent_like, stay_in_block, trim_end, trim_start
 from lsp_server.post.overlap import (
     cut_repeated_line_end,
@@ -29,27 +30,30 @@ def fit(source: Source, span: Span, fill: str) -> str | None:
     fill = trim_start(around, fill)
     if span.single_line:
         fill = fill.partition("\n")[0]
-    fill = _cut_at_closer(fill, around) if around.literal else _fit_code(around, source.text, fill)
-    fill = trim_end(around, cut_repeated_line_end(around, fill))
+    fill = _fit_literal(around, source, fill) if around.literal else _fit_code(around, source, fill)
+    fill = trim_end(around, cut_repeated_line_end(around, source, fill))
     if not fill.startswith(around.starts_with) or _says_nothing(around, source, fill):
         return None
     return fill.replace("\n", eol_at(source.text, span.start))
 
 
-def _fit_code(around: Around, text: str, fill: str) -> str:
+def _fit_code(around: Around, source: Source, fill: str) -> str:
     fill = drop_repeated_line_start(around, fill)
-    fill = stay_in_block(around, indent_like(around, text, fill))
-    fill = cut_at_foreign_closer(fill, around.brackets, around.table.line_comment)
-    return cut_repeated_lines(around, fill)
+    fill = stay_in_block(around, indent_like(around, source.text, fill))
+    cut = cut_at_foreign_closer(fill, around.brackets, around.table.line_comment)
+    return cut_repeated_lines(around, least_broken(source, around.span, cut, fill))
 
 
-def _cut_at_closer(fill: str, around: Around) -> str:
-    """A fill inside a comment or string, up to where it would end that."""
+def _fit_literal(around: Around, source: Source, fill: str) -> str:
+    """A fill inside a comment or string, up to where it would end that; unless that had no end of its own.
+
+    A string that is being typed may seem to end where the next string begins: only the parse with the fill can tell.
+    """
     closer = around.literal.closer if around.literal else ""
     at = fill.find(closer) if closer else -1
     while at > 0 and fill[at - 1] == "\\":
         at = fill.find(closer, at + 1)
-    return fill if at < 0 else fill[:at]
+    return fill if at < 0 else least_broken(source, around.span, fill[:at], fill)
 
 
 def _says_nothing(around: Around, source: Source, fill: str) -> bool:

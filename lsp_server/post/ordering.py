@@ -2,14 +2,8 @@
 
 from collections.abc import Sequence
 
-from tree_sitter import Tree
-
-from lsp_server.carve.parsing import edit_tree, parse
-from lsp_server.carve.segments import splice
 from lsp_server.carve.source import Source, Span
-
-_MAX_COUNTED = 100
-"""Counting stops here: a text as broken as that tells nothing about a fill."""
+from lsp_server.post.breakage import errors_of, errors_with
 
 
 def order(source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]]) -> list[int]:
@@ -21,29 +15,6 @@ def order(source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str,
     if source.tree is None or not candidates:
         return list(range(len(candidates)))
     names = tuple(span.starts_with + "_" for span in spans)
-    allowed = min(_errors(source.tree), _errors_with(source, source.tree, spans, names))
-    breaks = [_errors_with(source, source.tree, spans, fills) > allowed for fills in candidates]
+    allowed = min(errors_of(source.tree), errors_with(source, spans, names))
+    breaks = [errors_with(source, spans, fills) > allowed for fills in candidates]
     return sorted(range(len(candidates)), key=breaks.__getitem__)
-
-
-def _errors_with(source: Source, tree: Tree, spans: Sequence[Span], fills: Sequence[str]) -> int:
-    text = splice(source.text, spans, fills)
-    edited = tree.copy()
-    for span, fill in reversed(list(zip(spans, fills, strict=True))):  # from the end, so that offsets stay true
-        edit_tree(edited, source.text, span.start, span.end, fill)
-    filled = parse(source.language_id, text, edited)
-    return 0 if filled is None else _errors(filled)
-
-
-def _errors(tree: Tree) -> int:
-    """How many nodes are errors or missing; only the branches that hold one are visited."""
-    found, cursor = 0, tree.walk()
-    while found < _MAX_COUNTED:
-        node = cursor.node
-        found += node is not None and (node.is_error or node.is_missing)
-        if node is not None and node.has_error and cursor.goto_first_child():
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return found
-    return found

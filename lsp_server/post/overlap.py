@@ -4,8 +4,10 @@ from itertools import takewhile
 
 from lsp_server.carve.languages import CLOSERS
 from lsp_server.carve.lines import is_blank, is_word
+from lsp_server.carve.source import Source
 from lsp_server.post.around import Around
 from lsp_server.post.balance import unclosed
+from lsp_server.post.breakage import least_broken
 
 _MIN_LINES = 2
 """So many lines that equal the lines below are a repetition even if other lines follow them in the fill."""
@@ -16,14 +18,17 @@ def drop_repeated_line_start(around: Around, fill: str) -> str:
 
     Not behind an opening bracket: `f(f(x))` is as good as `f(x)`. Without a letter it may be data, as in `0, 0, 0`.
     """
-    start = around.before.strip()
-    if around.starts_with or not any(map(str.isalpha, start)) or start[-1] in CLOSERS:
+    start = around.before.lstrip()
+    bare = start.rstrip()
+    if around.starts_with or not _has_letter(start) or bare[-1] in CLOSERS:
         return fill
     rest = fill.lstrip(" \t")
-    if not rest.startswith(start) or (is_word(start[-1]) and is_word(rest[len(start) : len(start) + 1])):
+    follows = rest[len(start) : len(start) + 1]
+    goes_on = start == bare and (follows == "=" or (is_word(start[-1]) and is_word(follows)))
+    if not rest.startswith(start) or goes_on:
         return fill
     rest = rest[len(start) :]
-    return rest.lstrip(" \t") if around.before[-1:].isspace() else rest
+    return rest.lstrip(" \t") if start != bare else rest
 
 
 def repeats_line_above(around: Around, fill: str) -> bool:
@@ -32,20 +37,33 @@ def repeats_line_above(around: Around, fill: str) -> bool:
     return _has_letter(first) and not around.brackets and first.strip() == around.above.strip()
 
 
-def cut_repeated_line_end(around: Around, fill: str) -> str:
-    """`fill` without an end that repeats what follows on the line. Words and the fill's own brackets stay whole."""
+def cut_repeated_line_end(around: Around, source: Source, fill: str) -> str:
+    """`fill` without an end that repeats what follows on the line; words stay whole.
+
+    A bracket or quote at its end may be the partner of one in the fill rather than a repetition: then the parse tells.
+    """
+    cuts = _line_end_cuts(around, fill.rstrip())
+    if around.literal:  # no pairs in prose, but a full stop or a quote may be meant
+        return next((cut for cut in cuts if _has_letter(fill[len(cut) :])), fill)
+    safe = next((cut for cut in cuts if not _splits_pair(around, cut, fill)), None)
+    return least_broken(source, around.span, fill, *cuts[:1]) if safe is None else safe
+
+
+def _line_end_cuts(around: Around, fill: str) -> list[str]:
+    """What is left of `fill` without each of its ends that begins what follows on the line; shortest first."""
+    cuts = []
     for after in (around.after, around.after.lstrip()):
         for length in range(min(len(fill), len(after)), 0, -1):
-            if fill.endswith(after[:length]) and _may_cut(around, fill, after, length):
-                return fill[:-length]
-    return fill
+            if fill.endswith(after[:length]) and not is_blank(after[:length]):
+                kept, rest = fill[:-length], after[length : length + 1]
+                splits_word = is_word(kept[-1:]) and is_word(after[0])
+                cuts += [] if splits_word or (is_word(after[length - 1]) and is_word(rest)) else [kept]
+    return sorted(cuts, key=len)
 
 
-def _may_cut(around: Around, fill: str, after: str, length: int) -> bool:
-    kept, repeated, rest = fill[:-length], after[:length], after[length : length + 1]
-    splits_word = (is_word(kept[-1:]) and is_word(repeated[0])) or (is_word(repeated[-1]) and is_word(rest))
-    splits_string = repeated.count('"') % 2 or repeated.count("'") % 2
-    return not (is_blank(repeated) or splits_word or splits_string or _opens_more(around, kept, fill))
+def _splits_pair(around: Around, kept: str, fill: str) -> bool:
+    repeated = fill.rstrip()[len(kept) :]
+    return bool(repeated.count('"') % 2 or repeated.count("'") % 2) or _opens_more(around, kept, fill)
 
 
 def cut_repeated_lines(around: Around, fill: str) -> str:

@@ -1,0 +1,45 @@
+"""How broken a text is with fills in its holes: the errors of its tree, parsed again from the one there is."""
+
+from collections.abc import Sequence
+
+from tree_sitter import Tree
+
+from lsp_server.carve.parsing import edit_tree, parse
+from lsp_server.carve.segments import splice
+from lsp_server.carve.source import Source, Span
+
+_MAX_COUNTED = 100
+"""Counting stops here: a text as broken as that tells nothing about a fill."""
+
+
+def errors_with(source: Source, spans: Sequence[Span], fills: Sequence[str]) -> int:
+    """How many errors the tree has with `fills` in place of `spans`; 0 without a grammar. Raises as `splice` does."""
+    text = splice(source.text, spans, fills)
+    if source.tree is None:
+        return 0
+    edited = source.tree.copy()
+    for span, fill in reversed(list(zip(spans, fills, strict=True))):  # from the end, so that offsets stay true
+        edit_tree(edited, source.text, span.start, span.end, fill)
+    filled = parse(source.language_id, text, edited)
+    return 0 if filled is None else errors_of(filled)
+
+
+def least_broken(source: Source, span: Span, *fills: str) -> str:
+    """The fill that leaves the fewest errors; the first of several that do."""
+    if len(set(fills)) == 1:
+        return fills[0]
+    return min(fills, key=lambda fill: errors_with(source, [span], [fill]))
+
+
+def errors_of(tree: Tree) -> int:
+    """How many nodes are errors or missing; only the branches that hold one are visited."""
+    found, cursor = 0, tree.walk()
+    while found < _MAX_COUNTED:
+        node = cursor.node
+        found += node is not None and (node.is_error or node.is_missing)
+        if node is not None and node.has_error and cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return found
+    return found

@@ -1,0 +1,55 @@
+"""Candidates in the worker's order, except that those which newly break the parse come last."""
+
+import pytest
+
+from lsp_server import carve, post
+
+
+def order(text: str, *candidates: tuple[str, ...], language_id: str = "python") -> list[int]:
+    source = carve.read(language_id, text)
+    return post.order(source, carve.markers(source), candidates)
+
+
+def test_candidates_that_break_the_parse_come_last() -> None:
+    assert order("x = ???\n", ("1 +",), ("1",), ("(",), ("f(x)",)) == [1, 3, 0, 2]
+
+
+def test_candidates_that_parse_keep_their_order() -> None:
+    assert order("x = ???\n", ("b",), ("a",), ("c",)) == [0, 1, 2]
+
+
+def test_all_holes_of_a_candidate_count() -> None:
+    text = "def f():\n    ???\n\ny = ???\n"
+    assert order(text, ("return (", "1"), ("return 1", "2"), ("pass", "2)"), ("pass", "3")) == [1, 3, 0, 2]
+
+
+def test_a_text_that_was_broken_elsewhere_does_not_count_against_a_fill() -> None:
+    assert order("def g(:\n    pass\n\nx = ???\n", ("1",), ("(",), ("2",)) == [0, 2, 1]
+
+
+def test_a_fill_that_only_the_rest_of_its_line_breaks_comes_last() -> None:
+    assert order("x = f(???)\n", ("a b",), ("a, b",)) == [1, 0]
+
+
+def test_bodies_are_held_against_their_place_too() -> None:
+    source = carve.read("python", "def f():\n")
+    span = carve.at_cursor(source, 8)
+    assert span is not None
+    assert post.order(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
+
+
+def test_characters_of_several_bytes_do_not_shift_the_holes() -> None:
+    assert order("s = '日本😀'\nx = ???  # é\ny = ???\n", ("(", "1"), ("'é'", "'😀'")) == [1, 0]
+
+
+def test_without_a_grammar_the_order_stays() -> None:
+    assert order("x = ???\n", ("(",), ("1",), language_id="") == [0, 1]
+
+
+def test_without_candidates_there_is_no_order() -> None:
+    assert order("x = ???\n") == []
+
+
+def test_a_candidate_with_too_few_fills_is_an_error() -> None:
+    with pytest.raises(ValueError, match="1 fills for 2 holes"):
+        order("x = ???\ny = ???\n", ("1",))
