@@ -35,9 +35,7 @@ def show(title: str, file: Path, options: tuple[str, ...]) -> bool:
     print(f"\n== {title}: {file.name} ==")
     before = file.read_text("utf-8").splitlines(keepends=True)
     sys.stdout.writelines(difflib.unified_diff(before, answer["result"].splitlines(keepends=True), n=2))
-    print(
-        f"{best['steps']} steps, {best['tokens']} tokens, {answer['ms']:.0f} ms  ({answer['model']}, {answer['device']})"
-    )
+    print(f"{best['steps']} steps, {best['tokens']} tokens, {answer['ms']:.0f} ms (model {answer['model']})")
     return all(hole["text"].strip() for hole in answer["holes"])
 
 

@@ -1,0 +1,41 @@
+"""The baseline writes what one whole causal pass would predict, and leaves nothing behind."""
+
+import pytest
+import torch
+
+from inference.engine import Engine, left_to_right
+from inference.engine.prefix_cache import PrefixCache
+
+PREFIX = "import os\n\n\ndef size(path):\n    return"
+
+
+def test_each_token_is_the_likeliest_after_those_before_it(embedded: Engine, released: Engine) -> None:
+    for engine in (embedded, released):
+        network = engine.tools.network
+        ids = engine.tools.vocabulary.encode(PREFIX)
+        written = list(left_to_right.tokens(network, engine.tools.prefixes, ids, 12))
+        whole = [*ids, *written]
+        fresh = PrefixCache(network, 0).acquire(whole)
+        predicted = network.logits(network.encode(torch.tensor([whole]), fresh)[0]).argmax(-1).tolist()
+        assert predicted[len(ids) - 1 : -1] == written
+
+
+def test_forbidden_tokens_are_not_written(embedded: Engine) -> None:
+    ids = embedded.tools.vocabulary.encode(PREFIX)
+    bias = torch.full((embedded.tools.network.vocabulary_size,), -1e9)
+    bias[[7, 8]] = 0.0
+    written = list(left_to_right.tokens(embedded.tools.network, embedded.tools.prefixes, ids, 5, bias))
+    assert set(written) <= {7, 8}
+
+
+def test_stopping_early_frees_the_prefix(embedded: Engine) -> None:
+    ids = embedded.tools.vocabulary.encode(PREFIX)
+    writing = left_to_right.tokens(embedded.tools.network, embedded.tools.prefixes, ids, 100)
+    next(writing)
+    writing.close()  # type: ignore[attr-defined]
+    assert not any(entry.leases for entry in embedded.tools.prefixes._entries)
+
+
+def test_there_must_be_something_to_start_from(embedded: Engine) -> None:
+    with pytest.raises(ValueError, match="at least one token"):
+        next(left_to_right.tokens(embedded.tools.network, embedded.tools.prefixes, [], 1))
