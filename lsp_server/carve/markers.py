@@ -2,22 +2,19 @@
 
 A marker is a hole wherever it stands, also in a string or comment: it is the user's explicit text. It may become
 several lines only where it stands alone on its line as a statement; everywhere else other code shares the line or the
-brackets, and its fill is a single line. Whether it is a statement is read from a tree in which names stand in for the
-markers, because the marker itself breaks the parse.
+brackets, and its fill is a single line. A marker breaks the parse around it, so the tree is asked about tokens
+only, not about statements.
 """
 
 import re
 from collections.abc import Iterator
-
-from tree_sitter import Tree
 
 from inference.messages import HoleKind
 from lsp_server.carve.brackets import open_brackets
 from lsp_server.carve.languages import table_of
 from lsp_server.carve.lines import indentation, is_blank, is_deeper, line_end, line_start, next_line_indent
 from lsp_server.carve.literals import literal_at
-from lsp_server.carve.parsing import edit_tree, encode, parse
-from lsp_server.carve.source import Parsed, Source, Span
+from lsp_server.carve.source import Source, Span
 from lsp_server.carve.view import View
 
 DEFAULT_MARKER = "???"
@@ -30,7 +27,7 @@ def marker_spans(source: Source, marker: str, start: int, end: int) -> list[Span
     found = [at for at in _occurrences(source.text, marker) if start <= at and at + len(marker) <= end]
     if not found:
         return []
-    view = View.of(_with_names(source, marker))
+    view = View.of(source)
     return [_span(source, view, at, at + len(marker)) for at in found]
 
 
@@ -48,19 +45,6 @@ def _occurrences(text: str, marker: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(marker, at + len(marker))
-
-
-def _with_names(source: Source, marker: str) -> Source:
-    """The source with a name of the same length in place of each marker; parsed from its tree, so it is fast."""
-    if source.tree is None:
-        return source
-    text = source.text.replace(marker, "_" * len(marker))
-    tree: Tree = source.tree.copy()
-    if len(encode(marker)) != len(marker):
-        return Parsed(text, source.language_id, parse(source.language_id, text))
-    for at in _occurrences(source.text, marker):
-        edit_tree(tree, source.text, at, at + len(marker), "_" * len(marker))
-    return Parsed(text, source.language_id, parse(source.language_id, text, tree))
 
 
 def _span(source: Source, view: View | None, start: int, end: int) -> Span:

@@ -10,9 +10,9 @@ def order(source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str,
     """The indices of `candidates`, in the order given but for those that leave more errors in the tree than there were.
 
     A text with holes is often broken by the holes alone, so a fill is also held against a mere name in its place.
-    Without a tree the order stays as it is. Raises ValueError where `splice` does.
+    Without a tree the order stays as it is. Raises ValueError where `splice` does, if there is a choice.
     """
-    if source.tree is None or not candidates:
+    if source.tree is None or len(candidates) < 2:  # to parse costs milliseconds, and there is nothing to choose
         return list(range(len(candidates)))
     names = tuple(span.starts_with + "_" for span in spans)
     allowed = min(errors_of(source.tree), errors_with(source, spans, names))

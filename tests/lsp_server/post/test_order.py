@@ -46,10 +46,11 @@ def test_without_a_grammar_the_order_stays() -> None:
     assert order("x = ???\n", ("(",), ("1",), language_id="") == [0, 1]
 
 
-def test_without_candidates_there_is_no_order() -> None:
+def test_without_a_choice_nothing_is_parsed() -> None:
     assert order("x = ???\n") == []
+    assert order("x = ???\n", ("(",)) == [0]
 
 
 def test_a_candidate_with_too_few_fills_is_an_error() -> None:
     with pytest.raises(ValueError, match="1 fills for 2 holes"):
-        order("x = ???\ny = ???\n", ("1",))
+        order("x = ???\ny = ???\n", ("1",), ("2",))
