@@ -39,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(config: RunConfig, out: Path, minutes: float | None, decay_minutes: float | None) -> None:
     """Trains for `minutes` (None: until stopped), then decays the learning rate to zero over `decay_minutes`."""
-    trainer = prepare(config, out)
     with _stopping() as stopped:
+        trainer = prepare(config, out)
         if minutes != 0:
             trainer.train(Phase(minutes), lambda: bool(stopped))
         if decay_minutes and not stopped:

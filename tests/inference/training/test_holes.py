@@ -1,0 +1,135 @@
+"""Holes: where they are, how they stand on a canvas, and that nothing else is touched."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from inference.training import corruption, holes, syntax
+from inference.training.batches import Batch, Batches, Shape
+from inference.training.canvas import Composer
+from inference.training.holes import Document
+from inference.training.tokenizer import BOS, EOS, FIRST_TEXT_TOKEN, MASK, SLACK
+
+_SHAPE = Shape(streams=6, prefix_tokens=64, canvases=2, canvas_tokens=64)
+
+
+def test_spans_are_characters_of_the_text() -> None:
+    """Brackets without their brackets, expressions and blocks, behind characters of several bytes too."""
+    text = "é = '😀'\ndef f(a, b):\n    if a:\n        return g(b)\n"
+    found = {(int(kind), text[start:end]) for start, end, kind in syntax.spans(text)}
+    assert (syntax.BRACKETS, "a, b") in found
+    assert (syntax.EXPRESSION, "g(b)") in found
+    assert (syntax.EXPRESSION, "'😀'") in found
+    assert (syntax.BLOCK, "return g(b)") in found
+
+
+def test_a_hole_begins_after_its_anchor_and_has_content(documents: Sequence[Document]) -> None:
+    """And it neither begins nor ends with white space that belongs to what is around it."""
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        document = documents[rng.integers(len(documents))]
+        anchor = int(rng.integers(len(document.text)))
+        hole = holes.choose(document, anchor, rng)
+        if hole is not None:
+            cursor, end = hole
+            assert anchor <= cursor <= end <= len(document.text)
+            assert not document.text[cursor:end].endswith("\n")
+
+
+@pytest.fixture(scope="module")
+def batch(documents: Sequence[Document], small_tokenizer: Tokenizer) -> Batch:
+    """A batch of six streams."""
+    return Batches(documents, small_tokenizer, _SHAPE, seed=0).draw(0)
+
+
+def test_a_batch_depends_on_seed_and_step_alone(documents: Sequence[Document], small_tokenizer: Tokenizer) -> None:
+    """So a resumed run goes on as if it had not stopped."""
+    first, second = (Batches(documents, small_tokenizer, _SHAPE, seed=1) for _ in range(2))
+    first.draw(4)
+    assert np.array_equal(first.draw(5).canvas, second.draw(5).canvas)
+    assert not np.array_equal(first.draw(6).canvas, second.draw(5).canvas)
+
+
+def test_prefix_and_canvas_without_slack_are_the_document(
+    batch: Batch, documents: Sequence[Document], small_tokenizer: Tokenizer
+) -> None:
+    """Nothing is lost or doubled where a hole begins, between holes, and where the last one ends."""
+    for b in range(_SHAPE.streams):
+        for k in range(_SHAPE.canvases):
+            ids = [*batch.stream[b, : batch.splits[b, k]], *batch.canvas[b, k, : batch.lengths[b, k]]]
+            early = EOS in ids
+            text = small_tokenizer.decode([int(id_) for id_ in ids if id_ >= FIRST_TEXT_TOKEN])
+            if early:  # the file may be cut off there, a line break added
+                text = text.rstrip("\n")
+            assert any(text.strip("\ufffd") in document.text for document in documents)
+
+
+def test_a_stream_begins_with_bos_only_at_the_start_of_a_file(
+    documents: Sequence[Document], small_tokenizer: Tokenizer
+) -> None:
+    """Elsewhere it begins anywhere."""
+    batches = Batches(documents, small_tokenizer, _SHAPE, seed=2)
+    starts = {document.text[:10] for document in documents}
+    for step in range(20):
+        for stream in batches.draw(step).stream:
+            assert BOS not in stream[1:]
+            if stream[0] == BOS:
+                assert small_tokenizer.decode(stream[1:].tolist())[:10] in starts
+
+
+def test_holes_have_their_slack_at_the_end(batch: Batch) -> None:
+    """A canvas either has slack or its holes fit exactly; outside of holes there is none."""
+    slack = batch.canvas == SLACK
+    assert not (slack & ~batch.hole).any()
+    assert not slack[~batch.has_slack].any()
+    after = slack[..., :-1] & batch.hole[..., 1:] & ~slack[..., 1:]
+    assert np.all(~after | batch.hole[..., 1:])
+
+
+def test_pinned_rows_are_never_corrupted(batch: Batch) -> None:
+    """Whatever the noise; and a canvas with slack is often nothing but noise."""
+    for seed in range(20):
+        noised = corruption.corrupt(batch, 600, 96, np.random.default_rng(seed))
+        assert np.array_equal(noised.noisy[~batch.hole], batch.canvas[~batch.hole])
+        assert (noised.noisy[batch.hole] == MASK).any()
+
+
+def test_loss_rows_are_hole_rows_with_their_targets(batch: Batch) -> None:
+    """Each at most once; hidden are those of text that do not show their token."""
+    noised = corruption.corrupt(batch, 600, 40, np.random.default_rng(0))
+    holes_of, clean = (table.reshape(_SHAPE.streams, -1) for table in (batch.hole, batch.canvas))
+    for b in range(_SHAPE.streams):
+        real = noised.weights[b] > 0
+        rows = noised.rows[b][real]
+        assert len(set(rows.tolist())) == len(rows)
+        assert holes_of[b, rows].all()
+        assert np.array_equal(clean[b, rows], noised.targets[b][real])
+    assert not (noised.hidden & (noised.targets == SLACK)).any()
+
+
+def test_slack_beyond_the_first_rows_counts_little() -> None:
+    """Or the loss would be about nothing else."""
+    canvas = np.array([[[9, 8, SLACK, SLACK, SLACK, SLACK, 7]]])
+    hole = np.array([[[True] * 6 + [False]]])
+    weights = corruption.row_weights(canvas, hole)[0, 0]
+    assert weights.tolist() == pytest.approx([1, 1, 1, 1, 0.15, 0.15, 0])
+
+
+def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: Tokenizer) -> None:
+    """The token before each hole is part of it; what follows is tokenized by itself."""
+    text = "value = first(one)\nother = second(two)\n"
+    document = Document(text, syntax.spans(text))
+    spans = [(text.index("first"), text.index("\n")), (text.index("two"), text.index("two") + 3)]
+    start = text.index(" =")
+    canvas = Composer(small_tokenizer, 64).compose(document, start, spans, np.random.default_rng(3))
+    pieces: list[str] = []
+    for number, (id_, hole) in enumerate(zip(canvas.ids, canvas.hole, strict=True)):
+        if number and canvas.hole[number - 1] == hole:
+            pieces[-1] += small_tokenizer.decode([id_], skip_special_tokens=True)
+        else:
+            pieces.append(small_tokenizer.decode([id_], skip_special_tokens=True))
+    assert pieces[0] == " = first(one)"
+    assert pieces[1].startswith("\nother = second")
+    assert pieces[2].endswith("two")

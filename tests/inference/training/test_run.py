@@ -1,0 +1,116 @@
+"""The whole recipe in miniature: from an empty folder to one that `--model` takes, stopped and gone on with."""
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+
+from inference.engine import checkpoint as accepted
+from inference.engine.engine import Engine
+from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.training import checkpoint, run
+from inference.training.config import RunConfig, read
+from inference.training.trainer import Phase
+
+MINIATURE = Path(run.__file__).parent / "configs" / "miniature.toml"
+
+
+@pytest.fixture(scope="module")
+def config() -> RunConfig:
+    """The miniature configuration that comes with the package."""
+    return read(MINIATURE)
+
+
+def entries(folder: Path, kind: str) -> list[dict[str, float]]:
+    """The lines of a run's log."""
+    lines = (json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines())
+    return [line for line in lines if line["kind"] == kind]
+
+
+@pytest.fixture(scope="module")
+def finished(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 60 steps that decays over 20 more."""
+    out = tmp_path_factory.mktemp("run")
+    trainer = run.prepare(config, out)
+    trainer.train(Phase(steps=60), lambda: False)
+    trainer.train(Phase(steps=20, decays=True), lambda: False)
+    trainer.export(out / "final")
+    return out
+
+
+def test_both_losses_fall(finished: Path) -> None:
+    """On what is trained on, and on files the model never sees."""
+    for kind in ("train", "held-out"):
+        first, *_, last = entries(finished, kind)
+        assert last["causal"] < first["causal"] - 0.2
+        assert last["hole"] < first["hole"] - 0.2
+    assert all(line["rows_per_second"] > 0 for line in entries(finished, "train"))
+
+
+@pytest.mark.parametrize("name", ["final", "checkpoints/step-0000060"])
+def test_a_finished_run_and_every_checkpoint_fill_holes(finished: Path, name: str) -> None:
+    """The engine takes the folder as a model; the fill is bad, the pins hold."""
+    folder = finished / name
+    assert accepted.find(str(folder)).properties.slack_token_id == 4
+    engine = Engine.load(str(folder), device="cpu")
+    request = InfillRequest(
+        "1", segments=(Text("def f(a):\n    return "), Hole(max_tokens=8), Text("\n\n\nx = f(1)\n"))
+    )
+    candidates = [event for event in engine.infill(request) if isinstance(event, Candidate)]
+    assert len(candidates) == 1
+    assert len(candidates[0].texts) == 1
+
+
+def test_a_run_goes_on_where_it_stopped(config: RunConfig, finished: Path, tmp_path: Path) -> None:
+    """Step count, weights and averages are those of the checkpoint; time adds up; the decay left the trunk alone."""
+    trainer = run.prepare(config, finished)
+    assert trainer.state.step == 60
+    state, weights, _ = checkpoint.read_state(finished / "checkpoints" / "step-0000060")
+    assert state == trainer.state
+    name, saved = next(iter(weights.items()))
+    assert torch.equal(trainer.model.get_parameter(name), saved)
+    trainer.train(Phase(steps=5), lambda: False)
+    assert trainer.state.step == 65
+    assert trainer.state.seconds > state.seconds
+    assert checkpoint.latest(finished / "checkpoints") == finished / "checkpoints" / "step-0000065"
+
+
+def test_only_the_newest_checkpoints_are_kept(config: RunConfig, finished: Path) -> None:
+    """And no half-written folder is left."""
+    trainer = run.prepare(config, finished)
+    for _ in range(4):
+        trainer.train(Phase(steps=1), lambda: False)
+    folders = sorted(path.name for path in (finished / "checkpoints").iterdir())
+    assert len(folders) == config.report.keep_checkpoints
+    assert all(name.startswith("step-") for name in folders)
+
+
+def test_a_request_to_stop_saves_first(config: RunConfig, tmp_path: Path) -> None:
+    """SIGTERM ends the run after the step it is in."""
+    threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
+    run.run(config, tmp_path, minutes=None, decay_minutes=1)
+    assert checkpoint.latest(tmp_path / "checkpoints") is not None
+    assert not (tmp_path / "final").exists()
+
+
+def test_the_command_says_what_is_wrong_with_a_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A key nobody knows is not ignored."""
+    file = tmp_path / "mine.toml"
+    file.write_text(MINIATURE.read_text().replace("hidden_size", "hiden_size"))
+    assert run.main(["--config", str(file), "--out", str(tmp_path)]) == 2
+    assert "hiden_size" in capsys.readouterr().out
+    assert run.main(["--config", str(tmp_path / "none.toml"), "--out", str(tmp_path)]) == 2
+
+
+def test_every_configuration_that_ships_can_be_read(config: RunConfig) -> None:
+    """And what is said of it holds: the embedded model is small."""
+    shipped = {file.stem: read(file) for file in MINIATURE.parent.glob("*.toml")}
+    assert {"embedded-cpu", "miniature"} <= set(shipped)
+    assert msgspec.structs.replace(config) == shipped["miniature"]
