@@ -37,7 +37,7 @@ FLUSH_S = 1.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until the end; returns the exit status."""
+    """Serve until the end; returns the exit status. The lock goes with the process, after its memory."""
     arguments = options.parse(argv)
     lock = FileLock(arguments.lock, mode=0o600, thread_local=False)
     try:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"another worker is running at {arguments.socket}", file=sys.stderr)
             return EXIT_TAKEN
         logs.set_up(arguments.log, foreground=arguments.foreground)
-        return asyncio.run(_serve(arguments, lock))
+        return asyncio.run(_serve(arguments))
     except (NotPrivateError, OSError) as error:
         print(f"the worker cannot start: {error}", file=sys.stderr)
         return EXIT_REFUSED
@@ -77,7 +77,7 @@ def _someone_listens(path: Path) -> bool:
     return True
 
 
-async def _serve(arguments: WorkerArguments, lock: FileLock) -> int:
+async def _serve(arguments: WorkerArguments) -> int:
     scheduler = Scheduler()
     service = Service(arguments, scheduler)
     opened = await listener.listen(arguments.socket, arguments.transport, _greeter(service))
@@ -88,7 +88,6 @@ async def _serve(arguments: WorkerArguments, lock: FileLock) -> int:
     await service.ended.wait()
     opened.close()
     await _flush(service.connections)
-    lock.release()
     return service.exit_code
 
 

@@ -177,7 +177,7 @@ async def test_a_client_that_does_not_read_is_cut_off(resident: WorkerPlace) -> 
     silent = await RawClient.open(resident)
     silent.stream.writer.transport.pause_reading()  # type: ignore[attr-defined]
     long_id = "x" * 100_000
-    with pytest.raises(ConnectionError):  # noqa: PT012
+    with pytest.raises(ConnectionError):
         for _ in range(500):
             silent.send(fill(long_id, segments=()))
             await silent.stream.writer.drain()

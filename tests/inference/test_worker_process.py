@@ -1,0 +1,162 @@
+"""The worker as a process: how it starts, loads, fails, ends, and what it leaves behind."""
+
+import asyncio
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inference.messages import Done, ErrorCode, Failed, Hello, Outcome, Shutdown, WorkerState, frame
+from inference.worker import EXIT_REFUSED, EXIT_TAKEN
+from tests.workers import Process, RawClient, fill, is_idle, long_fill
+
+StartWorker = Callable[..., Process]
+NO_MODEL = ("--model", "/nowhere/no-model")
+SECRET = "the_text_of_a_private_document"
+
+
+async def test_one_worker_from_start_to_end(start_worker: StartWorker) -> None:
+    """It listens at once, answers status while it loads, keeps early requests, finishes what runs, then goes."""
+    worker = start_worker("--idle-s", "60")
+    client = await worker.connect()
+    assert (await client.status()).state is WorkerState.LOADING
+    client.send(fill("early", path=SECRET), fill("late for a cold start", deadline_ms=100))
+    late = await client.final("late for a cold start")
+    assert isinstance(late, Done)
+    assert late.outcome is Outcome.DEADLINE
+    assert (await client.status()).state is WorkerState.LOADING
+    assert isinstance(await client.final("early"), Done)
+    await client.becomes(is_idle)
+
+    client.send(long_fill("running", candidates=1, max_steps=30))
+    await client.first_draft()
+    worker.popen.send_signal(signal.SIGTERM)
+    while (await client.status()).state is not WorkerState.STOPPING:
+        pass
+    client.send(fill("too late"))
+    refused = await client.final("too late")
+    assert isinstance(refused, Failed)
+    assert refused.code is ErrorCode.STOPPED
+    finished = await client.final("running")
+    assert isinstance(finished, Done)
+    assert finished.outcome is Outcome.COMPLETE
+    assert await client.is_closed()
+    assert await worker.exit_status() == 0
+    assert not worker.place.socket.exists()
+    assert SECRET not in worker.place.log.read_text()
+    assert mode_of(worker.place.log) == 0o600
+
+
+async def test_a_model_that_cannot_be_loaded_is_reported_and_the_worker_ends(start_worker: StartWorker) -> None:
+    worker = start_worker(*NO_MODEL)
+    client = await worker.connect()
+    client.send(fill("pending"))
+    reply = await client.final("pending")
+    assert isinstance(reply, Failed)
+    assert reply.code is ErrorCode.MODEL
+    assert "/nowhere/no-model" in reply.message
+    status = await client.status()
+    assert status.state is WorkerState.FAILED
+    assert status.detail == reply.message
+    client.send(fill("another"))
+    assert isinstance(await client.final("another"), Failed)
+    assert await worker.exit_status() == 1
+    assert not worker.place.socket.exists()
+    again = start_worker(*NO_MODEL, folder=worker.place.folder)
+    (await again.connect()).close()
+
+
+async def test_it_ends_when_idle_but_not_while_a_client_is_connected(start_worker: StartWorker) -> None:
+    worker = start_worker("--idle-s", "0.3")
+    client = await worker.connect()
+    client.send(fill("x"))
+    assert isinstance(await client.final("x"), Done)
+    await asyncio.sleep(0.6)
+    assert (await client.status()).state is WorkerState.READY
+    client.close()
+    assert await worker.exit_status() == 0
+
+
+async def test_shutdown_without_work_ends_it_at_once(start_worker: StartWorker) -> None:
+    worker = start_worker("--idle-s", "60")
+    client = await worker.connect()
+    client.send(fill("waits for the model"), Shutdown())
+    reply = await client.final("waits for the model")
+    assert isinstance(reply, Failed)
+    assert reply.code is ErrorCode.STOPPED
+    assert await worker.exit_status() == 0
+
+
+async def test_a_second_worker_leaves_the_socket_to_the_first(start_worker: StartWorker) -> None:
+    first = start_worker(*NO_MODEL, "--idle-s", "60")
+    client = await first.connect()
+    second = start_worker("--idle-s", "60", folder=first.place.folder)
+    assert await second.exit_status() == EXIT_TAKEN
+    client.close()
+
+
+async def test_the_socket_of_a_killed_worker_is_taken_over(start_worker: StartWorker) -> None:
+    first = start_worker()
+    (await first.connect()).close()
+    first.popen.kill()
+    first.popen.wait()
+    assert first.place.socket.exists()
+    second = start_worker(folder=first.place.folder)
+    client = await second.connect()
+    assert (await client.status()).pid == second.popen.pid
+    client.close()
+
+
+async def test_only_this_user_can_reach_it(start_worker: StartWorker) -> None:
+    worker = start_worker()
+    client = await worker.connect()
+    assert mode_of(worker.place.folder) == 0o700
+    assert mode_of(worker.place.socket) == 0o600
+    client.close()
+
+
+@pytest.mark.parametrize("trouble", ["open to others", "a link", "a file"])
+async def test_a_folder_that_is_not_private_is_refused(start_worker: StartWorker, tmp_path: Path, trouble: str) -> None:
+    folder = tmp_path / "run"
+    if trouble == "open to others":
+        folder.mkdir(mode=0o755)
+    elif trouble == "a link":
+        folder.symlink_to(tmp_path)
+    else:
+        folder.touch()
+    worker = start_worker(folder=folder)
+    assert await worker.exit_status() == EXIT_REFUSED
+    assert str(folder) in worker.stderr
+    assert "Traceback" not in worker.stderr
+
+
+async def test_over_tcp_only_the_token_opens(start_worker: StartWorker) -> None:
+    worker = start_worker("--transport", "tcp")
+    client = await worker.connect()
+    assert (await client.status()).pid == worker.popen.pid
+    assert mode_of(worker.place.socket) == 0o600
+    for token in ("", "wrong", "é" * 32, client.stream.token[:-1]):
+        stranger = await RawClient.open(worker.place, greet=False)
+        stranger.send_bytes(frame(Hello(token=token)))
+        reply = await stranger.receive()
+        assert isinstance(reply, Failed)
+        assert reply.code is ErrorCode.WRONG_TOKEN
+        assert await stranger.is_closed()
+    client.send(fill("x"))
+    assert isinstance(await client.final("x"), Done)
+    worker.popen.send_signal(signal.SIGTERM)
+    assert await worker.exit_status() == 0
+    assert not worker.place.socket.exists()
+
+
+def test_importing_the_worker_does_not_import_torch() -> None:
+    code = "import sys, inference.worker; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)

@@ -1,0 +1,210 @@
+"""The client: it finds or starts the worker, asks, cancels, and gets over a worker that dies."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from inference.messages import Draft, ErrorCode, Outcome, Status, Text, WorkerState
+from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPlace, place_of
+from lsp_server.worker.survey import running_workers
+from tests.workers import PATIENCE_S, RawClient, fill, is_alive, is_idle, kill, long_fill
+
+
+@pytest.fixture
+def own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A runtime folder for the workers of one test, which are killed after it."""
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)
+        yield Path(folder)
+        for worker in asyncio.run(running_workers("tests")):
+            kill(worker.status.pid)
+
+
+async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPlace) -> None:
+    drafts: list[Draft] = []
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        answer = await client.infill(fill("mine", drafts=True, candidates=2), drafts.append)
+        assert {answer.done.id, *(c.id for c in answer.candidates), *(d.id for d in drafts)} == {"mine"}
+        assert answer.done.outcome is Outcome.COMPLETE
+        assert answer.candidates
+        assert client.state in (ClientState.READY, ClientState.BUSY)
+    assert client.state is ClientState.CLOSED
+
+
+async def test_equal_ids_at_once_are_no_trouble(resident: WorkerPlace) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        answers = await asyncio.gather(*(client.infill(fill("same")) for _ in range(5)))
+    assert [answer.done.id for answer in answers] == ["same"] * 5
+
+
+async def test_cancelling_the_task_stops_the_worker(resident: WorkerPlace) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        began = asyncio.Event()
+        task = asyncio.create_task(client.infill(long_fill(), lambda _: began.set()))
+        await began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        witness = await RawClient.open(resident)
+        await witness.becomes(is_idle)
+        witness.close()
+        assert (await client.infill(fill())).done.outcome is Outcome.COMPLETE
+
+
+async def test_a_callback_that_fails_harms_only_its_caller(resident: WorkerPlace) -> None:
+    def broken(_: Draft) -> None:
+        raise RuntimeError("cannot draw")
+
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        assert (await client.infill(fill(drafts=True), broken)).candidates
+
+
+@pytest.mark.parametrize("text", ["\ud800", "x" * (65 * 1024 * 1024)], ids=["lone surrogate", "too long"])
+async def test_what_cannot_be_sent_fails_alone(resident: WorkerPlace, text: str) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        with pytest.raises(WorkerFailure) as failure:
+            await client.infill(fill(segments=(Text(text), *fill().segments)))
+        assert failure.value.code is ErrorCode.BAD_REQUEST
+        assert (await client.infill(fill())).candidates
+
+
+async def test_closing_fails_what_is_pending(resident: WorkerPlace) -> None:
+    client = WorkerClient(WorkerOptions(), name="tests")
+    began = asyncio.Event()
+    task = asyncio.create_task(client.infill(long_fill(), lambda _: began.set()))
+    await began.wait()
+    await client.close()
+    for call in (task, client.infill(fill())):
+        with pytest.raises(WorkerFailure) as failure:
+            await call
+        assert failure.value.code is ErrorCode.STOPPED
+
+
+async def test_status_alone_starts_nothing(own_folder: Path) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        assert await client.status() is None
+        assert client.state is ClientState.STOPPED
+        assert not await client.shut_down()
+    assert list(own_folder.iterdir()) == []
+
+
+async def test_racing_starters_share_one_worker(own_folder: Path) -> None:
+    """In this process and in others, all at once."""
+    code = (
+        "import asyncio; from lsp_server.worker import *\n"
+        "async def main():\n"
+        "    async with WorkerClient(WorkerOptions(), name='racer') as client:\n"
+        "        print((await client.status(start=True)).pid)\n"
+        "asyncio.run(main())\n"
+    )
+    others = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    clients = [WorkerClient(WorkerOptions(), name="tests") for _ in range(3)]
+    found = await asyncio.gather(*(client.status(start=True) for client in clients))
+    pids = {status.pid for status in found if status}
+    pids |= {int((await asyncio.to_thread(other.communicate, timeout=PATIENCE_S))[0]) for other in others}
+    assert len(pids) == 1
+    assert (own_folder / f"{place_of(WorkerOptions()).log.name}").read_text().count("listening") == 1
+    await asyncio.gather(*(client.close() for client in clients))
+
+
+async def test_a_worker_that_is_killed_fails_the_pending_and_is_replaced(own_folder: Path) -> None:
+    states: list[tuple[ClientState, str]] = []
+    async with WorkerClient(WorkerOptions(), name="tests", on_state=lambda *now: states.append(now)) as client:
+        began = asyncio.Event()
+        task = asyncio.create_task(client.infill(long_fill(), lambda _: began.set()))
+        await began.wait()
+        first = client.last_status
+        assert first is not None
+        kill(first.pid)
+        killed = time.monotonic()
+        with pytest.raises(WorkerFailure, match="mid-request") as failure:
+            await task
+        assert failure.value.code is ErrorCode.STOPPED
+        assert time.monotonic() - killed < 5
+        assert client.state is ClientState.FAILED
+        assert "ended" in client.reason
+
+        assert (await client.infill(fill())).candidates
+        assert client.last_status is not None
+        assert client.last_status.pid != first.pid
+        assert [state for state, _ in states if state is not ClientState.BUSY][:3] == [
+            ClientState.STARTING,
+            ClientState.LOADING,
+            ClientState.LOADING,
+        ]
+        assert await client.shut_down()
+        assert await has_ended(client.last_status.pid)
+        assert client.state is ClientState.STOPPED, "a worker that was told to end has not failed"
+
+
+async def has_ended(pid: int) -> bool:
+    async with asyncio.timeout(PATIENCE_S):
+        while is_alive(pid):
+            await asyncio.sleep(0.01)
+    return True
+
+
+async def test_a_start_goes_on_when_who_asked_for_it_leaves(own_folder: Path) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        task = asyncio.create_task(client.infill(fill()))
+        while client.state is not ClientState.STARTING:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        status = await client.status(start=True)
+        assert status is not None
+        assert status.state is WorkerState.LOADING
+        (log,) = own_folder.glob("*.log")
+        assert log.read_text().count("listening") == 1
+
+
+async def test_a_model_that_cannot_be_loaded_is_told_and_not_tried_again_at_once(own_folder: Path) -> None:
+    seen: list[Status] = []
+    async with WorkerClient(WorkerOptions("./no-such-model"), name="tests", on_status=seen.append) as client:
+        for _ in range(2):
+            with pytest.raises(WorkerFailure, match="no-such-model") as failure:
+                await client.infill(fill())
+            assert failure.value.code is ErrorCode.MODEL
+        assert client.state is ClientState.FAILED
+        async with asyncio.timeout(PATIENCE_S):
+            while client.state is not ClientState.BACKING_OFF:
+                await asyncio.sleep(0.01)
+        with pytest.raises(WorkerFailure, match="next try in") as failure:
+            await client.infill(fill())
+        assert failure.value.code is ErrorCode.MODEL
+        assert str(client.place.log) in str(failure.value)
+    assert WorkerState.FAILED in {status.state for status in seen}
+    assert len({status.pid for status in seen}) == 1
+
+
+async def test_a_process_that_cannot_start_is_explained(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INFILL_LS_TRANSPORT", "pigeon")
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        with pytest.raises(WorkerFailure, match="pigeon"):
+            await client.infill(fill())
+        assert client.state in (ClientState.FAILED, ClientState.BACKING_OFF)
+        assert "pigeon" in client.reason
+
+
+async def test_a_folder_that_others_can_enter_is_refused(own_folder: Path) -> None:
+    own_folder.chmod(0o755)
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        with pytest.raises(WorkerFailure, match="chmod 700"):
+            await client.infill(fill())
+
+
+async def test_it_works_over_tcp(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INFILL_LS_TRANSPORT", "tcp")
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        assert (await client.infill(fill())).candidates
+        assert client.place.socket.is_file()
+        (worker,) = await running_workers("tests")
+        assert worker.status.clients == 1
+        assert worker.status.pid == client.last_status.pid  # type: ignore[union-attr]

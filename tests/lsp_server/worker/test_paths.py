@@ -1,0 +1,55 @@
+"""Where a worker is to be found."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lsp_server.worker import WorkerOptions
+from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, place_of, runtime_folder, why_not_private
+
+
+def test_the_same_options_lead_to_the_same_socket() -> None:
+    assert place_of(WorkerOptions()) == place_of(WorkerOptions(idle_s=5, allow_download=True))
+
+
+@pytest.mark.parametrize("other", [{"model": "owner/name"}, {"device": "cpu"}, {"dtype": "float32"}])
+def test_another_model_device_or_type_is_another_worker(other: dict[str, str]) -> None:
+    assert place_of(WorkerOptions()).socket != place_of(WorkerOptions(**other)).socket
+
+
+def test_a_folder_is_one_model_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    sockets = {place_of(WorkerOptions(model)).socket for model in ("model", "./model", f"{tmp_path}/model/")}
+    assert len(sockets) == 1
+
+
+def test_a_hub_id_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert WorkerOptions("owner/name").resolved().model == "owner/name"
+
+
+def test_a_path_that_is_too_long_for_a_socket_goes_to_a_short_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    sockets = set()
+    for name in ("a", "b"):
+        monkeypatch.setenv(FOLDER_VARIABLE, f"/tmp/{name * 150}")
+        sockets.add(place_of(WorkerOptions()).socket)
+    assert all(len(os.fsencode(socket)) <= MAX_SOCKET_PATH_BYTES for socket in sockets)
+    assert len(sockets) == 2, "different folders keep different workers"
+
+
+def test_without_a_runtime_folder_of_the_system_it_is_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    assert runtime_folder().name.startswith("infill-ls")
+
+
+def test_a_folder_must_be_private(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir(mode=0o700)
+    (tmp_path / "open").mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to(tmp_path / "private")
+    assert why_not_private(tmp_path / "private") == ""
+    assert why_not_private(tmp_path / "missing") == ""
+    assert "chmod 700" in why_not_private(tmp_path / "open")
+    assert why_not_private(tmp_path / "link")
