@@ -4,6 +4,6 @@ Text in, text out. Nothing here knows the LSP, the worker or the model.
 """
 
 from lsp_server.post.fitting import fit
-from lsp_server.post.ordering import order
+from lsp_server.post.ordering import breaks_parse, order
 
-__all__ = ["fit", "order"]
+__all__ = ["breaks_parse", "fit", "order"]

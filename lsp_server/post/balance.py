@@ -8,21 +8,27 @@ from lsp_server.carve.brackets import Open
 from lsp_server.carve.languages import CLOSERS
 
 _STRINGS = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
-_BRACKETS = r"[()\[\]{}]"
+_BRACKETS = "()[]{}"
 _WINDOW_CHARACTERS = 4000
 
 
 @cache
 def _scanner(line_comment: str) -> re.Pattern[str]:
     comment = rf"|{re.escape(line_comment)}[^\r\n]*" if line_comment else ""
-    return re.compile(f"{_STRINGS}{comment}|{_BRACKETS}")
+    return re.compile(f"{_STRINGS}{comment}|[{re.escape(_BRACKETS)}]")
 
 
 def brackets_of(text: str, line_comment: str = "") -> Iterator[tuple[int, str]]:
     """Each bracket outside strings and comments, with its offset."""
     for match in _scanner(line_comment).finditer(text):
-        if match.end() - match.start() == 1:
+        if match.group() in _BRACKETS:
             yield match.start(), match.group()
+
+
+def comment_start(text: str, line_comment: str) -> int:
+    """Where the first line comment outside strings begins; -1: there is none."""
+    matches = _scanner(line_comment).finditer(text) if line_comment else ()
+    return next((match.start() for match in matches if match.group().startswith(line_comment)), -1)
 
 
 def unclosed(text: str, line_comment: str = "") -> list[tuple[int, str]]:

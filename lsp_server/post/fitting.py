@@ -7,6 +7,7 @@ from lsp_server.post.balance import cut_at_foreign_closer
 from lsp_server.post.breakage import least_broken
 from lsp_server.post.layout import indent_like, stay_in_block, trim_end, trim_start
 from lsp_server.post.overlap import (
+    cut_comment_before_code,
     cut_repeated_line_end,
     cut_repeated_lines,
     drop_repeated_line_start,
@@ -38,7 +39,7 @@ def fit(source: Source, span: Span, fill: str) -> str | None:
 
 
 def _fit_code(around: Around, source: Source, fill: str) -> str:
-    fill = drop_repeated_line_start(around, fill)
+    fill = cut_comment_before_code(around, drop_repeated_line_start(around, fill))
     fill = stay_in_block(around, indent_like(around, source.text, fill))
     cut = cut_at_foreign_closer(fill, around.brackets, around.table.line_comment)
     return cut_repeated_lines(around, least_broken(source, around.span, cut, fill))

@@ -14,7 +14,16 @@ def order(source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str,
     """
     if source.tree is None or len(candidates) < 2:  # to parse costs milliseconds, and there is nothing to choose
         return list(range(len(candidates)))
-    names = tuple(span.starts_with + "_" for span in spans)
-    allowed = min(errors_of(source.tree), errors_with(source, spans, names))
+    allowed = _allowed_errors(source, spans)
     breaks = [errors_with(source, spans, fills) > allowed for fills in candidates]
     return sorted(range(len(candidates)), key=breaks.__getitem__)
+
+
+def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str]) -> bool:
+    """Whether `fills` leave more errors in the tree than there were; False without a tree. Raises as `splice` does."""
+    return errors_with(source, spans, fills) > _allowed_errors(source, spans)
+
+
+def _allowed_errors(source: Source, spans: Sequence[Span]) -> int:
+    names = tuple(span.starts_with + "_" for span in spans)
+    return min(errors_of(source.tree) if source.tree else 0, errors_with(source, spans, names))

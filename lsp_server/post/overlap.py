@@ -6,7 +6,7 @@ from lsp_server.carve.languages import CLOSERS
 from lsp_server.carve.lines import is_blank, is_word
 from lsp_server.carve.source import Source
 from lsp_server.post.around import Around
-from lsp_server.post.balance import unclosed
+from lsp_server.post.balance import comment_start, unclosed
 from lsp_server.post.breakage import least_broken
 
 _MIN_LINES = 2
@@ -46,7 +46,15 @@ def cut_repeated_line_end(around: Around, source: Source, fill: str) -> str:
     if around.literal:  # no pairs in prose, but a full stop or a quote may be meant
         return next((cut for cut in cuts if _has_letter(fill[len(cut) :])), fill)
     safe = next((cut for cut in cuts if not _splits_pair(around, cut, fill)), None)
-    return least_broken(source, around.span, fill, *cuts[:1]) if safe is None else safe
+    inside = fill.find(around.after.strip()) if not cuts else -1  # all that follows, and more behind it
+    doubtful = [fill[:inside]] if inside > 0 else cuts[:1]
+    return least_broken(source, around.span, fill, *doubtful) if safe is None else safe
+
+
+def cut_comment_before_code(around: Around, fill: str) -> str:
+    """`fill` without a comment that would swallow what follows on the line."""
+    at = -1 if is_blank(around.after) else comment_start(fill, around.table.line_comment)
+    return fill if at < 0 else fill[:at].rstrip()
 
 
 def _line_end_cuts(around: Around, fill: str) -> list[str]:

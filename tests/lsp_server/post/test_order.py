@@ -38,6 +38,14 @@ def test_bodies_are_held_against_their_place_too() -> None:
     assert post.order(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
 
 
+def test_a_single_fill_can_be_asked_whether_it_breaks_the_parse() -> None:
+    source = carve.read("python", "def g(:\n    pass\n\nx = ???\n")
+    spans = carve.markers(source)
+    assert post.breaks_parse(source, spans, ["("])
+    assert not post.breaks_parse(source, spans, ["f(1)"])
+    assert not post.breaks_parse(carve.read("", source.text), spans, ["("])
+
+
 def test_characters_of_several_bytes_do_not_shift_the_holes() -> None:
     assert order("s = '日本😀'\nx = ???  # é\ny = ???\n", ("(", "1"), ("'é'", "'😀'")) == [1, 0]
 
