@@ -13,17 +13,27 @@ _COMMANDS = {
     "status": ("lsp_server.commands.status", "what the resident worker is doing"),
     "doctor": ("lsp_server.commands.doctor", "what was found on this machine, and what to do about it"),
 }
-
-EXIT_USAGE = 2
+_FORWARDED = {
+    "bench": "measure: `infill-ls bench latency --help`",
+    "train": "train a checkpoint: `infill-ls train --help`",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its exit status: 0 done, 1 failed, 2 bad input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if chosen in _FORWARDED and arguments[0] == chosen:
+        return _forward(chosen, arguments[1:])
     args = _parser(chosen).parse_args(arguments)
     status: int = import_module(_COMMANDS[args.command][0]).run(args)
     return status
+
+
+def _forward(command: str, arguments: Sequence[str]) -> int:
+    from lsp_server.commands import forward
+
+    return {"bench": forward.bench, "train": forward.train}[command](arguments)
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
@@ -35,6 +45,8 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.")
         if name == chosen:
             import_module(module).add_arguments(command)
+    for name, help_ in _FORWARDED.items():
+        commands.add_parser(name, help=help_)
     return parser
 
 

@@ -44,6 +44,7 @@ class Network:
 
     def __init__(self, model: Any) -> None:
         """`model`: a `DiffusionGemmaForBlockDiffusion`, already on its device and in its dtype."""
+        self.model = model
         self._encoder = model.model.encoder.language_model
         self._decoder = model.model.decoder
         self._lm_head = model.lm_head

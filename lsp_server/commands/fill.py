@@ -150,9 +150,7 @@ async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argpars
     return Filled(snapshot, spans, candidates, status, (time.monotonic() - began) * 1000)
 
 
-def _fit(
-    snapshot: Snapshot, spans: tuple[carve.Span, ...], candidates: tuple[Candidate, ...]
-) -> tuple[Candidate, ...]:
+def _fit(snapshot: Snapshot, spans: tuple[carve.Span, ...], candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
     """The candidates fit to be put in: those that leave a hole empty or break the parse come last."""
     fitted = []
     for candidate in candidates:

@@ -1,0 +1,165 @@
+"""The measurements of `infill-ls bench latency`, all on one network, on random tokens: time does not read them.
+
+No stopping rule is in force: each side does exactly the steps that are named.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from inference.bench import timing
+from inference.bench.subject import Subject
+from inference.engine import left_to_right
+from inference.engine.canvas import Canvas
+from inference.engine.checkpoint import SamplerProperties
+from inference.engine.denoise import Denoising, NoiseSource
+from inference.engine.layout import OPEN, Row
+from inference.engine.prefix_cache import Lease, PrefixCache
+
+STEPS = 8
+LINE_TOKENS, SUFFIX_TOKENS = 8, 16
+_BUDGET_BYTES = 8 << 30
+_NEVER_STOP = {"stability": 1, "confidence": 1e-30}
+
+
+class Bench:
+    """A subject and the random tokens it is measured on."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject, self.network, self.device = subject, subject.network, subject.network.device
+        self._generator = torch.Generator().manual_seed(0)
+        self._source = NoiseSource(None, torch.Generator(self.device).manual_seed(0))
+
+    def ids(self, count: int) -> list[int]:
+        """Random tokens."""
+        return torch.randint(5, self.network.vocabulary_size, (count,), generator=self._generator).tolist()
+
+    def cache(self) -> PrefixCache:
+        """A cache with nothing in it."""
+        return PrefixCache(self.network, _BUDGET_BYTES)
+
+    def encoded(self, cache: PrefixCache, ids: Sequence[int]) -> Lease:
+        """A lease on the whole prefix; what is not in the cache is encoded."""
+        lease = cache.acquire(ids)
+        while lease.length < len(ids):
+            part = list(ids[lease.length : lease.length + 512])
+            self.network.encode(torch.tensor([part], device=self.device), lease)
+            lease.commit(part)
+        lease.seal()
+        return lease
+
+    def denoise(self, lease: Lease, hole: int, suffix: int, batch: int = 1, steps: int = STEPS) -> None:
+        """`steps` steps of `batch` canvases with a hole of this many tokens."""
+        row = Row((OPEN,) * hole + tuple(self.ids(suffix)), ((0, 0, hole),))
+        canvas = Canvas.of([row] * batch, self.device)
+        settings = SamplerProperties(max_steps=steps, **_NEVER_STOP)  # type: ignore[arg-type]
+        loop = Denoising(self.network, lease.view(batch), canvas, settings, self._source)
+        while not loop.finished:
+            loop.step()
+
+    def generate(self, ids: Sequence[int], steps: int = STEPS) -> None:
+        """transformers' own loop over one canvas."""
+        from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
+            DiffusionGemmaGenerationConfig,
+            EntropyBoundSamplerConfig,
+        )
+
+        config: Any = DiffusionGemmaGenerationConfig(  # type: ignore[no-untyped-call]
+            max_new_tokens=self.canvas_tokens,
+            max_denoising_steps=steps,
+            sampler_config=EntropyBoundSamplerConfig(entropy_bound=0.1),
+            t_min=0.4,
+            t_max=0.8,
+            stability_threshold=1,
+            confidence_threshold=1e-30,
+        )
+        self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
+
+    @property
+    def canvas_tokens(self) -> int:
+        """The canvas of the checkpoint's own `generate`."""
+        return int(self.network.model.config.canvas_length)
+
+    def ms(self, work: Callable[[], object], repeats: int = 5) -> float:
+        """The median milliseconds of `work`."""
+        return timing.milliseconds(work, self.device, repeats)
+
+
+def against_generate(bench: Bench, prefix: int) -> dict[str, Any]:
+    """One single-line infill: our loop on the same canvas and on a tight one, prefix cold and warm, and `generate`."""
+    ids, cache = bench.ids(prefix), bench.cache()
+    warm = bench.encoded(cache, ids)
+    wide = bench.canvas_tokens - LINE_TOKENS
+
+    def cold(suffix: int) -> None:
+        lease = bench.encoded(bench.cache(), ids)
+        bench.denoise(lease, LINE_TOKENS, suffix)
+        lease.release()
+
+    def keystroke(suffix: int) -> None:
+        lease = bench.encoded(cache, [*ids, *bench.ids(1)])
+        bench.denoise(lease, LINE_TOKENS, suffix)
+        lease.release()
+
+    theirs = bench.ms(lambda: bench.generate(ids))
+    rows = {
+        "same_canvas_cold_ms": bench.ms(lambda: cold(wide)),
+        "same_canvas_warm_ms": bench.ms(lambda: keystroke(wide)),
+        "tight_canvas_cold_ms": bench.ms(lambda: cold(SUFFIX_TOKENS)),
+        "tight_canvas_warm_ms": bench.ms(lambda: keystroke(SUFFIX_TOKENS)),
+    }
+    warm.release()
+    ratios = {name.replace("_ms", "_times_faster"): theirs / ms for name, ms in rows.items()}
+    return {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs} | rows | ratios
+
+
+def against_left_to_right(bench: Bench, prefix: int, holes: Sequence[int] = (8, 32, 64, 128)) -> list[dict[str, Any]]:
+    """Holes of several sizes, prefix warm on both sides: one canvas against one token after the other."""
+    ids, cache, found = bench.ids(prefix), bench.cache(), []
+    lease = bench.encoded(cache, ids)
+    for hole in holes:
+        one_by_one = bench.ms(lambda: list(left_to_right.tokens(bench.network, cache, ids, hole)), 3)  # noqa: B023
+        canvas = bench.ms(partial(bench.denoise, lease, hole, SUFFIX_TOKENS), 3)
+        found.append(
+            {
+                "hole_tokens": hole,
+                "steps": STEPS,
+                "canvas_ms": canvas,
+                "left_to_right_ms": one_by_one,
+                "times_faster": one_by_one / canvas,
+                "canvas_tokens_per_s": hole / canvas * 1000,
+                "left_to_right_tokens_per_s": hole / one_by_one * 1000,
+            }
+        )
+    lease.release()
+    return found
+
+
+def prefixes(bench: Bench, lengths: Sequence[int]) -> list[dict[str, Any]]:
+    """A keystroke at the end of a prefix: everything encoded anew, against what the cache leaves to encode."""
+    found = []
+    for length in lengths:
+        ids, cache = bench.ids(length), bench.cache()
+        bench.encoded(cache, ids).release()
+        cold = bench.ms(partial(_encode, bench, ids, 0), 3)
+        warm = bench.ms(partial(_encode, bench, ids, 1, cache))
+        found.append({"prefix_tokens": length, "cold_ms": cold, "warm_ms": warm, "warm_share": warm / cold})
+    return found
+
+
+def _encode(bench: Bench, ids: Sequence[int], typed: int, cache: PrefixCache | None = None) -> None:
+    """A prefix and `typed` more tokens, with what the cache has of it."""
+    bench.encoded(cache or bench.cache(), [*ids, *bench.ids(typed)]).release()
+
+
+def batches(bench: Bench, prefix: int, sizes: Sequence[int] = (1, 4, 8)) -> list[dict[str, Any]]:
+    """Several lengths side by side in one forward pass."""
+    lease = bench.encoded(bench.cache(), bench.ids(prefix))
+    found = []
+    for size in sizes:
+        ms = bench.ms(partial(bench.denoise, lease, LINE_TOKENS, SUFFIX_TOKENS, batch=size)) / STEPS
+        found.append({"lengths": size, "ms_per_step": ms, "ms_per_step_and_length": ms / size})
+    lease.release()
+    return found

@@ -1,0 +1,25 @@
+"""`infill-ls bench` and `infill-ls train`: programs of `inference`, each in its own process, which may import torch."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+BENCHMARKS = ("latency",)
+EXIT_USAGE = 2
+
+
+def bench(arguments: Sequence[str]) -> int:
+    """Runs the benchmark named first with the arguments after it; its exit status."""
+    if not arguments or arguments[0] not in BENCHMARKS:
+        print(f"usage: infill-ls bench {{{','.join(BENCHMARKS)}}} [--help] [its arguments]", file=sys.stderr)
+        return 0 if arguments[:1] in (["-h"], ["--help"]) else EXIT_USAGE
+    return _run(f"inference.bench.{arguments[0]}", arguments[1:])
+
+
+def train(arguments: Sequence[str]) -> int:
+    """Runs the training with these arguments; its exit status."""
+    return _run("inference.training", arguments)
+
+
+def _run(module: str, arguments: Sequence[str]) -> int:
+    return subprocess.call([sys.executable, "-m", module, *arguments])

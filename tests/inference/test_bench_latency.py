@@ -1,0 +1,34 @@
+"""The latency benchmark runs on any machine, prints one JSON object last, and draws it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_it_measures_every_section_and_draws_them(tmp_path: Path) -> None:
+    picture = tmp_path / "latency.svg"
+    command = [sys.executable, "-m", "lsp_server.cli", "bench", "latency", "--random", "small", "--json"]
+    done = subprocess.run([*command, "--plot", str(picture)], capture_output=True, text=True, check=True)
+    result = json.loads(done.stdout.splitlines()[-1])
+    line = result["against_generate"]
+    assert line["same_canvas_cold_times_faster"] == round_like(line["generate_ms"] / line["same_canvas_cold_ms"])
+    assert [row["hole_tokens"] for row in result["against_left_to_right"]] == [8, 32, 64, 128]
+    assert [row["prefix_tokens"] for row in result["prefixes"]] == [1024, 8192]
+    assert [row["lengths"] for row in result["batches"]] == [1, 4, 8]
+    assert result["floor"]["ms_per_step"] > 0
+    assert picture.read_text().startswith("<svg")
+
+
+def round_like(value: float) -> object:
+    """Ratios are rounded after they are taken, so they agree to three digits with those of rounded figures."""
+    import pytest
+
+    return pytest.approx(value, rel=5e-3)
+
+
+def test_the_released_shape_needs_a_gpu_and_says_so() -> None:
+    command = [sys.executable, "-m", "inference.bench.latency", "--random-26b", "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "CUDA" in done.stderr
