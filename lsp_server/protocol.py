@@ -178,22 +178,27 @@ class InfillProtocol(LanguageServerProtocol):
 
     def _reply(self, key: Id, method: str, result: Any) -> None:
         try:
-            plain = self._converter.unstructure(result)
+            body = self._encoded({"jsonrpc": self.VERSION, "id": key, "result": result})
         except Exception as error:
             self._fail(key, method, error)
         else:
-            self._send_data({"jsonrpc": self.VERSION, "id": key, "result": plain})
+            self._write(body)
 
     def _fail(self, key: Id, method: str, error: BaseException) -> None:
         self._log(method, error)
         self._reply_error(key, error_of(error, method))
 
     def _reply_error(self, key: Id | None, error: ResponseError) -> None:
-        self._send_data({"jsonrpc": self.VERSION, "id": key, "error": self._converter.unstructure(error)})
+        self._send_data({"jsonrpc": self.VERSION, "id": key, "error": error})
 
     def _send_data(self, data: Any) -> None:
-        """All that goes to the client comes through here. pygls calls it with its own requests and notifications."""
-        body = json.dumps(self._converter.unstructure(data), separators=(",", ":")).encode()
+        """Send a message. pygls calls this for the requests and notifications that it is asked to send."""
+        self._write(self._encoded(data))
+
+    def _encoded(self, data: Any) -> bytes:
+        return json.dumps(self._converter.unstructure(data), separators=(",", ":")).encode()
+
+    def _write(self, body: bytes) -> None:
         if self.writer is not None:
             self.writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
 

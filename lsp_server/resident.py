@@ -76,10 +76,11 @@ class Resident:
             self._show(str(failure), types.MessageType.Error)
 
     def _on_state(self, state: ClientState, detail: str) -> None:
-        log.info("worker: %s%s", state.value, f" ({detail})" if detail else "")
+        per_request = {state, self.status.state} == {ClientState.READY, ClientState.BUSY}
+        log.log(logging.DEBUG if per_request else logging.INFO, "worker: %s %s", state.value, detail)
         if state is ClientState.CLOSED:  # by us, because the editor goes
             return
-        self.status.on_state(state, detail)
+        self.status.on_state(state, detail, self.client.last_status)
         if state is ClientState.FAILED and detail:
             self._show(detail, types.MessageType.Error)
         self._display()

@@ -61,9 +61,9 @@ class StatusBoard:
         loading = self._status is not None and self._state is ClientState.LOADING
         return round(self._status.progress, 2) if loading and self._status else 0.0
 
-    def on_state(self, state: ClientState, detail: str) -> None:
-        """The client's connection has changed."""
-        self._state, self._detail = state, detail
+    def on_state(self, state: ClientState, detail: str, status: Status | None) -> None:
+        """The client's connection has changed; `status` is what the worker has said of itself by now."""
+        self._state, self._detail, self._status = state, detail, status
         self._changed()
 
     def on_status(self, status: Status) -> None:

@@ -23,11 +23,12 @@ def code_action(session: Session, params: types.CodeActionParams) -> list[CodeAc
         for position in (params.range.start, params.range.end)
     )
     chosen = [span for span in spans if span.start <= max(start, end) and span.end >= min(start, end)]
+    at_cursor, some = start == end, 0 < len(chosen) < len(spans)
     actions = []
-    if chosen:
-        where = "this hole" if start == end else "the hole in the selection"
+    if some or (chosen and at_cursor):
+        where = "this hole" if at_cursor else "the hole in the selection"
         actions.append(_action(snapshot, chosen, where, "holes in the selection"))
-    if len(spans) > len(chosen):
+    if some or (spans and not (chosen and at_cursor)):
         actions.append(_action(snapshot, spans, "the hole in this file", "holes in this file"))
     return actions
 

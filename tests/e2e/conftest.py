@@ -1,0 +1,58 @@
+"""Editors for the end-to-end tests: one that most share, and as many more as a test asks for. See `tests.workers`."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest_asyncio
+from lsprotocol import types
+
+from tests.e2e.editor import Editor, capabilities
+from tests.e2e.raw_client import RawClient
+
+PATIENT = {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "maxSteps": 8, "idleSeconds": 30}
+"""Settings for a busy machine: no deadline cuts a fill short, few steps keep it cheap, and no worker is left behind."""
+
+StartEditor = Callable[..., Awaitable[Editor]]
+StartRaw = Callable[..., Awaitable[RawClient]]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def editor(runtime_folder: Path) -> AsyncIterator[Editor]:
+    """A server that counts in UTF-16, with a worker that is ready."""
+    editor = await Editor.start(runtime_folder, capabilities(), PATIENT)
+    uri = editor.open("x = ")
+    await editor.complete(uri, types.Position(0, 4))
+    yield editor
+    messages = [message.message for message in editor.client.messages]
+    assert await editor.quit() == 0
+    assert messages == [], "the server showed messages that nobody expected"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def start_editor(runtime_folder: Path) -> AsyncIterator[StartEditor]:
+    """Starts further servers; they are shut down after the test."""
+    started: list[Editor] = []
+
+    async def start(can: types.ClientCapabilities, options: object = PATIENT, *flags: str) -> Editor:
+        started.append(await Editor.start(runtime_folder, can, options, flags))
+        return started[-1]
+
+    yield start
+    for editor in started:
+        assert await editor.quit() == 0
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def start_raw(runtime_folder: Path) -> AsyncIterator[StartRaw]:
+    """Starts servers with a raw client; those that still run after the test are killed."""
+    started: list[RawClient] = []
+
+    async def start(options: object = PATIENT, *, initialize: bool = True) -> RawClient:
+        started.append(await RawClient.start(runtime_folder, options, initialize=initialize))
+        return started[-1]
+
+    yield start
+    for client in started:
+        if client.process.returncode is None:
+            client.process.kill()
+        await client.ended()

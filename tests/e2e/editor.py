@@ -1,0 +1,130 @@
+"""An editor as the tests need one: the real server as a process, driven over stdio."""
+
+import sys
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from lsprotocol.types import CodeAction, InlineCompletionItem, InlineCompletionTriggerKind, Position, Range
+from pytest_lsp import LanguageClient, make_test_lsp_client
+
+SERVER = [sys.executable, "-m", "lsp_server.cli", "serve"]
+CURSOR = "‸"
+_numbers = count(1)
+
+
+def capabilities(
+    encodings: list[str] | None = None, *, versioned: bool = True, lazy: bool = True, progress: bool = True
+) -> types.ClientCapabilities:
+    """What VS Code and Neovim can do, as far as it matters here."""
+    resolve = types.ClientCodeActionResolveOptions(properties=["edit"]) if lazy else None
+    literals = types.ClientCodeActionLiteralOptions(types.ClientCodeActionKindOptions(value_set=["refactor"]))
+    return types.ClientCapabilities(
+        general=types.GeneralClientCapabilities(position_encodings=encodings),
+        window=types.WindowClientCapabilities(work_done_progress=progress),
+        workspace=types.WorkspaceClientCapabilities(
+            workspace_edit=types.WorkspaceEditClientCapabilities(document_changes=versioned)
+        ),
+        text_document=types.TextDocumentClientCapabilities(
+            inline_completion=types.InlineCompletionClientCapabilities(),
+            code_action=types.CodeActionClientCapabilities(
+                code_action_literal_support=literals, resolve_support=resolve, data_support=lazy
+            ),
+        ),
+    )
+
+
+class Editor:
+    """One server process and its client."""
+
+    def __init__(self, client: LanguageClient, encoding: str, started: types.InitializeResult) -> None:
+        self.client = client
+        self.encoding = encoding
+        self.started = started
+        self.notes: list[Any] = []
+
+    @classmethod
+    async def start(
+        cls, runtime: Path, can: types.ClientCapabilities, options: object = None, flags: tuple[str, ...] = ()
+    ) -> "Editor":
+        """A new server process, initialized."""
+        client = make_test_lsp_client()
+        notes: list[Any] = []
+        client.feature("infill/didChangeStatus")(lambda note: notes.append(note))
+        await client.start_io(*SERVER, *flags, env=environment(runtime))
+        params = types.InitializeParams(capabilities=can, initialization_options=options, process_id=None)
+        started = await client.initialize_session(params)
+        encoding = types.PositionEncodingKind(started.capabilities.position_encoding)
+        editor = cls(client, encoding.value, started)
+        editor.notes = notes
+        return editor
+
+    async def quit(self) -> int:
+        """Shut the server down as editors do; its exit status."""
+        await self.client.shutdown_session()
+        server = self.client._server
+        status = await server.wait() if server else -1
+        await self.client.stop()  # type: ignore[no-untyped-call]
+        return status
+
+    def open(self, text: str, language: str = "python", name: str = "main.py") -> str:
+        """Open a document; its URI."""
+        uri = f"file:///project/{next(_numbers)}/{name}"
+        item = types.TextDocumentItem(uri=uri, language_id=language, version=1, text=text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        return uri
+
+    def change(self, uri: str, version: int, text: str, range_: Range | None = None) -> None:
+        """Change a document, whole or in a range."""
+        change = (
+            types.TextDocumentContentChangePartial(range=range_, text=text)
+            if range_
+            else types.TextDocumentContentChangeWholeDocument(text=text)
+        )
+        document = types.VersionedTextDocumentIdentifier(uri=uri, version=version)
+        self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
+
+    async def complete(self, uri: str, at: Position, *, invoked: bool = True) -> list[InlineCompletionItem]:
+        """The inline completions at a position."""
+        kind = InlineCompletionTriggerKind.Invoked if invoked else InlineCompletionTriggerKind.Automatic
+        result = await self.client.text_document_inline_completion_async(
+            types.InlineCompletionParams(types.InlineCompletionContext(kind), types.TextDocumentIdentifier(uri), at)
+        )
+        assert isinstance(result, types.InlineCompletionList)
+        return list(result.items)
+
+    async def actions(self, uri: str, range_: Range, only: list[str] | None = None) -> list[CodeAction]:
+        """The code actions for a range."""
+        context = types.CodeActionContext(diagnostics=[], only=only)
+        result = await self.client.text_document_code_action_async(
+            types.CodeActionParams(types.TextDocumentIdentifier(uri), range_, context)
+        )
+        assert all(isinstance(action, CodeAction) for action in result or ())
+        return list(result or ())  # type: ignore[arg-type]
+
+    async def resolve(self, action: CodeAction) -> CodeAction:
+        """The code action with its edit."""
+        return await self.client.code_action_resolve_async(action)
+
+    async def status(self, uri: str | None = None) -> Any:
+        """The answer to `infill/status`."""
+        params = {"textDocument": {"uri": uri}} if uri else None
+        return await self.client.protocol.send_request_async("infill/status", params)  # type: ignore[no-untyped-call]
+
+
+def environment(runtime: Path) -> dict[str, str]:
+    """Keeps the server and its worker away from the user's own."""
+    import os
+
+    return {**os.environ, "INFILL_LS_RUNTIME_DIR": str(runtime)}
+
+
+def everywhere() -> Range:
+    """A selection of the whole document."""
+    return Range(Position(0, 0), Position(2**31 - 1, 0))
+
+
+def here(at: Position) -> Range:
+    """A cursor."""
+    return Range(at, at)

@@ -1,0 +1,128 @@
+"""`textDocument/inlineCompletion`: something at the cursor, and nothing anywhere else."""
+
+import asyncio
+
+import pytest
+from lsprotocol.types import InlineCompletionItem, Position, Range
+
+from tests.e2e import reference
+from tests.e2e.conftest import StartEditor
+from tests.e2e.editor import CURSOR, Editor, capabilities
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+ATTEMPTS = 6
+"""The embedded model is small and unseeded: it may need more than one go at finding something worth showing."""
+
+
+async def offered(editor: Editor, marked: str, language: str = "python") -> tuple[str, int, list[InlineCompletionItem]]:
+    """The text without its cursor, the cursor's offset, and what is offered there."""
+    cursor = marked.index(CURSOR)
+    text = marked.replace(CURSOR, "")
+    uri = editor.open(text, language)
+    for _ in range(ATTEMPTS):
+        items = await editor.complete(uri, reference.position(text, cursor, editor.encoding))
+        if items:
+            return text, cursor, items
+    raise AssertionError(f"nothing offered in {ATTEMPTS} attempts")
+
+
+def inserted(editor: Editor, text: str, cursor: int, item: InlineCompletionItem) -> str:
+    """What the item puts in the place of its range, which must lie on the cursor's line and hold the cursor."""
+    assert item.range is not None
+    assert item.range.start.line == item.range.end.line
+    start, end = reference.span(text, item.range, editor.encoding)
+    assert start <= cursor <= end
+    fill = str(item.insert_text)
+    assert fill.startswith(text[start:cursor]), "editors drop what does not begin with what was typed"
+    return fill
+
+
+async def test_the_rest_of_a_line_is_offered(editor: Editor) -> None:
+    text, cursor, items = await offered(editor, "def add(a, b):\n    return ‸\n\n\nprint(add(1, 2))\n")
+    assert all("\n" not in inserted(editor, text, cursor, item) for item in items)
+
+
+async def test_an_empty_body_is_offered(editor: Editor) -> None:
+    text, cursor, items = await offered(editor, "def add(a, b):\n    ‸\n\n\nprint(add(1, 2))\n")
+    assert all(inserted(editor, text, cursor, item).strip() for item in items)
+
+
+async def test_a_begun_word_is_continued(editor: Editor) -> None:
+    text, cursor, items = await offered(editor, "import os\n\n\ndef name(path):\n    ret‸\n")
+    assert all(inserted(editor, text, cursor, item).startswith("ret") for item in items)
+
+
+async def test_what_the_user_asked_for_comes_with_a_choice(editor: Editor) -> None:
+    uri = editor.open("def add(a, b):\n    return \n")
+    asked = [await editor.complete(uri, Position(1, 11), invoked=True) for _ in range(ATTEMPTS)]
+    by_itself = [await editor.complete(uri, Position(1, 11), invoked=False) for _ in range(ATTEMPTS)]
+    assert max(map(len, asked)) > 1
+    assert max(map(len, by_itself)) == 1
+
+
+async def test_a_language_without_a_grammar_is_filled_too(editor: Editor) -> None:
+    text, cursor, items = await offered(editor, "function add(a, b)\n    return ‸\nend\n", "unheard-of")
+    assert all(inserted(editor, text, cursor, item) for item in items)
+
+
+async def test_line_ends_are_those_of_the_document(editor: Editor) -> None:
+    text, cursor, items = await offered(editor, "def add(a, b):\r\n    ‸\r\n\r\nprint(add(1, 2))\r\n")
+    for item in items:
+        assert "\n" not in inserted(editor, text, cursor, item).replace("\r\n", "")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+async def test_positions_are_right_in_every_encoding(start_editor: StartEditor, encoding: str) -> None:
+    editor = await start_editor(capabilities([encoding]))
+    assert editor.encoding == encoding
+    text, cursor, items = await offered(editor, "s = '𝔘ñ😀'; label = pri‸\nprint(s)\n")
+    assert text[cursor - 3 : cursor] == "pri"
+    for item in items:
+        fill = inserted(editor, text, cursor, item)
+        assert fill.startswith("pri")
+        assert reference.span(text, item.range, encoding)[0] == cursor - 3  # type: ignore[arg-type]
+
+
+async def test_edits_land_where_the_editor_made_them(start_editor: StartEditor) -> None:
+    """After edits behind astral characters and odd line separators, both sides still mean the same text."""
+    editor = await start_editor(capabilities(["utf-16"]))
+    text = "a = '😀\x0b'\nb = '\u2028'\nvalue = pr\n"
+    uri = editor.open(text)
+    for version, (old, new) in enumerate([("a =", "alpha ="), ("\u2028'", "\u2028𝔘'"), ("= pr", "= pri")], start=2):
+        start = text.index(old)
+        at, end = (reference.position(text, index, "utf-16") for index in (start, start + len(old)))
+        editor.change(uri, version, new, Range(at, end))
+        text = text.replace(old, new)
+    cursor = text.index("= pri") + 5
+    for _ in range(ATTEMPTS):
+        for item in await editor.complete(uri, reference.position(text, cursor, "utf-16")):
+            assert inserted(editor, text, cursor, item).startswith("pri")
+            return
+    raise AssertionError("nothing offered")
+
+
+async def test_a_newer_request_wins(editor: Editor) -> None:
+    uri = editor.open("def add(a, b):\n    return \n")
+    first, second = await asyncio.gather(
+        editor.complete(uri, Position(1, 11), invoked=False), editor.complete(uri, Position(1, 11), invoked=False)
+    )
+    assert first == []
+    assert len(second) <= 1
+
+
+async def test_a_result_for_an_older_text_is_dropped(editor: Editor) -> None:
+    uri = editor.open("def add(a, b):\n    return \n")
+    asked = asyncio.create_task(editor.complete(uri, Position(1, 11)))
+    await asyncio.sleep(0)
+    editor.change(uri, 2, "def add(a, b):\n    return a\n")
+    assert await asked == []
+
+
+async def test_a_closed_document_is_answered_with_nothing(editor: Editor) -> None:
+    assert await editor.complete("file:///project/never-opened.py", Position(0, 0)) == []
+
+
+async def test_files_that_may_hold_secrets_get_nothing(editor: Editor) -> None:
+    uri = editor.open("TOKEN=\n", "dotenv", name=".env")
+    assert await editor.complete(uri, Position(0, 6)) == []
+    assert (await editor.status(uri)).off == "files like this one may hold secrets and are never read"

@@ -1,0 +1,76 @@
+"""The server goes when its editor goes, answers what is left, and leaves the worker to others."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from tests.e2e.conftest import PATIENT, StartRaw
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TEXT = "def add(a, b):\n    return \n"
+ENDED = ("result", "error")
+
+
+async def test_shutdown_and_exit_end_the_process_and_the_worker_stays(start_raw: StartRaw) -> None:
+    client = await start_raw()
+    client.open("file:///p/a.py", TEXT)
+    client.complete(1, "file:///p/a.py", 1, 11)
+    await client.reply(1)
+    pid = (await client.status())["pid"]
+    assert await client.quit() == 0
+    os.kill(pid, 0)
+
+
+async def test_exit_without_shutdown_is_a_failure(start_raw: StartRaw) -> None:
+    client = await start_raw({"startWorker": False})
+    assert await client.quit(shutdown=False) == 1
+
+
+async def test_an_editor_that_vanishes_takes_the_server_with_it(start_raw: StartRaw) -> None:
+    client = await start_raw()
+    client.open("file:///p/a.py", TEXT)
+    client.complete(1, "file:///p/a.py", 1, 11)
+    assert client.process.stdin is not None
+    client.process.stdin.close()
+    assert await client.ended() == 1
+
+
+async def test_what_runs_at_shutdown_is_answered_before_it(start_raw: StartRaw) -> None:
+    client = await start_raw({**PATIENT, "maxSteps": 1024})
+    for number in range(3):
+        client.open(f"file:///p/{number}.py", TEXT)
+        client.complete(number, f"file:///p/{number}.py", 1, 11)
+    assert await client.quit() == 0
+    assert [client.counts[number] for number in range(3)] == [1, 1, 1]
+    assert list(client.replies)[-1] == "shutdown"
+
+
+async def test_a_worker_that_hangs_keeps_nobody_from_leaving(start_raw: StartRaw) -> None:
+    client = await start_raw()
+    client.open("file:///p/a.py", TEXT)
+    client.complete("warm", "file:///p/a.py", 1, 11)
+    await client.reply("warm")
+    pid = (await client.status())["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        client.complete(1, "file:///p/a.py", 1, 11)
+        client.complete(2, "file:///p/a.py", 1, 11, invoked=True)
+        client.cancel(2)
+        assert (await client.reply(1))["result"] == {"items": []}  # the newer one has won
+        assert (await client.reply(2))["error"]["code"] == -32800
+        client.complete(3, "file:///p/a.py", 1, 11)
+        assert (await client.status())["state"] in ("ready", "busy")
+        assert await client.quit() == 0
+        assert client.counts[3] == 1
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def test_a_hanging_status_is_answered(start_raw: StartRaw) -> None:
+    client = await start_raw()
+    client.complete("warm", "file:///p/none.py", 0, 0)
+    async with asyncio.timeout(10):
+        assert (await client.status())["state"] in ("starting", "loading", "ready", "busy")

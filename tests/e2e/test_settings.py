@@ -1,0 +1,51 @@
+"""Settings as editors send them: at start, and later on."""
+
+import pytest
+from lsprotocol import types
+from lsprotocol.types import Position
+
+from tests.e2e.conftest import StartEditor
+from tests.e2e.editor import Editor, capabilities, here
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+HOLE = "x = ???\ny = @@@\n"
+
+
+def change(editor: Editor, settings: object) -> None:
+    editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings=settings))
+
+
+async def messages(editor: Editor) -> list[str]:
+    await editor.status()  # whatever was sent before it has arrived now
+    return [message.message for message in editor.client.messages]
+
+
+async def test_a_bad_key_is_shown_once_and_the_rest_is_used(start_editor: StartEditor) -> None:
+    editor = await start_editor(capabilities(), {"startWorker": False, "maxStep": 4, "marker": "@@@"})
+    problem = "infill-ls: initializationOptions: unknown setting 'maxStep'; ignored"
+    assert await messages(editor) == [problem]
+    change(editor, {"infill-ls": {"candidates": {"invoked": 2}}})
+    assert await messages(editor) == [problem]
+    uri = editor.open(HOLE)
+    assert [action.title for action in await editor.actions(uri, here(Position(1, 4)))] == ["Fill this hole"]
+
+
+@pytest.mark.parametrize("section", ["infill-ls", "infill"])
+async def test_settings_change_while_the_server_runs(start_editor: StartEditor, section: str) -> None:
+    editor = await start_editor(capabilities(), {"startWorker": False})
+    uri = editor.open(HOLE)
+    change(editor, {section: {"marker": "@@@"}})
+    assert len(await editor.actions(uri, here(Position(1, 4)))) == 1
+    change(editor, {section: {"disabledGlobs": ["*.py"]}})
+    assert await editor.actions(uri, here(Position(1, 4))) == []
+    change(editor, {"other-server": {"marker": 5}})
+    assert await messages(editor) == []
+
+
+async def test_a_workspace_cannot_point_the_model_elsewhere(start_editor: StartEditor) -> None:
+    editor = await start_editor(capabilities(), {"startWorker": False})
+    change(editor, {"infill-ls": {"model": "somewhere/else"}})
+    (message,) = await messages(editor)
+    assert "model is read only at start" in message
+    change(editor, {"infill-ls": {"model": "embedded"}})
+    assert len(await messages(editor)) == 1

@@ -1,0 +1,87 @@
+"""`infill/status` and `infill/didChangeStatus`: how the model is, whenever anyone asks."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from lsprotocol import types
+from lsprotocol.types import Position
+
+from tests.e2e.conftest import PATIENT, StartEditor
+from tests.e2e.editor import Editor, capabilities
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_a_ready_worker_says_what_it_runs(editor: Editor) -> None:
+    status = await editor.status()
+    assert status.state in ("ready", "busy")
+    assert (status.model, status.device) == ("embedded", "cpu")
+    assert status.pid > 0
+    assert status.memoryBytes > 0
+    assert not hasattr(status, "off")
+
+
+async def test_the_state_is_told_as_it_changes(editor: Editor) -> None:
+    uri = editor.open("x = ")
+    told = len(editor.notes)
+    await editor.complete(uri, Position(0, 4))
+    for _ in range(500):
+        states = [note.state for note in editor.notes[told:]]
+        if "busy" in states and states[-1] == "ready":
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"told {states}")
+
+
+async def test_it_says_why_a_document_gets_nothing(start_editor: StartEditor) -> None:
+    editor = await start_editor(capabilities(), {"disabledLanguages": ["markdown"], "startWorker": False})
+    on, off = editor.open("x = \n"), editor.open("# Title\n", "markdown")
+    assert (await editor.status(on)).off is None
+    assert "disabledLanguages" in (await editor.status(off)).off
+    assert (await editor.status("file:///p/closed.py")).off == "the document is not open"
+    assert await editor.complete(off, Position(0, 7)) == []
+
+
+async def test_nothing_is_started_before_it_is_needed(start_editor: StartEditor) -> None:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        editor = await Editor.start(Path(folder), capabilities(), {"startWorker": False})
+        editor.open("x = ")
+        assert (await editor.status()).state == "stopped"
+        assert await editor.quit() == 0
+
+
+async def test_a_load_is_shown_from_its_begin_to_its_end_and_survives_a_cancel() -> None:
+    """A cold start in a runtime folder of its own: progress in the editor, states told, the first fill waits for it."""
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        editor = await Editor.start(Path(folder), capabilities(), PATIENT)
+        uri = editor.open("x = ")
+        impatient = asyncio.create_task(editor.complete(uri, Position(0, 4)))
+        await asyncio.sleep(0.3)
+        editor.change(uri, 2, "xy = ")
+        assert await impatient == []
+        await editor.complete(uri, Position(0, 5))
+        pid = (await editor.status()).pid
+        ((_, shown),) = editor.client.progress_reports.items()
+        assert await editor.quit() == 0
+        os.kill(pid, signal.SIGTERM)
+    assert isinstance(shown[0], types.WorkDoneProgressBegin)
+    assert isinstance(shown[-1], types.WorkDoneProgressEnd)
+    assert [type(step) for step in shown].count(types.WorkDoneProgressEnd) == 1
+    assert {note.state for note in editor.notes} >= {"starting", "loading", "ready", "busy"}
+
+
+async def test_a_model_that_cannot_be_loaded_is_explained_once_and_typing_goes_on() -> None:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        editor = await Editor.start(Path(folder), capabilities(), {"model": f"{folder}/no-such-model"})
+        uri = editor.open("x = ")
+        for _ in range(3):
+            assert await editor.complete(uri, Position(0, 4)) == []
+        assert (await editor.status()).state in ("failed", "backing_off", "stopping", "stopped")
+        shown = [message.message for message in editor.client.messages]
+        assert await editor.quit() == 0
+    assert len(shown) == 1
+    assert "no-such-model" in shown[0]

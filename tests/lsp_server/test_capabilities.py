@@ -1,0 +1,42 @@
+"""What a client can do is read leniently: odd capabilities never keep an editor from starting."""
+
+from typing import Any
+
+import pytest
+
+from lsp_server.capabilities import ClientFeatures, client_features, server_capabilities
+from lsp_server.positions import Encoding
+
+
+@pytest.mark.parametrize(
+    "odd", [None, [], "x", {"general": 5}, {"general": {"positionEncodings": {"a": 1}}}, {"window": []}]
+)
+def test_odd_capabilities_count_as_none(odd: Any) -> None:
+    assert client_features(odd) == ClientFeatures()
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        (None, "utf-16"),
+        ([], "utf-16"),
+        (["utf-16"], "utf-16"),
+        (["utf-8", "utf-16"], "utf-8"),
+        (["utf-16", "utf-8"], "utf-16"),
+        (["utf-32"], "utf-32"),
+        (["utf-7", 8, "utf-8"], "utf-8"),
+        (["utf-7"], "utf-16"),
+    ],
+)
+def test_the_clients_preference_decides_how_columns_count(offered: Any, chosen: str) -> None:
+    features = client_features({"general": {"positionEncodings": offered}})
+    assert features.encoding is Encoding(chosen)
+    assert server_capabilities(features).position_encoding == chosen
+
+
+def test_actions_are_lazy_only_where_edit_and_data_come_back() -> None:
+    whole = {"codeActionLiteralSupport": {}, "dataSupport": True, "resolveSupport": {"properties": ["edit"]}}
+    assert client_features({"textDocument": {"codeAction": whole}}).lazy_code_actions
+    for missing in whole:
+        partial = {key: value for key, value in whole.items() if key != missing}
+        assert not client_features({"textDocument": {"codeAction": partial}}).lazy_code_actions

@@ -1,0 +1,176 @@
+"""The dispatcher: each request gets one reply, and a fault of ours stays ours."""
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from lsprotocol import types
+
+from lsp_server.protocol import Phase
+from lsp_server.reply import RequestError
+from lsp_server.server import InfillServer
+
+SECRET = "the text of a document"
+PATH = "/home/someone/file.py"
+
+
+class Wire:
+    """Keeps what the server writes."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    @property
+    def messages(self) -> list[Any]:
+        bodies = re.split(rb"Content-Length: \d+\r\n\r\n", self.data)
+        return [json.loads(body) for body in bodies if body]
+
+
+class Conversation:
+    """A server whose handlers a test adds to, and what it has answered."""
+
+    def __init__(self) -> None:
+        self.server = InfillServer({})
+        self.wire = Wire()
+        self.server.protocol.set_writer(self.wire)
+        self.server.protocol.phase = Phase.RUNNING
+
+    def add(self, method: str, handler: Callable[[Any], Any]) -> None:
+        self.server.feature(method)(handler)
+
+    def send(self, **message: Any) -> None:
+        self.server.protocol.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_handler_that_fails_is_answered_without_what_it_knows(caplog: pytest.LogCaptureFixture) -> None:
+    talk = Conversation()
+
+    def fail(_: Any) -> None:
+        raise ValueError(f"{SECRET} in {PATH}")
+
+    async def fail_later(_: Any) -> None:
+        raise ValueError(SECRET)
+
+    talk.add("test/now", fail)
+    talk.add("test/later", fail_later)
+    with caplog.at_level(logging.DEBUG):
+        talk.send(id=1, method="test/now")
+        talk.send(id=2, method="test/later")
+        await settle()
+    assert [message["error"]["code"] for message in talk.wire.messages] == [-32603, -32603]
+    assert "ValueError" in talk.wire.messages[0]["error"]["message"]
+    assert not any("data" in message["error"] for message in talk.wire.messages)
+    for leaked in (SECRET, PATH, "Traceback"):
+        assert leaked not in talk.wire.data.decode() + caplog.text
+
+
+async def test_a_failed_handler_is_found_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    talk = Conversation()
+
+    def fail(_: Any) -> None:
+        raise ValueError(SECRET)
+
+    talk.add("test/now", fail)
+    logging.getLogger("lsp_server").addHandler(caplog.handler)
+    talk.send(id=1, method="test/now")
+    logging.getLogger("lsp_server").removeHandler(caplog.handler)
+    assert "test/now failed: ValueError" in caplog.text
+    assert "in fail" in caplog.text
+    assert SECRET not in caplog.text
+
+
+async def test_what_a_handler_refuses_is_said_in_its_words() -> None:
+    talk = Conversation()
+
+    def refuse(_: Any) -> None:
+        raise RequestError("ask again later")
+
+    talk.add("test/refused", refuse)
+    talk.send(id=1, method="test/refused")
+    assert talk.wire.messages == [{"jsonrpc": "2.0", "id": 1, "error": {"code": -32803, "message": "ask again later"}}]
+
+
+async def test_a_handler_sees_the_state_of_its_own_arrival() -> None:
+    """Even when a later message comes in the same packet, before any coroutine has run."""
+    talk = Conversation()
+    state = {"version": 1}
+
+    def read(_: Any) -> Awaitable[int]:
+        version = state["version"]
+
+        async def later() -> int:
+            await asyncio.sleep(0)
+            return version
+
+        return later()
+
+    talk.add("test/read", read)
+    talk.add("test/write", lambda params: state.update(version=params["version"]))
+    talk.send(id=1, method="test/read")
+    talk.send(method="test/write", params={"version": 2})
+    talk.send(id=2, method="test/read")
+    await settle()
+    assert [message["result"] for message in talk.wire.messages] == [1, 2]
+
+
+async def test_a_result_that_cannot_be_sent_is_an_error_and_not_silence() -> None:
+    talk = Conversation()
+    talk.add("test/odd", lambda _: object())
+    talk.send(id=1, method="test/odd")
+    talk.add("test/surrogate", lambda _: "\ud800")
+    talk.send(id=2, method="test/surrogate")
+    assert talk.wire.messages[0]["error"]["code"] == -32603
+    assert talk.wire.messages[1]["result"] == "\ud800"
+
+
+async def test_cancelled_before_it_began_or_twice_is_answered_once() -> None:
+    talk = Conversation()
+    talk.add("test/slow", lambda _: asyncio.sleep(60))
+    talk.send(id="a", method="test/slow")
+    talk.send(method="$/cancelRequest", params={"id": "a"})
+    talk.send(method="$/cancelRequest", params={"id": "a"})
+    await settle()
+    assert [(message["id"], message["error"]["code"]) for message in talk.wire.messages] == [("a", -32800)]
+
+
+async def test_drain_answers_even_what_will_not_stop() -> None:
+    talk = Conversation()
+
+    async def stubborn(_: Any) -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.2)
+        return "late"
+
+    talk.add("test/stubborn", stubborn)
+    talk.send(id=1, method="test/stubborn")
+    await settle()
+    await talk.server.protocol.drain(0.01)
+    await asyncio.sleep(0.3)
+    assert [message["error"]["code"] for message in talk.wire.messages] == [-32800]
+
+
+async def test_an_answer_of_the_client_reaches_who_asked_also_when_it_is_nonsense() -> None:
+    talk = Conversation()
+    asked = talk.server.protocol.send_request_async(
+        "workspace/configuration", types.ConfigurationParams(items=[]), "mine"
+    )
+    talk.send(id="mine", result=5)
+    with pytest.raises(Exception, match="could not be understood"):
+        await asked
