@@ -1,0 +1,151 @@
+"""`infill-ls fill` as a user runs it: the real command, worker and model."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def fill(runtime_folder: Path) -> Run:
+    """Runs the command and returns what it printed."""
+
+    def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "lsp_server.cli", "fill", *map(str, arguments)]
+        environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder)}
+        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+    return run
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sized.py"
+    path.write_bytes(SOURCE.encode())
+    return path
+
+
+def outside(text: str) -> str:
+    """A pattern that matches a text with anything in place of its markers, and nothing else changed."""
+    return re.escape(text).replace(re.escape("???"), "(.*)")
+
+
+def test_piped_it_prints_the_filled_text_and_nothing_else(fill: Run, file: Path) -> None:
+    done = fill(file, "--seed", 1, "--steps", 4)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert re.fullmatch(outside(SOURCE), done.stdout)
+    assert file.read_text() == SOURCE
+
+
+def test_as_json_it_prints_one_object_that_agrees_with_itself(fill: Run, file: Path) -> None:
+    done = fill(file, "--json", "--candidates", 3, "--steps", 4, "--seed", 1)
+    answer = json.loads(done.stdout)
+    assert set(answer) == {"model", "device", "holes", "candidates", "ms", "result"}
+    assert [(hole["line"], hole["column"]) for hole in answer["holes"]] == [(5, 12), (8, 12)]
+    assert 1 <= len(answer["candidates"]) <= 3
+    assert set(answer["candidates"][0]) == {"texts", "score", "steps", "tokens"}
+    texts = [hole["text"] for hole in answer["holes"]]
+    assert texts == answer["candidates"][0]["texts"]
+    assert answer["result"] == SOURCE.replace("???", "{}").format(*texts)
+    assert answer["model"] == "embedded"
+    assert answer["ms"] > 0
+
+
+def test_a_diff_applies_to_the_file(fill: Run, file: Path, tmp_path: Path) -> None:
+    done = fill(file, "--diff", "--steps", 4)
+    patch = tmp_path / "patch"
+    patch.write_text(re.sub(r"^(---|\+\+\+) .*$", r"\1 sized.py", done.stdout, flags=re.MULTILINE))
+    subprocess.run(["git", "apply", "-p0", patch.name], cwd=tmp_path, check=True)
+    assert re.fullmatch(outside(SOURCE), file.read_text())
+
+
+def test_written_back_it_keeps_line_ends_and_permissions(fill: Run, file: Path) -> None:
+    source = SOURCE.replace("\n", "\r\n").removesuffix("\r\n")
+    file.write_bytes(source.encode())
+    file.chmod(0o640)
+    assert fill(file, "--write", "--steps", 2).returncode == 0
+    written = file.read_bytes().decode()
+    assert re.fullmatch(outside(source), written)
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_places_are_counted_from_1(fill: Run, file: Path) -> None:
+    file.write_text("x = 1\ny = \n")
+    done = fill(file, "--at", "2:5", "--json", "--steps", 2)
+    assert json.loads(done.stdout)["holes"][0]["line"] == 2
+    assert json.loads(done.stdout)["result"].startswith("x = 1\ny = ")
+
+
+def test_another_marker_can_be_named(fill: Run, file: Path) -> None:
+    file.write_text("x = <here>\n")
+    done = fill(file, "--marker", "<here>", "--steps", 2)
+    assert re.fullmatch("x = .*\n", done.stdout)
+    assert "<here>" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        (None, (), "no such file"),
+        (b"\xff\xfe", (), "not UTF-8"),
+        (b"x = 1\n", (), "no hole; put ??? where"),
+        (b"x = 1\n", ("--at", "9:1"), "--at 9:1 is outside"),
+        (b"x = 1\n", ("--at", "1:99"), "--at 1:99 is outside"),
+        (b"x = 1\n", ("--at", "0:1"), "counted from 1"),
+        (b"x = 1\n", ("--at", "first"), "counted from 1"),
+        (b"word\n", ("--at", "1:3"), "nothing to fill at 1:3"),
+        (b"x = ???\n", ("--model", "no-such-model"), "no such model"),
+        (b"x = ???\n", ("--model", "owner/not-here"), "not on this machine"),
+    ],
+)
+def test_bad_input_exits_2_with_one_line_that_says_what_to_do(
+    fill: Run, tmp_path: Path, content: bytes | None, arguments: tuple[str, ...], message: str
+) -> None:
+    path = tmp_path / "bad.py"
+    if content is not None:
+        path.write_bytes(content)
+    done = fill(path, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_on_a_terminal_the_canvas_settles_before_the_answer(fill: Run, file: Path, runtime_folder: Path) -> None:
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--steps", "6", "--seed", "1"]
+    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder), "TERM": "xterm-256color"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env=environment, text=True)
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(leader, 65536)
+        except OSError:  # the other end is closed
+            break
+    result, _ = process.communicate()
+    assert process.returncode == 0
+    assert b"step" in shown
+    assert b"\x1b[" in shown
+    assert re.fullmatch(outside(SOURCE), result)
+
+
+def test_the_demo_shows_fills_of_every_kind(runtime_folder: Path) -> None:
+    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder)}
+    demo = Path(__file__).parents[2] / "examples" / "demo.py"
+    done = subprocess.run([sys.executable, demo], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(" steps, ") == 3
+    assert done.stdout.count("\n@@ ") >= 3
