@@ -5,12 +5,14 @@ Lines end as in the LSP: `\\n`, `\\r\\n`, `\\r`. Nothing here knows a language.
 
 import re
 from collections import Counter
+from functools import cache
 
 BLANK = " \t\f\v\xa0"
 _LINE_END = re.compile(r"\r\n|[\r\n]")
 _INDENT = re.compile(r"[ \t]*")
 _INDENTED_LINE = re.compile(r"^([ \t]*)[^\s]", re.MULTILINE)
 _NEAR_CHARACTERS = 6000
+_CHUNK_CHARACTERS = 512
 
 
 def line_start(text: str, offset: int) -> int:
@@ -54,25 +56,31 @@ def is_deeper(indent: str | None, outer: str) -> bool:
 
 def next_line_indent(text: str, offset: int, line_comment: str = "") -> str | None:
     """The indentation of the next line below `offset` that is neither blank nor a comment; None: no such line."""
-    for match in _LINE_END.finditer(text, offset):
-        indent = _INDENT.match(text, match.end())
-        end = indent.end() if indent else match.end()
-        at_comment = line_comment and text.startswith(line_comment, end)
-        if end < len(text) and text[end] not in "\r\n\f\v" and not at_comment:
-            return text[match.end() : end]
-    return None
+    match = _line_with_code(line_comment).search(text, offset)
+    return match.group(1) if match else None
+
+
+@cache
+def _line_with_code(line_comment: str) -> re.Pattern[str]:
+    not_comment = rf"(?!{re.escape(line_comment)})" if line_comment else ""
+    return re.compile(rf"[\r\n]([ \t]*)(?=\S){not_comment}")
 
 
 def previous_line(text: str, offset: int) -> str | None:
-    """The nearest line before the one at `offset` that is not blank, without its line end; None: no such line."""
-    end = line_start(text, offset)
-    while end > 0:
-        end -= 2 if text.endswith("\r\n", 0, end) else 1
-        start = line_start(text, end)
-        if not is_blank(text[start:end]):
-            return text[start:end]
-        end = start
-    return None
+    """The nearest line before the one at `offset` that is not blank, up to its last visible character; None: none."""
+    end = end_of_text_before(text, line_start(text, offset))
+    return text[line_start(text, end) : end] if end else None
+
+
+def end_of_text_before(text: str, offset: int) -> int:
+    """Where the white space begins that ends at `offset`; 0 where there is nothing else before it."""
+    while offset > 0:
+        start = max(offset - _CHUNK_CHARACTERS, 0)
+        rest = len(text[start:offset].rstrip())
+        if rest:
+            return start + rest
+        offset = start
+    return 0
 
 
 def indent_step(text: str, offset: int, default: str) -> str:

@@ -9,8 +9,13 @@ from typing import Self
 from tree_sitter import Node, TreeCursor
 
 from lsp_server.carve.languages import Table, table_of
+from lsp_server.carve.lines import end_of_text_before
 from lsp_server.carve.parsing import ByteOffsets
 from lsp_server.carve.source import Source
+
+_MAX_COMMENTS = 500
+_MAX_DEPTH = 200
+"""Limits that no code written by people comes near; without them some generated files would block typing."""
 
 
 class View:
@@ -45,15 +50,13 @@ class View:
         return self.root.descendant_for_byte_range(start, end)
 
     def token_before(self, offset: int) -> Node | None:
-        """The last token that ends at or before `offset`, comments and continuations passed over; None: no token."""
-        while True:
-            offset = len(self.text[:offset].rstrip())
-            leaf = self.leaf_at(offset - 1)
-            if leaf is None:
-                return None
-            if leaf.type not in self.table.comments and leaf.type not in self.table.ignored:
+        """The last token that ends at or before `offset`, comments and continuations passed over; None: none near."""
+        for _ in range(_MAX_COMMENTS):
+            leaf = self.leaf_at(end_of_text_before(self.text, offset) - 1)
+            if leaf is None or leaf.type not in self.table.comments | self.table.ignored:
                 return leaf
             offset = self.start(leaf)
+        return None
 
     def leaves(self, start: int, end: int) -> Iterator[Node]:
         """The tokens between two offsets, in order; a string that starts there counts as one token."""
@@ -84,8 +87,10 @@ class View:
 
 
 def ancestors(node: Node | None) -> Iterator[Node]:
-    """A node, its parent, and so on up to the root."""
-    while node is not None:
+    """A node, its parent, and so on up to the root, if that is not too far away."""
+    for _ in range(_MAX_DEPTH):
+        if node is None:
+            return
         yield node
         node = node.parent
 
