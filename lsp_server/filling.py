@@ -3,17 +3,20 @@
 Text outside the holes is never part of an answer, so it cannot change.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from inference.messages import InfillRequest
+from inference.messages import ErrorCode, InfillRequest, Outcome
 from lsp_server import carve, post
 from lsp_server.document import Snapshot
 from lsp_server.privacy import path_of
 from lsp_server.settings import Settings
-from lsp_server.worker import WorkerClient
+from lsp_server.worker import ClientState, Fill, WorkerClient, WorkerFailure
 
+GRACE_S = 5.0
+"""A worker that has its model and is so much later than the deadline hangs."""
 _ids = count(1)
 
 
@@ -33,14 +36,19 @@ class Effort:
         return cls(settings.candidates.automatic, settings.deadline_ms.automatic, settings.max_steps)
 
 
-async def fill(
-    worker: WorkerClient, snapshot: Snapshot, spans: Sequence[carve.Span], effort: Effort
-) -> list[tuple[str, ...]]:
-    """Answers for all `spans` together, best first, each a text for every span; empty when none is of use.
+@dataclass(frozen=True)
+class Filled:
+    """Answers, best first, each a text for every span; a span for which one has nothing of use keeps the text it has.
 
-    A span for which an answer has nothing of use keeps the text it has. Raises WorkerFailure. Cancelling this cancels
-    the request in the worker.
+    `late` says that the deadline came first, so that with more time there might have been more.
     """
+
+    answers: list[tuple[str, ...]]
+    late: bool
+
+
+async def fill(worker: WorkerClient, snapshot: Snapshot, spans: Sequence[carve.Span], effort: Effort) -> Filled:
+    """Fill all `spans` together. Raises WorkerFailure. Cancelling this cancels the request in the worker."""
     request = InfillRequest(
         id=str(next(_ids)),
         segments=carve.segments(snapshot.text, spans),
@@ -50,11 +58,26 @@ async def fill(
         deadline_ms=effort.deadline_ms,
         max_steps=effort.max_steps,
     )
-    answer = await worker.infill(request)
+    answer = await _answer(worker, request, effort)
     standing = tuple(snapshot.text[span.start : span.end] for span in spans)
     fitted = (_fitted(snapshot, spans, candidate.texts, standing) for candidate in answer.candidates)
     useful = [texts for texts in dict.fromkeys(fitted) if texts != standing]
-    return [useful[index] for index in post.order(snapshot, spans, useful)]
+    best_first = [useful[index] for index in post.order(snapshot, spans, useful)]
+    return Filled(best_first, late=answer.done.outcome is Outcome.DEADLINE)
+
+
+async def _answer(worker: WorkerClient, request: InfillRequest, effort: Effort) -> Fill:
+    """What the worker says. Time does not count while it loads its model, only when it should answer and does not."""
+    asked = asyncio.create_task(worker.infill(request))
+    left_s = effort.deadline_ms / 1000 + GRACE_S
+    try:
+        while left_s > 0:
+            if (await asyncio.wait({asked}, timeout=1.0))[0]:
+                return asked.result()
+            left_s -= worker.state in (ClientState.READY, ClientState.BUSY)
+        raise WorkerFailure(ErrorCode.STOPPED, "The worker does not answer; `infill-ls doctor` tells more")
+    finally:
+        asked.cancel()
 
 
 def _fitted(

@@ -29,6 +29,7 @@ class Resident:
         self._shows_progress = False
         self._client: WorkerClient | None = None
         self._warming: asyncio.Task[None] | None = None
+        self._settled = asyncio.Event()
 
     def configure(self, settings: Settings, *, progress: bool) -> None:
         """Which worker it is, and whether the client displays progress. Only before it is first used."""
@@ -49,6 +50,16 @@ class Resident:
                 self._options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state
             )
         return self._client
+
+    async def loaded(self) -> WorkerClient:
+        """The client once the worker has loaded its model, so that a deadline counts from there. Raises WorkerFailure.
+
+        Starts the worker if need be.
+        """
+        if self.client.state not in (ClientState.READY, ClientState.BUSY):
+            await self.client.status(start=True)
+            await self._settled.wait()
+        return self.client
 
     def warm_up(self) -> None:
         """Start the worker in the background, or join the one that runs, so that the first fill finds it ready."""
@@ -83,6 +94,10 @@ class Resident:
         self.status.on_state(state, detail, self.client.last_status)
         if state is ClientState.FAILED and detail:
             self._show(detail, types.MessageType.Error)
+        if state in (ClientState.STARTING, ClientState.LOADING):
+            self._settled.clear()
+        else:
+            self._settled.set()
         self._display()
 
     def _on_status(self, said: Status) -> None:

@@ -18,6 +18,8 @@ from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 
 _STALE = "the file has changed since this action was offered; ask for the code actions again"
+_NOTHING = "the model found nothing that fits here"
+_TOO_LATE = "no answer within {} ms; try again, or raise deadlineMs.invoked"
 
 
 class FillOrder(msgspec.Struct, frozen=True):
@@ -47,15 +49,16 @@ def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Aw
 
 
 async def _filled(session: Session, action: CodeAction, snapshot: Snapshot, spans: Sequence[carve.Span]) -> CodeAction:
+    effort = Effort.of(session.settings, invoked=True)
     try:
-        answers = await fill(session.resident.client, snapshot, spans, Effort.of(session.settings, invoked=True))
+        filled = await fill(await session.resident.loaded(), snapshot, spans, effort)
     except WorkerFailure as failure:
         raise RequestError(f"cannot fill: {failure}") from failure
     if not session.is_current(snapshot):
         raise RequestError(_STALE)
-    if not answers:
-        raise RequestError("the model found nothing that fits here")
-    return attrs.evolve(action, edit=workspace_edit(snapshot, spans, answers[0], session.features))
+    if not filled.answers:
+        raise RequestError(_TOO_LATE.format(effort.deadline_ms) if filled.late else _NOTHING)
+    return attrs.evolve(action, edit=workspace_edit(snapshot, spans, filled.answers[0], session.features))
 
 
 def _order(data: Any) -> FillOrder:

@@ -31,13 +31,14 @@ def inline_completion(
     if span is None or not _on_one_line(snapshot, span):
         return InlineCompletionList(items=[])
     invoked = params.context.trigger_kind == InlineCompletionTriggerKind.Invoked
-    effort = Effort.of(session.settings, invoked=invoked)
-    return _or_empty(session.inline.start(snapshot.uri, _items(session, snapshot, span, effort), invoked=invoked))
+    return _or_empty(session.inline.start(snapshot.uri, _items(session, snapshot, span, invoked), invoked=invoked))
 
 
-async def _items(session: Session, snapshot: Snapshot, span: carve.Span, effort: Effort) -> InlineCompletionList:
+async def _items(session: Session, snapshot: Snapshot, span: carve.Span, invoked: bool) -> InlineCompletionList:
+    effort, resident = Effort.of(session.settings, invoked=invoked), session.resident
     try:
-        answers = await fill(session.resident.client, snapshot, [span], effort)
+        worker = await resident.loaded() if invoked else resident.client
+        answers = (await fill(worker, snapshot, [span], effort)).answers
     except WorkerFailure as failure:
         log.warning("no inline completion: %s", failure)
         answers = []

@@ -1,5 +1,6 @@
 """An editor as the tests need one: the real server as a process, driven over stdio."""
 
+import os
 import sys
 from itertools import count
 from pathlib import Path
@@ -9,7 +10,7 @@ from lsprotocol import types
 from lsprotocol.types import CodeAction, InlineCompletionItem, InlineCompletionTriggerKind, Position, Range
 from pytest_lsp import LanguageClient, make_test_lsp_client
 
-SERVER = [sys.executable, "-m", "lsp_server.cli", "serve"]
+SERVER = [sys.executable, "-m", "lsp_server.cli", "serve", "--stdio"]
 CURSOR = "‸"
 _numbers = count(1)
 
@@ -115,8 +116,6 @@ class Editor:
 
 def environment(runtime: Path) -> dict[str, str]:
     """Keeps the server and its worker away from the user's own."""
-    import os
-
     return {**os.environ, "INFILL_LS_RUNTIME_DIR": str(runtime)}
 
 

@@ -78,6 +78,12 @@ class RawClient:
         result: dict[str, Any] = (await self.reply(key))["result"]
         return result
 
+    async def becomes(self, state: str) -> None:
+        """Wait until the server says that it is in `state`."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (await self.status())["state"] != state:
+                await asyncio.sleep(0.05)
+
     async def quit(self, *, shutdown: bool = True) -> int:
         """Shut down if asked to, exit, and the exit status."""
         if shutdown:

@@ -49,3 +49,12 @@ async def test_a_workspace_cannot_point_the_model_elsewhere(start_editor: StartE
     assert "model is read only at start" in message
     change(editor, {"infill-ls": {"model": "embedded"}})
     assert len(await messages(editor)) == 1
+
+
+async def test_the_command_line_beats_the_editors_settings(start_editor: StartEditor) -> None:
+    options = {"startWorker": False, "model": "somewhere/else"}
+    editor = await start_editor(capabilities(), options, "--model", "embedded", "--device", "cpu")
+    uri = editor.open("x = ")
+    await editor.complete(uri, Position(0, 4))
+    assert (await editor.status()).model == "embedded"
+    assert await messages(editor) == []

@@ -9,9 +9,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from lsprotocol import types
 from lsprotocol.types import Position
+from pygls.exceptions import JsonRpcException
 
 from tests.e2e.conftest import PATIENT, StartEditor
-from tests.e2e.editor import Editor, capabilities
+from tests.e2e.editor import Editor, capabilities, here
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -72,6 +73,21 @@ async def test_a_load_is_shown_from_its_begin_to_its_end_and_survives_a_cancel()
     assert isinstance(shown[-1], types.WorkDoneProgressEnd)
     assert [type(step) for step in shown].count(types.WorkDoneProgressEnd) == 1
     assert {note.state for note in editor.notes} >= {"starting", "loading", "ready", "busy"}
+
+
+async def test_what_the_user_asks_for_waits_for_the_model_and_its_time_counts_from_there() -> None:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        options = {**PATIENT, "startWorker": False, "deadlineMs": {"automatic": 100, "invoked": 1_000}}
+        editor = await Editor.start(Path(folder), capabilities(), options)
+        uri = editor.open("x = ???\n")
+        (action,) = await editor.actions(uri, here(Position(0, 4)))
+        assert await editor.complete(uri, Position(0, 0), invoked=False) == []  # it starts the load and is out of time
+        try:
+            assert (await editor.resolve(action)).edit is not None
+        except JsonRpcException as error:
+            assert error.message == "the model found nothing that fits here"
+        os.kill((await editor.status()).pid, signal.SIGTERM)
+        assert await editor.quit() == 0
 
 
 async def test_a_model_that_cannot_be_loaded_is_explained_once_and_typing_goes_on() -> None:
