@@ -80,10 +80,10 @@ def _someone_listens(path: Path) -> bool:
 async def _serve(arguments: WorkerArguments) -> int:
     scheduler = Scheduler()
     service = Service(arguments, scheduler)
+    _on_signals(service.shut_down)
     opened = await listener.listen(arguments.socket, arguments.transport, _greeter(service))
     service.token = opened.token
     logs.log.info("listening at %s for %s", arguments.socket, arguments.model)
-    _on_signals(service.shut_down)
     start_engine_thread(arguments, scheduler, OnLoop(service))
     await service.ended.wait()
     opened.close()

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +14,8 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
+import psutil
+
 from lsp_server.commands.status import describe, size
 from lsp_server.worker.options import EMBEDDED, WorkerOptions
 from lsp_server.worker.paths import WorkerPlace, place_of, why_not_private
@@ -21,6 +23,9 @@ from lsp_server.worker.survey import running_workers
 
 PROBE_S = 120.0
 """How long the probe may take; it imports torch, which takes long from a cold disk."""
+ENOUGH_BYTES = 1_000_000_000
+"""What a worker with the embedded model needs, torch included."""
+_COMPLAINT = re.compile(r"Error\b|^Fatal|cannot")
 PACKAGES = ("torch", "transformers", "pygls", "tree-sitter")
 _REINSTALL = "install it again: pip install --force-reinstall infill-ls"
 
@@ -121,24 +126,13 @@ def _model(found: dict[str, Any], options: WorkerOptions) -> Check:
 
 
 def _memory() -> Check:
-    try:
-        total_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        free_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return Check("memory", Verdict.OK, "not known on this system")
-    found = f"{size(total_bytes)}, {size(_available_bytes() or free_bytes)} available"
-    if total_bytes < 2e9:
-        return Check("memory", Verdict.WARN, found, "the worker needs about 1 GB for itself and torch")
+    memory = psutil.virtual_memory()
+    found = f"{size(memory.total)}, {size(memory.available)} available"
+    if memory.available < ENOUGH_BYTES:
+        return Check(
+            "memory", Verdict.WARN, found, f"the worker needs about {size(ENOUGH_BYTES)}: close other programs"
+        )
     return Check("memory", Verdict.OK, found)
-
-
-def _available_bytes() -> int:
-    """What Linux would give to a new process, its caches included; 0 elsewhere."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return 0
 
 
 def _worker() -> Check:
@@ -166,6 +160,15 @@ def _folder(place: WorkerPlace) -> Check:
 
 def _log(place: WorkerPlace) -> Check:
     found = str(place.log) if place.log.is_file() else f"{place.log} (not there yet)"
-    if place.errors.is_file() and (words := place.errors.read_text(errors="replace").strip()):
-        return Check("log", Verdict.WARN, f"{found}; last error: {words.splitlines()[-1]}", f"read {place.errors}")
+    if complaint := _last_complaint(place.errors):
+        return Check("log", Verdict.WARN, f"{found}; the last worker said: {complaint}", f"read {place.errors}")
     return Check("log", Verdict.OK, found)
+
+
+def _last_complaint(errors: Path) -> str:
+    """The last line of stderr that tells of an error; libraries also write warnings there."""
+    try:
+        lines = errors.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line[:200] for line in reversed(lines) if _COMPLAINT.search(line)), "")

@@ -1,0 +1,174 @@
+"""Whose step is next, and what a step that fails does to the others.
+
+What goes wrong here cannot be brought about with a real model on this machine, so the steps are written by hand.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from inference.engine import RequestError
+from inference.messages import Done, ErrorCode, Failed, InfillRequest, Outcome
+from inference.serving.fairness import Fairness
+from inference.serving.job import Event, Job, Steps
+from inference.serving.scheduler import MAX_RUNNING, DeviceLostError, Scheduler
+
+SECRET = "text of a document"
+PATIENCE_S = 20.0
+
+
+def job(name: str, document: str = "a", emit: Callable[[Job, Event], None] = lambda *_: None) -> Job:
+    return Job(InfillRequest(name, ()), emit, document)
+
+
+def joined(fairness: Fairness, *jobs: Job) -> list[Job]:
+    for number, newcomer in enumerate(jobs):
+        fairness.join(newcomer, jobs[:number])
+    return list(jobs)
+
+
+def turns(fairness: Fairness, jobs: list[Job], count: int, cost: Callable[[Job], float] = lambda _: 1.0) -> str:
+    """The ids of the next `count` jobs, each of which takes its `cost` in seconds."""
+    order = ""
+    for _ in range(count):
+        chosen = fairness.next(jobs)
+        assert chosen is not None
+        fairness.charge(chosen, cost(chosen))
+        order += chosen.request.id
+    return order
+
+
+def test_documents_take_turns_however_many_requests_each_has() -> None:
+    fairness = Fairness()
+    order = turns(fairness, joined(fairness, job("x", "a"), job("y", "a"), job("z", "b")), 12)
+    assert (order.count("x"), order.count("y"), order.count("z")) == (3, 3, 6)
+
+
+def test_time_is_shared_not_steps() -> None:
+    fairness = Fairness()
+    jobs = joined(fairness, job("s", "a"), job("f", "b"))
+    order = turns(fairness, jobs, 40, lambda chosen: 3.0 if chosen.request.id == "s" else 1.0)
+    assert order.count("f") == 3 * order.count("s")
+
+
+def test_the_newest_of_a_document_goes_first_on_a_tie() -> None:
+    fairness = Fairness()
+    assert turns(fairness, joined(fairness, job("1"), job("2"), job("3")), 3) == "321"
+
+
+def test_a_newcomer_neither_waits_for_the_past_nor_makes_others_wait() -> None:
+    fairness = Fairness()
+    jobs = joined(fairness, job("o", "a"))
+    turns(fairness, jobs, 100)
+    newcomer = job("n", "b")
+    fairness.join(newcomer, jobs)
+    assert turns(fairness, [*jobs, newcomer], 8).count("n") == 4
+
+
+ERRORS: dict[str, Exception] = {
+    "bad request": RequestError("no hole", ErrorCode.BAD_REQUEST),
+    "no memory": MemoryError(),
+    "no memory on cuda": torch.OutOfMemoryError("CUDA out of memory"),
+    "no memory on cpu": RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 5 bytes"),
+    "bug": KeyError(SECRET),
+    "lost": torch.AcceleratorError("CUDA error: device-side assert triggered"),
+}
+
+
+class HandMade:
+    """An engine whose requests say in their id what goes wrong in their second step."""
+
+    def __init__(self) -> None:
+        self.running = self.most = 0
+
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
+        return self._steps(request.id)
+
+    def _steps(self, request_id: str) -> Iterator[Done | None]:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            yield None
+            if request_id in ERRORS:
+                raise ERRORS[request_id]
+            yield Done(request_id)
+        finally:
+            self.running -= 1
+
+
+class Bench:
+    """A scheduler with such an engine; `answers` gathers what the jobs emit."""
+
+    def __init__(self, *ids: str) -> None:
+        self.scheduler, self.engine = Scheduler(), HandMade()
+        self.answers: dict[str, list[Event]] = {}
+        self._changed = threading.Condition()
+        self.jobs = [job(name, name, self._emit) for name in ids]
+        for each in self.jobs:
+            self.scheduler.submit(each)
+
+    def run(self) -> dict[str, list[Event]]:
+        """Run in a thread until every job is answered."""
+        threading.Thread(target=self.scheduler.run, args=(self.engine,), daemon=True).start()
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.answers) == len(self.jobs), PATIENCE_S)
+        return self.answers
+
+    def _emit(self, job: Job, event: Event) -> None:
+        with self._changed:
+            self.answers.setdefault(job.request.id, []).append(event)
+            self._changed.notify_all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("bad request", ErrorCode.BAD_REQUEST),
+        ("no memory", ErrorCode.OUT_OF_MEMORY),
+        ("no memory on cuda", ErrorCode.OUT_OF_MEMORY),
+        ("no memory on cpu", ErrorCode.OUT_OF_MEMORY),
+        ("bug", ErrorCode.INTERNAL),
+    ],
+)
+def test_a_step_that_fails_fails_its_request_alone(
+    kind: str, code: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    logging.getLogger("infill-ls.worker").propagate = True
+    bench = Bench(kind, "fine")
+    answers = bench.run()
+    (failed,) = answers[kind]
+    assert isinstance(failed, Failed)
+    assert failed.code is code
+    assert answers["fine"] == [Done("fine")]
+    assert (bench.scheduler.counts(), bench.engine.running) == ((0, 0), 0)
+    assert SECRET not in failed.message + caplog.text
+
+
+def test_a_lost_device_ends_the_run_and_all_requests_are_answered() -> None:
+    bench = Bench("lost", "fine", "too")
+    with pytest.raises(DeviceLostError):
+        bench.scheduler.run(bench.engine)
+    bench.scheduler.fail(ErrorCode.INTERNAL, "lost", waiting_only=False)
+    assert [len(events) for events in bench.answers.values()] == [1, 1, 1]
+
+
+def test_only_so_many_requests_hold_memory_at_once() -> None:
+    bench = Bench(*(str(number) for number in range(3 * MAX_RUNNING)))
+    bench.run()
+    assert bench.engine.most == MAX_RUNNING
+
+
+def test_what_waits_can_be_cancelled_expired_and_failed_and_is_answered_once() -> None:
+    bench = Bench("cancelled", "expired", "failed")
+    cancelled, expired, _ = bench.jobs
+    for _ in range(2):
+        bench.scheduler.cancel(cancelled)
+        bench.scheduler.expire(expired)
+    bench.scheduler.fail(ErrorCode.STOPPED, "ending", waiting_only=True)
+    outcomes = [event.outcome for events in bench.answers.values() for event in events if isinstance(event, Done)]
+    assert outcomes == [Outcome.CANCELLED, Outcome.DEADLINE]
+    assert bench.answers["failed"] == [Failed("failed", ErrorCode.STOPPED, "ending")]
+    assert bench.scheduler.counts() == (0, 0)

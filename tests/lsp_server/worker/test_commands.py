@@ -1,0 +1,93 @@
+"""`infill-ls worker`, `status` and `doctor` as a user runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPlace
+from tests.workers import PATIENCE_S
+
+Result = subprocess.CompletedProcess[str]
+
+
+def infill_ls(*arguments: str, folder: Path | None = None) -> Result:
+    environment = {**os.environ, **({FOLDER_VARIABLE: str(folder)} if folder else {})}
+    words = [sys.executable, "-m", "lsp_server.cli", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=PATIENCE_S, check=False)
+
+
+def checks_of(result: Result) -> dict[str, Any]:
+    return {check["name"]: check for check in json.loads(result.stdout)["checks"]}
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def test_status_tells_of_the_worker_that_runs(resident: WorkerPlace) -> None:
+    shown, found = infill_ls("status"), infill_ls("status", "--json")
+    assert (shown.returncode, found.returncode) == (0, 0)
+    assert shown.stdout.startswith("ready: embedded on cpu")
+    assert "\x1b" not in shown.stdout, "no colour where nobody sees it"
+    (worker,) = [worker for worker in json.loads(found.stdout)["workers"] if worker["model"] == "embedded"]
+    assert worker["socket"] == str(resident.socket)
+    assert worker["clients"] == 0
+    assert worker["memory_bytes"] > 0
+
+
+def test_status_starts_nothing(private: Path) -> None:
+    result = infill_ls("status", folder=private)
+    assert result.returncode == 3
+    assert "No worker is running" in result.stdout
+    assert list(private.iterdir()) == []
+
+
+def test_doctor_finds_this_machine_fit(resident: WorkerPlace) -> None:
+    result = infill_ls("doctor", "--json")
+    assert result.returncode == 0, result.stdout
+    checks = checks_of(result)
+    assert {check["verdict"] for check in checks.values()} <= {"ok", "warn"}
+    assert checks["socket"]["found"] == str(resident.socket)
+    assert "ready" in checks["worker"]["found"]
+    assert {"python", "torch", "device", "memory", "model", "runtime folder", "log"} <= set(checks)
+
+
+def test_doctor_says_what_is_wrong_and_what_to_do(private: Path) -> None:
+    private.chmod(0o755)
+    result = infill_ls("doctor", "--json", "--model", "./nowhere", "--device", "abacus", folder=private)
+    assert result.returncode == 1
+    failed = {name: check for name, check in checks_of(result).items() if check["verdict"] == "fail"}
+    assert set(failed) == {"model", "device", "runtime folder"}
+    assert all(check["advice"] for check in failed.values())
+    assert "chmod 700" in failed["runtime folder"]["advice"]
+
+
+def test_a_worker_in_the_foreground_logs_to_the_terminal_and_ends_on_ctrl_c(private: Path) -> None:
+    words = [sys.executable, "-m", "lsp_server.cli", "worker"]
+    environment = {**os.environ, FOLDER_VARIABLE: str(private)}
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        assert "listening" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 0
+
+
+def test_a_worker_that_cannot_be_started_says_why(private: Path) -> None:
+    result = infill_ls("worker", "--background", "--model", "./nowhere", folder=private)
+    assert result.returncode == 1
+    assert "nowhere" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_stopping_what_does_not_run_is_no_error(private: Path) -> None:
+    result = infill_ls("worker", "--stop", folder=private)
+    assert (result.returncode, result.stdout) == (0, "no such worker is running\n")
