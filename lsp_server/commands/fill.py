@@ -114,7 +114,7 @@ def _span_at(snapshot: Snapshot, place: str, file: Path) -> carve.Span:
         raise BadInput(f"{file}: --at {place} is outside the file")
     span = carve.at_cursor(snapshot, lines.offset(line - 1, column - 1, Encoding.UTF32))
     if span is None:
-        raise BadInput(f"{file}: nothing to fill at {place}, in the middle of a word")
+        raise BadInput(f"{file}: nothing to fill at {place}; choose the end of a word, of a line, or a missing body")
     return span
 
 

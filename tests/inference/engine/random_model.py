@@ -13,14 +13,14 @@ WINDOW = 24
 SPECIAL_TOKENS = ("<pad>", "<eos>", "<bos>", "<|turn>", "<turn|>")
 
 
-def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS) -> Any:
+def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS, layers: int = 4) -> Any:
     """Weights scaled up, so that its predictions are far from uniform and a wrong loop shows at once."""
     torch.manual_seed(seed)
     text = DiffusionGemmaTextConfig(
         vocab_size=VOCABULARY_SIZE,
         hidden_size=64,
         intermediate_size=96,
-        num_hidden_layers=4,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=16,
@@ -31,7 +31,7 @@ def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS) -> Any:
         top_k_experts=2,
         moe_intermediate_size=32,
         max_position_embeddings=1024,
-        layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+        layer_types=["sliding_attention", "full_attention"] * (layers // 2),
     )
     vision = {
         "model_type": "gemma4_vision",
@@ -52,9 +52,9 @@ def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS) -> Any:
     return model
 
 
-def save_random_checkpoint(folder: Path, canvas_tokens: int = 64) -> None:
+def save_random_checkpoint(folder: Path, canvas_tokens: int = 64, layers: int = 4) -> None:
     """A checkpoint folder as a hub would hold it: no infill.json, so it is taken for a released DiffusionGemma."""
-    random_model(canvas_tokens=canvas_tokens).save_pretrained(folder)
+    random_model(canvas_tokens=canvas_tokens, layers=layers).save_pretrained(folder)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     names = [*SPECIAL_TOKENS, *alphabet]
     tokenizer = Tokenizer(models.BPE(vocab={name: id_ for id_, name in enumerate(names)}, merges=[]))

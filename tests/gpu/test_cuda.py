@@ -1,0 +1,73 @@
+"""The engine on CUDA: the same promises as on the CPU, and the released shape within reach of its bandwidth floor.
+
+Skipped without a CUDA device; nothing else in the tests needs one.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from inference.engine import Engine
+from inference.messages import Candidate, Hole, InfillRequest, Text
+from tests.inference.engine.random_model import random_model, save_random_checkpoint
+from tests.inference.engine.test_parity import CANVASES, PREFIX_TOKENS, ours, prompt
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine"),
+    pytest.mark.timeout(900),
+]
+RELEASED_BYTES = 64 << 30
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    folder = tmp_path_factory.mktemp("random-checkpoint")
+    save_random_checkpoint(folder)
+    return Engine.load(str(folder), device="cuda", dtype=request.param)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tokens_equal_those_of_generate_on_the_device(seed: int) -> None:
+    from inference.engine.checkpoint import SamplerProperties
+
+    model = random_model().to("cuda")
+    ids = prompt(seed).to("cuda")
+    torch.manual_seed(seed)
+    theirs = model.generate(ids, max_new_tokens=CANVASES * 16, max_denoising_steps=12)
+    settings = SamplerProperties(max_steps=12)
+    tokens, _ = ours(model, ids[0].tolist(), settings, seed)
+    assert tokens == theirs.sequences[0, PREFIX_TOKENS:].tolist()
+
+
+def test_holes_are_filled_with_every_constraint_held(engine: Engine) -> None:
+    segments = (Text("a ="), Hole(max_tokens=6, single_line=True), Text("\nb ="), Hole(starts_with=" x"), Text("\n"))
+    request = InfillRequest("r", segments, candidates=4, max_steps=6, seed=1)
+    candidates = [event for event in engine.infill(request) if isinstance(event, Candidate)]
+    assert candidates
+    for candidate in candidates:
+        assert "\n" not in candidate.texts[0]
+        assert candidate.texts[1].startswith(" x")
+
+
+def test_a_reused_prefix_gives_the_same_answer(engine: Engine) -> None:
+    request = InfillRequest(
+        "r", (Text("value = 1\n" * 40 + "b ="), Hole(max_tokens=6), Text("\n")), max_steps=4, seed=1
+    )
+    first, again = ([e.texts for e in engine.infill(request) if isinstance(e, Candidate)] for _ in range(2))
+    assert first == again
+
+
+def test_the_released_shape_steps_near_its_bandwidth_floor(tmp_path: Path) -> None:
+    if torch.cuda.mem_get_info()[0] < RELEASED_BYTES:
+        pytest.skip("the released shape needs 64 GB of free GPU memory")
+    command = [sys.executable, "-m", "inference.bench.latency", "--random-26b", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    result = json.loads(done.stdout.splitlines()[-1])
+    (tmp_path / "latency.json").write_text(done.stdout)
+    assert result["floor"]["times_floor"] > 0
+    assert result["peak_bytes"] < torch.cuda.get_device_properties(0).total_memory

@@ -1,0 +1,64 @@
+"""Requests that end, are cancelled or amended leave nothing behind: 2,000 of them, and the process is no larger."""
+
+import gc
+import random
+from pathlib import Path
+
+import psutil
+import pytest
+
+from inference.engine import Engine
+from inference.messages import Draft, Hole, InfillRequest, Text
+from tests.inference.engine.random_model import save_random_checkpoint
+
+REQUESTS = 2000
+SETTLED = 500
+"""By then the caches are full and the allocator has what it needs."""
+CACHE_BYTES = 8 << 20
+BOUND_BYTES = 24 << 20
+"""A request that kept the 64 kB of its prefix would pass this three times over."""
+
+
+def resident_bytes() -> int:
+    gc.collect()
+    return int(psutil.Process().memory_info().rss)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Engine:
+    """The smallest engine there is, with a cache that is soon full."""
+    save_random_checkpoint(tmp_path, layers=2)
+    engine = Engine.load(str(tmp_path), device="cpu")
+    engine.tools.prefixes._budget_bytes = CACHE_BYTES
+    return engine
+
+
+def play(engine: Engine, number: int, chance: random.Random) -> None:
+    """One request on one of many documents: run to its end, cancelled after some steps, or amended."""
+    text = f"# document {number % 50}\n" + "x" * chance.randrange(40)
+    segments = (Text(text), Hole(max_tokens=4), Text("\nafter\n"))
+    request = InfillRequest("r", segments, max_steps=2, drafts=True, candidates=chance.randint(1, 2), seed=number)
+    run = engine.start(request)
+    events = run.events()
+    ending, steps = chance.choice(("done", "cancelled", "amended")), chance.randint(1, 4)
+    for _ in range(steps):
+        event = next(events, None)
+        if ending == "amended" and isinstance(event, Draft):
+            run.amend(0, chance.choice((event.texts[0][:1], "zz")))
+    if ending == "cancelled":
+        events.close()  # type: ignore[attr-defined]
+    else:
+        for _ in events:
+            pass
+
+
+@pytest.mark.timeout(400)
+def test_2000_mixed_requests_leave_the_resident_size_flat(tiny: Engine) -> None:
+    chance, before = random.Random(0), 0
+    for number in range(REQUESTS):
+        play(tiny, number, chance)
+        before = resident_bytes() if number == SETTLED else before
+    tiny.tools.prefixes.check_integrity()
+    assert not any(entry.leases for entry in tiny.tools.prefixes._entries)
+    assert tiny.tools.prefixes.size_bytes() <= CACHE_BYTES
+    assert resident_bytes() - before < BOUND_BYTES
