@@ -30,10 +30,10 @@ def ours(model: Any, ids: list[int], settings: SamplerProperties, seed: int) -> 
     """The tokens of our loop over several canvases, each encoded into the prefix of the next, and the steps taken."""
     network = Network(model)
     lease = PrefixCache(network, budget_bytes=1 << 30).acquire(ids)
-    source = NoiseSource(None, torch.Generator().manual_seed(seed))
+    source = NoiseSource(None, torch.Generator(network.device).manual_seed(seed))
     pending, written, steps = ids, [], 0
     for _ in range(CANVASES):
-        network.encode(torch.tensor([pending]), lease)
+        network.encode(torch.tensor([pending], device=network.device), lease)
         lease.commit(pending)
         open_rows = Row((OPEN,) * CANVAS_TOKENS, ((0, 0, CANVAS_TOKENS),))
         loop = Denoising(network, lease.view(), Canvas.of([open_rows], network.device), settings, source)
