@@ -15,15 +15,18 @@ from tokenizers import Encoding, Tokenizer
 from inference.training import holes
 from inference.training.canvas import Canvas, Composer
 from inference.training.holes import Document, Hole
-from inference.training.tokenizer import BOS, EOS, PAD
+from inference.training.tokenizer import Tokens
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _CHARACTERS_PER_TOKEN = 3.4
 _GAP_CHARACTERS = 45
-_HOLE_COUNTS = (0.2, 0.2, 0.2, 0.2, 0.2)
-"""The shares of canvases with one, two, ... holes."""
+_SMALL_GAP_CHARACTERS = 8
+_FULL = 16
+_HOLE_COUNTS = {1: 0.15, 2: 0.15, 3: 0.1, 4: 0.1, _FULL: 0.5}
+"""The shares of canvases with so many holes, as far as they fit. Full ones teach most for the time they take: their
+holes stand close together."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +55,23 @@ class Shape:
 class Batches:
     """Draws batches from documents, every character equally likely to be near a hole."""
 
-    def __init__(self, documents: Sequence[Document], tokenizer: Tokenizer, shape: Shape, seed: int) -> None:
+    def __init__(
+        self, documents: Sequence[Document], tokenizer: Tokenizer, tokens: Tokens, shape: Shape, seed: int
+    ) -> None:
         self._documents, self._tokenizer, self._shape, self._seed = documents, tokenizer, shape, seed
-        self._composer = Composer(tokenizer, shape.canvas_tokens)
+        self._tokens, self._composer = tokens, Composer(tokenizer, tokens, shape.canvas_tokens)
         self._ends = np.cumsum([len(document.text) for document in documents])
 
     def draw(self, step: int) -> Batch:
         """The batch of a step: the same for the same seed and step."""
         rng = np.random.default_rng((self._seed, step))
-        shape = self._shape
+        shape, pad = self._shape, self._tokens.pad
         made = [self._example(rng) for _ in range(shape.streams)]
         return Batch(
-            stream=np.array([_padded(stream, shape.prefix_tokens) for stream, _, _ in made]),
+            stream=np.array([_padded(stream, shape.prefix_tokens, pad) for stream, _, _ in made]),
             stream_lengths=np.array([len(stream) for stream, _, _ in made]),
-            canvas=np.array([[_padded(one.ids, shape.canvas_tokens) for one in ones] for _, ones, _ in made]),
-            hole=np.array([[_padded(one.hole, shape.canvas_tokens) for one in ones] for _, ones, _ in made], bool),
+            canvas=np.array([[_padded(one.ids, shape.canvas_tokens, pad) for one in ones] for _, ones, _ in made]),
+            hole=np.array([[_padded(one.hole, shape.canvas_tokens, 0) for one in ones] for _, ones, _ in made], bool),
             lengths=np.array([[len(one.ids) for one in ones] for _, ones, _ in made]),
             splits=np.array([splits for _, _, splits in made]),
             has_slack=np.array([[one.has_slack for one in ones] for _, ones, _ in made]),
@@ -92,7 +97,9 @@ class Batches:
         start = max(0, text.rfind("\n", 0, max(0, start)))
         encoding = self._tokenizer.encode(text[start : start + 8 * size], add_special_tokens=False)
         skip = int(rng.integers(0, 16)) if start > 0 and rng.random() < 0.5 else 0  # the engine cuts anywhere
-        return Stream.of(encoding, start, skip, size, ends=start + 8 * size >= len(text))
+        ends = start + 8 * size >= len(text)
+        bos, eos = self._tokens.bos, self._tokens.eos
+        return Stream.of(encoding, start, skip, size, [bos] if start == 0 else [], [eos] if ends else [])
 
     def _canvas(self, document: Document, stream: "Stream", rng: np.random.Generator) -> tuple[Canvas, int] | None:
         """A canvas whose first hole is somewhere in or right behind the stream, and its split."""
@@ -108,15 +115,17 @@ class Batches:
         return (canvas, split + stream.offset) if any(canvas.hole) and split + stream.offset > 0 else None
 
     def _holes(self, document: Document, anchor: int, rng: np.random.Generator) -> list[Hole]:
-        """One to five holes in order, with text between them."""
+        """Holes in order, with text between them."""
         found: list[Hole] = []
-        for _ in range(1 + int(rng.choice(len(_HOLE_COUNTS), p=_HOLE_COUNTS))):
+        count = int(rng.choice(list(_HOLE_COUNTS), p=list(_HOLE_COUNTS.values())))
+        gap = _SMALL_GAP_CHARACTERS if count == _FULL else _GAP_CHARACTERS
+        for _ in range(count):
             hole = holes.choose(document, anchor, rng)
             if hole is None:
                 break
             if hole[0] < hole[1]:
                 found.append(hole)
-            anchor = hole[1] + 1 + int(rng.exponential(_GAP_CHARACTERS))
+            anchor = hole[1] + 1 + int(rng.exponential(gap))
         return found
 
 
@@ -130,17 +139,18 @@ class Stream:
     offset: int
 
     @classmethod
-    def of(cls, encoding: Encoding, start: int, skip: int, size: int, *, ends: bool) -> "Stream":
-        """At most `size` tokens, behind <bos> where the file starts here, <eos> after the file's last one."""
-        before = [BOS] if start == 0 else []
+    def of(
+        cls, encoding: Encoding, start: int, skip: int, size: int, before: Sequence[int], after: Sequence[int]
+    ) -> "Stream":
+        """At most `size` tokens: `before`, the text's but the first `skip`, and, if all fit, `after`."""
         skip = min(skip, max(0, len(encoding.ids) - 1))
         last = min(len(encoding.ids), skip + size - len(before))
         ids = [*before, *encoding.ids[skip:last]]
-        if ends and last == len(encoding.ids) and len(ids) < size:
-            ids.append(EOS)
+        if last == len(encoding.ids):
+            ids = [*ids, *after][:size]
         starts = [start + first for first, _ in encoding.offsets[skip:last]]
         return cls(ids, starts, start + encoding.offsets[last - 1][1], len(before))
 
 
-def _padded(values: Sequence[int], size: int) -> list[int]:
-    return [*values, *[PAD] * (size - len(values))]
+def _padded(values: Sequence[int], size: int, padding: int) -> list[int]:
+    return [*values, *[padding] * (size - len(values))]

@@ -11,10 +11,15 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from inference.training.holes import Document, Hole
-from inference.training.tokenizer import EOS, SLACK
+from inference.training.tokenizer import Tokens
 
 SLOT_GRID = (8, 16, 24, 32, 48, 64)
 """Slots of a hole with slack, drawn whatever its length, so that P(slack) is an honest estimate of the length."""
+
+_SLOT_SHARES = np.array((0.15, 0.25, 0.25, 0.15, 0.12, 0.08))
+
+_SLACK_SHARE = 0.35
+"""Canvases whose holes have slack; the others teach what to write."""
 
 _FREE_ROWS = 12
 """Rows kept for what follows the last hole."""
@@ -36,9 +41,9 @@ class Canvas:
         self.ids += ids[:room]
         self.hole += [False] * len(ids[:room])
 
-    def open(self, ids: Sequence[int], slots: int) -> None:
+    def open(self, ids: Sequence[int], slots: int, slack: int) -> None:
         """Appends a hole: its content, then slack up to its slots."""
-        self.ids += [*ids, *[SLACK] * (slots - len(ids))]
+        self.ids += [*ids, *[slack] * (slots - len(ids))]
         self.hole += [True] * slots
 
 
@@ -47,6 +52,7 @@ class Composer:
     """Makes canvases of at most `width` rows."""
 
     tokenizer: Tokenizer
+    tokens: Tokens
     width: int
 
     def compose(self, document: Document, start: int, holes: Sequence[Hole], rng: np.random.Generator) -> Canvas:
@@ -55,7 +61,7 @@ class Composer:
         A canvas is either for sizing (every hole has slack) or for filling (every hole has its exact length): the
         engine first settles the lengths on the one and then denoises the other.
         """
-        canvas = Canvas(has_slack=bool(rng.random() < 0.5))
+        canvas = Canvas(has_slack=bool(rng.random() < _SLACK_SHARE))
         end = start
         for cursor, stop in holes:
             if canvas.ids:
@@ -69,7 +75,7 @@ class Composer:
             if slots == 0:
                 break
             canvas.pin(pinned, self.width)
-            canvas.open(content, slots)
+            canvas.open(content, slots, self.tokens.slack)
             end = start + taken
         self._finish(canvas, document.text, end, rng)
         return canvas
@@ -89,10 +95,12 @@ class Composer:
             return 0
         if not slack:
             return length
-        sizes = [size for size in SLOT_GRID if length <= size <= room]
-        if rng.random() < 0.15:  # any size, so that a size off the grid means nothing in itself
-            sizes = [size for size in [int(rng.integers(4, SLOT_GRID[-1]))] if length <= size <= room] or sizes
-        return int(rng.choice(sizes)) if sizes else length
+        any_size = int(rng.integers(4, SLOT_GRID[-1]))
+        if rng.random() < 0.15 and length <= any_size <= room:  # so that a size off the grid means nothing in itself
+            return any_size
+        grid = np.array(SLOT_GRID)
+        shares = _SLOT_SHARES * (length <= grid) * (grid <= room)
+        return int(rng.choice(grid, p=shares / shares.sum())) if shares.any() else length
 
     def _finish(self, canvas: Canvas, text: str, end: int, rng: np.random.Generator) -> None:
         """Pins what follows: the rest of the file as far as it fits, or an end of file that comes early."""
@@ -101,7 +109,7 @@ class Composer:
             rest, at_end = "\n" if rng.random() < 0.7 else "", True
         else:
             at_end = end + len(rest) >= len(text)
-        canvas.pin([*self._encode(rest).ids, *([EOS] if at_end else [])], self.width)
+        canvas.pin([*self._encode(rest).ids, *([self.tokens.eos] if at_end else [])], self.width)
 
     def _encode(self, text: str) -> Encoding:
         return self.tokenizer.encode(text, add_special_tokens=False)

@@ -17,8 +17,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from inference.training.config import RunConfig
-from inference.training.tokenizer import FIRST_TEXT_TOKEN, MASK, SLACK, SPECIAL_TOKENS
+from inference.training.config import DataConfig
+from inference.training.tokenizer import SPECIAL_TOKENS, Tokens
 
 _SPECIAL: dict[str, Any] = {
     **dict(zip(("pad_token", "eos_token", "bos_token", "mask_token"), SPECIAL_TOKENS, strict=False)),
@@ -26,6 +26,16 @@ _SPECIAL: dict[str, Any] = {
 }
 _FOLDER = "step-{:07d}"
 _SHARD = "15MB"
+_MASK_SAMPLER = {
+    "max_steps": 16,
+    "entropy_bound": 0.5,
+    "t_max": 0.6,
+    "t_min": 0.2,
+    "stability": 1,
+    "confidence": 0.05,
+    "accept_floor": True,
+}
+"""A small mask checkpoint is rarely sure, so rows are accepted by rank too; sharp temperatures suit its few steps."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -36,17 +46,38 @@ class State(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
-def write_model(folder: Path, model: Any, tokenizer: Tokenizer, config: RunConfig) -> None:
+def write_model(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, data: DataConfig) -> None:
     """A folder that `--model` and `from_pretrained` accept. The model itself stays as it is."""
     shipped = copy.deepcopy(model).to("cpu", torch.bfloat16)
     shipped.save_pretrained(folder, max_shard_size=_SHARD)
+    write_tokenizer(folder, tokenizer)
+    write_properties(folder, tokens, data)
+
+
+def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
+    """A tokenizer of ours as transformers reads it."""
     fast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         **_SPECIAL,
         clean_up_tokenization_spaces=False,
     )
     fast.save_pretrained(folder)
-    (folder / "infill.json").write_bytes(msgspec.json.format(msgspec.json.encode(_properties(config)), indent=2))
+
+
+def write_properties(folder: Path, tokens: Tokens, data: DataConfig) -> None:
+    """`infill.json`: what the engine has to know of a checkpoint and `config.json` does not say."""
+    properties: dict[str, Any] = {
+        "corruption": "uniform" if tokens.mask is None else "mask",
+        "mask_token_id": tokens.mask,
+        "slack_token_id": tokens.slack,
+        "first_text_token_id": tokens.first_text,
+        "max_prefix_tokens": data.prefix_tokens,
+        "canvas_tokens": data.canvas_tokens,
+        "prompt": "plain",
+    }
+    if tokens.mask is not None:
+        properties |= {"length_choices": 3, "sampler": _MASK_SAMPLER}
+    (folder / "infill.json").write_bytes(msgspec.json.format(msgspec.json.encode(properties), indent=2))
 
 
 def atomically(folder: Path, write: Callable[[Path], None]) -> None:
@@ -89,15 +120,3 @@ def prune(checkpoints: Path, keep: int) -> None:
     """Removes all but the newest checkpoints."""
     for old in sorted(checkpoints.glob("step-*"))[:-keep]:
         shutil.rmtree(old, ignore_errors=True)
-
-
-def _properties(config: RunConfig) -> dict[str, Any]:
-    return {
-        "corruption": "mask",
-        "mask_token_id": MASK,
-        "slack_token_id": SLACK,
-        "first_text_token_id": FIRST_TEXT_TOKEN,
-        "max_prefix_tokens": config.data.prefix_tokens,
-        "canvas_tokens": config.data.canvas_tokens,
-        "prompt": "plain",
-    }

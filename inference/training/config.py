@@ -52,6 +52,18 @@ class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     seed: int = 0
 
 
+class LoraConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Tuning a big checkpoint for infilling instead of training a small one from scratch.
+
+    `slack_token` is a token of its vocabulary that no text uses; it learns to pad holes.
+    """
+
+    base: str
+    slack_token: str
+    rank: int = 16
+    alpha: float = 32.0
+
+
 class ReportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """When the run tells of itself and saves."""
 
@@ -63,11 +75,12 @@ class ReportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole run."""
+    """A whole run: of a new model, or of adapters (`lora`) for one that exists."""
 
-    model: ModelConfig
     data: DataConfig
     training: TrainingConfig
+    model: ModelConfig | None = None
+    lora: LoraConfig | None = None
     report: ReportConfig = ReportConfig()
 
 
@@ -85,6 +98,10 @@ def read(file: Path) -> RunConfig:
 
 def _check(file: Path, config: RunConfig) -> None:
     model, data = config.model, config.data
+    if (model is None) == (config.lora is None):
+        raise ConfigError(f"{file}: either [model] or [lora] is needed, not both")
+    if model is None:
+        return
     if model.sliding_window_tokens < data.prefix_tokens + data.canvas_tokens:
         raise ConfigError(f"{file}: model.sliding_window_tokens must hold a prefix and a canvas")
     if model.max_positions < data.prefix_tokens + data.canvas_tokens:

@@ -12,16 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 from inference.training.batches import Batch, Bools, Ints
-from inference.training.tokenizer import FIRST_TEXT_TOKEN, MASK, SLACK
+from inference.training.tokenizer import Tokens
 
 Floats = npt.NDArray[np.float32]
 _Number = TypeVar("_Number", np.int64, np.float32)
 
-UNIFORM_SHARE = 0.12
-"""Canvases whose noise is random tokens."""
+UNIFORM_SHARE = 0.08
+"""Canvases whose noise is random tokens, where the checkpoint has a mask token; without one, all of them."""
+
+_LEAST_NOISE = 0.15
+"""Below it there is hardly anything to learn from a canvas."""
 
 WRONG_TOKENS = 0.04
 """Hole rows of a mask canvas that show a random token, so that what stands there is not always right."""
+
+IN_ORDER_SHARE = 0.25
+"""Canvases of which every hole shows its first tokens and hides the rest: small models denoise mostly in this order."""
 
 ALL_NOISE_SHARE = 0.6
 """Canvases with slack that are all noise: the engine settles lengths there, and on no other kind of canvas."""
@@ -42,13 +48,13 @@ class Corrupted:
     hidden: Bools  # (B, R): rows of text, not slack, that do not show their token
 
 
-def corrupt(batch: Batch, vocabulary_size: int, rows: int, rng: np.random.Generator) -> Corrupted:
+def corrupt(batch: Batch, tokens: Tokens, rows: int, rng: np.random.Generator) -> Corrupted:
     """Noises the holes of a batch; pinned rows stay as they are. `rows` is R."""
-    noisy = _noised(batch, vocabulary_size, rng)
-    weights = row_weights(batch.canvas, batch.hole)
+    noisy = _noised(batch, tokens, rng)
+    weights = row_weights(batch.canvas, batch.hole, tokens.slack)
     chosen, real = _loss_rows(batch.hole.reshape(len(noisy), -1), rows, rng)
     targets = _rows_of(batch.canvas, chosen)
-    hidden = real & (targets != SLACK) & (_rows_of(noisy, chosen) != targets)
+    hidden = real & (targets != tokens.slack) & (_rows_of(noisy, chosen) != targets)
     return Corrupted(noisy, chosen, targets, _rows_of(weights, chosen) * real, hidden)
 
 
@@ -57,21 +63,40 @@ def _rows_of(table: npt.NDArray[_Number], chosen: Ints) -> npt.NDArray[_Number]:
     return np.take_along_axis(table.reshape(len(table), -1), chosen, axis=1)
 
 
-def _noised(batch: Batch, vocabulary_size: int, rng: np.random.Generator) -> Ints:
+def _noised(batch: Batch, tokens: Tokens, rng: np.random.Generator) -> Ints:
     shape, canvases = batch.canvas.shape, batch.has_slack.shape
-    level = rng.random(canvases) * 0.95 + 0.05
+    level = rng.uniform(_LEAST_NOISE, 1.0, canvases)
     level[batch.has_slack & (rng.random(canvases) < ALL_NOISE_SHARE)] = 1.0
-    hidden = rng.random(shape) < level[..., None]
+    hidden = np.where(
+        (rng.random(canvases) < IN_ORDER_SHARE)[..., None],
+        later_rows(batch.hole, rng),
+        rng.random(shape) < level[..., None],
+    )
     uniform = (rng.random(canvases) < UNIFORM_SHARE)[..., None]
-    random = rng.integers(FIRST_TEXT_TOKEN - 1, vocabulary_size, shape)  # slack is a wrong token too
+    random = rng.integers(0, tokens.vocabulary_size, shape)
     wrong = (rng.random(shape) < WRONG_TOKENS) & (level < 1.0)[..., None]
-    noise = np.where(uniform | wrong, random, MASK)
+    noise = random if tokens.mask is None else np.where(uniform | wrong, random, tokens.mask)
     return np.where(batch.hole & (hidden | wrong), noise, batch.canvas)
 
 
-def row_weights(canvas: Ints, hole: Bools) -> Floats:
+def later_rows(hole: Bools, rng: np.random.Generator) -> Bools:
+    """(B, K, C): the rows of each hole from a random one of its rows on."""
+    shape = hole.shape[:-1]
+    later, run, begin = np.zeros_like(hole), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    lengths = np.zeros((*shape, hole.shape[-1] + 1), np.int64)  # of the hole from each row on
+    for column in reversed(range(hole.shape[-1])):
+        lengths[..., column] = np.where(hole[..., column], lengths[..., column + 1] + 1, 0)
+    for column in range(hole.shape[-1]):
+        begins = hole[..., column] & (run == 0)
+        begin = np.where(begins, rng.integers(0, np.maximum(1, lengths[..., column])), begin)
+        later[..., column] = hole[..., column] & (run >= begin)
+        run = np.where(hole[..., column], run + 1, 0)
+    return later
+
+
+def row_weights(canvas: Ints, hole: Bools, slack_token: int) -> Floats:
     """1 for text and the first slack rows of each hole, little for the slack after them, 0 for pinned rows."""
-    slack = hole & (canvas == SLACK)
+    slack = hole & (canvas == slack_token)
     run = np.zeros(slack.shape, np.int64)
     count = np.zeros(slack.shape[:-1], np.int64)
     for column in range(slack.shape[-1]):

@@ -14,7 +14,7 @@ Hole = tuple[int, int]
 
 _WORD = re.compile(r"[^\W\d]\w*|\d+|[^\w\s]")
 _START = re.compile(r"(?<!\w)\w|[^\w\s]")
-_NEAR_CHARACTERS = 400
+_NEAR_CHARACTERS = 150
 _LONGEST_CHARACTERS = 400
 _KINDS = ("rest of line", "lines", "brackets", "expression", "block")
 _WEIGHTS = (0.44, 0.15, 0.16, 0.10, 0.15)

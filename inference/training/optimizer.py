@@ -9,7 +9,7 @@ import torch
 from torch.nn import Parameter
 
 _CLIP_NORM = 1.0
-_NO_MATRIX = ("embed", "lm_head", "router")
+_NO_MATRIX = ("embed", "lm_head", "router", "lora_")
 
 
 class Optimizer:

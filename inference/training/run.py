@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch
-
 from inference.training import config as configs
-from inference.training import corpus, model, sources, syntax, tokenizer
+from inference.training import corpus, model, sources, subject, syntax
 from inference.training.batches import Batches, Shape
 from inference.training.config import ConfigError, RunConfig
 from inference.training.corpus import SourceFile
 from inference.training.holes import Document
+from inference.training.subject import Subject
 from inference.training.trainer import Material, Phase, Trainer
 
 _CONFIGS = Path(__file__).parent / "configs"
@@ -51,7 +50,8 @@ def run(config: RunConfig, out: Path, minutes: float | None, decay_minutes: floa
 def prepare(config: RunConfig, out: Path) -> Trainer:
     """A trainer over the run in a folder: a new one, or the one that is there, at its newest checkpoint."""
     files = corpus.load(out / "corpus.msgpack", config.data.source_mb, _sources(config.data.sources))
-    trainer = Trainer(_model(config), config, material(config, files, out / "tokenizer.json"), out)
+    chosen = subject.of(config, out / "tokenizer.json", [file.text for file in files if not file.held_out])
+    trainer = Trainer(chosen.model, config, _material(config, files, chosen), out)
     count = sum(one.numel() for one in model.trained(trainer.model).values())
     text = sum(len(file.text) for file in files)
     resumed = trainer.resume()
@@ -60,25 +60,16 @@ def prepare(config: RunConfig, out: Path) -> Trainer:
     return trainer
 
 
-def material(config: RunConfig, files: Sequence[SourceFile], tokenizer_file: Path) -> Material:
-    """Batches of the training and of the held-out files; the tokenizer is trained once and kept."""
-    if not tokenizer_file.is_file():
-        seen = (file.text for file in files if not file.held_out)
-        tokenizer.train(seen, config.model.vocabulary_size).save(str(tokenizer_file))
-    trained = tokenizer.load(tokenizer_file)
+def _material(config: RunConfig, files: Sequence[SourceFile], chosen: Subject) -> Material:
+    """Batches of the training and of the held-out files."""
     data = config.data
     shape = Shape(config.training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
 
     def batches(held_out: bool) -> Batches:
         kept = [Document(file.text, syntax.spans(file.text)) for file in files if file.held_out == held_out]
-        return Batches(kept, trained, shape, config.training.seed)
+        return Batches(kept, chosen.tokenizer, chosen.tokens, shape, config.training.seed)
 
-    return Material(trained, batches(False), batches(True))
-
-
-def _model(config: RunConfig) -> torch.nn.Module:
-    built: torch.nn.Module = model.build(config.model, config.data.canvas_tokens, config.training.seed)
-    return built.to("cuda" if torch.cuda.is_available() else "cpu")
+    return Material(chosen.tokens, chosen.write, batches(False), batches(True))
 
 
 def _sources(names: Sequence[str]) -> list[sources.Source]:

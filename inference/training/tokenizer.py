@@ -4,6 +4,7 @@ A line break and the indentation after it are one unit, a space belongs to the w
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -13,6 +14,24 @@ PAD, EOS, BOS, MASK, SLACK = range(5)
 FIRST_TEXT_TOKEN = len(SPECIAL_TOKENS)
 
 _UNITS = r"\n *| ?_*[A-Za-z]+| ?\d| ?_+| ?[^\sA-Za-z\d_]+| +(?= \S)| +|[^\S\n ]+"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The ids that training needs to know. Without a mask token, noise is random tokens, as DiffusionGemma's is."""
+
+    pad: int
+    eos: int
+    bos: int
+    slack: int
+    mask: int | None
+    first_text: int
+    vocabulary_size: int
+
+
+def own_tokens(vocabulary_size: int) -> Tokens:
+    """The ids of a tokenizer that `train` made."""
+    return Tokens(PAD, EOS, BOS, SLACK, MASK, FIRST_TEXT_TOKEN, vocabulary_size)
 
 
 def train(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 
 from inference.training import checkpoint, corruption
 from inference.training.average import Average
@@ -24,6 +23,7 @@ from inference.training.model import trained
 from inference.training.objective import Inputs, Losses, Objective, means
 from inference.training.optimizer import Optimizer
 from inference.training.report import Report
+from inference.training.tokenizer import Tokens
 
 _HELD_OUT_STEP = 1 << 40
 """Held-out batches have step numbers that training never reaches."""
@@ -31,9 +31,10 @@ _HELD_OUT_STEP = 1 << 40
 
 @dataclass(frozen=True)
 class Material:
-    """What a run trains on."""
+    """What a run trains on. The `writer` makes a model folder of the model as it is at that moment."""
 
-    tokenizer: Tokenizer
+    tokens: Tokens
+    writer: Callable[[Path], None]
     training: Batches
     held_out: Batches
 
@@ -108,7 +109,7 @@ class Trainer:
 
         def write(folder: Path) -> None:
             with self._average.in_place():
-                self._write_model(folder)
+                self._material.writer(folder)
             checkpoint.write_state(folder, self.state, self._parameters, self._average.weights)
 
         checkpoint.atomically(checkpoint.folder_of(checkpoints, self.state.step), write)
@@ -116,7 +117,7 @@ class Trainer:
 
     def export(self, folder: Path) -> None:
         """The weights as they are now, as a folder for `--model`."""
-        checkpoint.atomically(folder, self._write_model)
+        checkpoint.atomically(folder, self._material.writer)
 
     def evaluate(self) -> Losses:
         """Losses of the averaged weights on the held-out files: always the same batches and the same noise."""
@@ -147,8 +148,5 @@ class Trainer:
     def _inputs(self, batches: Batches, step: int, rng: np.random.Generator) -> Inputs:
         data = self._config.data
         rows = int(self._config.training.loss_rows * data.canvases * data.canvas_tokens)
-        noised = corruption.corrupt(batch := batches.draw(step), self._config.model.vocabulary_size, rows, rng)
+        noised = corruption.corrupt(batch := batches.draw(step), self._material.tokens, rows, rng)
         return self._objective.inputs(batch, noised)
-
-    def _write_model(self, folder: Path) -> None:
-        checkpoint.write_model(folder, self.model, self._material.tokenizer, self._config)

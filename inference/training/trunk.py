@@ -70,9 +70,9 @@ def _attend(attention: Any, hidden: Tensor, rope: Rotary, mask: Tensor) -> Tenso
     queries = attention.q_proj(hidden).view(shape)
     keys = attention.k_proj(hidden).view(shape)
     values = keys if attention.v_proj is None else attention.v_proj(hidden).view(shape)
-    queries = _rotated(attention.q_norm(queries), rope).transpose(1, 2)
-    keys = _rotated(attention.k_norm(keys), rope).transpose(1, 2).to(queries.dtype)
-    values = attention.v_norm(values).transpose(1, 2).to(queries.dtype)
+    values = attention.v_norm(values).transpose(1, 2)
+    queries = _rotated(attention.q_norm(queries), rope).transpose(1, 2).to(values.dtype)
+    keys = _rotated(attention.k_norm(keys), rope).transpose(1, 2).to(values.dtype)
     mixed = F.scaled_dot_product_attention(
         queries, keys, values, attn_mask=mask, scale=attention.scaling, enable_gqa=keys.shape[1] != queries.shape[1]
     )

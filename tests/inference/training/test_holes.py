@@ -10,8 +10,9 @@ from inference.training import corruption, holes, syntax
 from inference.training.batches import Batch, Batches, Shape
 from inference.training.canvas import Composer
 from inference.training.holes import Document
-from inference.training.tokenizer import BOS, EOS, FIRST_TEXT_TOKEN, MASK, SLACK
+from inference.training.tokenizer import BOS, EOS, FIRST_TEXT_TOKEN, MASK, SLACK, own_tokens
 
+_TOKENS = own_tokens(600)
 _SHAPE = Shape(streams=6, prefix_tokens=64, canvases=2, canvas_tokens=64)
 
 
@@ -41,12 +42,12 @@ def test_a_hole_begins_after_its_anchor_and_has_content(documents: Sequence[Docu
 @pytest.fixture(scope="module")
 def batch(documents: Sequence[Document], small_tokenizer: Tokenizer) -> Batch:
     """A batch of six streams."""
-    return Batches(documents, small_tokenizer, _SHAPE, seed=0).draw(0)
+    return Batches(documents, small_tokenizer, _TOKENS, _SHAPE, seed=0).draw(0)
 
 
 def test_a_batch_depends_on_seed_and_step_alone(documents: Sequence[Document], small_tokenizer: Tokenizer) -> None:
     """So a resumed run goes on as if it had not stopped."""
-    first, second = (Batches(documents, small_tokenizer, _SHAPE, seed=1) for _ in range(2))
+    first, second = (Batches(documents, small_tokenizer, _TOKENS, _SHAPE, seed=1) for _ in range(2))
     first.draw(4)
     assert np.array_equal(first.draw(5).canvas, second.draw(5).canvas)
     assert not np.array_equal(first.draw(6).canvas, second.draw(5).canvas)
@@ -70,7 +71,7 @@ def test_a_stream_begins_with_bos_only_at_the_start_of_a_file(
     documents: Sequence[Document], small_tokenizer: Tokenizer
 ) -> None:
     """Elsewhere it begins anywhere."""
-    batches = Batches(documents, small_tokenizer, _SHAPE, seed=2)
+    batches = Batches(documents, small_tokenizer, _TOKENS, _SHAPE, seed=2)
     starts = {document.text[:10] for document in documents}
     for step in range(20):
         for stream in batches.draw(step).stream:
@@ -91,14 +92,14 @@ def test_holes_have_their_slack_at_the_end(batch: Batch) -> None:
 def test_pinned_rows_are_never_corrupted(batch: Batch) -> None:
     """Whatever the noise; and a canvas with slack is often nothing but noise."""
     for seed in range(20):
-        noised = corruption.corrupt(batch, 600, 96, np.random.default_rng(seed))
+        noised = corruption.corrupt(batch, _TOKENS, 96, np.random.default_rng(seed))
         assert np.array_equal(noised.noisy[~batch.hole], batch.canvas[~batch.hole])
         assert (noised.noisy[batch.hole] == MASK).any()
 
 
 def test_loss_rows_are_hole_rows_with_their_targets(batch: Batch) -> None:
     """Each at most once; hidden are those of text that do not show their token."""
-    noised = corruption.corrupt(batch, 600, 40, np.random.default_rng(0))
+    noised = corruption.corrupt(batch, _TOKENS, 40, np.random.default_rng(0))
     holes_of, clean = (table.reshape(_SHAPE.streams, -1) for table in (batch.hole, batch.canvas))
     for b in range(_SHAPE.streams):
         real = noised.weights[b] > 0
@@ -113,7 +114,7 @@ def test_slack_beyond_the_first_rows_counts_little() -> None:
     """Or the loss would be about nothing else."""
     canvas = np.array([[[9, 8, SLACK, SLACK, SLACK, SLACK, 7]]])
     hole = np.array([[[True] * 6 + [False]]])
-    weights = corruption.row_weights(canvas, hole)[0, 0]
+    weights = corruption.row_weights(canvas, hole, SLACK)[0, 0]
     assert weights.tolist() == pytest.approx([1, 1, 1, 1, 0.15, 0.15, 0])
 
 
@@ -123,7 +124,7 @@ def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: To
     document = Document(text, syntax.spans(text))
     spans = [(text.index("first"), text.index("\n")), (text.index("two"), text.index("two") + 3)]
     start = text.index(" =")
-    canvas = Composer(small_tokenizer, 64).compose(document, start, spans, np.random.default_rng(3))
+    canvas = Composer(small_tokenizer, _TOKENS, 64).compose(document, start, spans, np.random.default_rng(3))
     pieces: list[str] = []
     for number, (id_, hole) in enumerate(zip(canvas.ids, canvas.hole, strict=True)):
         if number and canvas.hole[number - 1] == hole:
@@ -133,3 +134,14 @@ def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: To
     assert pieces[0] == " = first(one)"
     assert pieces[1].startswith("\nother = second")
     assert pieces[2].endswith("two")
+
+
+def test_noise_in_order_hides_the_end_of_each_hole() -> None:
+    """From some row of the hole on; the last row of a hole is always hidden, and rows outside of holes never."""
+    hole = np.array([[[False, True, True, True, False, True, True, False]]] * 50)
+    later = corruption.later_rows(hole, np.random.default_rng(0))
+    assert not (later & ~hole).any()
+    assert later[..., 3].all()
+    assert later[..., 6].all()
+    assert not (later[..., 1] & ~later[..., 2]).any()
+    assert 0 < later[..., 1].mean() < 1

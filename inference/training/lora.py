@@ -1,0 +1,93 @@
+"""Low-rank adapters that tune a big DiffusionGemma for infilling: holes with slack, and a suffix on the canvas.
+
+Encoder and decoder are the same weights, and training runs both as one pass through the decoder's layers (trunk.py); so
+the adapters sit there alone. Merging adds them to the shared weights, and with that to the encoder.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from transformers import DiffusionGemmaForBlockDiffusion
+
+from inference.training import checkpoint, tokenizer
+from inference.training.config import ConfigError, DataConfig, LoraConfig
+from inference.training.subject import Subject
+from inference.training.tokenizer import Tokens
+
+_TARGETS = r"model\.decoder\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
+"""Attention and the dense part of the feed-forward layers. Experts and router stay as they are."""
+
+
+def subject(config: LoraConfig, data: DataConfig, device: torch.device) -> Subject:
+    """Adapters over a checkpoint, which is a folder or a hub id. Raises ConfigError."""
+    folder = _folder(config.base)
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    base: Any = DiffusionGemmaForBlockDiffusion.from_pretrained(folder, dtype=dtype)
+    base.to(device)
+    read = tokenizer.load(folder / "tokenizer.json")
+    tokens = tokens_of(read, config.slack_token)
+    adapted = adapt(base, config)
+    return Subject(base, read, tokens, _writer(adapted, folder, tokens, data))
+
+
+def adapt(base: Any, config: LoraConfig) -> Any:
+    """Puts adapters into a model, which are then all that trains; they begin as no change at all. Returns the tuner."""
+    try:
+        import peft  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError as error:
+        raise ConfigError("tuning with adapters needs peft: install infill-ls[train]") from error
+    wanted = peft.LoraConfig(r=config.rank, lora_alpha=config.alpha, target_modules=_TARGETS)
+    tuner = peft.tuners.lora.LoraModel(base, wanted, "default")
+    for one in base.parameters():
+        if one.requires_grad:
+            one.data = one.data.float()  # small steps vanish in bfloat16
+    return tuner
+
+
+def tokens_of(read: Tokenizer, slack_token: str) -> Tokens:
+    """The ids of a released checkpoint: it has no mask token, and a token no text uses becomes slack."""
+    pad, eos, bos, slack = (_id_of(read, name) for name in ("<pad>", "<eos>", "<bos>", slack_token))
+    return Tokens(pad, eos, bos, slack, mask=None, first_text=0, vocabulary_size=read.get_vocab_size())
+
+
+def _id_of(read: Tokenizer, name: str) -> int:
+    found = read.token_to_id(name)
+    if found is None:
+        raise ConfigError(f"lora: the checkpoint's vocabulary has no token '{name}'")
+    return found
+
+
+def _writer(tuner: Any, base: Path, tokens: Tokens, data: DataConfig) -> Callable[[Path], None]:
+    """Writes the merged model. Merging is undone afterwards, so that training can go on."""
+
+    def write(folder: Path) -> None:
+        tuner.merge_adapter()
+        try:
+            weights = {
+                name.replace(".base_layer.", "."): one
+                for name, one in tuner.model.state_dict().items()
+                if "lora_" not in name
+            }
+            tuner.model.save_pretrained(folder, state_dict=weights)
+        finally:
+            tuner.unmerge_adapter()
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            if (base / file).is_file():
+                (folder / file).write_bytes((base / file).read_bytes())
+        checkpoint.write_properties(folder, tokens, data)
+
+    return write
+
+
+def _folder(base: str) -> Path:
+    if Path(base).is_dir():
+        return Path(base)
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(base, allow_patterns=["*.json", "*.safetensors"]))
+    except Exception as error:  # offline, unknown, forbidden: the hub has an exception for each
+        raise ConfigError(f"lora.base: '{base}' is no folder and cannot be had from the model hub: {error}") from error

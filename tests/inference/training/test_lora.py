@@ -1,0 +1,90 @@
+"""Adapters for a big checkpoint, on a small random one with everything the big one has."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers import DiffusionGemmaForBlockDiffusion
+
+from inference.engine import checkpoint as accepted
+from inference.training import model, run, subject, tokenizer
+from inference.training.config import ConfigError, DataConfig, LoraConfig, RunConfig, TrainingConfig
+from inference.training.trainer import Phase
+from tests.inference.engine.random_model import VOCABULARY_SIZE, random_model
+
+pytest.importorskip("peft")
+from inference.training import lora
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> Path:
+    """A checkpoint folder: sliding and full layers, V = K, several experts; its tokenizer has an unused token."""
+    folder = tmp_path_factory.mktemp("base")
+    random_model().save_pretrained(folder)
+    tokenizer.train(texts, VOCABULARY_SIZE).save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.fixture
+def config(base: Path) -> RunConfig:
+    """A short run over it."""
+    return RunConfig(
+        data=DataConfig(prefix_tokens=40, canvas_tokens=32, source_mb=0.05, sources=("attrs", "click")),
+        training=TrainingConfig(streams=2, autocast=False, compile=False, warmup_steps=1, other_lr=0.01),
+        lora=LoraConfig(base=str(base), slack_token="<slack>", rank=2, alpha=4.0),
+    )
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    """All weights of a checkpoint folder, loaded as the engine loads them."""
+    return DiffusionGemmaForBlockDiffusion.from_pretrained(folder, dtype=torch.float32).state_dict()
+
+
+def test_only_adapters_train_and_the_merged_folder_has_them_in_encoder_and_decoder(
+    config: RunConfig, base: Path, tmp_path: Path
+) -> None:
+    """Uniform noise, a slack token of its own; the base is not changed, and training can go on after a save."""
+    trainer = run.prepare(config, tmp_path)
+    names = list(model.trained(trainer.model))
+    assert names
+    assert all("lora_" in name for name in names)
+    trainer.train(Phase(steps=3), lambda: False)
+    trainer.export(tmp_path / "final")
+    before, after = weights(base), weights(tmp_path / "final")
+    assert set(before) == set(after)
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert "model.decoder.layers.0.self_attn.q_proj.weight" in changed
+    assert "model.encoder.language_model.layers.0.self_attn.q_proj.weight" in changed
+    assert not any(part in name for name in changed for part in ("experts", "router", "embed_tokens", "norm"))
+    properties = accepted.find(str(tmp_path / "final")).properties
+    assert (properties.corruption, properties.mask_token_id, properties.slack_token_id) == ("uniform", None, 4)
+    trainer.train(Phase(steps=1), lambda: False)
+    assert run.prepare(config, tmp_path).state.step == 4
+
+
+def test_fresh_adapters_change_nothing(base: Path) -> None:
+    """So tuning starts from the released model."""
+    loaded = DiffusionGemmaForBlockDiffusion.from_pretrained(base, dtype=torch.float32).eval()
+    ids, canvas = torch.randint(5, VOCABULARY_SIZE, (1, 12)), torch.randint(5, VOCABULARY_SIZE, (1, 16))
+    with torch.no_grad():
+        plain = loaded(input_ids=ids, decoder_input_ids=canvas).logits
+        lora.adapt(loaded, LoraConfig(base="", slack_token=""))
+        adapted = loaded(input_ids=ids, decoder_input_ids=canvas).logits
+    torch.testing.assert_close(adapted, plain)
+
+
+def test_a_slack_token_that_is_none_is_an_error(config: RunConfig, small_tokenizer: Tokenizer) -> None:
+    """It says which token is missing."""
+    with pytest.raises(ConfigError, match="<unused0>"):
+        lora.tokens_of(small_tokenizer, "<unused0>")
+    with pytest.raises(ConfigError, match="no-such"):
+        lora.subject(LoraConfig(base="no-such/model", slack_token="x"), config.data, subject.device())
+
+
+def test_without_a_mask_token_all_noise_is_random_tokens(small_tokenizer: Tokenizer) -> None:
+    """As in DiffusionGemma's own training."""
+    tokens = lora.tokens_of(small_tokenizer, "<slack>")
+    assert tokens.mask is None
+    assert tokens.slack == tokenizer.SLACK
