@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
+from transformers.utils import logging
 
 from inference.training.config import DataConfig
 from inference.training.tokenizer import SPECIAL_TOKENS, Tokens
@@ -48,6 +49,7 @@ class State(msgspec.Struct, frozen=True):
 
 def write_model(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, data: DataConfig) -> None:
     """A folder that `--model` and `from_pretrained` accept. The model itself stays as it is."""
+    logging.disable_progress_bar()
     shipped = copy.deepcopy(model).to("cpu", torch.bfloat16)
     shipped.save_pretrained(folder, max_shard_size=_SHARD)
     write_tokenizer(folder, tokenizer)

@@ -23,7 +23,9 @@ class Report:
         self._losses.append(losses)
         if state.step % self._every == 0:
             elapsed = max(1e-9, time.monotonic() - self._since)
-            self._tell("train", state, _mean(self._losses), rows_per_second=round((state.rows - self._rows) / elapsed))
+            self._tell(
+                "train", state, _mean(self._losses), tokens_per_second=round((state.rows - self._rows) / elapsed)
+            )
             self._losses, self._rows, self._since = [], state.rows, time.monotonic()
 
     def held_out(self, state: State, losses: Losses) -> None:
@@ -35,7 +37,7 @@ class Report:
         entry = {
             "kind": kind,
             "step": state.step,
-            "rows": state.rows,
+            "tokens": state.rows,
             "seconds": round(state.seconds),
             **numbers,
             **more,

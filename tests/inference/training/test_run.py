@@ -13,7 +13,7 @@ import torch
 from inference.engine import checkpoint as accepted
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
-from inference.training import checkpoint, run
+from inference.training import card, checkpoint, run
 from inference.training.config import RunConfig, read
 from inference.training.trainer import Phase
 
@@ -49,7 +49,7 @@ def test_both_losses_fall(finished: Path) -> None:
         first, *_, last = entries(finished, kind)
         assert last["causal"] < first["causal"] - 0.2
         assert last["hole"] < first["hole"] - 0.2
-    assert all(line["rows_per_second"] > 0 for line in entries(finished, "train"))
+    assert all(line["tokens_per_second"] > 0 for line in entries(finished, "train"))
 
 
 @pytest.mark.parametrize("name", ["final", "checkpoints/step-0000060"])
@@ -98,6 +98,16 @@ def test_a_request_to_stop_saves_first(config: RunConfig, tmp_path: Path) -> Non
     assert not (tmp_path / "final").exists()
 
 
+def test_the_card_of_a_run_lists_its_sources_and_losses(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With licences, and the held-out losses of the run's end."""
+    assert card.main([str(finished)]) == 0
+    printed = capsys.readouterr().out
+    assert "| click | BSD-3-Clause |" in printed
+    assert "| hours | steps |" in printed
+    assert f"| {entries(finished, 'held-out')[-1]['step']} |" in printed
+    assert card.main([]) == 2
+
+
 def test_the_command_says_what_is_wrong_with_a_configuration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,5 +122,5 @@ def test_the_command_says_what_is_wrong_with_a_configuration(
 def test_every_configuration_that_ships_can_be_read(config: RunConfig) -> None:
     """And what is said of it holds: the embedded model is small."""
     shipped = {file.stem: read(file) for file in MINIATURE.parent.glob("*.toml")}
-    assert {"embedded-cpu", "miniature"} <= set(shipped)
+    assert {"embedded-cpu", "miniature", "lora"} <= set(shipped)
     assert msgspec.structs.replace(config) == shipped["miniature"]
