@@ -49,7 +49,7 @@ class State(msgspec.Struct, frozen=True):
 
 def write_model(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, data: DataConfig) -> None:
     """A folder that `--model` and `from_pretrained` accept. The model itself stays as it is."""
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     shipped = copy.deepcopy(model).to("cpu", torch.bfloat16)
     shipped.save_pretrained(folder, max_shard_size=_SHARD)
     write_tokenizer(folder, tokenizer)
