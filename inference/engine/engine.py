@@ -1,11 +1,11 @@
 """One loaded model, ready to fill holes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from inference.engine import checkpoint, loading
 from inference.engine.checkpoint import EMBEDDED
 from inference.engine.constraints import Constraints
-from inference.engine.infilling import Event, Infilling, Toolbox
+from inference.engine.infilling import Infilling, Toolbox
 from inference.engine.prefix_cache import PrefixCache
 from inference.engine.vocabulary import Vocabulary
 from inference.messages import Hole, InfillRequest, Text
@@ -54,16 +54,11 @@ class Engine:
         on_progress(1.0, "ready")
         return engine
 
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Iterator[Event | None]:
-        """The work on one request; each `next` does at most one forward pass. See `Infilling.events`.
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling:
+        """The work on one request, to be iterated; closing it stops the work and frees what it holds.
 
-        `deadline` is in seconds of `time.monotonic()`. Closing the iterator stops the work and frees what it holds.
-        Raises RequestError, on the first `next`, where the request makes no sense.
+        `deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense.
         """
-        yield from self.start(request, deadline=deadline).events()
-
-    def start(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling:
-        """The same as an object, which can be amended while it runs. Raises RequestError."""
         return Infilling(self.tools, request, deadline)
 
     def _warm_up(self) -> None:

@@ -1,14 +1,15 @@
 """One request on its way: plan, encode, settle the lengths, denoise, rerank; then the next canvas.
 
-An `Infilling` is a generator's worth of work cut into steps of at most one forward pass, so that the worker can
-interleave requests, and stop one, between any two of them.
+The work is cut into steps of at most one forward pass, so that the worker can interleave requests, amend one, and stop
+one, between any two of them.
 """
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -68,8 +69,12 @@ class _Progress:
         return Stats(self.ms(), self.encode_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
 
 
-class Infilling:
-    """The work on one request. Iterate `events`; closing that iterator stops the work and frees all it holds."""
+class Infilling(Generator[Event | None, None, None]):
+    """The work on one request, as a generator: each step does at most one forward pass.
+
+    It yields drafts where asked for, then the candidates, best first, then Done; None means worked, nothing to tell.
+    Closing it stops the work and frees all it holds.
+    """
 
     def __init__(self, tools: Toolbox, request: InfillRequest, deadline: float | None) -> None:
         """`deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense."""
@@ -85,6 +90,15 @@ class Infilling:
         self._source = NoiseSource(mask, generator)
         self._progress = _Progress()
         self._amended: tuple[int, str] | None = None
+        self._events = self._work()
+
+    def send(self, value: None, /) -> Event | None:
+        """The next event. Raises StopIteration after Done."""
+        return self._events.send(value)
+
+    def throw(self, *error: Any) -> Event | None:
+        """Raises the error where the work stands; `close` uses it to end the work."""
+        return self._events.throw(*error)
 
     def amend(self, hole: int, text: str) -> None:
         """Pin `text`, all that now stands at the start of a hole; takes effect before the next step.
@@ -94,8 +108,7 @@ class Infilling:
         self._planner.pin_start(hole, text)
         self._amended = (hole, text)
 
-    def events(self) -> Iterator[Event | None]:
-        """Drafts where asked for, then the candidates, best first, then Done. None: worked, nothing to tell."""
+    def _work(self) -> Generator[Event | None, None, None]:
         answers: list[list[Answer]] = []
         while len(answers) < len(self._planner.groups):
             found: list[Answer] = []

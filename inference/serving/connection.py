@@ -9,6 +9,7 @@ from typing import Protocol
 
 from inference import messages
 from inference.messages import (
+    Amend,
     Cancel,
     ClientMessage,
     Done,
@@ -59,6 +60,9 @@ class Host(Protocol):
 
     def cancel(self, job: Job) -> None:
         """A client wants no more of `job`."""
+
+    def amend(self, job: Job, amendment: Amend) -> None:
+        """A client's user typed into a hole of `job`."""
 
     def shut_down(self) -> None:
         """A client wants the worker to end."""
@@ -159,6 +163,9 @@ class Connection:
             case Cancel(id=request_id):
                 if request_id in self.jobs:  # otherwise its final reply is on the way
                     self._host.cancel(self.jobs[request_id])
+            case Amend(id=request_id):
+                if request_id in self.jobs:
+                    self._host.amend(self.jobs[request_id], message)
             case StatusRequest():
                 self.send(self._host.status())
             case Shutdown():

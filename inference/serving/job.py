@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
-from inference.messages import Candidate, Done, Draft, Failed, InfillRequest, Outcome, Stats
+from inference.messages import Amend, Candidate, Done, Draft, Failed, InfillRequest, Outcome, Stats
 
 Event = Draft | Candidate | Done | Failed
 Steps = Iterator[Draft | Candidate | Done | None]
@@ -27,6 +27,7 @@ class Job:
     used_s: float = 0.0
     started: bool = False
     cancelled: bool = False
+    amendments: list[Amend] = field(default_factory=list)
     steps: Steps | None = None
 
     @property

@@ -8,9 +8,9 @@ about sockets or clients.
 import threading
 import time
 from collections.abc import Generator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from inference.messages import Done, ErrorCode, Failed, InfillRequest, Outcome
+from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Outcome
 from inference.serving.fairness import Fairness
 from inference.serving.faults import failure_of, is_device_lost, release_memory
 from inference.serving.job import Event, Job, Steps
@@ -29,6 +29,14 @@ class Infiller(Protocol):
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
         """Each step does at most one forward pass; the last one gives Done. `deadline` is `time.monotonic()`."""
+
+
+@runtime_checkable
+class Amendable(Protocol):
+    """Work that can be told, between two steps, what the user typed meanwhile."""
+
+    def amend(self, hole: int, text: str) -> None:
+        """Pin `text`, all that now stands at the start of a hole."""
 
 
 class Scheduler:
@@ -53,6 +61,11 @@ class Scheduler:
         with self._changed:
             job.cancelled = True
             self._changed.notify()
+
+    def amend(self, job: Job, amendment: Amend) -> None:
+        """Tell `job` before its next step what the user typed; one that has ended stays as it is."""
+        with self._changed:
+            job.amendments.append(amendment)
 
     def expire(self, job: Job) -> None:
         """Answer `job` if its deadline came before it could start; one that runs is ended by the engine."""
@@ -102,12 +115,20 @@ class Scheduler:
         try:
             if job.steps is None:
                 job.steps = engine.infill(job.request, deadline=job.deadline)
+            self._amend(job)
             return next(job.steps)
         except Exception as error:
             return self._failed(job, error)
         finally:
             with self._changed:
                 self._fairness.charge(job, time.monotonic() - began)
+
+    def _amend(self, job: Job) -> None:
+        with self._changed:
+            amendments, job.amendments = job.amendments, []
+        if isinstance(job.steps, Amendable):
+            for amendment in amendments:
+                job.steps.amend(amendment.hole, amendment.text)
 
     def _failed(self, job: Job, error: Exception) -> Failed:
         """The reply to a job whose step raised. Raises DeviceLostError when no step can succeed any more."""

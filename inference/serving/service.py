@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
-from inference.messages import Done, ErrorCode, Failed, InfillRequest, Status, Welcome, WorkerState
+from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Status, Welcome, WorkerState
 from inference.serving import memory
 from inference.serving.connection import Connection
 from inference.serving.job import Event, Job
@@ -16,7 +16,7 @@ from inference.serving.logs import log
 from inference.serving.options import WorkerArguments
 from inference.serving.scheduler import Scheduler
 
-LINGER_S = 1.0
+LINGER_S = 2.0
 """How long a worker without an engine stays, so that clients learn why."""
 FINISH_S = 60.0
 """How long running requests may take to finish once the worker is to end."""
@@ -106,6 +106,10 @@ class Service:
         """A client wants no more of `job`."""
         self._scheduler.cancel(job)
 
+    def amend(self, job: Job, amendment: Amend) -> None:
+        """A client's user typed into a hole of `job`."""
+        self._scheduler.amend(job, amendment)
+
     def shut_down(self) -> None:
         """Finish what runs, refuse what waits, then end; at once when asked a second time."""
         if self._failure or self._state.state is WorkerState.STOPPING:
@@ -145,6 +149,8 @@ class Service:
     def _deliver(self, connection: Connection, job: Job, event: Event) -> None:
         connection.deliver(job, event)
         if isinstance(event, Done | Failed):
+            end = event.outcome if isinstance(event, Done) else event.code
+            log.info("a request ended after %.0f ms: %s", (time.monotonic() - job.received) * 1000, end)
             if alarm := self._alarms.pop(job, None):
                 alarm.cancel()
             self._used = time.monotonic()
@@ -160,7 +166,7 @@ class Service:
                 self._enter(state, progress=1.0)
 
     def _enter(self, state: WorkerState, *, progress: float = 0.0, detail: str = "") -> None:
-        if state is not self._state.state and state is not WorkerState.BUSY:
+        if {state, self._state.state} - {WorkerState.READY, WorkerState.BUSY} and state is not self._state.state:
             log.info("%s", state)
         self._state = msgspec.structs.replace(self._state, state=state, progress=progress, detail=detail)
         status = self.status()

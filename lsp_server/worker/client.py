@@ -98,6 +98,15 @@ class WorkerClient:
                 return fill
         raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer; ask again")
 
+    def amend(self, request_id: str, hole: int, text: str) -> None:
+        """Pin `text`, all that the user typed or accepted at the start of a hole, in the running request of this id.
+
+        Denoising goes on from where it is if it agrees, else it starts again from there. A request that has ended, or
+        has not reached a worker yet, stays as it is. Raises WorkerFailure.
+        """
+        if self._link is not None:
+            self._link.amend(request_id, hole, text)
+
     async def status(self, start: bool = False) -> Status | None:
         """What the worker says of itself now; None when none runs and `start` is False. Raises WorkerFailure."""
         try:

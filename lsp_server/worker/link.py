@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from inference.messages import (
+    Amend,
     Cancel,
     Candidate,
     Done,
@@ -91,6 +92,12 @@ class Link:
             self._cancel(wire_id)
             raise
 
+    def amend(self, caller_id: str, hole: int, text: str) -> None:
+        """Tell the pending requests of this id what the user typed. Raises WorkerFailure."""
+        for wire_id, pending in self._pending.items():
+            if pending.caller_id == caller_id:
+                self._send(Amend(wire_id, hole, text))
+
     async def ask_status(self) -> Status:
         """The worker's state now. Raises WorkerFailure."""
         asker: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
@@ -109,7 +116,7 @@ class Link:
         with suppress(asyncio.CancelledError):
             await self._reading
 
-    def _send(self, message: InfillRequest | Cancel | StatusRequest | Shutdown) -> None:
+    def _send(self, message: InfillRequest | Cancel | Amend | StatusRequest | Shutdown) -> None:
         if self.failure:
             raise self.failure
         try:

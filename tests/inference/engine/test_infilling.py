@@ -134,7 +134,7 @@ def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
 
 def test_closing_the_iterator_stops_within_a_step_and_frees_everything(engine: Engine) -> None:
     request = InfillRequest("r", (Text(SOURCE), Hole(max_tokens=16), Text(REST)), max_steps=48, drafts=True)
-    with closing(engine.infill(request)) as events:  # type: ignore[type-var]
+    with closing(engine.infill(request)) as events:
         assert isinstance(next(e for e in events if e is not None), Draft)
     assert idle(engine)
 
@@ -222,9 +222,9 @@ def amended(engine: Engine, choose: Callable[[str], str], after: int, **options:
     """A request amended after some drafts with what `choose` makes of the draft: that text, the fill, and Done."""
     segments = (Text("import os\n\nsize ="), Hole(max_tokens=10), Text("\nprint(size)\n"))
     request = InfillRequest("r", segments, drafts=True, max_steps=12, seed=3, **options)  # type: ignore[arg-type]
-    run, pinned, drafts = engine.start(request), "", 0
+    run, pinned, drafts = engine.infill(request), "", 0
     best: Candidate | None = None
-    for event in run.events():
+    for event in run:
         drafts += isinstance(event, Draft)
         if isinstance(event, Draft) and drafts == after:
             pinned = choose(event.texts[0])
@@ -255,9 +255,9 @@ def test_an_amendment_of_a_canvas_that_is_done_redoes_it_only_if_it_disagrees(en
     far = "\n".join(f"value_{i} = {i}" for i in range(60))
     segments = (Text("a ="), Hole(max_tokens=4), Text(f"\n{far}\nb ="), Hole(max_tokens=4), Text("\n"))
     for typed, canvases in ((None, 2), (" 12345 +", 4)):
-        run = engine.start(InfillRequest("r", segments, drafts=True, max_steps=3, seed=1))
+        run = engine.infill(InfillRequest("r", segments, drafts=True, max_steps=3, seed=1))
         first, canvas, told = "", 0, False
-        for event in run.events():
+        for event in run:
             canvas += isinstance(event, Draft) and event.step == 1
             if isinstance(event, Draft) and canvas == 2 and not told:
                 first, told = typed or event.texts[0][:1], True
@@ -271,6 +271,6 @@ def test_an_amendment_of_a_canvas_that_is_done_redoes_it_only_if_it_disagrees(en
 
 
 def test_an_amendment_of_a_hole_that_is_not_there_is_refused(engine: Engine) -> None:
-    run = engine.start(InfillRequest("r", (Text("x"), Hole())))
+    run = engine.infill(InfillRequest("r", (Text("x"), Hole())))
     with pytest.raises(RequestError, match="no hole 1"):
         run.amend(1, "x")

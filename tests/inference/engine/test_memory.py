@@ -38,15 +38,15 @@ def play(engine: Engine, number: int, chance: random.Random) -> None:
     text = f"# document {number % 50}\n" + "x" * chance.randrange(40)
     segments = (Text(text), Hole(max_tokens=4), Text("\nafter\n"))
     request = InfillRequest("r", segments, max_steps=2, drafts=True, candidates=chance.randint(1, 2), seed=number)
-    run = engine.start(request)
-    events = run.events()
+    run = engine.infill(request)
+    events = run
     ending, steps = chance.choice(("done", "cancelled", "amended")), chance.randint(1, 4)
     for _ in range(steps):
         event = next(events, None)
         if ending == "amended" and isinstance(event, Draft):
             run.amend(0, chance.choice((event.texts[0][:1], "zz")))
     if ending == "cancelled":
-        events.close()  # type: ignore[attr-defined]
+        run.close()
     else:
         for _ in events:
             pass

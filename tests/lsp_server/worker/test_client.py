@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from inference.messages import Draft, ErrorCode, Outcome, Status, Text, WorkerState
+from inference.messages import Draft, ErrorCode, Hole, InfillRequest, Outcome, Status, Text, WorkerState
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPlace, place_of
 from lsp_server.worker.survey import running_workers
@@ -208,3 +208,21 @@ async def test_it_works_over_tcp(own_folder: Path, monkeypatch: pytest.MonkeyPat
         (worker,) = await running_workers("tests")
         assert worker.status.clients == 1
         assert worker.status.pid == client.last_status.pid  # type: ignore[union-attr]
+
+
+async def test_text_typed_meanwhile_is_pinned_in_the_running_request(resident: WorkerPlace) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        typed: list[str] = []
+
+        def type_into(draft: Draft) -> None:
+            if not typed:
+                typed.append(" 40 + 2")
+                client.amend("typed", 0, typed[0])
+
+        request = InfillRequest(
+            "typed", (Text("x ="), Hole(max_tokens=12), Text("\n")), max_steps=12, drafts=True, candidates=2
+        )
+        answer = await client.infill(request, type_into)
+    assert typed
+    assert all(candidate.texts[0].startswith(" 40 + 2") for candidate in answer.candidates)
+    assert answer.done.stats.canvases == 2
