@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from inference.training import config as configs
-from inference.training import corpus, model, sources, subject, syntax
+from inference.training import corpus, model, sources, subject
 from inference.training.batches import Batches, Shape
 from inference.training.config import ConfigError, RunConfig
 from inference.training.corpus import SourceFile
@@ -66,7 +66,7 @@ def _material(config: RunConfig, files: Sequence[SourceFile], chosen: Subject) -
     shape = Shape(config.training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
 
     def batches(held_out: bool) -> Batches:
-        kept = [Document(file.text, syntax.spans(file.text)) for file in files if file.held_out == held_out]
+        kept = [Document.of(file.text) for file in files if file.held_out == held_out]
         return Batches(kept, chosen.tokenizer, chosen.tokens, shape, config.training.seed)
 
     return Material(chosen.tokens, chosen.write, batches(False), batches(True))

@@ -1,15 +1,18 @@
-"""Spans of a Python file that carving makes holes of: bracket contents, expressions, blocks. Character offsets."""
+"""Spans of a Python file that carving makes holes of, and what of it is prose. Character offsets."""
 
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import tree_sitter_python
-from tree_sitter import Language, Parser, Query, QueryCursor
+from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 BRACKETS, EXPRESSION, BLOCK = range(3)
 Spans = npt.NDArray[np.int32]
 """(n, 3): start, end, kind; sorted by start."""
+Prose = npt.NDArray[np.int32]
+"""(m, 2): start and end of comments and documentation strings; sorted, no two overlap."""
+Offsets = npt.NDArray[np.int32]
 
 _QUERY = """
 [(argument_list) (parameters) (list) (dictionary) (tuple) (parenthesized_expression)] @brackets
@@ -21,6 +24,8 @@ _QUERY = """
 (keyword_argument value: (_) @expression)
 (argument_list (_) @expression)
 (block) @block
+(comment) @prose
+(expression_statement (string) @prose)
 """
 
 
@@ -30,20 +35,27 @@ def _tools() -> tuple[Parser, Query]:
     return Parser(language), Query(language, _QUERY)
 
 
-def spans(text: str) -> Spans:
-    """Every span of a file. Text that does not parse simply has fewer."""
+def spans(text: str) -> tuple[Spans, Prose]:
+    """Every span of a file, and its prose. Text that does not parse simply has fewer."""
     parser, query = _tools()
     data = text.encode()
     captures = QueryCursor(query).captures(parser.parse(data).root_node)
+    prose = sorted((node.start_byte, node.end_byte) for node in captures.get("prose", []))
+    at = _characters(data)
+    return _holes(captures, at), at[np.array(prose, np.int32).reshape(-1, 2)]
+
+
+def _holes(captures: dict[str, list[Node]], at: Offsets) -> Spans:
+    """(n, 3); what is empty is no hole."""
     found = [(node.start_byte + 1, node.end_byte - 1, BRACKETS) for node in captures.get("brackets", [])]
     found += [(node.start_byte, node.end_byte, EXPRESSION) for node in captures.get("expression", [])]
     found += [(node.start_byte, node.end_byte, BLOCK) for node in captures.get("block", [])]
     table = np.array(sorted(found), np.int32).reshape(-1, 3)
-    table[:, :2] = _characters(data)[table[:, :2]]
+    table[:, :2] = at[table[:, :2]]
     return table[table[:, 1] > table[:, 0]]
 
 
-def _characters(data: bytes) -> npt.NDArray[np.int32]:
+def _characters(data: bytes) -> Offsets:
     """The character offset of each byte offset, the end included: UTF-8's continuation bytes begin no character."""
     starts = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     return np.concatenate([[0], np.cumsum(starts)]).astype(np.int32)

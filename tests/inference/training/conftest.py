@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from tokenizers import Tokenizer
 
-from inference.training import syntax, tokenizer
+from inference.training import tokenizer
 from inference.training.holes import Document
 
 _MODULES = (json.decoder, json.encoder, textwrap, json)
@@ -28,4 +28,4 @@ def small_tokenizer(texts: list[str]) -> Tokenizer:
 @pytest.fixture(scope="session")
 def documents(texts: list[str]) -> list[Document]:
     """The texts with their spans."""
-    return [Document(text, syntax.spans(text)) for text in texts]
+    return [Document.of(text) for text in texts]

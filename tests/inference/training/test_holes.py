@@ -19,11 +19,23 @@ _SHAPE = Shape(streams=6, prefix_tokens=64, canvases=2, canvas_tokens=64)
 def test_spans_are_characters_of_the_text() -> None:
     """Brackets without their brackets, expressions and blocks, behind characters of several bytes too."""
     text = "é = '😀'\ndef f(a, b):\n    if a:\n        return g(b)\n"
-    found = {(int(kind), text[start:end]) for start, end, kind in syntax.spans(text)}
+    found = {(int(kind), text[start:end]) for start, end, kind in syntax.spans(text)[0]}
     assert (syntax.BRACKETS, "a, b") in found
     assert (syntax.EXPRESSION, "g(b)") in found
     assert (syntax.EXPRESSION, "'😀'") in found
     assert (syntax.BLOCK, "return g(b)") in found
+
+
+def test_prose_is_passed_over() -> None:
+    """Comments, one after the other too, and documentation strings; an anchor in code stays."""
+    text = (
+        'def f():\n    """Says.\n\n    More.\n    """\n    # one\n    # two\n    x = "no prose"  # three\n    y = 1\n'
+    )
+    document = Document.of(text)
+    assert document.code(text.index("x")) == text.index("x")
+    assert document.code(text.index("prose")) == text.index("prose")
+    for word, following in (("Says", "x ="), ("More", "x ="), ("one", "x ="), ("two", "x ="), ("three", "y =")):
+        assert text[document.code(text.index(word)) :].lstrip().startswith(following), word
 
 
 def test_a_hole_begins_after_its_anchor_and_has_content(documents: Sequence[Document]) -> None:
@@ -121,7 +133,7 @@ def test_slack_beyond_the_first_rows_counts_little() -> None:
 def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: Tokenizer) -> None:
     """The token before each hole is part of it; what follows is tokenized by itself."""
     text = "value = first(one)\nother = second(two)\n"
-    document = Document(text, syntax.spans(text))
+    document = Document.of(text)
     spans = [(text.index("first"), text.index("\n")), (text.index("two"), text.index("two") + 3)]
     start = text.index(" =")
     canvas = Composer(small_tokenizer, _TOKENS, 64).compose(document, start, spans, np.random.default_rng(3))
