@@ -133,11 +133,17 @@ class Link:
             while True:
                 self._take(await self._stream.receive())
         except (OSError, EOFError):
-            self._end(WorkerFailure(ErrorCode.STOPPED, f"The worker (process {self.pid}) ended in mid-request"))
+            self._end(WorkerFailure(ErrorCode.STOPPED, f"The worker (process {self.pid}) ended {self._when()}"))
         except ValueError as error:
             self._end(WorkerFailure(ErrorCode.BAD_MESSAGE, f"The worker sent what is no message: {error}"))
         except WorkerFailure as failure:
             self._end(failure)
+
+    def _when(self) -> str:
+        """What the worker was doing when it was last heard of."""
+        if self.status is not None and self.status.state is WorkerState.LOADING:
+            return "while it loaded its model; it may be too large for this machine's memory"
+        return "in mid-request"
 
     def _take(self, message: WorkerMessage) -> None:
         match message:

@@ -193,6 +193,30 @@ async def test_a_process_that_cannot_start_is_explained(own_folder: Path, monkey
         assert "pigeon" in client.reason
 
 
+async def test_a_worker_that_dies_while_it_loads_is_told_apart(own_folder: Path) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        task = asyncio.create_task(client.infill(fill()))
+        while client.state is not ClientState.LOADING:
+            await asyncio.sleep(0.001)
+        kill(client.last_status.pid)  # type: ignore[union-attr]
+        with pytest.raises(WorkerFailure, match="while it loaded"):
+            await task
+
+
+async def test_what_listens_in_the_workers_place_and_is_none_is_replaced(own_folder: Path) -> None:
+    async def babble(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example.org ESMTP\r\n")
+        writer.close()
+
+    socket = place_of(WorkerOptions()).socket
+    impostor = await asyncio.start_unix_server(babble, socket)
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        status = await client.status(start=True)
+        assert status is not None
+        assert status.model == "embedded"
+    impostor.close()
+
+
 async def test_a_folder_that_others_can_enter_is_refused(own_folder: Path) -> None:
     own_folder.chmod(0o755)
     async with WorkerClient(WorkerOptions(), name="tests") as client:
