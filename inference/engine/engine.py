@@ -5,8 +5,9 @@ from collections.abc import Callable
 from inference.engine import checkpoint, loading
 from inference.engine.checkpoint import EMBEDDED
 from inference.engine.constraints import Constraints
-from inference.engine.infilling import Infilling, Toolbox
+from inference.engine.infilling import Infilling
 from inference.engine.prefix_cache import PrefixCache
+from inference.engine.toolbox import Toolbox
 from inference.engine.vocabulary import Vocabulary
 from inference.messages import Hole, InfillRequest, Text
 

@@ -13,32 +13,18 @@ from typing import Any
 
 import torch
 
-from inference.engine import fill, length, rank
+from inference.engine import amending, fill, length, rank
 from inference.engine.canvas import Canvas
-from inference.engine.checkpoint import Properties
-from inference.engine.constraints import Constraints
 from inference.engine.denoise import Denoising, NoiseSource, Start
 from inference.engine.layout import Row, Slots
-from inference.engine.network import Network
 from inference.engine.plan import Group, Plan, Planner
-from inference.engine.prefix_cache import Lease, PrefixCache
-from inference.engine.vocabulary import Vocabulary
+from inference.engine.prefix_cache import Lease
+from inference.engine.toolbox import Toolbox
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome, Stats
 
 Event = Draft | Candidate | Done
 MAX_CANDIDATES = 16
 _ENCODE_CHUNK_TOKENS = 512
-
-
-@dataclass(frozen=True)
-class Toolbox:
-    """What every request of one loaded model uses."""
-
-    network: Network
-    vocabulary: Vocabulary
-    properties: Properties
-    prefixes: PrefixCache
-    constraints: Constraints
 
 
 @dataclass(frozen=True)
@@ -89,7 +75,7 @@ class Infilling(Generator[Event | None, None, None]):
         mask = properties.mask_token_id if properties.corruption == "mask" else None
         self._source = NoiseSource(mask, generator)
         self._progress = _Progress()
-        self._amended: tuple[int, str] | None = None
+        self._amended: dict[int, str] = {}
         self._events = self._work()
 
     def send(self, value: None, /) -> Event | None:
@@ -106,7 +92,7 @@ class Infilling(Generator[Event | None, None, None]):
         Raises RequestError where the request has no such hole.
         """
         self._planner.pin_start(hole, text)
-        self._amended = (hole, text)
+        self._amended[hole] = text
 
     def _work(self) -> Generator[Event | None, None, None]:
         answers: list[list[Answer]] = []
@@ -122,13 +108,11 @@ class Infilling(Generator[Event | None, None, None]):
         yield Done(self._request.id, outcome, self._progress.stats())
 
     def _still_good(self, answers: Sequence[Sequence[Answer]]) -> int:
-        """How many of the canvases done so far agree with what was typed meanwhile; the others are done again."""
-        amended, self._amended = self._amended, None
-        if amended is None:
-            return len(answers)
-        number, text = amended
+        """How many of the canvases done so far begin as what was typed meanwhile; the others are done again."""
+        self._amended.clear()
         for done, (group, found) in enumerate(zip(self._planner.groups, answers, strict=False)):
-            if group.first <= number < group.end and not found[0].texts[number - group.first].startswith(text):
+            holes = self._planner.document.holes[group.first : group.end]
+            if not all(text.startswith(hole.starts_with) for text, hole in zip(found[0].texts, holes, strict=True)):
                 return done
         return len(answers)
 
@@ -243,45 +227,14 @@ class Infilling(Generator[Event | None, None, None]):
 
     def _go_on(self, loop: Denoising, lease: Lease, plan: Plan, fills: Sequence[str]) -> bool:
         """Pins what was typed on the canvases that agree with it; False where none does, so that it starts again."""
-        assert self._amended is not None
-        number, text = self._amended
-        if number >= plan.group.end or (number < plan.group.first and fills[number].startswith(text)):
-            self._amended = None
-            return True
-        return number >= plan.group.first and self._pin(loop, lease, plan, number, text)
-
-    def _pin(self, loop: Denoising, lease: Lease, plan: Plan, number: int, text: str) -> bool:
-        hole = number - plan.group.first
-        found = [
-            (index, agreed)
-            for index in range(loop.canvas.batch)
-            if (agreed := self._agreed(loop, index, plan.layout.holes[hole], hole, text)) is not None
-        ]
-        if not found:
-            return False
-        self._amended = None
-        keep = [index for index, _ in found]
-        canvas = loop.canvas.pin(keep, loop.answer, hole, [count for _, (count, _) in found])
-        given = [(hole, row, rest) for row, (_, (_, rest)) in enumerate(found) if rest]
-        constraint = self._tools.constraints.of(canvas, plan.layout.holes, given=given)
-        loop.go_on_with(keep, canvas, lease.view(len(keep)), constraint)
+        amended, self._amended = self._amended, {}
+        for number, text in amended.items():
+            if number < plan.group.first and not fills[number].startswith(text):
+                return False
+            inside = plan.group.first <= number < plan.group.end
+            if inside and not amending.pin(self._tools, loop, lease, plan, number - plan.group.first, text):
+                return False
         return True
-
-    def _agreed(self, loop: Denoising, index: int, slots: Slots, hole: int, text: str) -> tuple[int, bytes] | None:
-        """How many rows of the hole `text` covers, and the bytes of it that the row after them begins with.
-
-        None where this canvas's answer does not begin with `text`.
-        """
-        first, _, end = loop.canvas.spans[index][hole]
-        rows = [self._tools.vocabulary.bytes_of([id_]) for id_ in loop.answer[index, first:end].tolist()]
-        wanted = b"".join(rows)[: slots.skip] + text.encode()
-        if not b"".join(rows).startswith(wanted):
-            return None
-        count = 0
-        while count < len(rows) and len(wanted) >= len(rows[count]):
-            wanted = wanted[len(rows[count]) :]
-            count += 1
-        return count, wanted
 
     def _late(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline

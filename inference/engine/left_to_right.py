@@ -4,7 +4,7 @@ The encoder is causal and lm_head is tied, so a DiffusionGemma checkpoint can al
 honest baseline for the canvas: same weights, same prefix, no view of what follows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ _CHUNK_TOKENS = 512
 
 def tokens(
     network: Network, prefixes: PrefixCache, prefix_ids: Sequence[int], count: int, bias: Tensor | None = None
-) -> Iterator[int]:
+) -> Generator[int, None, None]:
     """The likeliest next token, `count` times; each `next` is one forward pass, the first also encodes the prefix.
 
     `bias` (V,) is added to the logits. Closing the iterator frees what it holds. Raises ValueError without a prefix.

@@ -270,6 +270,24 @@ def test_an_amendment_of_a_canvas_that_is_done_redoes_it_only_if_it_disagrees(en
         assert done.stats.canvases == canvases
 
 
+def test_amendments_of_several_holes_all_hold(engine: Engine) -> None:
+    segments = (Text("a ="), Hole(max_tokens=6), Text("\nb ="), Hole(max_tokens=6), Text("\nc ="), Hole(max_tokens=6))
+    run = engine.infill(InfillRequest("r", (*segments, Text("\n")), drafts=True, max_steps=10, seed=2))
+    typed: dict[int, str] = {}
+    for event in run:
+        if isinstance(event, Draft) and event.step == 2 and not typed:
+            typed = {0: event.texts[0][:2], 2: " 17"}
+            for hole, text in typed.items():
+                run.amend(hole, text)
+        if isinstance(event, Draft) and event.step == 4:
+            typed[1] = event.texts[1][:3]
+            run.amend(1, typed[1])
+        if isinstance(event, Candidate):
+            assert all(event.texts[hole].startswith(text) for hole, text in typed.items())
+    assert len(typed) == 3
+    assert idle(engine)
+
+
 def test_an_amendment_of_a_hole_that_is_not_there_is_refused(engine: Engine) -> None:
     run = engine.infill(InfillRequest("r", (Text("x"), Hole())))
     with pytest.raises(RequestError, match="no hole 1"):

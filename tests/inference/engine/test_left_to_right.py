@@ -32,7 +32,7 @@ def test_stopping_early_frees_the_prefix(embedded: Engine) -> None:
     ids = embedded.tools.vocabulary.encode(PREFIX)
     writing = left_to_right.tokens(embedded.tools.network, embedded.tools.prefixes, ids, 100)
     next(writing)
-    writing.close()  # type: ignore[attr-defined]
+    writing.close()
     assert not any(entry.leases for entry in embedded.tools.prefixes._entries)
 
 

@@ -1,0 +1,47 @@
+"""Pin-as-you-go: what the user types or accepts while a canvas is denoised becomes part of what is pinned on it."""
+
+from inference.engine.denoise import Denoising
+from inference.engine.layout import Slots
+from inference.engine.plan import Plan
+from inference.engine.prefix_cache import Lease
+from inference.engine.toolbox import Toolbox
+from inference.engine.vocabulary import Vocabulary
+
+
+def pin(tools: Toolbox, loop: Denoising, lease: Lease, plan: Plan, hole: int, text: str) -> bool:
+    """Pins `text` at the start of a hole on every canvas whose answer begins with it, and drops the other canvases.
+
+    Returns False, with nothing changed, where no canvas agrees.
+    """
+    agreeing = [
+        (index, *found)
+        for index in range(loop.canvas.batch)
+        if (found := _agreed(tools.vocabulary, loop, index, plan.layout.holes[hole], hole, text)) is not None
+    ]
+    if not agreeing:
+        return False
+    keep = [index for index, _, _ in agreeing]
+    canvas = loop.canvas.pin(keep, loop.answer, hole, [rows for _, rows, _ in agreeing])
+    given = [(hole, number, rest) for number, (_, _, rest) in enumerate(agreeing) if rest]
+    constraint = tools.constraints.of(canvas, plan.layout.holes, given=given)
+    loop.go_on_with(keep, canvas, lease.view(len(keep)), constraint)
+    return True
+
+
+def _agreed(
+    vocabulary: Vocabulary, loop: Denoising, index: int, slots: Slots, hole: int, text: str
+) -> tuple[int, bytes] | None:
+    """How many rows of the hole `text` covers, and the bytes of it that the row after them begins with.
+
+    None where this canvas's answer does not begin with `text`.
+    """
+    first, _, end = loop.canvas.spans[index][hole]
+    rows = [vocabulary.bytes_of([id_]) for id_ in loop.answer[index, first:end].tolist()]
+    wanted = b"".join(rows)[: slots.skip] + text.encode()
+    if not b"".join(rows).startswith(wanted):
+        return None
+    count = 0
+    while count < len(rows) and len(wanted) >= len(rows[count]):
+        wanted = wanted[len(rows[count]) :]
+        count += 1
+    return count, wanted
