@@ -209,8 +209,12 @@ class Infilling(Generator[Event | None, None, None]):
         """Where to start from instead of noise, where text is reworked: some of its tokens, at random, are noised."""
         if not any(hole.existing for hole in holes):
             return None
-        ids = [token for hole in holes for token in hole.existing or (0,) * hole.maximum] * canvas.batch
-        strengths = [hole.strength for hole in holes for _ in range(hole.maximum)] * canvas.batch
+        ids: list[int] = []
+        strengths: list[float] = []
+        for spans in canvas.spans:
+            for (_, first, end), hole in zip(spans, holes, strict=True):
+                ids += hole.existing or (0,) * (end - first)
+                strengths += [hole.strength] * (end - first)
         device, generator = self._tools.network.device, self._source.generator
         chances = torch.rand(len(ids), generator=generator, device=device)
         noised = chances < torch.tensor(strengths, device=device)

@@ -28,6 +28,9 @@ DEFAULT_SLOTS = {
 }
 """The most tokens of a hole whose request does not say."""
 
+MAX_STEPS = 1000
+"""More denoising steps than this are a mistake: no canvas has as many rows."""
+
 _SUFFIX_TOKENS = 16
 """Rows kept free behind the last hole of a canvas for what follows it, where something does."""
 
@@ -72,6 +75,8 @@ def document_of(request: InfillRequest) -> Document:
         texts.append("")
     if not holes:
         raise RequestError("the request has no hole to fill")
+    if request.max_steps is not None and not 1 <= request.max_steps <= MAX_STEPS:
+        raise RequestError(f"max_steps is between 1 and {MAX_STEPS}, not {request.max_steps}")
     return Document(tuple(texts), tuple(holes))
 
 

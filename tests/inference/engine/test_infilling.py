@@ -174,11 +174,24 @@ def test_rework_takes_fewer_steps_the_weaker_it_is(engine: Engine) -> None:
     assert 0 < candidates[0].steps <= 2
 
 
+def test_rework_and_fill_share_a_canvas(engine: Engine) -> None:
+    segments = (Hole(text="abc", strength=0.5), Text("x = "), Hole(), Text("\n"), Hole(text="kept", strength=0.0))
+    candidates, done, _ = fill(engine, *segments, max_steps=4, candidates=3, seed=1)
+    assert done.stats.canvases == 1
+    assert all(candidate.texts[2] == "kept" for candidate in candidates)
+
+
 def test_a_second_request_reuses_the_prefix(engine: Engine) -> None:
     segments = (Text("# reuse\n" + SOURCE), Hole(max_tokens=4), Text(REST))
     fill(engine, *segments, max_steps=1)
     _, done, _ = fill(engine, *segments, max_steps=1)
     assert done.stats.reused_tokens == done.stats.prefix_tokens
+
+
+@pytest.mark.parametrize("steps", [0, -1, 1 << 40])
+def test_a_number_of_steps_that_makes_no_sense_is_refused(engine: Engine, steps: int) -> None:
+    with pytest.raises(RequestError, match="max_steps"):
+        engine.infill(InfillRequest("r", (Text("x"), Hole()), max_steps=steps))
 
 
 @pytest.mark.parametrize(
