@@ -27,7 +27,7 @@ class Inputs:
     stream: Tensor  # (B, P)
     canvas: Tensor  # (B, K * C), noisy
     rope: dict[str, trunk.Rotary]
-    mask: dict[str, Tensor]
+    masks: dict[str, trunk.Masks]
     rows: Tensor  # (B, R)
     next_weights: Tensor  # (B, P - 1): 1 where the next token is text
     targets: Tensor  # (B, P - 1 + R)
@@ -74,7 +74,7 @@ class Objective:
             stream=stream,
             canvas=to(corrupted.noisy).flatten(1),
             rope=trunk.rotary(self._decoder, at),
-            mask=masks,
+            masks=masks,
             rows=to(corrupted.rows),
             next_weights=real.float(),
             targets=torch.cat([stream[:, 1:], to(corrupted.targets)], 1),
@@ -113,7 +113,7 @@ class Objective:
 
     def _rows(self, inputs: Inputs, soft: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden states of the stream's rows (B, P, d) and of the loss rows of its canvases (B, R, d)."""
-        hidden = trunk.run(self._decoder, inputs.stream, inputs.canvas, soft, inputs.rope, inputs.mask)
+        hidden = trunk.run(self._decoder, inputs.stream, inputs.canvas, soft, inputs.rope, inputs.masks)
         columns = inputs.stream.shape[1]
         index = inputs.rows[..., None].expand(-1, -1, hidden.shape[-1])
         return hidden[:, :columns], hidden[:, columns:].gather(1, index)

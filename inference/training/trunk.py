@@ -2,11 +2,13 @@
 
 DiffusionGemma's encoder and decoder are the same weights. The encoder's rows attend causally; a canvas attends to the
 part of the stream before it and to itself, both ways. So both are one pass with a block mask, which is half the layers'
-launches and lets one stream serve several canvases.
-Shapes: B streams, P stream rows, K canvases of C rows, L = P + K * C rows, d hidden size.
+launches and lets one stream serve several canvases. Attention alone works on two parts, the stream and the canvases,
+because no canvas sees another.
+Shapes: B streams, P stream rows, K canvases of C rows, L = P + K * C rows, d hidden size, D head size.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,25 +26,29 @@ def positions(splits: Tensor, prefix_rows: int, canvas_rows: int) -> Tensor:
     return torch.cat([stream, canvases.flatten(1)], 1)
 
 
-def visible(splits: Tensor, lengths: Tensor, prefix_rows: int, canvas_rows: int, window: int | None = None) -> Tensor:
-    """(B, K) splits and canvas lengths -> (B, 1, L, L), True where a row may look.
+@dataclass(frozen=True)
+class Masks:
+    """True where a row may look."""
+
+    stream: Tensor  # (P, P)
+    canvases: Tensor  # (B * K, 1, C, P + C)
+
+
+def visible(splits: Tensor, lengths: Tensor, prefix_rows: int, canvas_rows: int, window: int | None = None) -> Masks:
+    """(B, K) splits and canvas lengths -> what each row sees.
 
     With a window, a stream row sees that many rows, itself included, and a canvas all of itself and the last
     `window - 1` rows before it, as in transformers' sliding layers.
     """
-    device, (batch, count) = splits.device, splits.shape
-    row = torch.arange(prefix_rows, device=device)
+    row = torch.arange(prefix_rows, device=splits.device)
     causal = row[:, None] >= row
     seen = row < splits[..., None]  # (B, K, P)
     if window is not None:
         causal &= row > row[:, None] - window
         seen &= row > splits[..., None] - window
-    number = torch.arange(count, device=device).repeat_interleave(canvas_rows)  # (K * C,)
-    valid = (torch.arange(canvas_rows, device=device) < lengths[..., None]).flatten(1)  # (B, K * C)
-    own = (number[:, None] == number) & valid[:, None]  # (B, K * C, K * C)
-    past = seen.repeat_interleave(canvas_rows, 1)  # (B, K * C, P)
-    above = F.pad(causal.expand(batch, -1, -1), (0, count * canvas_rows))  # (B, P, L)
-    return torch.cat([above, torch.cat([past, own], 2)], 1)[:, None]
+    own = torch.arange(canvas_rows, device=splits.device) < lengths[..., None]  # (B, K, C)
+    canvases = torch.cat([seen, own], 2).flatten(0, 1)[:, None, None]
+    return Masks(causal, canvases.expand(-1, -1, canvas_rows, -1).contiguous())
 
 
 def rotary(decoder: Any, at: Tensor) -> dict[str, Rotary]:
@@ -52,20 +58,20 @@ def rotary(decoder: Any, at: Tensor) -> dict[str, Rotary]:
 
 
 def run(
-    decoder: Any, stream: Tensor, canvas: Tensor, soft: Tensor, rope: Mapping[str, Rotary], mask: Mapping[str, Tensor]
+    decoder: Any, stream: Tensor, canvas: Tensor, soft: Tensor, rope: Mapping[str, Rotary], masks: Mapping[str, Masks]
 ) -> Tensor:
     """(B, P) and (B, K * C) ids -> (B, L, d), normalised. `soft` (B, K * C, d) is the self-conditioning signal."""
     embedded = decoder.embed_tokens(torch.cat([stream, canvas], 1))
     rows = stream.shape[1]
     hidden = torch.cat([embedded[:, :rows], decoder.self_conditioning(embedded[:, rows:], soft)], 1)
     for layer, kind in zip(decoder.layers, decoder.text_config.layer_types, strict=True):
-        attended = _attend(layer.self_attn, layer.input_layernorm(hidden), rope[kind], mask[kind])
+        attended = _attend(layer.self_attn, layer.input_layernorm(hidden), rope[kind], masks[kind])
         hidden = hidden + layer.post_attention_layernorm(attended)
         hidden = (hidden + _feed_forward(layer, hidden)) * layer.layer_scalar
     return decoder.norm(hidden)  # type: ignore[no-any-return]
 
 
-def _attend(attention: Any, hidden: Tensor, rope: Rotary, mask: Tensor) -> Tensor:
+def _attend(attention: Any, hidden: Tensor, rope: Rotary, masks: Masks) -> Tensor:
     shape = (*hidden.shape[:2], -1, attention.head_dim)
     queries = attention.q_proj(hidden).view(shape)
     keys = attention.k_proj(hidden).view(shape)
@@ -73,10 +79,34 @@ def _attend(attention: Any, hidden: Tensor, rope: Rotary, mask: Tensor) -> Tenso
     values = attention.v_norm(values).transpose(1, 2)
     queries = _rotated(attention.q_norm(queries), rope).transpose(1, 2).to(values.dtype)
     keys = _rotated(attention.k_norm(keys), rope).transpose(1, 2).to(values.dtype)
-    mixed = F.scaled_dot_product_attention(
-        queries, keys, values, attn_mask=mask, scale=attention.scaling, enable_gqa=keys.shape[1] != queries.shape[1]
-    )
+    groups = queries.shape[1] // keys.shape[1]
+    mixed = _mix(queries, keys.repeat_interleave(groups, 1), values.repeat_interleave(groups, 1), masks)
     return attention.o_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+
+def _mix(queries: Tensor, keys: Tensor, values: Tensor, masks: Masks) -> Tensor:
+    """(B, heads, L, D) each -> (B, heads, L, D)."""
+    rows, count = len(masks.stream), len(masks.canvases) // len(queries)
+    batch, heads, _, size = queries.shape
+
+    def own(all_rows: Tensor) -> Tensor:  # (B * K, heads, C, D)
+        return all_rows[:, :, rows:].reshape(batch, heads, count, -1, size).transpose(1, 2).flatten(0, 1)
+
+    def seen(all_rows: Tensor) -> Tensor:  # (B * K, heads, P + C, D)
+        past = all_rows[:, None, :, :rows].expand(-1, count, -1, -1, -1).flatten(0, 1)
+        return torch.cat([past, own(all_rows)], 2)
+
+    stream = _attention(queries[:, :, :rows], keys[:, :, :rows], values[:, :, :rows], masks.stream)
+    canvases = _attention(own(queries), seen(keys), seen(values), masks.canvases)
+    return torch.cat([stream, canvases.view(batch, count, heads, -1, size).transpose(1, 2).flatten(2, 3)], 2)
+
+
+def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    """Unscaled, as these models are. On a CPU torch's own kernel is three times slower than this, compiled."""
+    if queries.device.type != "cpu":
+        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0)
+    scores = (queries @ keys.transpose(-1, -2)).float().masked_fill(~mask, torch.finfo(torch.float32).min)
+    return scores.softmax(-1).to(values.dtype) @ values
 
 
 def _rotated(heads: Tensor, rope: Rotary) -> Tensor:
