@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-BENCHMARKS = ("latency",)
+BENCHMARKS = ("latency", "infilling", "make-data")
 EXIT_USAGE = 2
 
 
@@ -13,7 +13,7 @@ def bench(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] not in BENCHMARKS:
         print(f"usage: infill-ls bench {{{','.join(BENCHMARKS)}}} [--help] [its arguments]", file=sys.stderr)
         return 0 if arguments[:1] in (["-h"], ["--help"]) else EXIT_USAGE
-    return _run(f"inference.bench.{arguments[0]}", arguments[1:])
+    return _run(f"inference.bench.{arguments[0].replace('-', '_')}", arguments[1:])
 
 
 def train(arguments: Sequence[str]) -> int:

@@ -1,0 +1,157 @@
+"""`infill-ls bench infilling`: how well a checkpoint fills holes whose true text is known.
+
+FILE has the HumanEval-Infilling format. White space at the ends of a fill does not count; edit similarity is
+1 - Levenshtein distance / the longer length. Last line of output: one JSON object.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from inference.bench import execute, infilling_scores, infilling_tasks
+from inference.bench.infilling_scores import Result
+from inference.bench.infilling_solve import AUTO, ORACLE, Options, Solver
+from inference.bench.infilling_tasks import Task, TaskError
+from inference.engine import ModelError, RequestError
+
+_QUIET_S = 1.0
+_MODES = ("canvas", "left-to-right")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measures, prints, and returns the exit status."""
+    args = _parser().parse_args(argv)
+    try:
+        tasks = infilling_tasks.read(args.data, args.limit)
+        if args.execute:
+            _check_executable(tasks)
+            print(execute.warning(), file=sys.stderr, flush=True)
+        results = run(tasks, load(args, Options(args.length, args.mode == _MODES[1], args.steps, args.seed)), args)
+    except (TaskError, ModelError, RequestError, OSError) as error:
+        print(f"infill-ls: {error}", file=sys.stderr)
+        return 2
+    _tell(args, infilling_scores.summary(tasks, results))
+    return 0
+
+
+def load(args: argparse.Namespace, options: Options) -> Solver:
+    """The model of the command line. Raises ModelError."""
+    from inference.engine import Engine
+
+    return Solver(Engine.load(args.model, device=args.device, dtype=args.dtype), options)
+
+
+def run(tasks: Sequence[Task], solver: Solver, args: argparse.Namespace) -> list[Result]:
+    """All tasks, each written to the file of predictions as it is done."""
+    results = []
+    for task in shown(tasks):
+        results.append(solve(task, solver, executed=args.execute))
+        if args.predictions:
+            with args.predictions.open("ab" if len(results) > 1 else "wb") as file:
+                file.write(msgspec.json.encode(results[-1]) + b"\n")
+    return results
+
+
+def solve(task: Task, solver: Solver, *, executed: bool = False) -> Result:
+    """One task, filled and judged."""
+    filled, solution = solver.fill(task), task.parts.solution
+    completion = task.parts.completion(filled.text)
+    return Result(
+        task.task_id,
+        completion,
+        exact=infilling_scores.exact(filled.text, solution),
+        edit_similarity=round(infilling_scores.edit_similarity(filled.text, solution), 4),
+        steps=filled.steps,
+        tokens=filled.tokens,
+        true_tokens=filled.true_tokens,
+        ms=round(filled.ms, 2),
+        passed=execute.passes(execute.program(task, completion)) if executed else None,
+    )
+
+
+@dataclass
+class _Progress:
+    """One line on standard error, only where somebody may wonder what takes so long."""
+
+    total: int
+    next_s: float
+
+    def show(self, done: int) -> None:
+        if time.monotonic() >= self.next_s:
+            self.next_s = time.monotonic() + _QUIET_S
+            print(f"\r{done}/{self.total} tasks", end="" if done < self.total else "\n", file=sys.stderr, flush=True)
+
+
+def shown(tasks: Sequence[Task]) -> Iterator[Task]:
+    """The tasks, with progress on standard error where they take over a second."""
+    progress = _Progress(len(tasks), time.monotonic() + _QUIET_S)
+    for done, task in enumerate(tasks):
+        yield task
+        progress.show(done + 1)
+
+
+def _check_executable(tasks: Sequence[Task]) -> None:
+    for task in tasks:
+        if not task.test or not task.entry_point:
+            raise TaskError(f"task {task.task_id} has no test and entry_point; --execute needs both")
+
+
+def _tell(args: argparse.Namespace, summary: dict[str, Any]) -> None:
+    about = {"model": args.model, "data": args.data.name, "mode": args.mode, "length": args.length, "steps": args.steps}
+    if not args.json:
+        kinds = summary["kinds"] | {"all": summary}
+        for kind, figures in kinds.items():
+            passed = f", pass@1 {figures['pass_at_1']:.1%}" if "pass_at_1" in figures else ""
+            print(
+                f"{kind}: {figures['tasks']} tasks, exact {figures['exact']:.1%}, edit similarity "
+                f"{figures['edit_similarity']:.3f}{passed}, {figures['mean_steps']:.1f} steps, "
+                f"{figures['mean_ms']:.0f} ms (median {figures['p50_ms']:.0f})"
+            )
+    print(json.dumps(about | summary))
+
+
+def length(value: str) -> str | int:
+    """The value of --length. Raises argparse.ArgumentTypeError."""
+    if value in (AUTO, ORACLE):
+        return value
+    return positive(value)
+
+
+def positive(value: str) -> int:
+    """A number of 1 or more. Raises argparse.ArgumentTypeError."""
+    if not value.isdecimal() or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"'{value}' is no number of 1 or more")
+    return int(value)
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say what is measured."""
+    parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
+    parser.add_argument("--limit", type=positive, metavar="N", help="the first N tasks only")
+    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER")
+    parser.add_argument("--device", metavar="NAME")
+    parser.add_argument("--dtype", metavar="NAME")
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="infill-ls bench infilling", description=__doc__)
+    add_common(parser)
+    parser.add_argument("--length", type=length, default=AUTO, metavar="auto|oracle|N", help="the tokens of a hole")
+    parser.add_argument("--mode", choices=_MODES, default=_MODES[0], help="left-to-right sees the prefix only")
+    parser.add_argument("--steps", type=positive, metavar="N", help="at most so many denoising steps")
+    parser.add_argument("--execute", action="store_true", help="run each program: pass@1. RUNS MODEL-WRITTEN CODE")
+    parser.add_argument("--json", action="store_true", help="print the JSON object only")
+    parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

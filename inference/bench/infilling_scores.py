@@ -1,0 +1,75 @@
+"""How good a fill is, and how good many are. White space at both ends of a fill does not count."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from inference.bench.infilling_tasks import Task
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one task. `completion` stands between prompt and suffix, as the HumanEval-Infilling harness wants.
+
+    `steps` are denoising steps, or forward passes from left to right; `tokens` the hole's rows, `true_tokens` those of
+    the canonical solution. `passed` is None where nothing was executed.
+    """
+
+    task_id: str
+    completion: str
+    exact: bool
+    edit_similarity: float
+    steps: int
+    tokens: int
+    true_tokens: int
+    ms: float
+    passed: bool | None = None
+
+
+def exact(fill: str, solution: str) -> bool:
+    """Whether they are the same but for white space at their ends."""
+    return fill.strip() == solution.strip()
+
+
+def edit_similarity(fill: str, solution: str) -> float:
+    """1 - Levenshtein distance / the longer length, in characters, white space at the ends ignored: 1 is the same."""
+    one, other = fill.strip(), solution.strip()
+    longest = max(len(one), len(other))
+    return 1.0 if longest == 0 else 1.0 - _distance(one, other) / longest
+
+
+def _distance(one: str, other: str) -> int:
+    """Insertions, deletions and replacements from one text to the other."""
+    row = list(range(len(other) + 1))
+    for number, character in enumerate(one, 1):
+        above, row[0] = row[0], number
+        for column, wanted in enumerate(other, 1):
+            above, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, above + (character != wanted))
+    return row[-1]
+
+
+def summary(tasks: Sequence[Task], results: Sequence[Result]) -> dict[str, Any]:
+    """The figures of a run, all tasks together and each kind by itself. Shares are 0 to 1, times milliseconds."""
+    kinds: dict[str, list[Result]] = {}
+    for task, result in zip(tasks, results, strict=True):
+        kinds.setdefault(task.kind, []).append(result)
+    return figures(results) | {"kinds": {kind: figures(some) for kind, some in kinds.items()}}
+
+
+def figures(results: Sequence[Result]) -> dict[str, Any]:
+    """Means over some results; `p50_ms` is a median. Raises statistics.StatisticsError where there are none."""
+    found = {
+        "tasks": len(results),
+        "exact": statistics.fmean(result.exact for result in results),
+        "edit_similarity": statistics.fmean(result.edit_similarity for result in results),
+        "mean_steps": statistics.fmean(result.steps for result in results),
+        "mean_tokens": statistics.fmean(result.tokens for result in results),
+        "mean_true_tokens": statistics.fmean(result.true_tokens for result in results),
+        "mean_ms": statistics.fmean(result.ms for result in results),
+        "p50_ms": statistics.median(result.ms for result in results),
+    }
+    executed = [result.passed for result in results if result.passed is not None]
+    if executed:
+        found["pass_at_1"] = statistics.fmean(executed)
+    return {name: round(value, 4) for name, value in found.items()}

@@ -1,0 +1,135 @@
+"""Fills the holes of tasks with one loaded model: on a canvas, or from left to right with the same weights."""
+
+import time
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
+
+import torch
+
+from inference.bench.infilling_tasks import Task
+from inference.engine import Engine, left_to_right
+from inference.engine.canvas import Canvas
+from inference.engine.plan import DEFAULT_SLOTS, Plan, Planner
+from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Text
+
+AUTO, ORACLE = "auto", "oracle"
+_ROOM = 2
+"""From left to right a fill may have this many times the rows of a hole: there, a limit only stops what never ends."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None is the checkpoint's own number."""
+
+    length: str | int = AUTO
+    left_to_right: bool = False
+    steps: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A fill and what it cost. `true_tokens` is what the planner makes of the canonical solution."""
+
+    text: str
+    steps: int
+    tokens: int
+    true_tokens: int
+    ms: float
+
+
+class Solver:
+    """Fills tasks, one at a time."""
+
+    def __init__(self, engine: Engine, options: Options) -> None:
+        self._engine, self._options = engine, options
+
+    def fill(self, task: Task) -> Filled:
+        """One task's hole. Raises RequestError where the hole cannot stand on a canvas of this checkpoint."""
+        plan = self._plan(_request(task, Hole(_kind(task), single_line=task.single_line)))
+        true = self._true_tokens(task, plan)
+        began = time.perf_counter()
+        text, steps, tokens = (self._one_by_one if self._options.left_to_right else self._on_canvas)(task, plan, true)
+        return Filled(text, steps, tokens, true, (time.perf_counter() - began) * 1000)
+
+    def _plan(self, request: InfillRequest) -> Plan:
+        planner = Planner(self._engine.tools.vocabulary, self._engine.tools.properties, request)
+        return planner.plan(planner.groups[0], [])
+
+    def _true_tokens(self, task: Task, plan: Plan) -> int:
+        """How many open rows the canonical solution takes: its tokens together with the text healed into the hole."""
+        slots, parts = plan.layout.holes[0], task.parts
+        before = parts.before.encode()
+        healed = before[len(before) - slots.skip :].decode()
+        return max(1, len(self._engine.tools.vocabulary.encode(healed + parts.solution)) - len(slots.forced))
+
+    def _tokens(self, true: int) -> int:
+        """The hole's size by the options; 0 where the engine is to choose."""
+        length = self._options.length
+        return length if isinstance(length, int) else true if length == ORACLE else 0
+
+    def _on_canvas(self, task: Task, _plan: Plan, true: int) -> tuple[str, int, int]:
+        tokens = self._tokens(true)
+        hole = Hole(_kind(task), max(1, tokens), tokens, single_line=task.single_line)
+        request = _request(task, hole, self._options.steps, self._options.seed)
+        found = next(event for event in self._engine.infill(request) if isinstance(event, Candidate))
+        return found.texts[0], found.steps, found.tokens
+
+    def _one_by_one(self, task: Task, plan: Plan, true: int) -> tuple[str, int, int]:
+        """Until the line ends, or the block, or the tokens are used up."""
+        vocabulary, skip = self._engine.tools.vocabulary, plan.layout.holes[0].skip
+        indent = _indent(task.parts.before, task.parts.solution)
+        ids = list(plan.layout.holes[0].forced)
+        count = self._tokens(true) or _ROOM * DEFAULT_SLOTS[_kind(task)]
+        text = ""
+        with closing(self._ids(plan, count)) as following:
+            for id_ in following:
+                ids.append(id_)
+                text = vocabulary.bytes_of(ids)[skip:].decode("utf-8", errors="replace")
+                end = text.find("\n") if task.single_line else _block_end(text, indent)
+                if end >= 0:
+                    text = text[:end]
+                    break
+        return text, len(ids), len(ids)
+
+    @torch.inference_mode()
+    def _ids(self, plan: Plan, count: int) -> Generator[int]:
+        """The likeliest tokens; the first is held to the text that healing took off the prefix, as on a canvas."""
+        tools, slots = self._engine.tools, plan.layout.holes[0]
+        canvas = Canvas.of([plan.layout.compose([slots.maximum])], tools.network.device)
+        constraint = tools.constraints.of(canvas, plan.layout.holes)
+        any_ = constraint.biases[0]
+        first = any_ if slots.allowed is None else constraint.biases[int(constraint.of_row[0])]
+        start = [*plan.prefix_ids, *slots.forced] or [tools.vocabulary.id_of("<bos>") or 0]
+        with closing(left_to_right.tokens(tools.network, tools.prefixes, start, 1, first)) as one:
+            start.append(next(one))
+        yield start[-1]
+        yield from left_to_right.tokens(tools.network, tools.prefixes, start, count - 1, any_)
+
+
+def _kind(task: Task) -> HoleKind:
+    return HoleKind.LINE if task.single_line else HoleKind.BODY
+
+
+def _request(task: Task, hole: Hole, steps: int | None = None, seed: int = 0) -> InfillRequest:
+    segments = (Text(task.parts.before), hole, Text(task.parts.after))
+    return InfillRequest(task.task_id, segments, language="python", max_steps=steps, seed=seed)
+
+
+def _indent(before: str, solution: str) -> int:
+    """How far the first line of a block is indented, in characters."""
+    line = before[before.rfind("\n") + 1 :]
+    spaces = len(line) - len(line.lstrip())
+    return spaces if line.strip() else spaces + len(solution) - len(solution.lstrip())
+
+
+def _block_end(text: str, indent: int) -> int:
+    """Where a whole line begins, or ends its indentation, further out than the block; -1 where none does."""
+    position = text.find("\n")
+    while position >= 0:
+        line = text[position + 1 :].partition("\n")[0]
+        if line.strip() and len(line) - len(line.lstrip()) < indent:
+            return position
+        position = text.find("\n", position + 1)
+    return -1

@@ -1,0 +1,117 @@
+"""Carves holes with a known text out of one Python file. It knows nothing of other files, models or tokens.
+
+A hole is (start, end), character offsets. Three kinds: `line` is a line's content or the rest of it, `lines` are
+neighbouring statements, `body` is a function's body behind its docstring. Holes of one file do not overlap.
+"""
+
+import ast
+import io
+import random
+import re
+import tokenize
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+
+Hole = tuple[int, int]
+
+_LINE_CHARACTERS = range(4, 101)
+_BLOCK_CHARACTERS = range(20, 401)
+_BLOCK_LINES = range(2, 9)
+_WHOLE_LINE_SHARE = 0.4
+_TOKENS_THAT_ARE_LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
+_WORD = re.compile(r"[^\W\d]{2}")
+
+
+class Unparsable(Exception):
+    """The text is not Python of this interpreter."""
+
+
+class SourceText:
+    """A file's text with what its holes are made of. Raises Unparsable."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+        try:
+            self._tree = ast.parse(text)
+            self._tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+        except (SyntaxError, ValueError, RecursionError, tokenize.TokenError) as error:
+            raise Unparsable(str(error)) from error
+
+    def holes(self, kind: str, chance: random.Random) -> list[Hole]:
+        """All holes of a kind, in random order. Raises KeyError for a kind that is none of KINDS."""
+        found = list(_MAKERS[kind](self, chance))
+        chance.shuffle(found)
+        return found
+
+    def lines(self, chance: random.Random) -> Iterator[Hole]:
+        """A line's content, or its rest from one of its words or signs on."""
+        for row in self._rows():
+            first, end = row[0], self._line_end(row[0])
+            start = first if len(row) == 1 or chance.random() < _WHOLE_LINE_SHARE else chance.choice(row[1:])
+            if end - start in _LINE_CHARACTERS and _WORD.search(self.text, start, end):
+                yield start, end
+
+    def statements(self, chance: random.Random) -> Iterator[Hole]:
+        """Two and more neighbouring statements, of a length that a hole may have."""
+        for block in self._blocks():
+            first = chance.randrange(len(block))
+            last = min(len(block) - 1, first + chance.randrange(4))
+            yield from self._block(block[first : last + 1])
+
+    def bodies(self, _chance: random.Random) -> Iterator[Hole]:
+        """The bodies of functions, without their docstrings."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from self._block(node.body[1:] if ast.get_docstring(node) is not None else node.body)
+
+    def _rows(self) -> Iterator[list[int]]:
+        """For each line of code by itself: where each of its tokens begins. Lines that are one string are prose."""
+        rows: dict[int, list[int]] = {}
+        inside: set[int] = set()
+        for token in self._tokens:
+            if token.start[0] != token.end[0]:
+                inside.update(range(token.start[0], token.end[0] + 1))
+            elif token.type == tokenize.COMMENT or (
+                token.type == tokenize.STRING and token.string == token.line.strip()
+            ):
+                inside.add(token.start[0])
+            elif token.string.strip() and token.type not in _TOKENS_THAT_ARE_LAYOUT:
+                rows.setdefault(token.start[0], []).append(self._starts[token.start[0] - 1] + token.start[1])
+        yield from (row for number, row in rows.items() if number not in inside)
+
+    def _blocks(self) -> Iterator[list[ast.stmt]]:
+        for node in ast.walk(self._tree):
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(node, name, None)
+                if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
+                    yield block
+
+    def _block(self, statements: Sequence[ast.stmt]) -> Iterator[Hole]:
+        """From the first statement to the last, where nothing else stands on their lines."""
+        if not statements or isinstance(statements[0], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return
+        start = self._offset(statements[0].lineno, statements[0].col_offset)
+        end = self._offset(statements[-1].end_lineno or 0, statements[-1].end_col_offset or 0)
+        alone = not self.text[self._starts[statements[0].lineno - 1] : start].strip() and end == self._line_end(end)
+        if alone and end - start in _BLOCK_CHARACTERS and self.text.count("\n", start, end) + 1 in _BLOCK_LINES:
+            yield start, end
+
+    def _line_end(self, offset: int) -> int:
+        """Where the line of an offset ends, white space at its end left out."""
+        end = self.text.find("\n", offset)
+        line = self.text[offset : end if end >= 0 else None]
+        return offset + len(line.rstrip())
+
+    def _offset(self, row: int, column_bytes: int) -> int:
+        start = self._starts[row - 1]
+        line = self.text[start : self._starts[row]].encode()
+        return start + len(line[:column_bytes].decode())
+
+
+_MAKERS: dict[str, Callable[[SourceText, random.Random], Iterator[Hole]]] = {
+    "line": SourceText.lines,
+    "lines": SourceText.statements,
+    "body": SourceText.bodies,
+}
+KINDS = tuple(_MAKERS)

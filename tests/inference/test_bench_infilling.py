@@ -1,0 +1,221 @@
+"""The infilling benchmark: its tasks, its scores, its programs, and the commands as a user runs them."""
+
+import gzip
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.bench import execute, infilling_scores, infilling_tasks
+from inference.bench.execute import Limits
+from inference.bench.infilling_solve import Options, Solver
+from inference.bench.infilling_tasks import Task, TaskError
+from inference.engine import Engine
+
+HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
+ADD = Task(
+    "SingleLineInfilling/0",
+    prompt='def add(a, b):\n    """The sum."""\n',
+    suffix="    return total\n",
+    canonical_solution="    total = a + b\n",
+    test="def check(candidate):\n    assert candidate(1, 2) == 3\n",
+    entry_point="add",
+)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine.load()
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lsp_server.cli", "bench", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_line_break_that_ends_a_solution_is_pinned_and_comes_back() -> None:
+    parts = ADD.parts
+    assert (parts.before + parts.solution + parts.after) == ADD.prompt + ADD.canonical_solution + ADD.suffix
+    assert parts.solution == "    total = a + b"
+    assert ADD.single_line
+    assert parts.completion("    x") == "    x\n"
+
+
+@given(st.text("ab \n"))
+def test_pinned_parts_always_add_up(solution: str) -> None:
+    parts = Task("t", "p", "s", solution).parts
+    assert parts.completion(parts.solution) == solution
+
+
+def test_white_space_at_the_ends_does_not_count() -> None:
+    assert infilling_scores.exact("  x = 1\n", "x = 1")
+    assert not infilling_scores.exact("x  = 1", "x = 1")
+    assert infilling_scores.edit_similarity(" abcd", "abxd\n") == 0.75
+    assert infilling_scores.edit_similarity("", " ") == 1.0
+
+
+@given(one=st.text("abc"), other=st.text("abc"))
+def test_edit_similarity_is_symmetric_and_one_only_for_equals(one: str, other: str) -> None:
+    value = infilling_scores.edit_similarity(one, other)
+    assert value == infilling_scores.edit_similarity(other, one)
+    assert 0.0 <= value <= 1.0
+    assert (value == 1.0) == (one == other)
+
+
+def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text('{"task_id": "a", "prompt": "", "suffix": "", "canonical_solution": "x"}\n{"task_id": 1}\n')
+    assert infilling_tasks.read(file, limit=1)[0].task_id == "a"
+    with pytest.raises(TaskError, match="line 2"):
+        infilling_tasks.read(file)
+    with pytest.raises(TaskError, match="cannot be read"):
+        infilling_tasks.read(tmp_path / "none.jsonl")
+
+
+def test_the_true_length_is_counted_as_the_planner_tokenizes(engine: Engine) -> None:
+    """At the true length, the canonical solution is one of the fills the canvas can hold."""
+    vocabulary = engine.tools.vocabulary
+    for task in infilling_tasks.read(HELD_OUT, 30):
+        parts = task.parts
+        solver = Solver(engine, Options(length="oracle", steps=1))
+        filled = solver.fill(task)
+        assert filled.tokens == min(filled.true_tokens, 80)
+        whole = vocabulary.encode(parts.before + parts.solution)
+        assert abs(len(whole) - len(vocabulary.encode(parts.before)) + 1 - filled.true_tokens) <= 2
+
+
+def test_from_left_to_right_a_line_ends_with_its_line(engine: Engine) -> None:
+    solver = Solver(engine, Options(left_to_right=True))
+    tasks = [task for task in infilling_tasks.read(HELD_OUT, 8) if task.single_line]
+    fills = [solver.fill(task) for task in tasks]
+    assert not any("\n" in filled.text for filled in fills)
+    assert all(filled.steps == filled.tokens for filled in fills)
+
+
+def test_a_program_passes_only_if_it_ends_well() -> None:
+    assert execute.passes(execute.program(ADD, ADD.canonical_solution))
+    assert not execute.passes(execute.program(ADD, "    total = a - b\n"))
+    assert not execute.passes(execute.program(ADD, "    raise SystemExit(0)\n"))
+    assert not execute.passes(execute.program(ADD, "    import os; os._exit(0)\n"))
+    assert not execute.passes("def (")
+
+
+def test_a_program_that_takes_too_long_or_too_much_is_stopped() -> None:
+    began = time.monotonic()
+    assert not execute.passes("import time\ntime.sleep(60)", Limits(wall_s=1.0))
+    assert time.monotonic() - began < 20
+    assert not execute.passes("x = bytearray(4 << 30)")
+    assert not execute.passes("open('big', 'wb').write(bytes(4 << 20))")
+
+
+def test_a_program_sees_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_SECRET", "1")
+    assert execute.passes("import os\nassert 'SOME_SECRET' not in os.environ\nassert os.listdir() != ['infill']")
+
+
+@pytest.mark.skipif("CANNOT" in execute.warning(), reason="this machine does not let users cut off the network")
+def test_a_program_has_no_network() -> None:
+    program = """
+        import socket
+        try:
+            socket.create_connection(("127.0.0.1", 9), 1)
+        except OSError as error:
+            assert error.errno == 101, error  # unreachable, not refused
+        else:
+            raise AssertionError
+    """
+    assert execute.passes(dedent(program))
+
+
+def test_the_command_measures_writes_predictions_and_ends_with_json(tmp_path: Path) -> None:
+    predictions = tmp_path / "predictions.jsonl"
+    done = bench(
+        "infilling", "--data", str(HELD_OUT), "--limit", "3", "--steps", "2", "--predictions", str(predictions)
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["tasks"] == 3
+    assert result["mean_steps"] <= 2
+    assert {"exact", "edit_similarity", "mean_ms", "p50_ms"} < result.keys()
+    written = [json.loads(line) for line in predictions.read_text().splitlines()]
+    assert [one["task_id"] for one in written] == [task.task_id for task in infilling_tasks.read(HELD_OUT, 3)]
+    assert all("completion" in one for one in written)
+
+
+def test_code_is_run_only_when_asked_for_and_with_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    infilling_tasks.write(file, [ADD])
+    done = bench("infilling", "--data", str(file), "--steps", "1", "--json", "--execute")
+    assert "runs code that a model wrote" in done.stderr
+    assert json.loads(done.stdout)["pass_at_1"] in (0.0, 1.0)
+    assert "pass_at_1" not in json.loads(bench("infilling", "--data", str(file), "--steps", "1", "--json").stdout)
+    refused = bench("infilling", "--data", str(HELD_OUT), "--limit", "1", "--execute")
+    assert refused.returncode == 2
+    assert "no test and entry_point" in refused.stderr
+
+
+def tree(folder: Path) -> Path:
+    """A small source tree, one of whose files comes twice."""
+    code = dedent('''
+        """A module."""
+
+
+        def total(values):
+            """The sum, the slow way."""
+            result = 0
+            for value in values:
+                result += value
+            return result
+
+
+        class Café:
+            name = "crème"  # a comment
+
+            def greet(self, other):
+                text = f"{self.name} greets {other}"
+                print(text)
+                return text
+        ''')
+    (folder / "one.py").write_text(code)
+    (folder / "copy.py").write_text(code + "\n")
+    (folder / "broken.py").write_text("def f(:\n" * 40)
+    (folder / "two.py").write_text(code.replace("value", "item").replace("text", "line").replace("Café", "Bar") * 4)
+    return folder
+
+
+def test_carved_tasks_are_whole_deterministic_and_no_copies(tmp_path: Path) -> None:
+    source, outs = tree(tmp_path), [tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz"]
+    for out in outs:
+        done = bench("make-data", str(source), "--out", str(out), "--seed", "3")
+        assert done.returncode == 0, done.stderr
+    assert outs[0].read_bytes() == gzip.decompress(outs[1].read_bytes())
+    tasks = infilling_tasks.read(outs[0])
+    texts = [file.read_text() for file in source.glob("*.py")]
+    assert all(task.prompt + task.canonical_solution + task.suffix in texts for task in tasks)
+    assert all(task.single_line == (task.kind == "line") for task in tasks)
+    assert len({task.task_id.split("/")[1].split(":")[0] for task in tasks} & {"one.py", "copy.py"}) == 1
+
+
+def test_long_files_are_cut_at_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("".join(f"name_{number} = call(number, {number})\n" for number in range(400)))
+    out = tmp_path / "out.jsonl"
+    bench("make-data", str(tmp_path), "--out", str(out), "--prompt-characters", "200", "--suffix-characters", "100")
+    for task in infilling_tasks.read(out):
+        assert len(task.prompt) <= 200
+        assert len(task.suffix) <= 100
+        assert task.prompt.startswith("name_")
+        assert task.suffix.endswith("\n")
+
+
+def test_the_held_out_file_is_small_and_says_what_it_is() -> None:
+    tasks = infilling_tasks.read(HELD_OUT)
+    assert HELD_OUT.stat().st_size < 150_000
+    assert len({task.task_id for task in tasks}) == len(tasks) == 200
+    assert sum(task.single_line for task in tasks) > 140
+    assert not any("human_eval" in (task.prompt + task.suffix).lower() for task in tasks)
