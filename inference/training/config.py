@@ -50,6 +50,8 @@ class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     autocast: bool = True
     compile: bool = True
     seed: int = 0
+    workers: int = 0
+    """Processes that draw batches ahead; 0 draws them in between, which is best where the CPU is what trains."""
 
 
 class LoraConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -17,9 +17,13 @@ from inference.training import corpus, model, sources, subject
 from inference.training.batches import Batches, Shape
 from inference.training.config import ConfigError, RunConfig
 from inference.training.corpus import SourceFile
+from inference.training.feed import Feed
 from inference.training.holes import Document
 from inference.training.subject import Subject
 from inference.training.trainer import Material, Phase, Trainer
+
+_HELD_OUT_SEED = 0
+"""Held-out losses of runs that differ in their seed can be compared."""
 
 _CONFIGS = Path(__file__).parent / "configs"
 
@@ -62,14 +66,15 @@ def prepare(config: RunConfig, out: Path) -> Trainer:
 
 def _material(config: RunConfig, files: Sequence[SourceFile], chosen: Subject) -> Material:
     """Batches of the training and of the held-out files."""
-    data = config.data
-    shape = Shape(config.training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
+    data, training = config.data, config.training
+    shape = Shape(training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
+    rows = int(training.loss_rows * data.canvases * data.canvas_tokens)
 
-    def batches(held_out: bool) -> Batches:
+    def feed(held_out: bool, seed: int) -> Feed:
         kept = [Document.of(file.text) for file in files if file.held_out == held_out]
-        return Batches(kept, chosen.tokenizer, chosen.tokens, shape, config.training.seed)
+        return Feed(Batches(kept, chosen.tokenizer, chosen.tokens, shape, seed), chosen.tokens, rows, seed)
 
-    return Material(chosen.tokens, chosen.write, batches(False), batches(True))
+    return Material(chosen.write, feed(False, training.seed), feed(True, _HELD_OUT_SEED))
 
 
 def _sources(names: Sequence[str]) -> list[sources.Source]:

@@ -14,29 +14,26 @@ import msgspec
 import numpy as np
 import torch
 
-from inference.training import checkpoint, corruption
+from inference.training import checkpoint
 from inference.training.average import Average
-from inference.training.batches import Batches
+from inference.training.batches import Batch
 from inference.training.checkpoint import State
 from inference.training.config import RunConfig
+from inference.training.corruption import Corrupted
+from inference.training.feed import Feed
 from inference.training.model import trained
 from inference.training.objective import Inputs, Losses, Objective, means
 from inference.training.optimizer import Optimizer
 from inference.training.report import Report
-from inference.training.tokenizer import Tokens
-
-_HELD_OUT_STEP = 1 << 40
-"""Held-out batches have step numbers that training never reaches."""
 
 
 @dataclass(frozen=True)
 class Material:
     """What a run trains on. The `writer` makes a model folder of the model as it is at that moment."""
 
-    tokens: Tokens
     writer: Callable[[Path], None]
-    training: Batches
-    held_out: Batches
+    training: Feed
+    held_out: Feed
 
 
 @dataclass(frozen=True)
@@ -87,13 +84,14 @@ class Trainer:
     def train(self, phase: Phase, stopped: Callable[[], bool]) -> None:
         """Trains to the end of a phase, or until `stopped`. Only a phase that does not decay leaves checkpoints."""
         report, began, first = self._config.report, time.monotonic(), self.state
+        feed = self._material.training.since(first.step, self._config.training.workers)
         saved = began
         while not stopped():
             now = time.monotonic()
             progress = phase.progress((now - began) / 60, self.state.step - first.step)
             if progress >= 1:
                 break
-            self._step(1 - progress if phase.decays else 1.0)
+            self._step(*next(feed), 1 - progress if phase.decays else 1.0)
             self.state = msgspec.structs.replace(self.state, seconds=first.seconds + time.monotonic() - began)
             if self.state.step % report.evaluate_steps == 0:
                 self._report.held_out(self.state, self.evaluate())
@@ -122,17 +120,15 @@ class Trainer:
     def evaluate(self) -> Losses:
         """Losses of the averaged weights on the held-out files: always the same batches and the same noise."""
         with self._average.in_place():
-            found = [
-                means(self._objective.loss(inputs, self._objective.soft(inputs, conditioned=False))[1], inputs)
-                for inputs in map(self._held_out, range(self._config.report.evaluate_batches))
-            ]
+            batches = map(self._material.held_out.__getitem__, range(self._config.report.evaluate_batches))
+            found = [self._losses(self._objective.inputs(*batch)) for batch in batches]
         return Losses(*(float(np.mean([getattr(one, name) for one in found])) for name in ("hole", "text", "causal")))
 
-    def _step(self, share: float) -> None:
+    def _step(self, batch: Batch, corrupted: Corrupted, share: float) -> None:
         step, training = self.state.step, self._config.training
-        rng = np.random.default_rng((training.seed, step, 1))
-        inputs = self._inputs(self._material.training, step, rng)
-        soft = self._objective.soft(inputs, conditioned=bool(rng.random() < training.self_conditioning))
+        inputs = self._objective.inputs(batch, corrupted)
+        chance = np.random.default_rng((training.seed, step, 2)).random()
+        soft = self._objective.soft(inputs, conditioned=bool(chance < training.self_conditioning))
         loss, rows = self._objective.loss(inputs, soft)
         loss.backward()  # type: ignore[no-untyped-call]
         warm = min(1.0, (step + 1) / max(1, training.warmup_steps))
@@ -142,11 +138,6 @@ class Trainer:
         self.state = msgspec.structs.replace(self.state, step=step + 1, rows=self.state.rows + count)
         self._report.training(self.state, means(rows, inputs))
 
-    def _held_out(self, number: int) -> Inputs:
-        return self._inputs(self._material.held_out, _HELD_OUT_STEP + number, np.random.default_rng((0, number)))
-
-    def _inputs(self, batches: Batches, step: int, rng: np.random.Generator) -> Inputs:
-        data = self._config.data
-        rows = int(self._config.training.loss_rows * data.canvases * data.canvas_tokens)
-        noised = corruption.corrupt(batch := batches.draw(step), self._material.tokens, rows, rng)
-        return self._objective.inputs(batch, noised)
+    def _losses(self, inputs: Inputs) -> Losses:
+        """With gradients, though nothing needs them: without, all would be compiled once more."""
+        return means(self._objective.loss(inputs, self._objective.soft(inputs, conditioned=False))[1], inputs)

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 from inference.training import corruption, holes, syntax
 from inference.training.batches import Batch, Batches, Shape
 from inference.training.canvas import Composer
+from inference.training.feed import Feed
 from inference.training.holes import Document
 from inference.training.tokenizer import BOS, EOS, FIRST_TEXT_TOKEN, MASK, SLACK, own_tokens
 
@@ -157,3 +158,13 @@ def test_noise_in_order_hides_the_end_of_each_hole() -> None:
     assert later[..., 6].all()
     assert not (later[..., 1] & ~later[..., 2]).any()
     assert 0 < later[..., 1].mean() < 1
+
+
+def test_other_processes_draw_the_same_batches(documents: Sequence[Document], small_tokenizer: Tokenizer) -> None:
+    """In the same order, from the step a run has come to."""
+    feed = Feed(Batches(documents, small_tokenizer, _TOKENS, _SHAPE, seed=3), _TOKENS, rows=40, seed=3)
+    here, there = feed.since(7, workers=0), feed.since(7, workers=2)
+    for _ in range(3):
+        (batch, corrupted), (other, other_corrupted) = next(here), next(there)
+        assert np.array_equal(batch.stream, other.stream)
+        assert np.array_equal(corrupted.noisy, other_corrupted.noisy)
