@@ -11,7 +11,7 @@ import torch
 
 from inference.bench import timing
 from inference.bench.subject import Subject
-from inference.engine import left_to_right
+from inference.engine import left_to_right, shortcuts
 from inference.engine.canvas import Canvas
 from inference.engine.checkpoint import SamplerProperties
 from inference.engine.denoise import Denoising, NoiseSource
@@ -30,7 +30,8 @@ class Bench:
     def __init__(self, subject: Subject) -> None:
         self.subject, self.network, self.device = subject, subject.network, subject.network.device
         self._generator = torch.Generator().manual_seed(0)
-        self._source = NoiseSource(None, torch.Generator(self.device).manual_seed(0))
+        mask = subject.properties.mask_token_id if subject.properties.corruption == "mask" else None
+        self._source = NoiseSource(mask, torch.Generator(self.device).manual_seed(0))
 
     def ids(self, count: int) -> list[int]:
         """Random tokens."""
@@ -75,7 +76,8 @@ class Bench:
             stability_threshold=1,
             confidence_threshold=1e-30,
         )
-        self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
+        with shortcuts.stock(self.network.model):
+            self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
 
     @property
     def canvas_tokens(self) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from inference.engine import checkpoint, loading
+from inference.engine import checkpoint, loading, shortcuts
 from inference.engine.checkpoint import Properties
 from inference.engine.errors import ModelError
 from inference.engine.network import Network
@@ -89,6 +89,7 @@ def random(shape: str, device: str | None, dtype: str | None) -> Subject:
     model.eval()
     if place.type == "cuda":
         model.set_experts_implementation("grouped_mm")
+    shortcuts.take(model)
     return Subject(f"random-{shape}", Network(model), Properties())
 
 

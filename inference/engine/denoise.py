@@ -93,11 +93,11 @@ class Denoising:
         """One forward pass over all canvases, and what follows from it."""
         logits = self.predict()
         probabilities = logits.softmax(-1, dtype=torch.float32)
-        sampled = torch.multinomial(probabilities, 1, generator=self._source.generator)[:, 0]
         entropies = self.canvas.per_canvas(sampler.entropy(logits, probabilities), float("inf"))
         accepted = sampler.accept(entropies, self._settings.entropy_bound, self._floor())
         kept = accepted[self.canvas.owner, self.canvas.place]
         running = ~self._done[self.canvas.owner]
+        sampled = self._sample(probabilities, kept)
         self._advance(running, torch.where(kept, sampled, self._noise()))
         self._remember(running, logits, probabilities)
         self._stop(entropies)
@@ -129,6 +129,15 @@ class Denoising:
         steps_left = self.max_steps - self.step_number
         return logits / sampler.temperature(self._settings, steps_left, self.max_steps).to(logits.device)
 
+    def _sample(self, probabilities: Tensor, kept: Tensor) -> Tensor:
+        """(N,) a token of each row that is kept. Uniform checkpoints draw for all rows, as transformers does."""
+        generator = self._source.generator
+        if self._source.mask_token_id is None:
+            return torch.multinomial(probabilities, 1, generator=generator)[:, 0]
+        sampled = torch.zeros_like(kept, dtype=torch.long)
+        sampled[kept] = torch.multinomial(probabilities[kept], 1, generator=generator)[:, 0]
+        return sampled
+
     def _floor(self) -> Tensor | None:
         if not self._settings.accept_floor:
             return None
@@ -148,7 +157,7 @@ class Denoising:
         confidence, argmax = probabilities.max(-1)
         self._argmax = torch.where(running, argmax, self._argmax)
         self._confidence = torch.where(running, confidence, self._confidence)
-        signal = self._network.soft_embeddings(logits)
+        signal = self._network.soft_embeddings(logits, probabilities)
         if self._soft is None:
             self._soft = self._network.token_embeddings(self.canvas.pinned)
         flat = self._soft.flatten(0, 1)

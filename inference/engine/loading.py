@@ -6,6 +6,7 @@ from typing import Any
 import psutil
 import torch
 
+from inference.engine import shortcuts
 from inference.engine.checkpoint import Checkpoint
 from inference.engine.errors import ModelError
 from inference.engine.network import Network
@@ -57,6 +58,7 @@ def load(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, progr
     model = _read_weights(DiffusionGemmaForBlockDiffusion, checkpoint, device, dtype)
     if device.type == "cuda":
         model.set_experts_implementation("grouped_mm")  # the stock loop visits each expert from Python
+    shortcuts.take(model)
     progress(0.9, "preparing")
     return Network(model.eval())
 

@@ -87,10 +87,14 @@ class Network:
         return torch.tanh(raw / self._softcap) * self._softcap
 
     @torch.inference_mode()
-    def soft_embeddings(self, logits: Tensor) -> Tensor:
-        """The self-conditioning signal of some rows: (..., V) logits -> (..., d), the expected embedding."""
+    def soft_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
+        """The self-conditioning signal of some rows, the expected embedding: (..., V) logits -> (..., d).
+
+        `probabilities` are their float32 softmax, used as they are where the model computes in float32.
+        """
         embedding = self._decoder.embed_tokens
-        probabilities = logits.to(self.dtype).softmax(-1, dtype=torch.float32).to(self.dtype)
+        if self.dtype != torch.float32:
+            probabilities = logits.to(self.dtype).softmax(-1, dtype=torch.float32).to(self.dtype)
         return (probabilities @ embedding.weight) * embedding.embed_scale.to(self.dtype)  # type: ignore[no-any-return]
 
     @torch.inference_mode()
