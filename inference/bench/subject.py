@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from inference.engine import checkpoint, loading, shortcuts
+from inference.engine import checkpoint, loading
 from inference.engine.checkpoint import Properties
 from inference.engine.errors import ModelError
 from inference.engine.network import Network
@@ -87,10 +87,7 @@ def random(shape: str, device: str | None, dtype: str | None) -> Subject:
     with torch.device(place), _default_dtype(chosen):
         model: Any = DiffusionGemmaForBlockDiffusion(config)
     model.eval()
-    if place.type == "cuda":
-        model.set_experts_implementation("grouped_mm")
-    shortcuts.take(model)
-    return Subject(f"random-{shape}", Network(model), Properties())
+    return Subject(f"random-{shape}", loading.prepared(model), Properties())
 
 
 class _default_dtype:  # noqa: N801 - reads as a word in a with statement

@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import torch
 
 from inference.engine import amending, fill, length, rank
@@ -174,7 +175,11 @@ class Infilling(Generator[Event | None, None, None]):
         return min(max(1, self._request.candidates), MAX_CANDIDATES)
 
     def _slack_curves(self, lease: Lease, plan: Plan) -> list[list[float]]:
-        """P(slack) of each slot of each hole, on the canvas with all holes at their widest and nothing but noise."""
+        """P(slack) of each slot of each hole, on the canvas with all holes at their widest and nothing but noise.
+
+        At temperature 1, whatever the checkpoint samples at: slack is one token against a spread of others, so that a
+        sharper distribution makes it seem likelier than it is, and holes come out far too short.
+        """
         holes = plan.layout.holes
         slack = self._tools.properties.slack_token_id
         row = plan.layout.compose([hole.maximum for hole in holes])
@@ -183,7 +188,7 @@ class Infilling(Generator[Event | None, None, None]):
             self._tools.network,
             lease.view(),
             canvas,
-            self._tools.properties.sampler,
+            msgspec.structs.replace(self._tools.properties.sampler, t_max=1.0),
             self._source,
             constraint=self._tools.constraints.of(canvas, holes, slack=True),
         )

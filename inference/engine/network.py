@@ -39,6 +39,10 @@ class PrefixView:
     """Read by transformers' decoder layers: this is no static cache."""
 
 
+MaskOf = Callable[[str], Tensor | None]
+Decode = Callable[[Tensor, Tensor | None, PrefixView, Tensor | None], Tensor]
+
+
 class Network:
     """A loaded DiffusionGemma. Every pass runs without gradients."""
 
@@ -54,6 +58,9 @@ class Network:
         self.window: int = config.sliding_window
         self.vocabulary_size: int = config.vocab_size
         self.max_positions: int = config.max_position_embeddings
+        self.hidden_size: int = config.hidden_size
+        self.recorded: Decode | None = None
+        """A faster `decode_plainly` for this device, where there is one (static_shapes.py)."""
         self.dtype: torch.dtype = self._lm_head.weight.dtype
         self.device: torch.device = self._lm_head.weight.device
 
@@ -67,17 +74,29 @@ class Network:
         hidden = self._run(self._encoder, hidden, positions, masks.__getitem__, cache)
         return self._encoder.norm(hidden)  # type: ignore[no-any-return]
 
-    @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
         """The denoising pass: (B, W) ids -> (B, W, d). Every row sees the prefix and the whole canvas.
 
         `soft` (B, W, d) is the self-conditioning signal, None on the first step. `valid` (B, W) is False at rows
         that only fill the shorter canvases of a batch; nothing attends to them.
         """
+        return (self.recorded or self.decode_plainly)(canvas, soft, prefix, valid)
+
+    @torch.inference_mode()
+    def decode_plainly(
+        self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None
+    ) -> Tensor:
+        """The same in exactly the shape that is given."""
+        positions = torch.arange(prefix.length, prefix.length + canvas.shape[1], device=self.device)[None]
+        return self.decode_rows(canvas, soft, positions, self._canvas_mask(valid, prefix.length), prefix)
+
+    def decode_rows(
+        self, canvas: Tensor, soft: Tensor | None, positions: Tensor, mask_of: MaskOf, prefix: PrefixView
+    ) -> Tensor:
+        """The layers of the denoising pass; `mask_of` gives a layer kind its mask (B, 1, W, rows it sees) or None."""
         embedded = self._decoder.embed_tokens(canvas)
         hidden = self._decoder.self_conditioning(embedded, torch.zeros_like(embedded) if soft is None else soft)
-        positions = torch.arange(prefix.length, prefix.length + canvas.shape[1], device=self.device)[None]
-        hidden = self._run(self._decoder, hidden, positions, self._canvas_mask(valid, prefix.length), prefix)
+        hidden = self._run(self._decoder, hidden, positions, mask_of, prefix)
         return self._decoder.norm(hidden)  # type: ignore[no-any-return]
 
     @torch.inference_mode()
@@ -104,7 +123,7 @@ class Network:
 
     def first_visible_row(self, layer_index: int, past: int) -> int:
         """The first of `past` encoded rows that the next token may look at in this layer."""
-        return self._first_row(self.layer_types[layer_index], past)
+        return self.first_row(self.layer_types[layer_index], past)
 
     def empty_layers(self, batch: int) -> list[LayerView]:
         """What a canvas without any prefix reads: no rows in any layer."""
@@ -116,12 +135,11 @@ class Network:
             views.append(LayerView(rows, rows))
         return views
 
-    def _first_row(self, kind: str, past: int) -> int:
+    def first_row(self, kind: str, past: int) -> int:
+        """The first of `past` encoded rows that the next token may look at in layers of this kind."""
         return max(0, past - self.window + 1) if kind == "sliding_attention" else 0
 
-    def _run(
-        self, stack: Any, hidden: Tensor, positions: Tensor, mask_of: Callable[[str], Tensor | None], cache: Any
-    ) -> Tensor:
+    def _run(self, stack: Any, hidden: Tensor, positions: Tensor, mask_of: MaskOf, cache: Any) -> Tensor:
         rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
         for layer, kind in zip(stack.layers, self.layer_types, strict=True):
             hidden = layer(
@@ -135,7 +153,7 @@ class Network:
 
     def _causal_mask(self, past: int, new: int, kind: str) -> Tensor:
         """(1, 1, n, rows the layer sees): a token sees itself and what is before it, on sliding layers the window."""
-        first = self._first_row(kind, past)
+        first = self.first_row(kind, past)
         query = torch.arange(past, past + new, device=self.device)[:, None]
         key = torch.arange(first, past + new, device=self.device)[None]
         allowed = key <= query
@@ -143,12 +161,12 @@ class Network:
             allowed &= key > query - self.window
         return allowed[None, None]
 
-    def _canvas_mask(self, valid: Tensor | None, past: int) -> Callable[[str], Tensor | None]:
+    def _canvas_mask(self, valid: Tensor | None, past: int) -> MaskOf:
         """Masks (B, 1, W, rows the layer sees), or None where every row of the canvas is valid."""
         if valid is None:
             return lambda _kind: None
         masks = {}
         for kind in set(self.layer_types):
-            seen = torch.nn.functional.pad(valid, (past - self._first_row(kind, past), 0), value=True)
+            seen = torch.nn.functional.pad(valid, (past - self.first_row(kind, past), 0), value=True)
             masks[kind] = seen[:, None, None].expand(-1, 1, valid.shape[1], -1)
         return masks.__getitem__

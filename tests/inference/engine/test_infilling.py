@@ -188,6 +188,16 @@ def test_a_second_request_reuses_the_prefix(engine: Engine) -> None:
     assert done.stats.reused_tokens == done.stats.prefix_tokens
 
 
+def test_a_keystroke_at_the_end_of_a_long_prefix_encodes_a_few_tokens(engine: Engine) -> None:
+    text = "".join(f"value_{number} = {number}\n" for number in range(700))
+    for typed in ("", "v", "va", "val", "value_1", "value_1 ="):
+        _, done, _ = fill(engine, Text(text + typed), Hole(max_tokens=2), Text("\n"), max_steps=1)
+        assert done.stats.prefix_tokens <= engine.tools.properties.max_prefix_tokens
+        if typed:
+            assert done.stats.prefix_tokens - done.stats.reused_tokens <= 8
+    assert done.stats.prefix_tokens > engine.tools.properties.max_prefix_tokens // 2
+
+
 @pytest.mark.parametrize("steps", [0, -1, 1 << 40])
 def test_a_number_of_steps_that_makes_no_sense_is_refused(engine: Engine, steps: int) -> None:
     with pytest.raises(RequestError, match="max_steps"):
