@@ -48,6 +48,8 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first_text_token_id: int = 0
     max_prefix_tokens: int = 8192
     canvas_tokens: int = 256
+    suffix_tokens: int = 256
+    """How much of what follows the last hole stands on the canvas, where it fits. On a CPU every row costs time."""
     prompt: str = "plain"
     length_choices: int = 6
     """How many lengths are denoised side by side, where one answer is wanted."""

@@ -146,8 +146,8 @@ class Planner:
         ids = tuple(self._vocabulary.encode(text[: 16 * self._properties.canvas_tokens]))
         if not last:
             return self._heal(ids)
-        at_end = number + 1 == len(self.document.holes)
-        return (ids + self._frame.after if at_end else ids), ()
+        at_end = number + 1 == len(self.document.holes) and len(ids) <= self._properties.suffix_tokens
+        return (ids + self._frame.after if at_end else ids[: self._properties.suffix_tokens]), ()
 
     def _heal(self, ids: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Takes the last token off where it has text of its own: the hole that follows must begin with that text."""
