@@ -29,7 +29,7 @@ def card(folder: Path) -> str:
     """Markdown: the sources with their licences and sizes, then held-out losses over the run."""
     files = corpus.load(folder / "corpus.msgpack", 0.0, ())
     lines = (json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines())
-    held_out = [line for line in lines if line["kind"] == "held-out"]
+    held_out = [line for line in lines if line["kind"].startswith("held-out")]
     return "\n".join([*_data(files), "", *_losses(held_out)])
 
 

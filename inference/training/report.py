@@ -16,21 +16,19 @@ class Report:
         self._losses: list[Losses] = []
         self._rows, self._since = 0, time.monotonic()
 
-    def training(self, state: State, losses: Losses) -> None:
+    def training(self, phase: str, state: State, losses: Losses) -> None:
         """Takes in one step; every so many steps a line is due."""
         if not self._losses:
             self._rows, self._since = (state.rows, time.monotonic()) if not self._rows else (self._rows, self._since)
         self._losses.append(losses)
         if state.step % self._every == 0:
             elapsed = max(1e-9, time.monotonic() - self._since)
-            self._tell(
-                "train", state, _mean(self._losses), tokens_per_second=round((state.rows - self._rows) / elapsed)
-            )
+            self._tell(phase, state, _mean(self._losses), tokens_per_second=round((state.rows - self._rows) / elapsed))
             self._losses, self._rows, self._since = [], state.rows, time.monotonic()
 
-    def held_out(self, state: State, losses: Losses) -> None:
+    def held_out(self, phase: str, state: State, losses: Losses) -> None:
         """A line about files the model never sees."""
-        self._tell("held-out", state, losses)
+        self._tell("held-out" if phase == "train" else f"held-out {phase}", state, losses)
 
     def _tell(self, kind: str, state: State, losses: Losses, **more: float) -> None:
         numbers = {name: round(getattr(losses, name), 4) for name in ("hole", "text", "causal")}

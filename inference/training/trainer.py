@@ -6,6 +6,7 @@ of the weights, or, best, the end of a decay that starts from any checkpoint.
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ from inference.training.objective import Inputs, Losses, Objective, means
 from inference.training.optimizer import Optimizer
 from inference.training.report import Report
 
+_REGAIN_STEPS = 20
+"""What the optimizers remember."""
+
 
 @dataclass(frozen=True)
 class Material:
@@ -43,6 +47,11 @@ class Phase:
     minutes: float | None = None
     steps: int | None = None
     decays: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+        return "decay" if self.decays else "train"
 
     def progress(self, minutes: float, steps: int) -> float:
         """The share of the phase that is over, from 0 to 1."""
@@ -68,6 +77,7 @@ class Trainer:
         )
         self._report = Report(folder / "log.jsonl", config.report.log_steps)
         self.state = State()
+        self._resumed_step = 0
 
     def resume(self) -> bool:
         """Goes on from the newest checkpoint, if there is one."""
@@ -79,26 +89,34 @@ class Trainer:
             for name, saved in weights.items():
                 self._parameters[name].copy_(saved)
         self._average.restore(averages, self.state.step)
+        self._resumed_step = self.state.step
         return True
 
     def train(self, phase: Phase, stopped: Callable[[], bool]) -> None:
         """Trains to the end of a phase, or until `stopped`. Only a phase that does not decay leaves checkpoints."""
-        report, began, first = self._config.report, time.monotonic(), self.state
-        feed = self._material.training.since(first.step, self._config.training.workers)
-        saved = began
+        first, began = self.state, time.monotonic()
+        saved, feed = began, self._material.training.since(first.step, self._config.training.workers)
         while not stopped():
-            now = time.monotonic()
-            progress = phase.progress((now - began) / 60, self.state.step - first.step)
+            progress = phase.progress((time.monotonic() - began) / 60, self.state.step - first.step)
             if progress >= 1:
                 break
-            self._step(*next(feed), 1 - progress if phase.decays else 1.0)
+            losses = self._step(*next(feed), 1 - progress if phase.decays else 1.0)
+            if self.state.step == first.step + 1:
+                began = time.monotonic()  # the first step compiles, for minutes: that is no training
             self.state = msgspec.structs.replace(self.state, seconds=first.seconds + time.monotonic() - began)
-            if self.state.step % report.evaluate_steps == 0:
-                self._report.held_out(self.state, self.evaluate())
-            if not phase.decays and now - saved >= 60 * report.save_minutes:
+            self._report.training(phase.name, self.state, losses)
+            if self.state.step % self._config.report.evaluate_steps == 0:
+                self._report.held_out(phase.name, self.state, self.evaluate(averaged=not phase.decays))
+            if not phase.decays and time.monotonic() - saved >= 60 * self._config.report.save_minutes:
                 self.save()
-                saved = now
-        if not phase.decays:
+                saved = time.monotonic()
+        self._finish(phase)
+
+    def _finish(self, phase: Phase) -> None:
+        """A checkpoint of a phase that can be prolonged; of a decay, which cannot, how it ended."""
+        if phase.decays:
+            self._report.held_out(phase.name, self.state, self.evaluate(averaged=False))
+        else:
             self.save()
 
     def save(self) -> None:
@@ -117,26 +135,30 @@ class Trainer:
         """The weights as they are now, as a folder for `--model`."""
         checkpoint.atomically(folder, self._material.writer)
 
-    def evaluate(self) -> Losses:
-        """Losses of the averaged weights on the held-out files: always the same batches and the same noise."""
-        with self._average.in_place():
+    def evaluate(self, *, averaged: bool) -> Losses:
+        """Losses on the held-out files, of the averaged weights or the last: always the same batches and noise."""
+        with self._average.in_place() if averaged else nullcontext():
             batches = map(self._material.held_out.__getitem__, range(self._config.report.evaluate_batches))
             found = [self._losses(self._objective.inputs(*batch)) for batch in batches]
         return Losses(*(float(np.mean([getattr(one, name) for one in found])) for name in ("hole", "text", "causal")))
 
-    def _step(self, batch: Batch, corrupted: Corrupted, share: float) -> None:
+    def _step(self, batch: Batch, corrupted: Corrupted, share: float) -> Losses:
         step, training = self.state.step, self._config.training
         inputs = self._objective.inputs(batch, corrupted)
         chance = np.random.default_rng((training.seed, step, 2)).random()
         soft = self._objective.soft(inputs, conditioned=bool(chance < training.self_conditioning))
         loss, rows = self._objective.loss(inputs, soft)
         loss.backward()  # type: ignore[no-untyped-call]
-        warm = min(1.0, (step + 1) / max(1, training.warmup_steps))
-        if self._optimizer.step(share * warm):
+        if self._optimizer.step(share * self._warm(step)):
             self._average.update()
         count = inputs.stream.numel() + inputs.canvas.numel()
         self.state = msgspec.structs.replace(self.state, step=step + 1, rows=self.state.rows + count)
-        self._report.training(self.state, means(rows, inputs))
+        return means(rows, inputs)
+
+    def _warm(self, step: int) -> float:
+        """The share of the learning rate: little at first, and for a moment after resuming, which forgets moments."""
+        warmup = max(1, self._config.training.warmup_steps)
+        return min(1.0, (step + 1) / warmup, (step + 1 - self._resumed_step) / min(warmup, _REGAIN_STEPS))
 
     def _losses(self, inputs: Inputs) -> Losses:
         """With gradients, though nothing needs them: without, all would be compiled once more."""

@@ -49,6 +49,7 @@ def test_both_losses_fall(finished: Path) -> None:
         first, *_, last = entries(finished, kind)
         assert last["causal"] < first["causal"] - 0.2
         assert last["hole"] < first["hole"] - 0.2
+    assert entries(finished, "held-out decay")[-1]["step"] == 80
     assert all(line["tokens_per_second"] > 0 for line in entries(finished, "train"))
 
 
@@ -104,7 +105,7 @@ def test_the_card_of_a_run_lists_its_sources_and_losses(finished: Path, capsys: 
     printed = capsys.readouterr().out
     assert "| click | BSD-3-Clause |" in printed
     assert "| hours | steps |" in printed
-    assert f"| {entries(finished, 'held-out')[-1]['step']} |" in printed
+    assert f"| {entries(finished, 'held-out decay')[-1]['step']} |" in printed
     assert card.main([]) == 2
 
 
