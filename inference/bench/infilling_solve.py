@@ -45,6 +45,10 @@ class Solver:
     def __init__(self, engine: Engine, options: Options) -> None:
         self._engine, self._options = engine, options
 
+    def using(self, options: Options) -> "Solver":
+        """The same model with other options."""
+        return Solver(self._engine, options)
+
     def fill(self, task: Task) -> Filled:
         """One task's hole. Raises RequestError where the hole cannot stand on a canvas of this checkpoint."""
         plan = self._plan(_request(task, Hole(_kind(task), single_line=task.single_line)))
