@@ -1,5 +1,6 @@
-"""Noise and weights: which hole rows are hidden, by what, and how much each counts.
+"""Noise: which hole rows are hidden, and by what, and which rows carry loss.
 
+Every hole row counts alike, slack too: P(slack) has to be an honest estimate, for the engine reads lengths off it.
 Noise levels are uniform, as in DiffusionGemma's recipe. Most canvases hide tokens behind the mask token, with some
 wrong tokens among the visible ones, so that the model learns to correct itself; some are noised with random tokens
 alone.
@@ -29,12 +30,8 @@ WRONG_TOKENS = 0.04
 IN_ORDER_SHARE = 0.25
 """Canvases of which every hole shows its first tokens and hides the rest: small models denoise mostly in this order."""
 
-ALL_NOISE_SHARE = 0.6
-"""Canvases with slack that are all noise: the engine settles lengths there, and on no other kind of canvas."""
-
-_FULL_SLACK_ROWS = 2
-_SLACK_WEIGHT = 0.15
-"""Slack rows after the first ones of a hole: certain, many, and of no use."""
+ALL_NOISE_SHARE = {True: 0.7, False: 0.1}
+"""Canvases with and without slack that are all noise: the engine settles lengths on nothing else, and then starts so."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +48,10 @@ class Corrupted:
 def corrupt(batch: Batch, tokens: Tokens, rows: int, rng: np.random.Generator) -> Corrupted:
     """Noises the holes of a batch; pinned rows stay as they are. `rows` is R."""
     noisy = _noised(batch, tokens, rng)
-    weights = row_weights(batch.canvas, batch.hole, tokens.slack)
     chosen, real = _loss_rows(batch.hole.reshape(len(noisy), -1), rows, rng)
     targets = _rows_of(batch.canvas, chosen)
     hidden = real & (targets != tokens.slack) & (_rows_of(noisy, chosen) != targets)
-    return Corrupted(noisy, chosen, targets, _rows_of(weights, chosen) * real, hidden)
+    return Corrupted(noisy, chosen, targets, real.astype(np.float32), hidden)
 
 
 def _rows_of(table: npt.NDArray[_Number], chosen: Ints) -> npt.NDArray[_Number]:
@@ -66,15 +62,13 @@ def _rows_of(table: npt.NDArray[_Number], chosen: Ints) -> npt.NDArray[_Number]:
 def _noised(batch: Batch, tokens: Tokens, rng: np.random.Generator) -> Ints:
     shape, canvases = batch.canvas.shape, batch.has_slack.shape
     level = rng.uniform(_LEAST_NOISE, 1.0, canvases)
-    level[batch.has_slack & (rng.random(canvases) < ALL_NOISE_SHARE)] = 1.0
-    hidden = np.where(
-        (rng.random(canvases) < IN_ORDER_SHARE)[..., None],
-        later_rows(batch.hole, rng),
-        rng.random(shape) < level[..., None],
-    )
+    all_noise = rng.random(canvases) < np.where(batch.has_slack, ALL_NOISE_SHARE[True], ALL_NOISE_SHARE[False])
+    level[all_noise] = 1.0
+    in_order = (rng.random(canvases) < IN_ORDER_SHARE) & ~all_noise
+    hidden = np.where(in_order[..., None], later_rows(batch.hole, rng), rng.random(shape) < level[..., None])
     uniform = (rng.random(canvases) < UNIFORM_SHARE)[..., None]
     random = rng.integers(0, tokens.vocabulary_size, shape)
-    wrong = (rng.random(shape) < WRONG_TOKENS) & (level < 1.0)[..., None]
+    wrong = (rng.random(shape) < WRONG_TOKENS) & ~all_noise[..., None]
     noise = random if tokens.mask is None else np.where(uniform | wrong, random, tokens.mask)
     return np.where(batch.hole & (hidden | wrong), noise, batch.canvas)
 
@@ -92,17 +86,6 @@ def later_rows(hole: Bools, rng: np.random.Generator) -> Bools:
         later[..., column] = hole[..., column] & (run >= begin)
         run = np.where(hole[..., column], run + 1, 0)
     return later
-
-
-def row_weights(canvas: Ints, hole: Bools, slack_token: int) -> Floats:
-    """1 for text and the first slack rows of each hole, little for the slack after them, 0 for pinned rows."""
-    slack = hole & (canvas == slack_token)
-    run = np.zeros(slack.shape, np.int64)
-    count = np.zeros(slack.shape[:-1], np.int64)
-    for column in range(slack.shape[-1]):
-        count = np.where(slack[..., column], count + 1, 0)
-        run[..., column] = count
-    return np.where(run > _FULL_SLACK_ROWS, _SLACK_WEIGHT, hole).astype(np.float32)
 
 
 def _loss_rows(hole: Bools, rows: int, rng: np.random.Generator) -> tuple[Ints, Bools]:

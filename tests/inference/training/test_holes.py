@@ -123,14 +123,6 @@ def test_loss_rows_are_hole_rows_with_their_targets(batch: Batch) -> None:
     assert not (noised.hidden & (noised.targets == SLACK)).any()
 
 
-def test_slack_beyond_the_first_rows_counts_little() -> None:
-    """Or the loss would be about nothing else."""
-    canvas = np.array([[[9, 8, SLACK, SLACK, SLACK, SLACK, 7]]])
-    hole = np.array([[[True] * 6 + [False]]])
-    weights = corruption.row_weights(canvas, hole, SLACK)[0, 0]
-    assert weights.tolist() == pytest.approx([1, 1, 1, 1, 0.15, 0.15, 0])
-
-
 def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: Tokenizer) -> None:
     """The token before each hole is part of it; what follows is tokenized by itself."""
     text = "value = first(one)\nother = second(two)\n"
