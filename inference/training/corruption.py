@@ -31,7 +31,7 @@ IN_ORDER_SHARE = 0.25
 """Canvases of which every hole shows its first tokens and hides the rest: small models denoise mostly in this order."""
 
 ALL_NOISE_SHARE = {True: 0.7, False: 0.1}
-"""Canvases with and without slack that are all noise: the engine settles lengths on nothing else, and then starts so."""
+"""Canvases with and without slack that are all noise: the engine settles lengths on such, and then starts with such."""
 
 
 @dataclass(frozen=True)
