@@ -9,6 +9,7 @@ from inference.engine import checkpoint, loading
 from inference.engine.checkpoint import Properties
 from inference.engine.errors import ModelError
 from inference.engine.network import Network
+from inference.training.model import NO_VISION
 
 RELEASED_TEXT_CONFIG: dict[str, Any] = {
     "vocab_size": 262_144,
@@ -45,15 +46,6 @@ _SMALL_TEXT_CONFIG = RELEASED_TEXT_CONFIG | {
 """The same pattern, small enough for any machine: tests run the benchmark's own code on it."""
 
 RANDOM_SHAPES = {"26b": RELEASED_TEXT_CONFIG, "small": _SMALL_TEXT_CONFIG}
-_VISION_CONFIG = {
-    "model_type": "gemma4_vision",
-    "hidden_size": 16,
-    "intermediate_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 1,
-    "num_key_value_heads": 1,
-    "head_dim": 16,
-}
 
 
 @dataclass(frozen=True)
@@ -82,7 +74,7 @@ def random(shape: str, device: str | None, dtype: str | None) -> Subject:
         raise ModelError("--random-26b needs a CUDA device with 64 GB: its weights alone are 52 GB")
     chosen = loading.choose_dtype(dtype, place)
     text = DiffusionGemmaTextConfig(**RANDOM_SHAPES[shape])
-    config = DiffusionGemmaConfig(text_config=text, vision_config=dict(_VISION_CONFIG))
+    config = DiffusionGemmaConfig(text_config=text, vision_config=NO_VISION)
     config._attn_implementation = "sdpa"
     with torch.device(place), _default_dtype(chosen):
         model: Any = DiffusionGemmaForBlockDiffusion(config)

@@ -11,7 +11,7 @@ from inference.training.tokenizer import BOS, EOS, PAD
 _OUTPUT_SCALE = 0.3
 """Layers that write to the residual stream start small, so that early training is not their noise."""
 
-_NO_VISION = {
+NO_VISION = {
     "model_type": "gemma4_vision",
     "hidden_size": 16,
     "intermediate_size": 16,
@@ -26,9 +26,7 @@ _NO_VISION = {
 def build(shape: ModelConfig, canvas_tokens: int, seed: int) -> Any:
     """A `DiffusionGemmaForBlockDiffusion` with random weights, float32."""
     torch.manual_seed(seed)
-    config = DiffusionGemmaConfig(
-        text_config=_text_config(shape), vision_config=_NO_VISION, canvas_length=canvas_tokens
-    )
+    config = DiffusionGemmaConfig(text_config=_text_config(shape), vision_config=NO_VISION, canvas_length=canvas_tokens)
     model = DiffusionGemmaForBlockDiffusion(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

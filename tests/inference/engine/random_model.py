@@ -7,6 +7,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
+from inference.training.model import NO_VISION
+
 VOCABULARY_SIZE = 320
 CANVAS_TOKENS = 16
 WINDOW = 24
@@ -33,16 +35,7 @@ def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS, layers: int 
         max_position_embeddings=1024,
         layer_types=["sliding_attention", "full_attention"] * (layers // 2),
     )
-    vision = {
-        "model_type": "gemma4_vision",
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 1,
-        "num_key_value_heads": 1,
-        "head_dim": 16,
-    }
-    config = DiffusionGemmaConfig(text_config=text, vision_config=vision, canvas_length=canvas_tokens)
+    config = DiffusionGemmaConfig(text_config=text, vision_config=NO_VISION, canvas_length=canvas_tokens)
     config._attn_implementation = "sdpa"
     model = DiffusionGemmaForBlockDiffusion(config).eval()
     with torch.no_grad():
