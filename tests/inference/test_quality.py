@@ -1,0 +1,91 @@
+"""The embedded checkpoint fills lines it never saw about as well as it did when it was committed.
+
+The floors catch a broken sampler, constraint, healing or checkpoint, not a slightly worse one. FLOOR lies between what
+the checkpoint reaches (0.20 edit similarity) and what it reaches when nothing accepted is kept (0.12) or nothing behind
+the hole is seen (0.14): measure it anew for a new checkpoint. The other tests compare the checkpoint with itself.
+"""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from inference.bench import infilling_scores, infilling_tasks
+from inference.bench.infilling_solve import ORACLE, Filled, Options, Solver
+from inference.bench.infilling_tasks import Task
+from inference.engine import Engine
+from inference.engine.plan import Planner
+from inference.messages import Hole, InfillRequest, Text
+
+HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
+TASKS = [task for task in infilling_tasks.read(HELD_OUT) if task.single_line][:40]
+STEPS = 8
+FLOOR = 0.16
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine.load()
+
+
+@pytest.fixture(scope="module")
+def fills(engine: Engine) -> list[str]:
+    """What the canvas makes of each task at its true length."""
+    return [filled.text for filled in fill(engine, TASKS, Options(ORACLE, steps=STEPS))]
+
+
+def fill(engine: Engine, tasks: Sequence[Task], options: Options) -> list[Filled]:
+    solver = Solver(engine, options)
+    return [solver.fill(task) for task in tasks]
+
+
+def similarity(fills: Sequence[str], shift: int = 0) -> float:
+    """The mean edit similarity of fills to the true text of their task, or of the task `shift` further on."""
+    truths = [TASKS[(number + shift) % len(TASKS)].parts.solution for number in range(len(TASKS))]
+    return statistics.fmean(map(infilling_scores.edit_similarity, fills, truths))
+
+
+def test_fills_come_near_the_truth(fills: list[str]) -> None:
+    assert similarity(fills) > FLOOR
+
+
+def test_fills_belong_to_their_holes(fills: list[str]) -> None:
+    """They are nearer to their own truth than to that of other holes."""
+    others = statistics.fmean(similarity(fills, shift) for shift in (1, 7, 13))
+    assert similarity(fills) > others + 0.035
+
+
+def test_what_follows_a_hole_makes_its_fill_better(engine: Engine, fills: list[str]) -> None:
+    blind = [msgspec.structs.replace(task, suffix="") for task in TASKS]
+    without = [filled.text for filled in fill(engine, blind, Options(ORACLE, steps=STEPS))]
+    assert similarity(fills) > similarity(without) + 0.02
+
+
+def test_denoising_makes_a_fill_better_than_its_first_guess(engine: Engine, fills: list[str]) -> None:
+    """At the first step all rows are guessed at once; later steps see the tokens accepted before."""
+    guessed = [filled.text for filled in fill(engine, TASKS, Options(ORACLE, steps=1))]
+    assert similarity(fills) > similarity(guessed) + 0.04
+
+
+def test_chosen_lengths_are_about_right_on_the_whole(engine: Engine) -> None:
+    """A checkpoint this small cannot know each length; it knows how long lines usually are."""
+    filled = fill(engine, TASKS[:20], Options(steps=1))
+    chosen = statistics.fmean(one.tokens for one in filled)
+    true = statistics.fmean(one.true_tokens for one in filled)
+    assert 0.5 * true < chosen < 1.8 * true
+
+
+def test_the_text_before_a_hole_is_read_once_and_its_last_token_belongs_to_the_hole(engine: Engine) -> None:
+    tools, healed = engine.tools, 0
+    for task in TASKS:
+        before = task.parts.before.encode()
+        planner = Planner(
+            tools.vocabulary, tools.properties, InfillRequest("r", (Text(task.parts.before), Hole(), Text("\n")))
+        )
+        plan = planner.plan(planner.groups[0], [])
+        skip = plan.layout.holes[0].skip
+        assert before[: len(before) - skip].endswith(tools.vocabulary.bytes_of(list(plan.prefix_ids)))
+        healed += skip > 0
+    assert healed > 0.9 * len(TASKS)
