@@ -14,6 +14,12 @@ PROTOCOL_VERSION = 1
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """A longer message is a protocol error: nothing an editor sends comes near it."""
 
+MAX_STEPS = 1000
+"""More denoising steps than this are a mistake: no canvas has as many rows."""
+
+MAX_CANDIDATES = 16
+"""The most answers one request gets."""
+
 LENGTH_BYTES = 4
 """Each message is preceded by its length as an unsigned big-endian integer of this many bytes."""
 

@@ -21,10 +21,9 @@ from inference.engine.layout import Row, Slots
 from inference.engine.plan import Group, Plan, Planner
 from inference.engine.prefix_cache import Lease
 from inference.engine.toolbox import Toolbox
-from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome, Stats
+from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, InfillRequest, Outcome, Stats
 
 Event = Draft | Candidate | Done
-MAX_CANDIDATES = 16
 _ENCODE_CHUNK_TOKENS = 512
 
 

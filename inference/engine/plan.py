@@ -16,7 +16,7 @@ from inference.engine.checkpoint import Properties
 from inference.engine.errors import RequestError
 from inference.engine.layout import Layout, Pinned, Slots
 from inference.engine.vocabulary import Vocabulary
-from inference.messages import Hole, HoleKind, InfillRequest, Text
+from inference.messages import MAX_STEPS, Hole, HoleKind, InfillRequest, Text
 
 DEFAULT_SLOTS = {
     HoleKind.EXPRESSION: 16,
@@ -27,9 +27,6 @@ DEFAULT_SLOTS = {
     HoleKind.BODY: 48,
 }
 """The most tokens of a hole whose request does not say."""
-
-MAX_STEPS = 1000
-"""More denoising steps than this are a mistake: no canvas has as many rows."""
 
 _SUFFIX_TOKENS = 16
 """Rows kept free behind the last hole of a canvas for what follows it, where something does."""
