@@ -192,6 +192,7 @@ class Candidate(_Message, frozen=True, tag="candidate"):
 
     `score` is a mean log-probability per token (higher is better), comparable within one request only. `steps` and
     `tokens` count this candidate's denoising steps and hole tokens. `complete` is False where a deadline cut it short.
+    `unfilled` numbers the holes, from 0, that the deadline left no time for; their texts are what stands in them.
     """
 
     id: str
@@ -201,6 +202,7 @@ class Candidate(_Message, frozen=True, tag="candidate"):
     tokens: int = 0
     ms: float = 0.0
     complete: bool = True
+    unfilled: tuple[int, ...] = ()
 
 
 class Outcome(StrEnum):

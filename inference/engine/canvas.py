@@ -90,6 +90,6 @@ class Canvas:
         """The (B, W) ids with (N,) values at the hole rows and the pinned tokens everywhere else."""
         return self.pinned.flatten().index_put((self.hole_rows,), values).view_as(self.pinned)
 
-    def assert_pinned(self, ids: Tensor) -> None:
-        """Raises AssertionError where a (B, W) canvas differs from what is pinned. Pinned means pinned."""
-        assert bool((ids == self.pinned).logical_or(self.is_hole).all()), "a pinned token changed"
+    def assert_pinned(self, ids: Tensor, given: Tensor) -> None:
+        """Raises AssertionError where (B, W) ids differ from the ids that were given, outside the holes."""
+        assert bool((ids == given).logical_or(self.is_hole).all()), "a pinned token changed"

@@ -64,6 +64,7 @@ class Denoising:
         self.steps = torch.zeros(canvas.batch, dtype=torch.long, device=network.device)
         self._network, self._prefix, self._settings, self._source = network, prefix, settings, source
         self._constraint = constraint
+        self._given = canvas.pinned.clone()  # memory of its own, so that writing into the canvas is found out
         noise = self._noise()
         self._argmax = noise if start is None else start.ids
         self._current = canvas.with_holes(noise if start is None else torch.where(start.noised, noise, start.ids))
@@ -101,7 +102,7 @@ class Denoising:
         self._advance(running, torch.where(kept, sampled, self._noise()))
         self._remember(running, logits, probabilities)
         self._stop(entropies)
-        self.canvas.assert_pinned(self._current)
+        self.canvas.assert_pinned(self._current, self._given)
 
     @torch.inference_mode()
     def go_on_with(self, keep: Sequence[int], canvas: Canvas, prefix: PrefixView, constraint: Constraint) -> None:
@@ -114,6 +115,7 @@ class Denoising:
                 canvas.is_hole[..., None], self._soft[index], self._network.token_embeddings(canvas.pinned)
             )
         self.canvas, self._prefix, self._constraint = canvas, prefix, constraint
+        self._given = canvas.pinned.clone()
         self._current = canvas.with_holes(current)
         self._argmax, self._confidence = answer.flatten()[rows], confidences.flatten()[rows]
         self.steps, self._done = self.steps[index], torch.zeros_like(self._done[index])

@@ -35,6 +35,8 @@ class Answer:
     score: float
     steps: int
     tokens: int
+    canvas: int
+    """Its number in the batch."""
 
 
 @dataclass
@@ -76,6 +78,7 @@ class Infilling(Generator[Event | None, None, None]):
         self._source = NoiseSource(mask, generator)
         self._progress = _Progress()
         self._amended: dict[int, str] = {}
+        self._changed = False
         self._events = self._work()
 
     def send(self, value: None, /) -> Event | None:
@@ -93,45 +96,55 @@ class Infilling(Generator[Event | None, None, None]):
         """
         self._planner.pin_start(hole, text)
         self._amended[hole] = text
+        self._changed = True
 
     def _work(self) -> Generator[Event | None, None, None]:
+        """Canvas after canvas. The first gets at least one step; those the deadline leaves no time for are left."""
         answers: list[list[Answer]] = []
-        while len(answers) < len(self._planner.groups):
+        while len(answers) < len(self._planner.groups) and not (answers and self._late()):
             found: list[Answer] = []
             fills = [text for earlier in answers for text in earlier[0].texts]
             yield from self._canvas(self._planner.groups[len(answers)], fills, found)
             answers.append(found)
-            answers = answers[: self._still_good(answers)]
-        complete = not self._late()
-        yield from self._candidates(answers, complete)
-        outcome = Outcome.COMPLETE if complete else Outcome.DEADLINE
+            if self._changed:
+                answers = answers[: self._still_good(answers)]
+        yield from self._candidates(answers, complete=not self._late())
+        outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._progress.stats())
 
     def _still_good(self, answers: Sequence[Sequence[Answer]]) -> int:
-        """How many of the canvases done so far begin as what was typed meanwhile; the others are done again."""
+        """How many of the canvases done so far begin as what was typed meanwhile; what follows is planned anew."""
         self._amended.clear()
+        self._changed = False
+        good = len(answers)
         for done, (group, found) in enumerate(zip(self._planner.groups, answers, strict=False)):
             holes = self._planner.document.holes[group.first : group.end]
             if not all(text.startswith(hole.starts_with) for text, hole in zip(found[0].texts, holes, strict=True)):
-                return done
-        return len(answers)
+                good = done
+                break
+        self._planner.regroup(good)
+        return good
 
     def _candidates(self, answers: Sequence[Sequence[Answer]], complete: bool) -> Iterator[Candidate]:
         """The k-th best answers of all canvases together; a canvas with fewer gives its best.
 
         Later canvases have seen the best fills of the earlier ones, so the first candidate is the coherent one.
         """
-        count = min(self._request.candidates, max(len(found) for found in answers))
-        for number in range(max(1, count)):
+        holes = self._planner.document.holes
+        done = self._planner.groups[len(answers) - 1].end
+        standing = tuple(hole.text or hole.starts_with for hole in holes[done:])
+        count = min(self._wanted, max(len(found) for found in answers))
+        for number in range(count):
             parts = [found[number] if number < len(found) else found[0] for found in answers]
             yield Candidate(
                 self._request.id,
-                texts=tuple(text for part in parts for text in part.texts),
+                texts=tuple(text for part in parts for text in part.texts) + standing,
                 score=sum(part.score for part in parts) / len(parts),
                 steps=sum(part.steps for part in parts),
                 tokens=sum(part.tokens for part in parts),
                 ms=self._progress.ms(),
                 complete=complete,
+                unfilled=tuple(range(done, len(holes))),
             )
 
     def _canvas(self, group: Group, fills: Sequence[str], found: list[Answer]) -> Iterator[Event | None]:
@@ -145,6 +158,8 @@ class Infilling(Generator[Event | None, None, None]):
             loop = self._denoising(held.lease, plan, rows)
             yield from self._denoise(loop, held.lease, plan, fills)
             found += self._rank(held.lease, plan, loop)
+            if self._request.drafts:
+                yield self._draft(loop, plan, fills, found[0].canvas)
 
     def _encode(self, lease: Lease, ids: Sequence[int]) -> Iterator[None]:
         self._progress.prefix_tokens += len(ids)
@@ -161,12 +176,12 @@ class Infilling(Generator[Event | None, None, None]):
     def _lengths(self, lease: Lease, plan: Plan) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as it takes to choose well."""
         holes = plan.layout.holes
-        count = max(self._wanted, self._tools.properties.length_choices)
+        count = 1 if self._late() else max(self._wanted, self._tools.properties.length_choices)
         if self._tools.properties.slack_token_id is None:
             choices = length.from_grid(holes, count)
         else:
             choices = length.from_slack(self._slack_curves(lease, plan), holes, count)
-        missing = max(0, self._wanted - len(choices))
+        missing = 0 if self._late() else max(0, self._wanted - len(choices))
         return choices + [choices[i % len(choices)] for i in range(missing)]
 
     @property
@@ -229,7 +244,7 @@ class Infilling(Generator[Event | None, None, None]):
         while not loop.finished:
             loop.step()
             self._progress.steps += 1
-            yield self._draft(loop, plan, fills) if self._request.drafts else None
+            yield self._draft(loop, plan, fills, 0) if self._request.drafts else None
             if self._late() or (self._amended and not self._go_on(loop, lease, plan, fills)):
                 return
 
@@ -255,18 +270,21 @@ class Infilling(Generator[Event | None, None, None]):
         lengths = loop.canvas.lengths
         ends = [min(spans[-1][2] + rank.SUFFIX_TOKENS, lengths[i]) for i, spans in enumerate(loop.canvas.spans)]
         judged = [ids[:end] for ids, end in zip(answers, ends, strict=True)]
-        scores = rank.scores(self._tools.network, prefix, last, judged)
+        scores = [0.0] if len(judged) == 1 and self._late() else rank.scores(self._tools.network, prefix, last, judged)
         best: dict[tuple[str, ...], Answer] = {}
         for index in sorted(range(len(scores)), key=lambda i: -scores[i]):
             given = fill.texts(self._tools.vocabulary, answers[index], loop.canvas.spans[index], plan.layout.holes)
             steps = int(loop.steps[index])
-            best.setdefault(given.texts, Answer(given.texts, scores[index], steps, given.tokens))
+            best.setdefault(given.texts, Answer(given.texts, scores[index], steps, given.tokens, index))
         return sorted(best.values(), key=lambda answer: any(not text or "\ufffd" in text for text in answer.texts))
 
-    def _draft(self, loop: Denoising, plan: Plan, fills: Sequence[str]) -> Draft:
-        """The canvas of the likeliest length as it stands; earlier holes as filled, later ones still empty."""
-        ids, sure = loop.answer[0].tolist(), loop.row_confidences[0].tolist()
-        spans = loop.canvas.spans[0]
+    def _draft(self, loop: Denoising, plan: Plan, fills: Sequence[str], index: int) -> Draft:
+        """One of the canvases as it stands; earlier holes as filled, later ones still empty.
+
+        While they are denoised it is the first, of the likeliest length; at the end the one that was chosen.
+        """
+        ids, sure = loop.answer[index].tolist(), loop.row_confidences[index].tolist()
+        spans = loop.canvas.spans[index]
         shown = [
             fill.pieces(self._tools.vocabulary, ids, sure, span, hole)
             for span, hole in zip(spans, plan.layout.holes, strict=True)

@@ -92,7 +92,7 @@ class Planner:
         self._vocabulary, self._properties = vocabulary, properties
         self._frame = prompt.frame(vocabulary, properties, request.path, request.context)
         self.document = document_of(request)
-        self.groups = tuple(self._groups())
+        self.groups = tuple(self._groups(0))
 
     def plan(self, group: Group, fills: Sequence[str]) -> Plan:
         """The canvas of a group, seeing the fills of all holes before it."""
@@ -117,11 +117,17 @@ class Planner:
         holes[number] = msgspec.structs.replace(holes[number], starts_with=text, text="", strength=1.0)
         self.document = Document(self.document.texts, tuple(holes))
 
-    def _groups(self) -> list[Group]:
+    def regroup(self, kept: int) -> None:
+        """Groups anew what follows the first `kept` groups, after the text a hole begins with has changed."""
+        before = self.groups[:kept]
+        start = before[-1].end if before else 0
+        self.groups = before + (tuple(self._groups(start)) if start < len(self.document.holes) else ())
+
+    def _groups(self, start: int) -> list[Group]:
         """As few groups as fit: a hole joins the canvas before it while its rows, and some suffix, still fit."""
         groups: list[Group] = []
-        first, used = 0, 0
-        for number, hole in enumerate(self.document.holes):
+        first, used = start, 0
+        for number, hole in enumerate(self.document.holes[start:], start):
             slots = self._slots(hole, ())
             need = len(slots.forced) + _least(slots) + 1
             gap = 0 if number == first else self._length(self.document.texts[number])

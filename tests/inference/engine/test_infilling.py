@@ -111,8 +111,9 @@ def test_special_tokens_in_the_document_are_plain_text(engine: Engine) -> None:
 def test_drafts_follow_the_canvas_from_step_to_step(engine: Engine) -> None:
     segments = (Text("a ="), Hole(max_tokens=6), Text("\nb ="), Hole(max_tokens=6), Text("\n"))
     candidates, _, drafts = fill(engine, *segments, drafts=True, max_steps=6, seed=2)
-    assert [draft.step for draft in drafts] == list(range(1, len(drafts) + 1))
-    assert len(drafts) >= 1
+    *steps, last = [draft.step for draft in drafts]
+    assert steps == list(range(1, len(steps) + 1))
+    assert last == steps[-1]  # the one that was chosen, shown once more
     for draft in drafts:
         assert len(draft.pieces) == len(draft.confidences) == 2
         assert all(0 <= c <= 1 for numbers in draft.confidences for c in numbers)
@@ -121,15 +122,34 @@ def test_drafts_follow_the_canvas_from_step_to_step(engine: Engine) -> None:
 
 def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
     far = "\n".join(f"value_{i} = {i}" for i in range(60))
-    segments = (Text("a ="), Hole(max_tokens=8), Text(f"\n{far}\nb ="), Hole(max_tokens=8), Text("\n"))
+    hole = Hole(max_tokens=8, text="???")
+    segments = (Text("a ="), hole, Text(f"\n{far}\nb ="), hole, Text("\n"))
     request = InfillRequest("r", segments, max_steps=48, seed=1)
     *_, candidate, done = [e for e in engine.infill(request, deadline=time.monotonic()) if e is not None]
     assert isinstance(candidate, Candidate)
     assert isinstance(done, Done)
     assert not candidate.complete
     assert done.outcome is Outcome.DEADLINE
-    assert candidate.steps == 2  # one step a canvas: whole, if not good
+    assert candidate.steps == 1  # the first hole is whole, if not good; the second keeps what stands in it
     assert len(candidate.texts) == 2
+    assert candidate.unfilled == (1,)
+    assert candidate.texts[1] == "???"
+
+
+def test_a_late_request_costs_no_more_however_many_holes_it_has(engine: Engine) -> None:
+    segments = tuple(part for _ in range(200) for part in (Text("x = "), Hole(text="???"), Text("\n" * 40)))
+    request = InfillRequest("r", segments, candidates=16, max_steps=48)
+    *_, done = engine.infill(request, deadline=time.monotonic())
+    assert isinstance(done, Done)
+    assert done.stats.canvases == 1
+    assert done.stats.steps <= 2
+
+
+def test_the_last_draft_is_the_answer(engine: Engine) -> None:
+    segments = (Text("a ="), Hole(max_tokens=6), Text("\nb ="), Hole(max_tokens=6), Text("\n"))
+    candidates, _, drafts = fill(engine, *segments, drafts=True, candidates=4, max_steps=6, seed=5)
+    if not any("\ufffd" in text for text in candidates[0].texts):
+        assert drafts[-1].texts == candidates[0].texts
 
 
 def test_closing_the_iterator_stops_within_a_step_and_frees_everything(engine: Engine) -> None:
@@ -309,6 +329,22 @@ def test_amendments_of_several_holes_all_hold(engine: Engine) -> None:
             assert all(event.texts[hole].startswith(text) for hole, text in typed.items())
     assert len(typed) == 3
     assert idle(engine)
+
+
+def test_a_long_amendment_on_a_crowded_canvas_makes_room_for_itself(embedded: Engine) -> None:
+    hole = Hole(min_tokens=14, max_tokens=14)
+    segments = tuple(part for _ in range(4) for part in (Text("\nx ="), hole))
+    run = embedded.infill(InfillRequest("r", (*segments, Text("\n")), drafts=True, max_steps=6, seed=1))
+    typed = " some_function(first_argument, second_argument, third_argument)" * 2
+    told = False
+    for event in run:
+        if isinstance(event, Draft) and not told:
+            run.amend(0, typed)
+            told = True
+        if isinstance(event, Candidate):
+            assert event.texts[0].startswith(typed)
+            assert len(event.texts) == 4
+    assert told
 
 
 def test_an_amendment_of_a_hole_that_is_not_there_is_refused(engine: Engine) -> None:

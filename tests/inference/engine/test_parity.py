@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from inference.engine import shortcuts
 from inference.engine.canvas import Canvas
 from inference.engine.checkpoint import SamplerProperties
 from inference.engine.denoise import Denoising, NoiseSource
@@ -17,9 +18,13 @@ CANVASES = 2
 PREFIX_TOKENS = WINDOW + 2 * CANVAS_TOKENS + 5
 
 
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return random_model()
+@pytest.fixture(scope="module", params=["stock", "shortcuts"])
+def model(request: pytest.FixtureRequest) -> Any:
+    """As transformers made it, and with the shortcuts the product takes."""
+    model = random_model()
+    if request.param == "shortcuts":
+        shortcuts.take(model)
+    return model
 
 
 def prompt(seed: int) -> torch.Tensor:
@@ -66,9 +71,21 @@ def test_tokens_equal_those_of_generate(model: Any, seed: int, bound: float, con
         stability_threshold=stability,
         confidence_threshold=confidence,
     )
+    stock = random_model()
     torch.manual_seed(seed)
-    theirs = model.generate(ids, generation_config=config)
+    theirs = stock.generate(ids, generation_config=config)
     settings = SamplerProperties(12, bound, 0.8, 0.4, stability, confidence)
     tokens, steps = ours(model, ids[0].tolist(), settings, seed)
     assert tokens == theirs.sequences[0, PREFIX_TOKENS:].tolist()
     assert steps == round(len(tokens) / theirs.tokens_per_forward.item())
+
+
+def test_a_pinned_token_that_changes_is_found_out(model: Any) -> None:
+    network = Network(model)
+    lease = PrefixCache(network, budget_bytes=1 << 30).acquire([])
+    canvas = Canvas.of([Row((5, OPEN, OPEN, 6), ((1, 1, 3),))], network.device)
+    loop = Denoising(network, lease.view(), canvas, SamplerProperties(4), NoiseSource(None, torch.Generator()))
+    loop.step()
+    canvas.pinned[0, 3] = 7
+    with pytest.raises(AssertionError, match="pinned"):
+        loop.step()
