@@ -58,10 +58,12 @@ class InfillProtocol(LanguageServerProtocol):
             return
         if not isinstance(message, dict):
             self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC message"))
-        elif "method" not in message:
+        elif "method" in message:
+            self._dispatch(message.get("id"), message["method"], message.get("params"))
+        elif "result" in message or "error" in message:
             self._response(message)
         else:
-            self._dispatch(message.get("id"), message["method"], message.get("params"))
+            self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "neither a request nor an answer"))
 
     async def drain(self, limit_s: float) -> None:
         """Cancel every request but the current one and see each answered, within `limit_s`."""
@@ -86,7 +88,7 @@ class InfillProtocol(LanguageServerProtocol):
             self._request(key, method, params)
 
     def _request(self, key: Id, method: str, params: Any) -> None:
-        if problem := self._why_not_now(method):
+        if problem := self._why_not_now(key, method):
             self._reply_error(key, problem)
             return
         if method == types.SHUTDOWN:
@@ -121,19 +123,27 @@ class InfillProtocol(LanguageServerProtocol):
 
     def _response(self, message: dict[str, Any]) -> None:
         """An answer to a request of ours; one that cannot be understood is an error to whoever waits for it."""
+        if not isinstance(message.get("id"), int | str):  # also how a client answers what it could not read
+            log.warning("the client sent an answer to nothing")
+            return
         try:
             structured = self.structure_message(message)
         except Exception:
             error = refusal(ErrorCodes.InvalidParams, "the client's answer could not be understood")
-            structured = types.ResponseErrorMessage(id=message.get("id"), error=error)
-        self.handle_message(structured)
+            structured = types.ResponseErrorMessage(id=message["id"], error=error)
+        try:
+            self.handle_message(structured)
+        except Exception as error:
+            log.warning("an answer of the client could not be used: %s", describe(error))
 
     def _cancel(self, params: Any) -> None:
         key = params.get("id") if isinstance(params, dict) else None
         if isinstance(key, int | str) and (task := self._running.get(key)):
             task.cancel()
 
-    def _why_not_now(self, method: str) -> ResponseError | None:
+    def _why_not_now(self, key: Id, method: str) -> ResponseError | None:
+        if key in self._running:  # which goes on, and is answered as well
+            return refusal(ErrorCodes.InvalidRequest, "a request with this id is running")
         if method == types.INITIALIZE:
             return None if self.phase is Phase.NEW else refusal(ErrorCodes.InvalidRequest, "already initialized")
         if self.phase is Phase.NEW:

@@ -11,9 +11,12 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import BinaryIO
 
 log = logging.getLogger(__name__)
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""A longer message is no editor's: it would only fill the memory."""
 _LENGTH = re.compile(rb"content-length\s*:\s*(\d+)\s*", re.IGNORECASE)
 
 
@@ -57,29 +60,40 @@ def take_stdout() -> BinaryIO:
 
 
 def read_in_thread(stream: BinaryIO, receive: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-    """Pass each frame's body to `receive` on the running event loop; `on_end` once there are no more."""
+    """Pass each frame's body to `receive` on the running event loop; `on_end` once there are no more, why ever."""
     loop = asyncio.get_running_loop()
 
     def read() -> None:
         try:
             for body in frames(stream):
                 loop.call_soon_threadsafe(receive, body)
-            loop.call_soon_threadsafe(on_end)
-        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: the loop has closed meanwhile
+        except Exception as error:  # also that the loop has closed meanwhile
             log.info("reading ended: %s", type(error).__name__)
+        finally:  # a server that hears nothing any more must not live on
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(on_end)
 
     threading.Thread(target=read, name="stdin", daemon=True).start()
 
 
 def frames(stream: BinaryIO) -> Iterator[bytes]:
-    """The body of each frame until the stream ends; headers without a length are skipped."""
+    """The body of each frame until the stream ends or one is too long; headers without a length are skipped."""
     length = None
     while line := stream.readline():
         if match := _LENGTH.fullmatch(line):
-            length = int(match[1])
+            length = _length(match[1])
+            if length > MAX_BODY_BYTES:
+                log.error("a message is longer than %d bytes: the server ends", MAX_BODY_BYTES)
+                return
         elif length is not None and not line.strip():
             body = stream.read(length)
             if len(body) < length:
                 return
             yield body
             length = None
+
+
+def _length(digits: bytes) -> int:
+    """A length from its header; of many digits it is only known to be too long, as int() refuses thousands of them."""
+    significant = digits.lstrip(b"0") or b"0"
+    return int(significant) if len(significant) < 20 else MAX_BODY_BYTES + 1

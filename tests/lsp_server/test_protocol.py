@@ -174,3 +174,45 @@ async def test_an_answer_of_the_client_reaches_who_asked_also_when_it_is_nonsens
     talk.send(id="mine", result=5)
     with pytest.raises(Exception, match="could not be understood"):
         await asked
+
+
+@pytest.mark.parametrize("body", ["{}", '{"id": 1}', '{"id": null}', '{"id": [1]}', '{"jsonrpc": "2.0", "params": {}}'])
+async def test_what_is_neither_request_nor_answer_is_refused(body: str) -> None:
+    talk = Conversation()
+    talk.server.protocol.receive(body.encode())
+    assert [message["error"]["code"] for message in talk.wire.messages] == [-32600]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"id": null, "error": {"code": 1, "message": "x"}}',
+        '{"id": [], "result": 1}',
+        '{"id": {}, "error": 5}',
+        '{"result": 1}',
+        '{"id": 1.5, "result": null}',
+        '{"id": "nobody asked", "result": null, "error": null}',
+    ],
+)
+async def test_an_answer_to_nothing_is_ignored(body: str) -> None:
+    talk = Conversation()
+    talk.server.protocol.receive(body.encode())
+    assert talk.wire.messages == []
+
+
+async def test_a_second_request_with_a_running_id_is_refused_and_the_first_goes_on() -> None:
+    talk = Conversation()
+    go_on = asyncio.Event()
+
+    async def first(_: Any) -> str:
+        await go_on.wait()
+        return "first"
+
+    talk.add("test/slow", first)
+    talk.send(id=1, method="test/slow")
+    talk.send(id=1, method="test/slow")
+    go_on.set()
+    await settle()
+    refused, answered = talk.wire.messages
+    assert (refused["id"], refused["error"]["code"]) == (1, -32600)
+    assert answered == {"jsonrpc": "2.0", "id": 1, "result": "first"}

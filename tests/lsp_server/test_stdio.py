@@ -1,10 +1,11 @@
 """Frames are read whole, whatever their headers look like."""
 
+import asyncio
 from io import BytesIO
 
 import pytest
 
-from lsp_server.stdio import Output, frames
+from lsp_server.stdio import MAX_BODY_BYTES, Output, frames, read_in_thread
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,25 @@ def test_writing_to_an_editor_that_is_gone_tells_and_does_not_raise() -> None:
     output = Output(stream, lambda: lost.append(True))
     output.write(b"x")
     assert lost == [True]
+
+
+@pytest.mark.parametrize("length", [MAX_BODY_BYTES + 1, 10**23 - 1, "9" * 5000], ids=["64 MiB", "overflow", "digits"])
+async def test_a_frame_too_long_to_be_true_ends_the_stream(length: object) -> None:
+    """The server then ends too: it would never hear of anything again."""
+    ended, received = asyncio.Event(), []
+    stream = b"Content-Length: 2\r\n\r\n{}Content-Length: %s\r\n\r\n{}" % str(length).encode()
+    read_in_thread(BytesIO(stream), received.append, ended.set)
+    async with asyncio.timeout(10):
+        await ended.wait()
+    assert received == [b"{}"]
+
+
+async def test_a_stream_that_breaks_ends_the_server() -> None:
+    class Broken(BytesIO):
+        def readline(self, *_: object) -> bytes:
+            raise MemoryError
+
+    ended = asyncio.Event()
+    read_in_thread(Broken(), lambda _: None, ended.set)
+    async with asyncio.timeout(10):
+        await ended.wait()
