@@ -8,7 +8,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from inference.messages import MAX_STEPS
+
 Globs = tuple[str, ...]
+LONGEST_IDLE_S = 31_536_000
+"""A year: more is a mistake, and endless is no time a clock can count to."""
 
 
 class PerTrigger(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -39,14 +43,16 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     allow_download: Annotated[bool, Meta(description="Let the model be downloaded when it is not on this machine.")] = (
         False
     )
-    idle_seconds: Annotated[float, Meta(ge=1, description="The worker exits after so long without clients.")] = 600.0
+    idle_seconds: Annotated[
+        float, Meta(ge=1, le=LONGEST_IDLE_S, description="The worker exits after so long without clients.")
+    ] = 600.0
     start_worker: Annotated[bool, Meta(description="Load the model when the editor starts, not at first use.")] = True
     deadline_ms: Annotated[PerTrigger, Meta(description="After so long the best whole answer so far is taken.")] = (
         PerTrigger(automatic=2_000, invoked=10_000)
     )
     candidates: Annotated[Candidates, Meta(description="How many answers to compute for each hole.")] = Candidates()
     max_steps: Annotated[
-        Annotated[int, Meta(ge=1, le=1024)] | None,
+        Annotated[int, Meta(ge=1, le=MAX_STEPS)] | None,
         Meta(description="Most denoising steps for a canvas; the checkpoint's own number when null."),
     ] = None
     marker: Annotated[str, Meta(min_length=1, max_length=64, description="Text that marks a hole.")] = "???"

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from inference.messages import MAX_STEPS
 from lsp_server.settings import STARTUP, Settings
 from lsp_server.settings_layers import Layer, resolve
 
@@ -23,6 +24,9 @@ def test_settings_are_read_in_camel_case() -> None:
         {"marker": 7},
         {"marker": ""},
         {"maxSteps": 0},
+        {"maxSteps": MAX_STEPS + 1},
+        {"idleSeconds": float("nan")},
+        {"idleSeconds": float("inf")},
         {"nonsense": 1},
         {"deadlineMs": {"automatic": "soon"}},
         {"deadlineMs": 5},
