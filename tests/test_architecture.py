@@ -48,7 +48,10 @@ def files(package: str) -> list[Path]:
 
 
 def test_the_server_runs_without_torch() -> None:
-    assert not loaded_by(modules("lsp_server")) & {"torch", "transformers", "tokenizers", "safetensors"}
+    """Neither when it is loaded nor in a function that imports when it is called."""
+    heavy = {"torch", "transformers", "tokenizers", "safetensors", "accelerate"}
+    assert not loaded_by(modules("lsp_server")) & heavy
+    assert not users_of(heavy, files("lsp_server"))
 
 
 def test_the_worker_and_the_engine_know_nothing_of_the_protocol() -> None:
