@@ -24,6 +24,8 @@ def require_private_folder(folder: Path) -> None:
         return
     if found.st_uid != os.getuid():
         raise NotPrivateError(f"{folder} belongs to another user; set INFILL_LS_RUNTIME_DIR to a folder of your own")
+    if found.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp, which closed would break other programs
+        raise NotPrivateError(f"{folder} is shared with other users; set INFILL_LS_RUNTIME_DIR to a folder of your own")
     if found.st_mode & 0o077:
         raise NotPrivateError(f"other users can enter {folder}; run: chmod 700 {folder}")
 

@@ -94,6 +94,8 @@ def why_not_private(folder: Path) -> str:
         return ""
     if found.st_uid != os.getuid():
         return f"{folder} belongs to another user; set {FOLDER_VARIABLE} to a folder of your own"
+    if found.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp, which closed would break other programs
+        return f"{folder} is shared with other users; set {FOLDER_VARIABLE} to a folder of your own"
     if found.st_mode & 0o077:
         return f"other users can enter {folder}; run: chmod 700 {folder}"
     return ""

@@ -52,4 +52,8 @@ def test_a_folder_must_be_private(tmp_path: Path) -> None:
     assert why_not_private(tmp_path / "private") == ""
     assert why_not_private(tmp_path / "missing") == ""
     assert "chmod 700" in why_not_private(tmp_path / "open")
+    for mode in (0o1777, 0o777, 0o1755):
+        (tmp_path / "open").chmod(mode)
+        assert "chmod" not in why_not_private(tmp_path / "open"), "it is not ours alone to close"
+        assert FOLDER_VARIABLE in why_not_private(tmp_path / "open")
     assert why_not_private(tmp_path / "link")
