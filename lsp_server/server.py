@@ -42,6 +42,8 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.CODE_ACTION_RESOLVE: code_action_resolve,
     statuses.METHOD: status,
 }
+_LEVELS = ("debug", "info", "warning", "error")
+"""Warnings alone by default: editors show what is written to stderr as an error."""
 EXIT_LIMIT_S = 4.0
 """The process is gone this long after the client has, whatever may hang."""
 
@@ -78,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda or mps; the best one found by default")
     parser.add_argument("--dtype", metavar="NAME", help="bfloat16, float16 or float32; by default what suits")
     parser.add_argument("--allow-download", action="store_true", default=None, help="download the model if need be")
-    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"], help="to stderr")
+    parser.add_argument("--log-level", default="warning", choices=_LEVELS, help="to stderr (default: %(default)s)")
 
 
 def run(args: argparse.Namespace) -> int:
