@@ -1,6 +1,7 @@
 """The command `infill-ls`. A subcommand's module is imported only when it is the one that runs."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -19,8 +20,23 @@ _FORWARDED = {
 }
 
 
+EXIT_INTERRUPTED = 130
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one subcommand and returns its exit status: 0 done, 1 failed, 2 bad input."""
+    """Runs one subcommand and returns its exit status: 0 done, 1 failed, 2 bad input, 3 nothing there, 130 Ctrl-C."""
+    try:
+        status = _run(argv)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains on its way out
+        return EXIT_INTERRUPTED
+    return status
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
     if chosen in _FORWARDED and arguments[0] == chosen:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from inference.messages import ErrorCode, InfillRequest, Outcome
-from lsp_server import carve, post
+from lsp_server import carve, fitting
 from lsp_server.document import Snapshot
 from lsp_server.privacy import path_of
 from lsp_server.settings import Settings
@@ -59,11 +59,8 @@ async def fill(worker: WorkerClient, snapshot: Snapshot, spans: Sequence[carve.S
         max_steps=effort.max_steps,
     )
     answer = await _answer(worker, request, effort)
-    standing = tuple(snapshot.text[span.start : span.end] for span in spans)
-    fitted = (_fitted(snapshot, spans, candidate.texts, standing) for candidate in answer.candidates)
-    useful = [texts for texts in dict.fromkeys(fitted) if texts != standing]
-    best_first = [useful[index] for index in post.order(snapshot, spans, useful)]
-    return Filled(best_first, late=answer.done.outcome is Outcome.DEADLINE)
+    answers = [candidate.texts for candidate in fitting.fitted(snapshot, spans, answer.candidates)]
+    return Filled(answers, late=answer.done.outcome is Outcome.DEADLINE)
 
 
 async def _answer(worker: WorkerClient, request: InfillRequest, effort: Effort) -> Fill:
@@ -78,11 +75,3 @@ async def _answer(worker: WorkerClient, request: InfillRequest, effort: Effort) 
         raise WorkerFailure(ErrorCode.STOPPED, "The worker does not answer; `infill-ls doctor` tells more")
     finally:
         asked.cancel()
-
-
-def _fitted(
-    snapshot: Snapshot, spans: Sequence[carve.Span], texts: Sequence[str], standing: Sequence[str]
-) -> tuple[str, ...]:
-    pairs = zip(spans, texts, standing, strict=True)
-    fits = ((post.fit(snapshot, span, text), now) for span, text, now in pairs)
-    return tuple(now if text is None else text for text, now in fits)

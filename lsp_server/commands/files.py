@@ -1,6 +1,7 @@
 """Reading and replacing the user's file. A file is either replaced whole or left untouched."""
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -14,11 +15,13 @@ class BadInput(Exception):
 def read(file: Path) -> str:
     """The file's text, line ends as they are. Raises BadInput where it is no UTF-8 text file we can read."""
     try:
-        if file.is_dir():
-            raise BadInput(f"{file} is a folder; give a file")
-        if file.stat().st_size > MAX_FILE_BYTES:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise BadInput(f"{file} is no regular file; give a file")
+        with file.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
             raise BadInput(f"{file} is larger than {MAX_FILE_BYTES >> 20} MiB")
-        return file.read_bytes().decode("utf-8")
+        return content.decode("utf-8")
     except FileNotFoundError:
         raise BadInput(f"{file}: no such file") from None
     except UnicodeDecodeError as error:
@@ -35,6 +38,8 @@ def replace(file: Path, expected: str, text: str) -> None:
     target = file.resolve()
     if read(target) != expected:
         raise BadInput(f"{file} was changed by someone else meanwhile; run the command again")
+    if not os.access(target, os.W_OK):
+        raise BadInput(f"{file} is read-only; it was left as it was")
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as stream:

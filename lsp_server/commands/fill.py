@@ -5,13 +5,21 @@ import asyncio
 import itertools
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from inference.messages import Candidate, ErrorCode, InfillRequest, Status
-from lsp_server import carve, post
+from inference.messages import (
+    MAX_CANDIDATES,
+    MAX_STEPS,
+    Candidate,
+    ErrorCode,
+    InfillRequest,
+    Outcome,
+    Status,
+    WorkerState,
+)
+from lsp_server import carve, fitting
 from lsp_server.commands import files, output
 from lsp_server.commands.files import BadInput
 from lsp_server.document import Document, Snapshot
@@ -19,8 +27,15 @@ from lsp_server.positions import Encoding
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
+_DAY_MS = 24 * 3600 * 1000
+_DIGITS = 10
+_POLL_S = 0.05
 _SPARE_CANDIDATES = 3
 """At least this many answers are asked for, because some are not fit to be put in."""
+
+
+class NothingFound(Exception):
+    """The worker answered, but with nothing that could be put in."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +49,12 @@ class Filled:
     ms: float
 
     @property
+    def filled(self) -> int:
+        """How many holes the best candidate fills; the others keep what stands in them."""
+        now = fitting.standing(self.snapshot, self.spans)
+        return len(now) - fitting.unfilled(self.candidates[0].texts, now)
+
+    @property
     def result(self) -> str:
         """The whole text with the best candidate in place."""
         return carve.splice(self.snapshot.text, self.spans, self.candidates[0].texts)
@@ -45,15 +66,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--at", action="append", default=[], metavar="LINE:COL", help="a place to fill, counted from 1; may be repeated"
     )
-    parser.add_argument("--marker", default="???", metavar="TEXT", help="what marks a hole (default: %(default)s)")
+    parser.add_argument("--marker", metavar="TEXT", help=f"what marks a hole (default: {carve.DEFAULT_MARKER})")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print one JSON object")
     shape.add_argument("--diff", action="store_true", help="print a unified diff")
     shape.add_argument("--write", action="store_true", help="write the result into the file")
-    parser.add_argument("--candidates", type=_positive, default=1, metavar="N", help="how many answers to ask for")
-    parser.add_argument("--steps", type=_positive, metavar="N", help="the most denoising steps of a canvas")
-    parser.add_argument("--deadline-ms", type=_positive, metavar="N", help="answer after this time with what stands")
-    parser.add_argument("--seed", type=int, metavar="N", help="the seed of the random stream")
+    parser.add_argument(
+        "--candidates", type=_number(1, MAX_CANDIDATES), default=1, metavar="N", help="how many answers to ask for"
+    )
+    parser.add_argument("--steps", type=_number(1, MAX_STEPS), metavar="N", help="the most denoising steps of a canvas")
+    parser.add_argument(
+        "--deadline-ms", type=_number(1, _DAY_MS), metavar="N", help="answer after this time with what stands"
+    )
+    parser.add_argument("--seed", type=_number(0, 2**63 - 1), metavar="N", help="the seed of the random stream")
     add_model_arguments(parser)
 
 
@@ -75,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
             files.replace(args.file, snapshot.text, filled.result)
     except BadInput as error:
         return _complain(error, EXIT_BAD_INPUT)
+    except NothingFound as error:
+        return _complain(error, EXIT_FAILED)
     except WorkerFailure as error:
         bad_input = error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return _complain(error, EXIT_BAD_INPUT if bad_input else EXIT_FAILED)
@@ -93,12 +120,13 @@ def _read(file: Path) -> Snapshot:
 
 
 def _spans(snapshot: Snapshot, args: argparse.Namespace) -> list[carve.Span]:
+    if args.marker is not None and (args.at or not args.marker):
+        raise BadInput("--marker may not be empty, nor stand beside --at")
     if not args.at:
-        if not args.marker:
-            raise BadInput("--marker may not be empty")
-        found = carve.markers(snapshot, args.marker)
+        marker = args.marker or carve.DEFAULT_MARKER
+        found = carve.markers(snapshot, marker)
         if not found:
-            raise BadInput(f"{args.file}: no hole; put {args.marker} where code is wanted, or name places with --at")
+            raise BadInput(f"{args.file}: no hole; put {marker} where code is wanted, or name places with --at")
         return found
     spans = sorted((_span_at(snapshot, place, args.file) for place in args.at), key=lambda span: span.start)
     for left, right in itertools.pairwise(spans):
@@ -120,8 +148,8 @@ def _span_at(snapshot: Snapshot, place: str, file: Path) -> carve.Span:
 
 def _line_and_column(place: str) -> tuple[int, int]:
     line, _, column = place.partition(":")
-    if not (line.isdecimal() and column.isdecimal() and int(line) and int(column)):
-        raise BadInput(f"--at {place}: give a line and a column counted from 1, as in --at 12:5")
+    if not all(part.isdecimal() and len(part) < _DIGITS and int(part) for part in (line, column)):
+        raise BadInput(f"--at {place[:40]}: give a line and a column counted from 1, as in --at 12:5")
     return int(line), int(column)
 
 
@@ -130,7 +158,7 @@ async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argpars
         id="fill",
         segments=carve.segments(snapshot.text, spans),
         language=snapshot.language_id,
-        path=args.file.name,
+        path=args.file.name.encode(errors="replace").decode(),
         candidates=max(args.candidates, _SPARE_CANDIDATES),
         deadline_ms=args.deadline_ms,
         max_steps=args.steps,
@@ -142,26 +170,32 @@ async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argpars
     with output.progress(snapshot, spans, args) as shown:
         client = WorkerClient(options, name="infill-ls fill", on_status=shown.status)
         try:
+            await _loaded(client)
             answer = await client.infill(request, on_draft=shown.draft)
             status = await client.status()
         finally:
             await client.close()
-    candidates = _fit(snapshot, spans, answer.candidates)[: args.candidates]
+    candidates = tuple(fitting.fitted(snapshot, spans, answer.candidates))[: args.candidates]
+    if not candidates:
+        late = answer.done.outcome is Outcome.DEADLINE
+        raise NothingFound("no answer before the deadline; give it more time" if late else "the model has no answer")
     return Filled(snapshot, spans, candidates, status, (time.monotonic() - began) * 1000)
 
 
-def _fit(snapshot: Snapshot, spans: tuple[carve.Span, ...], candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-    """The candidates fit to be put in: those that leave a hole empty or break the parse come last."""
-    fitted = []
-    for candidate in candidates:
-        texts = (post.fit(snapshot, span, text) for span, text in zip(spans, candidate.texts, strict=True))
-        fitted.append(msgspec.structs.replace(candidate, texts=tuple(text or "" for text in texts)))
-    order = post.order(snapshot, spans, [candidate.texts for candidate in fitted])
-    return tuple(sorted((fitted[index] for index in order), key=lambda candidate: "" in candidate.texts))
+async def _loaded(client: WorkerClient) -> None:
+    """Waits until the model is there, or cannot be loaded: only then a deadline starts to count."""
+    while (status := await client.status(start=True)) is not None and status.state is WorkerState.LOADING:  # noqa: ASYNC110
+        await asyncio.sleep(_POLL_S)
 
 
-def _positive(text: str) -> int:
-    value = int(text) if text.isdecimal() else 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
-    return value
+def _number(least: int, most: int) -> Callable[[str], int]:
+    """Reads a whole number within limits."""
+
+    def read(text: str) -> int:
+        digits = text.removeprefix("-")
+        value = int(text) if digits.isdecimal() and len(digits) < 20 else None
+        if value is None or not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"'{text[:30]}' is not a whole number from {least} to {most}")
+        return value
+
+    return read

@@ -22,4 +22,5 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def _run(module: str, arguments: Sequence[str]) -> int:
-    return subprocess.call([sys.executable, "-m", module, *arguments])
+    # -P: the folder the user is in may hold modules of the same name, and is not to be trusted.
+    return subprocess.call([sys.executable, "-P", "-m", module, *arguments])

@@ -51,7 +51,7 @@ class Settling(Silent):
     def draft(self, draft: Draft) -> None:
         """Shows the holes as they stand, colour by confidence."""
         view = excerpt(self._snapshot, self._spans, draft)
-        self._live.update(Text(f"step {draft.step} of {draft.max_steps}\n", style="dim") + view)
+        self._live.update(Text.assemble((f"step {draft.step} of {draft.max_steps}\n", "dim"), view))
 
 
 def wants_drafts(args: argparse.Namespace) -> bool:
@@ -100,13 +100,20 @@ def colour(confidence: float) -> str:
 def show(filled: "Filled", args: argparse.Namespace) -> None:
     """Prints the answer in the shape that was asked for."""
     if args.json:
-        print(json.dumps(as_json(filled, args), ensure_ascii=False))
+        _write(json.dumps(as_json(filled, args), ensure_ascii=False) + "\n")
     elif args.diff:
-        sys.stdout.write(diff(filled, str(args.file)))
+        _write(diff(filled, str(args.file)))
     elif args.write:
-        print(f"{args.file}: {len(filled.spans)} filled in {filled.ms:.0f} ms", file=sys.stderr)
+        print(f"{args.file}: {filled.filled} of {len(filled.spans)} filled in {filled.ms:.0f} ms", file=sys.stderr)
     else:
-        sys.stdout.write(filled.result)
+        _write(filled.result)
+
+
+def _write(text: str) -> None:
+    """To stdout as UTF-8, line ends as they are, whatever the terminal's encoding is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode(errors="replace"))
+    sys.stdout.buffer.flush()
 
 
 def diff(filled: "Filled", name: str) -> str:

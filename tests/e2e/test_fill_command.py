@@ -4,12 +4,18 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from inference.messages import Candidate
+from lsp_server import carve, fitting
+from lsp_server.document import Document
 
 SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -105,6 +111,8 @@ def test_another_marker_can_be_named(fill: Run, file: Path) -> None:
         (b"x = 1\n", ("--at", "0:1"), "counted from 1"),
         (b"x = 1\n", ("--at", "first"), "counted from 1"),
         (b"word\n", ("--at", "1:3"), "nothing to fill at 1:3"),
+        (b"x = ???\n", ("--at", "1:1", "--marker", "!!"), "nor stand beside --at"),
+        (b"x = 1\n", ("--at", "1:" + "9" * 5000), "counted from 1"),
         (b"x = ???\n", ("--model", "no-such-model"), "no such model"),
         (b"x = ???\n", ("--model", "owner/not-here"), "not on this machine"),
     ],
@@ -121,6 +129,87 @@ def test_bad_input_exits_2_with_one_line_that_says_what_to_do(
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--seed", "--candidates", "--deadline-ms", "--steps"])
+def test_a_number_out_of_bounds_is_refused(fill: Run, file: Path, option: str) -> None:
+    done = fill(file, option, 10**23)
+    assert done.returncode == 2
+    assert "is not a whole number from" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_pipe_is_no_file(fill: Run, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.py"
+    os.mkfifo(pipe)
+    done = fill(pipe)
+    assert done.returncode == 2
+    assert "no regular file" in done.stderr
+
+
+def test_text_goes_out_as_utf_8_whatever_the_terminal_says(file: Path, runtime_folder: Path) -> None:
+    file.write_text("name = 'é😀'\nx = ???\n")
+    command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--steps", "2"]
+    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=True)
+    assert done.stdout.startswith("name = 'é😀'\nx = ".encode())
+
+
+def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(file: Path, runtime_folder: Path) -> None:
+    command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--steps", "900", "--candidates", "16"]
+    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder)}
+    for ends in ("reader leaves", "ctrl-c"):
+        steps = ["--steps", "2"] if ends == "reader leaves" else []
+        process = subprocess.Popen(
+            [*command, *steps], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if ends == "reader leaves":
+            process.stdout.close()
+        else:
+            time.sleep(1.5)
+            process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == ""
+
+
+def test_a_deadline_counts_from_when_the_model_is_there(fill: Run, file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--deadline-ms", "1", "--json"]
+    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(folder)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    stop = [sys.executable, "-m", "lsp_server.cli", "worker", "--stop"]
+    subprocess.run(stop, env=environment, capture_output=True, check=False)
+    assert "Traceback" not in done.stderr
+    if done.returncode:  # one step was not enough for anything of use
+        assert done.stderr.startswith("infill-ls: ")
+        assert done.stderr.count("\n") == 1
+    else:
+        assert json.loads(done.stdout)["candidates"]
+
+
+def test_what_the_user_typed_is_never_taken_away(tmp_path: Path) -> None:
+    file = tmp_path / "typed.py"
+    file.write_text("value = 1\nother = ???\nvalue")
+    snapshot = Document(file.as_uri(), "python", 0, file.read_text()).snapshot()
+    spans = [*carve.markers(snapshot), carve.at_cursor(snapshot, len(snapshot.text))]
+    given = Candidate("r", ("2", "value"))
+    (found,) = fitting.fitted(snapshot, [span for span in spans if span], [given])
+    assert found.texts == ("2", "value")
+    left = Candidate("r", ("???", "value"), unfilled=(0,))
+    assert fitting.fitted(snapshot, [span for span in spans if span], [left]) == []
+
+
+def test_a_folder_with_modules_of_our_names_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "inference" / "bench").mkdir(parents=True)
+    for name in ("__init__.py", "bench/__init__.py", "bench/latency.py"):
+        (tmp_path / "inference" / name).write_text("print('HIJACKED')\n")
+    command = [sys.executable, "-P", "-m", "lsp_server.cli", "bench", "latency", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "HIJACKED" not in done.stdout
+    assert "latency" in done.stdout
 
 
 def test_on_a_terminal_the_canvas_settles_before_the_answer(fill: Run, file: Path, runtime_folder: Path) -> None:
