@@ -19,7 +19,7 @@ import psutil
 from lsp_server.commands.status import describe, size
 from lsp_server.worker.options import EMBEDDED, WorkerOptions
 from lsp_server.worker.paths import WorkerPlace, place_of, why_not_private
-from lsp_server.worker.survey import running_workers
+from lsp_server.worker.survey import survey
 
 PROBE_S = 120.0
 """How long the probe may take; it imports torch, which takes long from a cold disk."""
@@ -136,13 +136,18 @@ def _memory() -> Check:
 
 
 def _worker() -> Check:
-    workers = asyncio.run(running_workers("infill-ls doctor"))
+    surveyed = asyncio.run(survey("infill-ls doctor"))
+    workers = surveyed.running
+    if surveyed.silent:
+        found, _, advice = str(surveyed.silent[0]).partition("; ")
+        return Check("worker", Verdict.FAIL, found, advice)
     if not workers:
         return Check("worker", Verdict.OK, "none is running; the first request starts one")
     found = "; ".join(f"{worker.status.state}: {describe(worker.status)}" for worker in workers)
-    others = [worker.release for worker in workers if worker.release != version("infill-ls")]
+    others = [worker for worker in workers if worker.release != version("infill-ls")]
     if others:
-        return Check("worker", Verdict.WARN, found, f"one is of release {others[0]}: run infill-ls worker --stop")
+        advice = f"one is of release {others[0].release}: restart the editor that uses it, and it ends"
+        return Check("worker", Verdict.WARN, found, advice)
     return Check("worker", Verdict.OK, found)
 
 

@@ -8,9 +8,9 @@ import msgspec
 from rich.console import Console
 
 from inference.messages import Status
-from lsp_server.worker.survey import Running, running_workers
+from lsp_server.worker.survey import Running, Survey, survey
 
-EXIT_NONE = 3
+EXIT_SILENT, EXIT_NONE = 1, 3
 _STYLES = {"ready": "green", "busy": "cyan", "failed": "red"}
 
 
@@ -20,13 +20,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the workers that run; exit status 3 when there is none."""
-    workers = asyncio.run(running_workers("infill-ls status"))
+    """Prints the workers that run; exit status 3 when there is none, 1 when one does not answer."""
+    found = asyncio.run(survey("infill-ls status"))
     if args.json:
-        print(json.dumps({"running": bool(workers), "workers": [as_json(worker) for worker in workers]}))
+        print(json.dumps(_survey_as_json(found)))
     else:
-        _show(workers)
-    return 0 if workers else EXIT_NONE
+        _show(found)
+    if found.silent:
+        return EXIT_SILENT
+    return 0 if found.running else EXIT_NONE
+
+
+def _survey_as_json(found: Survey) -> dict[str, object]:
+    silent = [{"pid": it.pid, "socket": str(it.place.socket), "log": str(it.place.log)} for it in found.silent]
+    return {"running": bool(found.running), "workers": [as_json(it) for it in found.running], "silent": silent}
 
 
 def as_json(worker: Running) -> dict[str, object]:
@@ -64,11 +71,14 @@ def size(count_bytes: float) -> str:
     return f"{count_bytes / 1e9:.1f} GB" if count_bytes >= 1e9 else f"{count_bytes / 1e6:.0f} MB"
 
 
-def _show(workers: list[Running]) -> None:
+def _show(found: Survey) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    if not workers:
+    if not (found.running or found.silent):
         console.print("No worker is running; the first request starts one.")
-    for worker in workers:
+    for worker in found.running:
         state = worker.status.state.value
         console.print(state, style=_STYLES.get(state, "yellow"), end=": ")
         console.print(describe(worker.status), markup=False)
+    for silent in found.silent:
+        console.print("silent", style="red", end=": ")
+        console.print(str(silent), markup=False)

@@ -2,14 +2,16 @@
 
 import argparse
 import asyncio
+import math
 import os
 import subprocess
 import sys
 
-from inference.messages import Status, WorkerState
+from inference.messages import ErrorCode
 from lsp_server.commands.fill import add_model_arguments
 from lsp_server.commands.status import describe
-from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.settings import LONGEST_IDLE_S
+from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import place_of
 from lsp_server.worker.spawn import command, require_folders
 
@@ -19,7 +21,7 @@ NAME = "infill-ls worker"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_model_arguments(parser)
-    parser.add_argument("--idle-s", type=float, default=600.0, metavar="S", help="end after so long without clients")
+    parser.add_argument("--idle-s", type=_seconds, default=600.0, metavar="S", help="end after so long without clients")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--foreground", action="store_true", help="run it here until Ctrl-C (the default)")
     how.add_argument("--background", action="store_true", help="start it if none runs and wait for its model")
@@ -54,17 +56,18 @@ def _run_here(options: WorkerOptions) -> int:
 
 
 async def _start(options: WorkerOptions) -> int:
-    loaded = asyncio.Event()
+    settled: asyncio.Future[tuple[ClientState, str]] = asyncio.get_running_loop().create_future()
 
-    def watch(status: Status) -> None:
-        if status.state is not WorkerState.LOADING:
-            loaded.set()
+    def watch(state: ClientState, reason: str) -> None:
+        if state not in (ClientState.STARTING, ClientState.LOADING) and not settled.done():
+            settled.set_result((state, reason))
 
-    async with WorkerClient(options, name=NAME, on_status=watch) as client:
+    async with WorkerClient(options, name=NAME, on_state=watch) as client:
         await client.status(start=True)
-        await loaded.wait()
-        status = await client.status(start=True)  # raises where the model could not be loaded
-        print(describe(status) if status else "")
+        state, reason = await settled
+        if state not in (ClientState.READY, ClientState.BUSY):  # asking on would start it again, to fail again
+            raise WorkerFailure(ErrorCode.STOPPED, f"{reason or 'The worker has ended'} (log: {client.place.log})")
+        print(describe(client.last_status) if client.last_status else "")
         return 0
 
 
@@ -72,3 +75,14 @@ async def _stop(options: WorkerOptions) -> int:
     async with WorkerClient(options, name=NAME) as client:
         print("stopped" if await client.shut_down() else "no such worker is running")
         return 0
+
+
+def _seconds(text: str) -> float:
+    """A time that a clock can count to. Raises ArgumentTypeError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= LONGEST_IDLE_S:  # neither is true of nan
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0, at most a year")
+    return value

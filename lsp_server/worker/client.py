@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Self
 
 from inference.messages import ErrorCode, InfillRequest, Status, WorkerState
-from lsp_server.worker.attach import Attached, attach
+from lsp_server.worker.attach import ANSWER_S, Attached, attach
 from lsp_server.worker.backoff import Backoff
 from lsp_server.worker.failure import WorkerFailure
 from lsp_server.worker.link import Fill, Link, OnDraft
@@ -110,10 +110,14 @@ class WorkerClient:
     async def status(self, start: bool = False) -> Status | None:
         """What the worker says of itself now; None when none runs and `start` is False. Raises WorkerFailure."""
         try:
-            link = await self._connected() if start else self._link or self._adopt(await attach(self.place, self._name))
-            return await link.ask_status()
+            link = await self._connected() if start else await self._joined()
         except NotListeningError:
             return None
+        return await link.ask_status()
+
+    async def answers(self, limit_s: float) -> bool:
+        """Whether the worker that this client is connected to says anything within `limit_s`; True without one."""
+        return self._link is None or await self._link.answers(limit_s)
 
     async def shut_down(self) -> bool:
         """Ask the worker to finish what it does and end, and wait for that; False when none runs."""
@@ -147,6 +151,10 @@ class WorkerClient:
                 raise WorkerFailure(ErrorCode.MODEL, self.reason)
             await self._link.closed.wait()
 
+    async def _joined(self) -> Link:
+        """A connection to a worker that runs. Raises NotListeningError, WorkerFailure."""
+        return self._link or self._adopt(await attach(self.place, self._name, ANSWER_S))
+
     async def _back_off(self) -> None:
         """Wait out a short pause. Raises WorkerFailure instead of a long one."""
         pause_s = self._backoff.remaining_s
@@ -173,7 +181,7 @@ class WorkerClient:
 
     async def _start(self) -> Link:
         try:
-            return self._adopt(await attach_or_start(self.options, self._name))
+            return self._adopt(await attach_or_start(self.place, self.options, self._name))
         except WorkerFailure as failure:
             self._backoff.failed(str(failure), failure.code)
             raise

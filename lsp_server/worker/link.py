@@ -105,6 +105,17 @@ class Link:
         self._askers.append(asker)
         return await asker
 
+    async def answers(self, limit_s: float) -> bool:
+        """Whether the worker says how it is within `limit_s`; True when it has ended, which whoever waits is told."""
+        try:
+            async with asyncio.timeout(limit_s):
+                await self.ask_status()
+        except TimeoutError:
+            return False
+        except WorkerFailure:
+            pass
+        return True
+
     def shut_down(self) -> None:
         """Ask the worker to end. Raises WorkerFailure."""
         self._send(Shutdown())

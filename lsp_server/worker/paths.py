@@ -6,12 +6,14 @@ import stat
 import tempfile
 import warnings
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import platformdirs
 
+import inference.messages
 from inference.messages import PROTOCOL_VERSION
-from lsp_server.worker.options import WorkerOptions
+from lsp_server.worker.options import EMBEDDED, WorkerOptions
 
 APP = "infill-ls"
 FOLDER_VARIABLE = "INFILL_LS_RUNTIME_DIR"
@@ -45,12 +47,23 @@ class WorkerPlace:
 def place_of(options: WorkerOptions) -> WorkerPlace:
     """Where the worker of `options` is, whether it runs or not. Creates nothing."""
     options = options.resolved()
-    key = _hash(PROTOCOL_VERSION, options.model, options.device, options.dtype)
+    key = _hash(PROTOCOL_VERSION, options.model, options.device, options.dtype, *_installation(options.model))
     folder = runtime_folder()
     socket = folder / f"{key}.sock"
     if len(os.fsencode(socket)) > MAX_SOCKET_PATH_BYTES:
         socket = _short_folder() / f"{_hash(folder, key)}.sock"
     return place_at(socket)
+
+
+def _installation(model: str) -> list[object]:
+    """What the answers of a worker come from: a worker of other code, or with another checkpoint, is another one."""
+    code = Path(inference.messages.__file__).resolve().parent
+    weights = code / EMBEDDED / "model.safetensors"
+    found: list[object] = [version("infill-ls"), code]
+    if model == EMBEDDED and weights.is_file():
+        about = weights.stat()
+        found += [about.st_mtime_ns, about.st_size]
+    return found
 
 
 def place_at(socket: Path) -> WorkerPlace:

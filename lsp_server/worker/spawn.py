@@ -14,7 +14,8 @@ from inference.messages import ErrorCode
 from lsp_server.worker.attach import Attached, attach
 from lsp_server.worker.failure import WorkerFailure
 from lsp_server.worker.options import WorkerOptions
-from lsp_server.worker.paths import WorkerPlace, place_of, why_not_private
+from lsp_server.worker.paths import WorkerPlace, why_not_private
+from lsp_server.worker.silent import SilentError
 from lsp_server.worker.transport import NotListeningError
 
 TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"
@@ -26,9 +27,8 @@ _EXIT_TAKEN = 3
 """The exit status of a worker that found another one in its place."""
 
 
-async def attach_or_start(options: WorkerOptions, name: str) -> Attached:
-    """Join the worker of `options`, starting it if there is none. Raises WorkerFailure."""
-    place = place_of(options)
+async def attach_or_start(place: WorkerPlace, options: WorkerOptions, name: str) -> Attached:
+    """Join the worker of `options` at `place`, starting it if there is none. Raises WorkerFailure."""
     try:
         async with asyncio.timeout(START_S):
             return await _attach_or_start(place, options, name)
@@ -58,7 +58,7 @@ async def _start(place: WorkerPlace, options: WorkerOptions, name: str) -> Attac
     while True:
         try:
             return await attach(place, name)
-        except NotListeningError:
+        except (NotListeningError, SilentError):  # a new one may be long silent while torch comes from a cold disk
             status = process.poll()
         if status == _EXIT_TAKEN:
             raise NotListeningError("another worker is there")

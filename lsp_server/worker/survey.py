@@ -6,13 +6,11 @@ from dataclasses import dataclass
 import msgspec
 
 from inference.messages import Status
-from lsp_server.worker.attach import attach
+from lsp_server.worker.attach import ANSWER_S, Attached, attach
 from lsp_server.worker.failure import WorkerFailure
 from lsp_server.worker.paths import WorkerPlace, place_at, socket_folders
+from lsp_server.worker.silent import SilentError
 from lsp_server.worker.transport import NotListeningError
-
-ANSWER_S = 5.0
-"""A worker that takes longer counts as not running."""
 
 
 @dataclass(frozen=True)
@@ -24,25 +22,51 @@ class Running:
     status: Status
 
 
-async def running_workers(name: str) -> list[Running]:
-    """Every worker that answers, in the order of their models' names."""
+@dataclass(frozen=True)
+class Survey:
+    """The workers found: those that answer, in the order of their models' names, and those that do not."""
+
+    running: tuple[Running, ...]
+    silent: tuple[SilentError, ...]
+
+
+async def survey(name: str) -> Survey:
+    """Ask every worker how it is."""
     sockets = [socket for folder in socket_folders() if folder.is_dir() for socket in folder.glob("*.sock")]
     found = await asyncio.gather(*(_ask(place_at(socket), name) for socket in sockets))
-    return sorted((worker for worker in found if worker), key=lambda worker: worker.status.model)
+    running = (worker for worker in found if isinstance(worker, Running))
+    return Survey(
+        tuple(sorted(running, key=lambda worker: worker.status.model)),
+        tuple(worker for worker in found if isinstance(worker, SilentError)),
+    )
 
 
-async def _ask(place: WorkerPlace, name: str) -> Running | None:
+async def running_workers(name: str) -> tuple[Running, ...]:
+    """Every worker that answers, in the order of their models' names."""
+    return (await survey(name)).running
+
+
+async def _ask(place: WorkerPlace, name: str) -> Running | SilentError | None:
     try:
-        async with asyncio.timeout(ANSWER_S):
-            attached = await attach(place, name)
-            try:
-                while not isinstance(status := await attached.stream.receive(), Status):
-                    pass
-            finally:
-                attached.stream.close()
-    except (NotListeningError, WorkerFailure, OSError, EOFError, ValueError, TimeoutError):
+        attached = await attach(place, name, ANSWER_S)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                status = await _first_status(attached)
+        finally:
+            attached.stream.close()
+    except SilentError as silent:
+        return silent
+    except TimeoutError:
+        return SilentError(place)
+    except (NotListeningError, WorkerFailure, OSError, EOFError, ValueError):
         return None
     return Running(place, attached.welcome.version, _without_us(status))
+
+
+async def _first_status(attached: Attached) -> Status:
+    while not isinstance(message := await attached.stream.receive(), Status):
+        pass
+    return message
 
 
 def _without_us(status: Status) -> Status:

@@ -1,5 +1,6 @@
 """`infill-ls worker`, `status` and `doctor` as a user runs them."""
 
+import asyncio
 import json
 import os
 import signal
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPlace
-from tests.workers import PATIENCE_S
+from inference.messages import WorkerState
+from lsp_server.cli import main
+from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPlace, place_at
+from tests.workers import PATIENCE_S, RawClient, kill
 
 Result = subprocess.CompletedProcess[str]
 
@@ -87,6 +90,51 @@ def test_a_worker_that_cannot_be_started_says_why(private: Path) -> None:
     assert result.returncode == 1
     assert "nowhere" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+async def test_a_worker_that_dies_while_it_loads_is_told_and_not_started_again(private: Path) -> None:
+    words = [sys.executable, "-m", "lsp_server.cli", "worker", "--background"]
+    environment = {**os.environ, FOLDER_VARIABLE: str(private)}
+    process = await asyncio.create_subprocess_exec(*words, stderr=subprocess.PIPE, env=environment)
+    async with asyncio.timeout(PATIENCE_S):
+        while not (sockets := list(private.glob("*.sock"))):
+            await asyncio.sleep(0.01)
+        witness = await RawClient.open(place_at(sockets[0]))
+        status = await witness.becomes(lambda status: status.clients == 2)
+        assert status.state is WorkerState.LOADING
+        kill(status.pid)
+        _, complaint = await process.communicate()
+    assert process.returncode == 1
+    (line,) = complaint.decode().splitlines()
+    assert "while it loaded" in line
+    assert ".log" in line
+    assert infill_ls("status", folder=private).returncode == 3
+
+
+async def test_a_worker_that_hangs_is_told_apart_from_none(private: Path) -> None:
+    environment = {**os.environ, FOLDER_VARIABLE: str(private)}
+    words = [sys.executable, "-m", "lsp_server.cli", "worker"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        process.send_signal(signal.SIGSTOP)
+        commands = (["worker", "--stop"], ["status"], ["status", "--json"])
+        asking = (asyncio.to_thread(infill_ls, *command, folder=private) for command in commands)
+        stop, shown, found = await asyncio.gather(*asking)
+        process.kill()
+    assert {result.returncode for result in (stop, shown, found)} == {1}
+    for words in (stop.stderr, shown.stdout):
+        assert f"process {process.pid}) does not answer" in words
+        assert f"kill -9 {process.pid}" in words
+    (silent,) = json.loads(found.stdout)["silent"]
+    assert silent["pid"] == process.pid
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0", "soon"])
+def test_an_idle_time_that_no_clock_can_count_is_refused(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["worker", f"--idle-s={seconds}"])
+    assert f"'{seconds}' is not a number of seconds" in capsys.readouterr().err
 
 
 def test_stopping_what_does_not_run_is_no_error(private: Path) -> None:

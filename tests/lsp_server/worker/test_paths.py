@@ -1,12 +1,17 @@
 """Where a worker is to be found."""
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, place_of, runtime_folder, why_not_private
+
+ROOT = Path(__file__).parent.parent.parent.parent
 
 
 def test_the_same_options_lead_to_the_same_socket() -> None:
@@ -16,6 +21,30 @@ def test_the_same_options_lead_to_the_same_socket() -> None:
 @pytest.mark.parametrize("other", [{"model": "owner/name"}, {"device": "cpu"}, {"dtype": "float32"}])
 def test_another_model_device_or_type_is_another_worker(other: dict[str, str]) -> None:
     assert place_of(WorkerOptions()).socket != place_of(WorkerOptions(**other)).socket
+
+
+def test_another_release_installation_or_checkpoint_is_another_worker(tmp_path: Path) -> None:
+    """Or the old code and the old checkpoint would go on answering after an upgrade."""
+    for package in ("inference", "lsp_server"):
+        ignored = shutil.ignore_patterns("embedded", "__pycache__")
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
+    sockets = [place_of(WorkerOptions()).socket, socket_of(tmp_path)]
+    weights = tmp_path / "inference" / "embedded" / "model.safetensors"
+    weights.parent.mkdir()
+    for content in (b"old", b"newer"):
+        weights.write_bytes(content)
+        sockets.append(socket_of(tmp_path))
+    (tmp_path / "infill_ls-999.dist-info").mkdir()
+    (tmp_path / "infill_ls-999.dist-info" / "METADATA").write_text("Name: infill-ls\nVersion: 999\n")
+    sockets.append(socket_of(tmp_path))
+    assert len(set(sockets)) == 5
+    assert socket_of(tmp_path) == sockets[-1]
+
+
+def socket_of(installation: Path) -> Path:
+    """Where the default worker of the packages in a folder is."""
+    code = "from lsp_server.worker.paths import *; print(place_of(WorkerOptions()).socket)"
+    return Path(subprocess.check_output([sys.executable, "-c", code], cwd=installation, text=True).strip())
 
 
 def test_a_folder_is_one_model_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
