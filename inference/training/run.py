@@ -1,16 +1,19 @@
 """One command from an empty folder to a usable `--model` folder; started again, it goes on.
 
-    python -m inference.training --config embedded-cpu --out FOLDER [--minutes N] [--decay-minutes N]
+    python -m inference.training --config embedded-cpu --out FOLDER [--minutes N] [--decay-minutes N] [--from FOLDER]
 
 FOLDER gets `corpus.msgpack`, `tokenizer.json`, `log.jsonl`, `checkpoints/step-*` (each a `--model` folder) and, after a
 decay, `final`. Without `--minutes` it trains until it is stopped (Ctrl-C or SIGTERM), which saves first.
 """
 
 import argparse
+import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from safetensors.torch import load_file
 
 from inference.training import config as configs
 from inference.training import corpus, model, sources, subject
@@ -33,17 +36,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         config = configs.read(_config_file(given.config))
-        run(config, given.out, given.minutes, given.decay_minutes)
+        run(config, given.out, given.minutes, given.decay_minutes, given.start)
     except ConfigError as error:
         print(f"error: {error}")
         return 2
     return 0
 
 
-def run(config: RunConfig, out: Path, minutes: float | None, decay_minutes: float | None) -> None:
-    """Trains for `minutes` (None: until stopped), then decays the learning rate to zero over `decay_minutes`."""
+def run(
+    config: RunConfig, out: Path, minutes: float | None, decay_minutes: float | None, start: Path | None = None
+) -> None:
+    """Trains for `minutes` (None: until stopped), then decays the learning rate to zero over `decay_minutes`.
+
+    `start` is a checkpoint folder whose tokenizer and weights a new run goes on from.
+    """
     with _stopping() as stopped:
-        trainer = prepare(config, out)
+        trainer = prepare(config, out, start)
         if minutes != 0:
             trainer.train(Phase(minutes), lambda: bool(stopped))
         if decay_minutes and not stopped:
@@ -51,17 +59,32 @@ def run(config: RunConfig, out: Path, minutes: float | None, decay_minutes: floa
             trainer.export(out / "final")
 
 
-def prepare(config: RunConfig, out: Path) -> Trainer:
-    """A trainer over the run in a folder: a new one, or the one that is there, at its newest checkpoint."""
+def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
+    """A trainer over the run in a folder: a new one, or the one that is there, at its newest checkpoint.
+
+    Raises ConfigError where `start` is no checkpoint of the shape that is configured.
+    """
+    if start is not None and not (out / "tokenizer.json").exists():
+        out.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(start / "tokenizer.json", out / "tokenizer.json")
     files = corpus.load(out / "corpus.msgpack", config.data.source_mb, _sources(config.data.sources))
     chosen = subject.of(config, out / "tokenizer.json", [file.text for file in files if not file.held_out])
     trainer = Trainer(chosen.model, config, _material(config, files, chosen), out)
     count = sum(one.numel() for one in model.trained(trainer.model).values())
     text = sum(len(file.text) for file in files)
     resumed = trainer.resume()
-    start = f"resumed at step {trainer.state.step}" if resumed else "a new run"
-    print(f"{start}: {count / 1e6:.1f}M parameters, {len(files)} files, {text / 1e6:.1f}M characters", flush=True)
+    if start is not None and not resumed:
+        _begin_with(trainer, start)
+    origin = f"resumed at step {trainer.state.step}" if resumed else f"from {start}" if start else "a new run"
+    print(f"{origin}: {count / 1e6:.1f}M parameters, {len(files)} files, {text / 1e6:.1f}M characters", flush=True)
     return trainer
+
+
+def _begin_with(trainer: Trainer, start: Path) -> None:
+    try:
+        trainer.begin_with(load_file(start / "model.safetensors"))
+    except (KeyError, RuntimeError, OSError) as error:
+        raise ConfigError(f"--from {start}: no checkpoint of the shape that is configured: {error}") from error
 
 
 def _material(config: RunConfig, files: Sequence[SourceFile], chosen: Subject) -> Material:
@@ -108,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="infill-ls train", description="Train an infilling checkpoint.")
     parser.add_argument("--config", default="embedded-cpu", help="a TOML file, or embedded-cpu or miniature")
     parser.add_argument("--out", type=Path, required=True, help="the folder of the run")
+    parser.add_argument("--from", dest="start", type=Path, help="a checkpoint folder that a new run goes on from")
     parser.add_argument("--minutes", type=float, help="how long to train; without it until stopped, 0: not at all")
     parser.add_argument("--decay-minutes", type=float, help="how long to decay the learning rate then")
     return parser

@@ -5,7 +5,7 @@ of the weights, or, best, the end of a decay that starts from any checkpoint.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +91,14 @@ class Trainer:
         self._average.restore(averages, self.state.step)
         self._resumed_step = self.state.step
         return True
+
+    def begin_with(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """A new run that starts from the weights of a checkpoint of the same shape, by their names in its file."""
+        with torch.no_grad():
+            for name, parameter in self._parameters.items():
+                # Tied weights are found at the encoder by name, and saved as the decoder's.
+                parameter.copy_(weights[name.replace("model.encoder.language_model.", "model.decoder.")])
+        self._average = Average(self._parameters, self._config.training.average_steps)
 
     def train(self, phase: Phase, stopped: Callable[[], bool]) -> None:
         """Trains to the end of a phase, or until `stopped`. Only a phase that does not decay leaves checkpoints."""

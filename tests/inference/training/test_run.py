@@ -9,12 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from inference.engine import checkpoint as accepted
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.training import card, checkpoint, run
-from inference.training.config import RunConfig, read
+from inference.training.config import ConfigError, RunConfig, read
 from inference.training.trainer import Phase
 
 MINIATURE = Path(run.__file__).parent / "configs" / "miniature.toml"
@@ -125,3 +126,19 @@ def test_every_configuration_that_ships_can_be_read(config: RunConfig) -> None:
     shipped = {file.stem: read(file) for file in MINIATURE.parent.glob("*.toml")}
     assert {"embedded-cpu", "embedded-gpu", "miniature", "lora"} <= set(shipped)
     assert msgspec.structs.replace(config) == shipped["miniature"]
+
+
+def test_a_new_run_can_go_on_from_a_checkpoint_that_was_shipped(
+    config: RunConfig, finished: Path, tmp_path: Path
+) -> None:
+    """Its tokenizer and weights are the folder's, in what bfloat16 keeps of them; another shape is refused."""
+    trainer = run.prepare(config, tmp_path / "next", finished / "final")
+    assert trainer.state.step == 0
+    assert (tmp_path / "next" / "tokenizer.json").read_bytes() == (finished / "final" / "tokenizer.json").read_bytes()
+    shipped = load_file(finished / "final" / "model.safetensors")
+    text = {name: weight.float() for name, weight in shipped.items() if "vision" not in name and "scalar" not in name}
+    assert all(torch.equal(trainer.model.get_parameter(name), weight) for name, weight in text.items())
+    assert config.model is not None
+    other = msgspec.structs.replace(config, model=msgspec.structs.replace(config.model, layers=config.model.layers + 1))
+    with pytest.raises(ConfigError, match="no checkpoint of the shape"):
+        run.prepare(other, tmp_path / "other", finished / "final")
