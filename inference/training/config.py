@@ -63,7 +63,7 @@ class LoraConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     base: str
     slack_token: str
     rank: int = 16
-    alpha: float = 32.0
+    alpha: int = 32
 
 
 class ReportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -36,7 +36,7 @@ def subject(config: LoraConfig, data: DataConfig, device: torch.device) -> Subje
 def adapt(base: Any, config: LoraConfig) -> Any:
     """Puts adapters into a model, which are then all that trains; they begin as no change at all. Returns the tuner."""
     try:
-        import peft  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        import peft
     except ImportError as error:
         raise ConfigError("tuning with adapters needs peft: install infill-ls[train]") from error
     wanted = peft.LoraConfig(r=config.rank, lora_alpha=config.alpha, target_modules=_TARGETS)
