@@ -33,7 +33,7 @@ def config(base: Path) -> RunConfig:
     return RunConfig(
         data=DataConfig(prefix_tokens=40, canvas_tokens=32, source_mb=0.05, sources=("attrs", "click")),
         training=TrainingConfig(streams=2, autocast=False, compile=False, warmup_steps=1, other_lr=0.01),
-        lora=LoraConfig(base=str(base), slack_token="<slack>", rank=2, alpha=4.0),
+        lora=LoraConfig(base=str(base), slack_token="<slack>", rank=2, alpha=4),
     )
 
 
