@@ -29,7 +29,7 @@ _FOLDER = "step-{:07d}"
 _SHARD = "15MB"
 _MASK_SAMPLER = {
     "max_steps": 16,
-    "entropy_bound": 0.5,
+    "entropy_bound": 0.1,
     "t_max": 0.6,
     "t_min": 0.2,
     "stability": 1,
@@ -78,7 +78,7 @@ def write_properties(folder: Path, tokens: Tokens, data: DataConfig) -> None:
         "prompt": "plain",
     }
     if tokens.mask is not None:
-        properties |= {"length_choices": 3, "sampler": _MASK_SAMPLER}
+        properties |= {"length_choices": 1, "sampler": _MASK_SAMPLER}
     (folder / "infill.json").write_bytes(msgspec.json.format(msgspec.json.encode(properties), indent=2))
 
 

@@ -3,7 +3,7 @@
 import torch
 
 from inference.engine import Engine, rank
-from inference.engine.prefix_cache import Lease
+from inference.engine.prefix_cache import Lease, PrefixCache
 
 
 def encoded(engine: Engine, ids: list[int]) -> Lease:
@@ -17,7 +17,7 @@ def encoded(engine: Engine, ids: list[int]) -> Lease:
 def by_hand(engine: Engine, ids: list[int], text: list[int]) -> float:
     """The same from one fresh pass over everything."""
     every = [*ids, *text]
-    fresh = type(engine.tools.prefixes)(engine.tools.network, 0).acquire(every)
+    fresh = PrefixCache(engine.tools.network, 0).acquire(every)
     hidden = engine.tools.network.encode(torch.tensor([every]), fresh)
     log_probabilities = engine.tools.network.logits(hidden[0]).log_softmax(-1)
     rows = range(len(ids) - 1, len(every) - 1)
@@ -45,5 +45,6 @@ def test_likely_code_scores_above_noise(embedded: Engine) -> None:
 
 
 def test_without_a_prefix_the_first_token_is_given(embedded: Engine) -> None:
-    view = embedded.tools.prefixes.acquire([]).view(1)
-    assert rank.scores(embedded.tools.network, view, None, [[7]]) == [0.0]
+    lease = embedded.tools.prefixes.acquire([])
+    assert rank.scores(embedded.tools.network, lease.view(1), None, [[7]]) == [0.0]
+    lease.release()
