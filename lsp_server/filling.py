@@ -15,8 +15,10 @@ from lsp_server.privacy import path_of
 from lsp_server.settings import Settings
 from lsp_server.worker import ClientState, Fill, WorkerClient, WorkerFailure
 
-GRACE_S = 5.0
-"""A worker that has its model and is so much later than the deadline hangs."""
+GRACE_S = 2.0
+"""A worker that has its model and is so much later than the deadline is slow, or hangs: it is asked."""
+ANSWER_S = 3.0
+"""One that hangs says nothing for so long; one that is slow answers at once."""
 _ids = count(1)
 
 
@@ -64,14 +66,21 @@ async def fill(worker: WorkerClient, snapshot: Snapshot, spans: Sequence[carve.S
 
 
 async def _answer(worker: WorkerClient, request: InfillRequest, effort: Effort) -> Fill:
-    """What the worker says. Time does not count while it loads its model, only when it should answer and does not."""
+    """What the worker says, however late, as long as it is alive. Time does not count while it loads its model."""
     asked = asyncio.create_task(worker.infill(request))
     left_s = effort.deadline_ms / 1000 + GRACE_S
     try:
-        while left_s > 0:
-            if (await asyncio.wait({asked}, timeout=1.0))[0]:
-                return asked.result()
+        while not (await asyncio.wait({asked}, timeout=1.0))[0]:
             left_s -= worker.state in (ClientState.READY, ClientState.BUSY)
-        raise WorkerFailure(ErrorCode.STOPPED, "The worker does not answer; `infill-ls doctor` tells more")
+            if left_s <= 0:
+                await _require_life(worker)
+                left_s = GRACE_S
+        return asked.result()
     finally:
         asked.cancel()
+
+
+async def _require_life(worker: WorkerClient) -> None:
+    """Raises WorkerFailure when the worker no longer says even how it is."""
+    if not await worker.answers(ANSWER_S):
+        raise WorkerFailure(ErrorCode.STOPPED, "The worker does not answer; `infill-ls doctor` tells more")

@@ -84,6 +84,14 @@ class RawClient:
             while (await self.status())["state"] != state:
                 await asyncio.sleep(0.05)
 
+    async def is_at_work(self, requests: int = 1) -> None:
+        """Wait until the worker has `requests` of ours in hand: what comes next meets them running."""
+        async with asyncio.timeout(PATIENCE_S):
+            status = await self.status()
+            while (status["running"] or 0) + (status["waiting"] or 0) < requests:
+                await asyncio.sleep(0.005)
+                status = await self.status()
+
     async def quit(self, *, shutdown: bool = True) -> int:
         """Shut down if asked to, exit, and the exit status."""
         if shutdown:

@@ -1,10 +1,13 @@
 """The server goes when its editor goes, answers what is left, and leaves the worker to others."""
 
+import asyncio
 import os
 import signal
 
 import pytest
 
+from inference.messages import MAX_STEPS
+from lsp_server.filling import GRACE_S
 from tests.e2e.conftest import PATIENT, StartRaw
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -37,10 +40,11 @@ async def test_an_editor_that_vanishes_takes_the_server_with_it(start_raw: Start
 
 
 async def test_what_runs_at_shutdown_is_answered_before_it(start_raw: StartRaw) -> None:
-    client = await start_raw({**PATIENT, "maxSteps": 1024})
+    client = await start_raw({**PATIENT, "maxSteps": MAX_STEPS})
     for number in range(3):
         client.open(f"file:///p/{number}.py", TEXT)
         client.complete(number, f"file:///p/{number}.py", 1, 11)
+    await client.is_at_work(requests=3)
     assert await client.quit() == 0
     assert [client.counts[number] for number in range(3)] == [1, 1, 1]
     assert list(client.replies)[-1] == "shutdown"
@@ -80,3 +84,22 @@ async def test_a_worker_that_hangs_is_given_up(start_raw: StartRaw) -> None:
         assert (await client.reply(1))["result"] == {"items": []}
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+async def test_a_worker_that_is_only_slow_is_waited_for(start_raw: StartRaw) -> None:
+    """It answers well after deadline and grace, because its machine gave it no time before."""
+    client = await start_raw({"deadlineMs": {"automatic": 100, "invoked": 100}, "idleSeconds": 30})
+    client.open("file:///p/a.py", TEXT)
+    client.complete("warm", "file:///p/a.py", 1, 11)
+    await client.reply("warm")
+    await client.becomes("ready")
+    pid = (await client.status())["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        client.complete(1, "file:///p/a.py", 1, 11, invoked=True)
+        await asyncio.sleep(GRACE_S + 2)
+        assert 1 not in client.replies
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "error" not in await client.reply(1)
+    assert "does not answer" not in str(client.notes)
