@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from inference.messages import MAX_STEPS
 from tests.e2e.conftest import StartRaw
 from tests.e2e.raw_client import RawClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CANCELLED = -32800
-SLOW = {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "maxSteps": 1024}
+SLOW = {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "maxSteps": MAX_STEPS}
 TEXT = "def add(a, b):\n    return \n\n\nprint(???)\n"
 
 
@@ -20,6 +21,7 @@ async def test_a_cancelled_request_is_answered_as_cancelled(start_raw: StartRaw)
     client = await start_raw(SLOW)
     client.open("file:///p/a.py", TEXT)
     client.complete(1, "file:///p/a.py", 1, 11, invoked=True)
+    await client.is_at_work()
     client.cancel(1)
     assert (await client.reply(1))["error"] == {"code": CANCELLED, "message": "cancelled"}
 
@@ -28,6 +30,7 @@ async def test_cancelling_twice_or_too_late_changes_nothing(start_raw: StartRaw)
     client = await start_raw(SLOW)
     client.open("file:///p/a.py", TEXT)
     client.complete(1, "file:///p/a.py", 1, 11)
+    await client.is_at_work()
     client.cancel(1)
     client.cancel(1)
     await client.reply(1)
