@@ -19,6 +19,7 @@ GRACE_S = 2.0
 """A worker that has its model and is so much later than the deadline is slow, or hangs: it is asked."""
 ANSWER_S = 3.0
 """One that hangs says nothing for so long; one that is slow answers at once."""
+_TICK_S = 0.5
 _ids = count(1)
 
 
@@ -70,8 +71,8 @@ async def _answer(worker: WorkerClient, request: InfillRequest, effort: Effort) 
     asked = asyncio.create_task(worker.infill(request))
     left_s = effort.deadline_ms / 1000 + GRACE_S
     try:
-        while not (await asyncio.wait({asked}, timeout=1.0))[0]:
-            left_s -= worker.state in (ClientState.READY, ClientState.BUSY)
+        while not (await asyncio.wait({asked}, timeout=_TICK_S))[0]:
+            left_s -= _TICK_S * (worker.state in (ClientState.READY, ClientState.BUSY))
             if left_s <= 0:
                 await _require_life(worker)
                 left_s = GRACE_S

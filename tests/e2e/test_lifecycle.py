@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from inference.messages import MAX_STEPS
-from lsp_server.filling import GRACE_S
+from lsp_server.filling import ANSWER_S, GRACE_S
 from tests.e2e.conftest import PATIENT, StartRaw
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -97,7 +97,7 @@ async def test_a_worker_that_is_only_slow_is_waited_for(start_raw: StartRaw) -> 
     os.kill(pid, signal.SIGSTOP)
     try:
         client.complete(1, "file:///p/a.py", 1, 11, invoked=True)
-        await asyncio.sleep(GRACE_S + 2)
+        await asyncio.sleep(GRACE_S + ANSWER_S / 2)  # past the grace, before it is given up
         assert 1 not in client.replies
     finally:
         os.kill(pid, signal.SIGCONT)

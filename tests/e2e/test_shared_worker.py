@@ -81,7 +81,8 @@ async def test_a_worker_killed_in_mid_request_is_replaced(editors: list[Editor],
 
 async def test_status_says_when_nothing_runs() -> None:
     with TemporaryDirectory(prefix="ils-", dir="/tmp") as empty:
-        assert await infill_ls(Path(empty), "status", "--json") == (3, {"running": False, "workers": []})
+        nothing = {"running": False, "workers": [], "silent": []}
+        assert await infill_ls(Path(empty), "status", "--json") == (3, nothing)
 
 
 async def completes(editor: Editor) -> list[InlineCompletionItem]:
