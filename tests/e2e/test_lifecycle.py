@@ -103,3 +103,15 @@ async def test_a_worker_that_is_only_slow_is_waited_for(start_raw: StartRaw) -> 
         os.kill(pid, signal.SIGCONT)
     assert "error" not in await client.reply(1)
     assert "does not answer" not in str(client.notes)
+
+
+async def test_where_all_is_well_nothing_is_written_to_stderr(
+    start_raw: StartRaw, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Editors show what comes from there as errors."""
+    client = await start_raw()
+    client.open("file:///p/a.py", TEXT)
+    client.complete(1, "file:///p/a.py", 1, 11)
+    await client.reply(1)
+    assert await client.quit() == 0
+    assert capfd.readouterr().err == ""

@@ -133,7 +133,7 @@ async def test_a_worker_that_hangs_is_told_apart_from_none(private: Path) -> Non
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0", "soon"])
 def test_an_idle_time_that_no_clock_can_count_is_refused(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["worker", f"--idle-s={seconds}"])
+        main(["worker", "--stop", "--model", "./nowhere", f"--idle-s={seconds}"])
     assert f"'{seconds}' is not a number of seconds" in capsys.readouterr().err
 
 
