@@ -1,8 +1,9 @@
 """The embedded checkpoint fills lines it never saw about as well as it did when it was committed.
 
 The floors catch a broken sampler, constraint, healing or checkpoint, not a slightly worse one. FLOOR lies between what
-the checkpoint reaches (0.20 edit similarity) and what it reaches when nothing accepted is kept (0.12) or nothing behind
-the hole is seen (0.14): measure it anew for a new checkpoint. The other tests compare the checkpoint with itself.
+the checkpoint reaches (0.29 edit similarity) and what answers to other holes reach (0.14), below what other processors'
+rounding may change: measure it anew for a new checkpoint. The other tests compare the checkpoint with itself; when this
+was written it reached 0.24 without what follows the hole, and 0.24 with one step.
 """
 
 import statistics
@@ -22,7 +23,7 @@ from inference.messages import Hole, InfillRequest, Text
 HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
 TASKS = [task for task in infilling_tasks.read(HELD_OUT) if task.single_line][:40]
 STEPS = 8
-FLOOR = 0.16
+FLOOR = 0.23
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_what_follows_a_hole_makes_its_fill_better(engine: Engine, fills: list[s
 def test_denoising_makes_a_fill_better_than_its_first_guess(engine: Engine, fills: list[str]) -> None:
     """At the first step all rows are guessed at once; later steps see the tokens accepted before."""
     guessed = [filled.text for filled in fill(engine, TASKS, Options(ORACLE, steps=1))]
-    assert similarity(fills) > similarity(guessed) + 0.04
+    assert similarity(fills) > similarity(guessed) + 0.02
 
 
 def test_chosen_lengths_are_about_right_on_the_whole(engine: Engine) -> None:
