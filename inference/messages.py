@@ -87,6 +87,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
 
     `deadline_ms` counts from the worker's receipt; at the deadline the best whole answer so far is sent.
     `max_steps` caps the denoising steps of each canvas (None: the checkpoint's own number). `seed` None: unseeded.
+    `instruction` says in words what is wanted of the fills; checkpoints that take no instructions ignore it.
     """
 
     id: str
@@ -99,6 +100,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     max_steps: int | None = None
     drafts: bool = False
     seed: int | None = None
+    instruction: str = ""
 
 
 class Cancel(_Message, frozen=True, tag="cancel"):

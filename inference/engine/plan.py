@@ -90,7 +90,7 @@ class Planner:
     def __init__(self, vocabulary: Vocabulary, properties: Properties, request: InfillRequest) -> None:
         """Raises RequestError where the request cannot be filled by this checkpoint."""
         self._vocabulary, self._properties = vocabulary, properties
-        self._frame = prompt.frame(vocabulary, properties, request.path, request.context)
+        self._frame = prompt.frame(vocabulary, properties, request)
         self.document = document_of(request)
         self.groups = tuple(self._groups(0))
 

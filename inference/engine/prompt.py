@@ -10,12 +10,11 @@ stands inside the model's turn, as if it were writing the file, and the canvas p
 some end-of-sequence tokens, the tail it saw in tuning. It has neither mask nor fill-in-the-middle tokens.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference.engine.checkpoint import Properties
 from inference.engine.vocabulary import Vocabulary
-from inference.messages import Snippet
+from inference.messages import InfillRequest
 
 _CHARACTERS_PER_TOKEN = 4
 _WINDOW_PARTS = 4
@@ -33,14 +32,14 @@ class Frame:
     after: tuple[int, ...]
 
 
-def frame(vocabulary: Vocabulary, properties: Properties, path: str, context: Sequence[Snippet]) -> Frame:
+def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest) -> Frame:
     """The frame of one request. Falls back to `plain` where a chat checkpoint lacks the turn tokens."""
     eos = vocabulary.id_of("<eos>")
     start, end = vocabulary.id_of("<|turn>"), vocabulary.id_of("<turn|>")
     if properties.prompt != "chat" or start is None or end is None:
         return Frame((), () if eos is None else (eos,))
     bos = vocabulary.id_of("<bos>")
-    user = vocabulary.encode("user\n" + _instruction(path, context))
+    user = vocabulary.encode("user\n" + _instruction(request))
     model = vocabulary.encode("model\n")
     line_break = vocabulary.encode("\n")
     before = ((bos,) if bos is not None else ()) + (start, *user, end, *line_break, start, *model)
@@ -66,7 +65,7 @@ def _window_start(text: str, size: int) -> int:
     return 0 if start == 0 else max(text.rfind("\n", 0, start), 0)
 
 
-def _instruction(path: str, context: Sequence[Snippet]) -> str:
-    parts = [f"File {snippet.path}:\n{snippet.text}\n\n" for snippet in context]
-    name = path or "the file"
-    return "".join(parts) + f"Write {name} in full. Reply with its text only."
+def _instruction(request: InfillRequest) -> str:
+    parts = [f"File {snippet.path}:\n{snippet.text}\n\n" for snippet in request.context]
+    wish = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
+    return "".join(parts) + wish + f"Write {request.path or 'the file'} in full. Reply with its text only."

@@ -1,0 +1,39 @@
+"""What stands around the text of a file: nothing for a plain checkpoint, a conversation for one tuned on them."""
+
+from inference.engine import Engine, prompt
+from inference.messages import InfillRequest, Snippet
+
+REQUEST = InfillRequest(
+    "r", (), path="sizes.py", context=(Snippet("other.py", "OTHER = 1"),), instruction="  Use pathlib. "
+)
+
+
+def test_a_chat_checkpoint_reads_the_wish_and_other_files_in_the_users_turn(released: Engine) -> None:
+    vocabulary = released.tools.vocabulary
+    frame = prompt.frame(vocabulary, released.tools.properties, REQUEST)
+    text = vocabulary.decode(list(frame.before))
+    assert "File other.py:\nOTHER = 1" in text
+    assert "Use pathlib.\nWrite sizes.py in full" in text
+    assert text.endswith("model\n")
+    start, end = vocabulary.id_of("<|turn>"), vocabulary.id_of("<turn|>")
+    assert [token for token in frame.before if token in (start, end)] == [start, end, start]
+    assert frame.after[0] == end
+
+
+def test_a_plain_checkpoint_reads_the_file_alone(embedded: Engine) -> None:
+    frame = prompt.frame(embedded.tools.vocabulary, embedded.tools.properties, REQUEST)
+    assert frame.before == ()
+    assert frame.after == (embedded.tools.vocabulary.id_of("<eos>"),)
+
+
+def test_the_start_of_the_window_stays_while_the_cursor_moves_a_little(embedded: Engine) -> None:
+    vocabulary, properties = embedded.tools.vocabulary, embedded.tools.properties
+    text = "".join(f"value_{number} = {number}\n" for number in range(900))
+    windows = [prompt.prefix(vocabulary, properties, text + "x" * typed, 256) for typed in range(12)]
+    assert len({window[:16] for window in windows}) == 1
+    assert all(len(window) <= 256 for window in windows)
+
+
+def test_a_short_file_is_read_from_its_start(embedded: Engine) -> None:
+    ids = prompt.prefix(embedded.tools.vocabulary, embedded.tools.properties, "x = 1\n", 256)
+    assert ids[0] == embedded.tools.vocabulary.id_of("<bos>")
