@@ -155,13 +155,23 @@ def test_text_goes_out_as_utf_8_whatever_the_terminal_says(file: Path, runtime_f
     assert done.stdout.startswith("name = 'é😀'\nx = ".encode())
 
 
+def hear_ctrl_c() -> None:
+    """Tests that run in the background of a shell inherit that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(file: Path, runtime_folder: Path) -> None:
     command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--steps", "900", "--candidates", "16"]
     environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder)}
     for ends in ("reader leaves", "ctrl-c"):
         steps = ["--steps", "2"] if ends == "reader leaves" else []
         process = subprocess.Popen(
-            [*command, *steps], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
+            [*command, *steps],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+            preexec_fn=hear_ctrl_c,
         )
         assert process.stdout is not None
         assert process.stderr is not None
