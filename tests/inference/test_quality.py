@@ -67,7 +67,7 @@ def test_what_follows_a_hole_makes_its_fill_better(engine: Engine, fills: list[s
 def test_denoising_makes_a_fill_better_than_its_first_guess(engine: Engine, fills: list[str]) -> None:
     """At the first step all rows are guessed at once; later steps see the tokens accepted before."""
     guessed = [filled.text for filled in fill(engine, TASKS, Options(ORACLE, steps=1))]
-    assert similarity(fills) > similarity(guessed) + 0.02
+    assert similarity(fills) > similarity(guessed) + 0.04
 
 
 def test_chosen_lengths_are_about_right_on_the_whole(engine: Engine) -> None:

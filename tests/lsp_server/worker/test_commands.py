@@ -44,8 +44,21 @@ def test_status_tells_of_the_worker_that_runs(resident: WorkerPlace) -> None:
     socket = str(resident.socket)
     (worker,) = [worker for worker in json.loads(found.stdout)["workers"] if worker["socket"] == socket]
     assert worker["model"] == "embedded"
-    assert worker["clients"] >= 0
     assert worker["memory_bytes"] > 0
+
+
+async def test_status_counts_the_clients(resident: WorkerPlace) -> None:
+    """Whoever else is connected stays as it is while one comes and goes."""
+
+    async def clients() -> int:
+        found = await asyncio.to_thread(infill_ls, "status", "--json")
+        workers = json.loads(found.stdout)["workers"]
+        return sum(worker["clients"] for worker in workers if worker["socket"] == str(resident.socket))
+
+    before = await clients()
+    client = await RawClient.open(resident)
+    assert await clients() == before + 1
+    client.close()
 
 
 def test_status_starts_nothing(private: Path) -> None:
