@@ -1,7 +1,9 @@
 """What the user can set.
 
 `Settings` is the one schema: its fields, their limits and their defaults are what editors may send (in camel case) and
-what the server works with. How raw settings become one is in `settings_layers`. Knows no LSP types and no files.
+what the server works with. As JSON Schema it is `settings_schema.json_schema()`, which `infill-ls doctor --schema`
+prints; editors' configuration is generated from that. How raw settings become one is in `settings_layers`. Knows no LSP
+types and no files.
 """
 
 from typing import Annotated, Literal
@@ -18,19 +20,27 @@ LONGEST_IDLE_S = 31_536_000
 class PerTrigger(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A limit for what appears by itself while typing, and for what the user asked for."""
 
-    automatic: Annotated[int, Meta(ge=1, le=3_600_000)]
-    invoked: Annotated[int, Meta(ge=1, le=3_600_000)]
+    automatic: Annotated[int, Meta(ge=1, le=3_600_000, description="For what appears by itself.")]
+    invoked: Annotated[int, Meta(ge=1, le=3_600_000, description="For what the user asked for.")]
 
 
 class Candidates(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """How many answers to compute for each hole."""
 
-    automatic: Annotated[int, Meta(ge=1, le=8)] = 1
-    invoked: Annotated[int, Meta(ge=1, le=8)] = 3
+    automatic: Annotated[int, Meta(ge=1, le=8, description="For what appears by itself.")] = 1
+    invoked: Annotated[int, Meta(ge=1, le=8, description="For what the user asked for.")] = 3
+
+
+class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What the model is shown of other files: those that are open, and those that the document imports."""
+
+    enabled: Annotated[bool, Meta(description="Show the model parts of other files, if it has a use for them.")] = True
+    max_tokens: Annotated[int, Meta(ge=64, le=65_536, description="Most tokens of other files in a request.")] = 2_048
+    max_ms: Annotated[int, Meta(ge=1, le=5_000, description="After so long a request goes with what was found.")] = 50
 
 
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The server's settings. Those of `STARTUP` decide which worker is used: they are read once, at start."""
+    """The settings of infill-ls."""
 
     model: Annotated[str, Meta(min_length=1, description="Hub id or folder of a block-diffusion checkpoint.")] = (
         "embedded"
@@ -55,12 +65,28 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1, le=MAX_STEPS)] | None,
         Meta(description="Most denoising steps for a canvas; the checkpoint's own number when null."),
     ] = None
+    debounce_ms: Annotated[
+        int, Meta(ge=0, le=10_000, description="Pause in typing after which something may appear by itself.")
+    ] = 75
+    confidence_floor: Annotated[
+        float, Meta(ge=0, le=1, description="Nothing of a lower mean confidence appears by itself.")
+    ] = 0.1
+    prefetch: Annotated[bool, Meta(description="Compute what follows as soon as a completion is accepted.")] = True
+    completion: Annotated[
+        Literal["auto", "always", "never"],
+        Meta(description="Offer fills as ordinary completions too; auto: where the editor has no inline completion."),
+    ] = "auto"
+    context: Annotated[ContextSettings, Meta(description="What the model is shown of other files.")] = ContextSettings()
     marker: Annotated[str, Meta(min_length=1, max_length=64, description="Text that marks a hole.")] = "???"
     disabled_languages: Annotated[Globs, Meta(description="Language ids that get no fills.")] = ()
     disabled_globs: Annotated[Globs, Meta(description="Files that get no fills.")] = ()
     secret_globs: Annotated[Globs, Meta(description="Files never read nor sent, besides the built-in list.")] = ()
+    trust_workspace: Annotated[
+        bool, Meta(description="Let infill-ls.toml and workspace settings choose model, device and downloads.")
+    ] = False
 
 
-STARTUP = frozenset({"model", "device", "dtype", "allow_download", "idle_seconds", "start_worker"})
-"""Fields that only the command line and the editor's start options decide. A workspace cannot point the model
-elsewhere: its settings reach the server as later changes, and there these are refused."""
+STARTUP = frozenset({"model", "device", "dtype", "allow_download", "idle_seconds", "start_worker", "trust_workspace"})
+"""Fields that decide which worker is used. They are read once, at start."""
+USER_ONLY = STARTUP - {"idle_seconds", "start_worker"}
+"""Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""

@@ -9,6 +9,7 @@ from rich.console import Console
 from lsp_server.commands.fill import add_model_arguments
 from lsp_server.commands.worker import options_of
 from lsp_server.doctor import Check, Verdict, examine
+from lsp_server.settings_schema import json_schema
 
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 
@@ -16,11 +17,16 @@ _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_model_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print one JSON object")
+    shape.add_argument("--schema", action="store_true", help="print the JSON Schema of the settings, and check nothing")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints every check; exit status 1 when one failed."""
+    if args.schema:
+        print(json.dumps(json_schema(), indent=2))
+        return 0
     checks = examine(options_of(args))
     healthy = all(check.verdict is not Verdict.FAIL for check in checks)
     if args.json:
