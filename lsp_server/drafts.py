@@ -1,0 +1,145 @@
+"""What the canvas holds while it is denoised, as `infill/draft` notifications (editors/README.md has the contract).
+
+A draft is fitted like an answer, so that it shows what would be put in. Knows no LSP types and no connection: it is
+given the function that sends.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from inference.messages import Draft
+from lsp_server import carve, post
+from lsp_server.document import Snapshot
+from lsp_server.positions import Encoding, LineIndex
+
+METHOD = "infill/draft"
+INTERVAL_S = 1 / 30
+"""Drafts that come sooner after the one before are left out: no eye follows them."""
+
+Kind = Literal["inline", "action"]
+Token = int | str | None
+Send = Callable[[str, Any], None]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """One hole of a draft: `text` for `[start, end)`, the same by token, and a probability (0 to 1) of each."""
+
+    start: int
+    end: int
+    text: str
+    pieces: tuple[str, ...]
+    confidences: tuple[float, ...]
+
+
+def sketches(snapshot: Snapshot, spans: Sequence[carve.Span], draft: Draft) -> list[Sketch]:
+    """The holes of a draft for which it has something fit to be put in; the others stay as they are."""
+    found = []
+    for span, pieces, confidences in zip(spans, draft.pieces, draft.confidences, strict=False):
+        text = post.fit(snapshot, span, "".join(pieces))
+        if text is not None:
+            found.append(Sketch(span.start, span.end, text, *_by_token(text, pieces, confidences)))
+    return found
+
+
+def params(
+    uri: str, version: int, kind: Kind, token: Token, draft: Draft, found: Sequence[Sketch], where: "Ruler"
+) -> dict[str, Any]:
+    """The notification's params. `found` stands in version `version` of the document, which `where` measures."""
+    holes = [
+        {
+            "range": where.range(sketch.start, sketch.end),
+            "text": sketch.text,
+            "pieces": list(sketch.pieces),
+            "confidences": [round(confidence, 3) for confidence in sketch.confidences],
+        }
+        for sketch in found
+    ]
+    said = {"uri": uri, "version": version, "kind": kind, "token": token}
+    return {**said, "step": draft.step, "maxSteps": draft.max_steps, "holes": holes}
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """Offsets of one text as the client counts them."""
+
+    lines: LineIndex
+    encoding: Encoding
+
+    def range(self, start: int, end: int) -> dict[str, Any]:
+        """The raw JSON of a range."""
+        places = (self.lines.position(offset, self.encoding) for offset in (start, end))
+        first, last = ({"line": line, "character": character} for line, character in places)
+        return {"start": first, "end": last}
+
+
+class Throttle:
+    """Lets something through at most once in `INTERVAL_S`."""
+
+    def __init__(self) -> None:
+        self._last = float("-inf")
+
+    def passes(self) -> bool:
+        """Whether enough time has gone by since this was last true."""
+        now = time.monotonic()
+        if now - self._last < INTERVAL_S:
+            return False
+        self._last = now
+        return True
+
+
+class Drafts:
+    """Sends the drafts of one fill of `spans`; give it to `WorkerClient.infill` as `on_draft`.
+
+    Nothing is sent once `is_current` is False, that is for a document that has moved on or a request that is over.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        snapshot: Snapshot,
+        spans: Sequence[carve.Span],
+        *,
+        kind: Kind,
+        encoding: Encoding,
+        token: Token,
+        is_current: Callable[[], bool],
+    ) -> None:
+        self._send, self._snapshot, self._spans, self._is_current = send, snapshot, spans, is_current
+        self._kind, self._token, self._ruler = kind, token, Ruler(snapshot.lines, encoding)
+        self._throttle = Throttle()
+
+    def __call__(self, draft: Draft) -> None:
+        if not self._is_current() or not self._throttle.passes():
+            return
+        found = sketches(self._snapshot, self._spans, draft)
+        if found:
+            snapshot = self._snapshot
+            self._send(
+                METHOD, params(snapshot.uri, snapshot.version, self._kind, self._token, draft, found, self._ruler)
+            )
+
+
+def _by_token(
+    text: str, pieces: Sequence[str], confidences: Sequence[float]
+) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """`text`, which is fitted, in the pieces that it was made of; as one where it was restyled beyond recognition."""
+    if "\r\n" in text:
+        pieces = [piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in pieces]
+    first = "".join(pieces).find(text)
+    if first < 0:
+        return (text,), (sum(confidences) / max(len(confidences), 1),)
+    kept = list(_within(first, first + len(text), pieces, confidences))
+    return tuple(piece for piece, _ in kept), tuple(confidence for _, confidence in kept)
+
+
+def _within(first: int, end: int, pieces: Sequence[str], confidences: Sequence[float]) -> Iterator[tuple[str, float]]:
+    """The pieces, or parts of pieces, that lie in [first, end) of what they are together."""
+    at = 0
+    for piece, confidence in zip(pieces, confidences, strict=True):
+        part = piece[max(first - at, 0) : max(end - at, 0)]
+        if part:
+            yield part, confidence
+        at += len(piece)

@@ -1,0 +1,72 @@
+"""Drafts: what would be put in, by token, never more often than an eye can follow, never for a text that is gone."""
+
+import msgspec
+import pytest
+
+from inference.messages import Draft
+from lsp_server import carve
+from lsp_server.document import Document, Snapshot
+from lsp_server.drafts import METHOD, Drafts, sketches
+from lsp_server.positions import Encoding
+
+
+def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:
+    cursor = text.index("‸")
+    snapshot = Document("file:///a.py", "python", 7, text.replace("‸", "")).snapshot()
+    span = carve.at_cursor(snapshot, cursor)
+    assert span is not None
+    return snapshot, span
+
+
+def draft(*pieces: str, step: int = 1) -> Draft:
+    return Draft("r", step, 8, (pieces,), (tuple(0.5 + i / 16 for i in range(len(pieces))),))
+
+
+def test_a_draft_is_its_tokens_with_a_confidence_each() -> None:
+    snapshot, span = at_cursor("def add(a, b):\n    return ‸\n")
+    (sketch,) = sketches(snapshot, [span], draft("a", " +", " b"))
+    assert (sketch.text, sketch.pieces, sketch.confidences) == ("a + b", ("a", " +", " b"), (0.5, 0.5625, 0.625))
+
+
+def test_what_would_not_be_put_in_is_not_shown() -> None:
+    snapshot, span = at_cursor("print(‸)\n")
+    (sketch,) = sketches(snapshot, [span], draft("a", ")", "\n", "b = 1"))
+    assert (sketch.text, sketch.pieces) == ("a", ("a",))
+
+
+def test_line_ends_are_those_of_the_document() -> None:
+    snapshot, span = at_cursor("def f():\r\n    ‸\r\n")
+    (sketch,) = sketches(snapshot, [span], draft("a = 1", "\n    ", "b = 2"))
+    assert sketch.text == "a = 1\r\n    b = 2"
+    assert sketch.pieces == ("a = 1", "\r\n    ", "b = 2")
+
+
+def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
+    snapshot, span = at_cursor("x = ‸\n")
+    assert sketches(snapshot, [span], draft("\ufffd")) == []
+
+
+@pytest.mark.parametrize("current", [True, False])
+def test_nothing_is_sent_for_a_text_that_is_gone(current: bool) -> None:
+    snapshot, span = at_cursor("s = '😀'; x = ‸\n")
+    sent: list[tuple[str, dict[str, object]]] = []
+    tell = Drafts(
+        lambda method, params: sent.append((method, params)),
+        snapshot,
+        [span],
+        kind="inline",
+        encoding=Encoding.UTF16,
+        token="t",
+        is_current=lambda: current,
+    )
+    for step in range(3):
+        tell(msgspec.structs.replace(draft("1", step=step)))
+    if not current:
+        assert sent == []
+        return
+    ((method, params),) = sent  # the later ones come too soon
+    at = {"line": 0, "character": 14}
+    assert (method, params["uri"], params["version"], params["kind"]) == (METHOD, "file:///a.py", 7, "inline")
+    assert (params["token"], params["step"], params["maxSteps"]) == ("t", 0, 8)
+    hole = {"range": {"start": at, "end": at}, "text": "1", "pieces": ["1"], "confidences": [0.5]}
+    assert params["holes"] == [hole]
