@@ -195,6 +195,7 @@ class Candidate(_Message, frozen=True, tag="candidate"):
     `score` is a mean log-probability per token (higher is better), comparable within one request only. `steps` and
     `tokens` count this candidate's denoising steps and hole tokens. `complete` is False where a deadline cut it short.
     `unfilled` numbers the holes, from 0, that the deadline left no time for; their texts are what stands in them.
+    `confidence` is the mean probability (0 to 1) that the model gave the tokens it chose; 1 where it is not told.
     """
 
     id: str
@@ -205,6 +206,7 @@ class Candidate(_Message, frozen=True, tag="candidate"):
     ms: float = 0.0
     complete: bool = True
     unfilled: tuple[int, ...] = ()
+    confidence: float = 1.0
 
 
 class Outcome(StrEnum):

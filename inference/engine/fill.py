@@ -45,3 +45,9 @@ def pieces(
             found.append((text, lowest))
             pending, lowest = b"", 1.0
     return tuple(text for text, _ in found), tuple(confidence for _, confidence in found)
+
+
+def confidence(confidences: Sequence[float], spans: Sequence[Span]) -> float:
+    """The mean over the tokens that were not given; 1 where all were. `confidences` (W,) belong to the rows."""
+    chosen = [confidences[row] for _, first, end in spans for row in range(first, end)]
+    return sum(chosen) / len(chosen) if chosen else 1.0

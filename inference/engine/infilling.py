@@ -37,6 +37,8 @@ class Answer:
     tokens: int
     canvas: int
     """Its number in the batch."""
+    confidence: float = 1.0
+    """The mean probability of the tokens that were not given."""
 
 
 @dataclass
@@ -145,6 +147,7 @@ class Infilling(Generator[Event | None, None, None]):
                 ms=self._progress.ms(),
                 complete=complete,
                 unfilled=tuple(range(done, len(holes))),
+                confidence=sum(part.confidence for part in parts) / len(parts),
             )
 
     def _canvas(self, group: Group, fills: Sequence[str], found: list[Answer]) -> Iterator[Event | None]:
@@ -271,11 +274,13 @@ class Infilling(Generator[Event | None, None, None]):
         ends = [min(spans[-1][2] + rank.SUFFIX_TOKENS, lengths[i]) for i, spans in enumerate(loop.canvas.spans)]
         judged = [ids[:end] for ids, end in zip(answers, ends, strict=True)]
         scores = [0.0] if len(judged) == 1 and self._late() else rank.scores(self._tools.network, prefix, last, judged)
+        sure = loop.row_confidences.tolist()
         best: dict[tuple[str, ...], Answer] = {}
         for index in sorted(range(len(scores)), key=lambda i: -scores[i]):
             given = fill.texts(self._tools.vocabulary, answers[index], loop.canvas.spans[index], plan.layout.holes)
             steps = int(loop.steps[index])
-            best.setdefault(given.texts, Answer(given.texts, scores[index], steps, given.tokens, index))
+            confidence = fill.confidence(sure[index], loop.canvas.spans[index])
+            best.setdefault(given.texts, Answer(given.texts, scores[index], steps, given.tokens, index, confidence))
         return sorted(best.values(), key=lambda answer: any(not text or "\ufffd" in text for text in answer.texts))
 
     def _draft(self, loop: Denoising, plan: Plan, fills: Sequence[str], index: int) -> Draft:

@@ -152,6 +152,15 @@ def test_the_last_draft_is_the_answer(engine: Engine) -> None:
         assert drafts[-1].texts == candidates[0].texts
 
 
+def test_a_candidate_says_how_sure_the_model_is_of_it(engine: Engine) -> None:
+    hole = Hole(max_tokens=6, starts_with="ret")
+    (candidate, *_), _, drafts = fill(engine, Text(SOURCE), hole, Text(REST), max_steps=4, seed=1, drafts=True)
+    (confidences,) = drafts[-1].confidences
+    assert min(confidences) <= candidate.confidence < 1
+    (given, *_), _, _ = fill(engine, Text("x = "), Hole(text="1", strength=0.0), Text("\n"))
+    assert given.confidence == 1
+
+
 def test_closing_the_iterator_stops_within_a_step_and_frees_everything(engine: Engine) -> None:
     request = InfillRequest("r", (Text(SOURCE), Hole(max_tokens=16), Text(REST)), max_steps=48, drafts=True)
     with closing(engine.infill(request)) as events:
