@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 _COMMANDS = {
-    "serve": ("lsp_server.server", "run the language server (what an editor starts)"),
+    "serve": ("lsp_server.commands.serve", "run the language server (what an editor starts)"),
     "fill": ("lsp_server.commands.fill", "fill the holes of a file"),
     "worker": ("lsp_server.commands.worker", "run the resident worker in the foreground"),
     "status": ("lsp_server.commands.status", "what the resident worker is doing"),

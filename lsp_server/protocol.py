@@ -210,7 +210,7 @@ class InfillProtocol(LanguageServerProtocol):
 
     def _write(self, body: bytes) -> None:
         if self.writer is not None:
-            self.writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+            self.writer.write(body)
 
     def _noted(self, method: str, task: asyncio.Future[Any]) -> None:
         if not task.cancelled() and (error := task.exception()):

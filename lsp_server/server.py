@@ -1,11 +1,7 @@
-"""The language server: every method and its handler, and `infill-ls serve`, which runs them over stdio."""
+"""The language server: every method and its handler. How messages reach it is in `lsp_server.transports`."""
 
-import argparse
 import asyncio
 import logging
-import os
-import sys
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
@@ -24,11 +20,11 @@ from lsp_server.handlers.did_open import did_open
 from lsp_server.handlers.initialize import initialize
 from lsp_server.handlers.initialized import initialized
 from lsp_server.handlers.inline_completion import inline_completion
-from lsp_server.handlers.shutdown import leave, shutdown
+from lsp_server.handlers.shutdown import LIMIT_S, leave, shutdown
 from lsp_server.handlers.status import status
 from lsp_server.protocol import InfillProtocol, Phase
 from lsp_server.session import Session
-from lsp_server.stdio import Output, read_in_thread, take_stdin, take_stdout
+from lsp_server.transports import Writer
 
 HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.INITIALIZE: initialize,
@@ -42,11 +38,6 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.CODE_ACTION_RESOLVE: code_action_resolve,
     statuses.METHOD: status,
 }
-_LEVELS = ("debug", "info", "warning", "error")
-"""Warnings alone by default: editors show what is written to stderr as an error."""
-EXIT_LIMIT_S = 4.0
-"""The process is gone this long after the client has, whatever may hang."""
-
 log = logging.getLogger(__name__)
 
 
@@ -55,8 +46,10 @@ class InfillServer(LanguageServer):
 
     protocol: InfillProtocol
 
-    def __init__(self, flags: Mapping[str, Any]) -> None:
+    def __init__(self, flags: Mapping[str, Any], writer: Writer | None = None) -> None:
         super().__init__("infill-ls", version("infill-ls"), protocol_cls=InfillProtocol)
+        if writer is not None:
+            self.protocol.set_writer(writer)
         self.session = Session(self, flags)
         self.ended = asyncio.Event()
         for method, handler in HANDLERS.items():
@@ -64,6 +57,17 @@ class InfillServer(LanguageServer):
         self.feature(types.SHUTDOWN)(lambda _: shutdown(self.session, self.protocol))
         self.feature(types.EXIT)(lambda _: self.ended.set())
         self.protocol.on_unreadable = self._forget
+        self.receive = self.protocol.receive
+
+    @property
+    def exit_status(self) -> int:
+        """What the process should exit with: 0 once the client has said `shutdown`."""
+        return 0 if self.protocol.phase is Phase.SHUT_DOWN else 1
+
+    async def leave(self) -> None:
+        """The client is gone: stop what runs for it, and leave the worker to others."""
+        await self.protocol.drain(LIMIT_S)
+        await leave(self.session)
 
     def _forget(self, method: str, params: Any) -> None:
         """After an edit that could not be read, our text is not the editor's: never fill that document again."""
@@ -71,49 +75,3 @@ class InfillServer(LanguageServer):
             self.session.forget(params["textDocument"]["uri"])
         except (TypeError, KeyError):
             log.warning("a %s that could not be read was ignored", method)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `infill-ls serve`."""
-    parser.add_argument("--stdio", action="store_true", help="talk over standard input and output (the default)")
-    parser.add_argument("--model", metavar="ID_OR_FOLDER", help="hub id or folder of the checkpoint")
-    parser.add_argument("--device", metavar="NAME", help="cpu, cuda or mps; the best one found by default")
-    parser.add_argument("--dtype", metavar="NAME", help="bfloat16, float16 or float32; by default what suits")
-    parser.add_argument("--allow-download", action="store_true", default=None, help="download the model if need be")
-    parser.add_argument("--log-level", default="warning", choices=_LEVELS, help="to stderr (default: %(default)s)")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Serve one client over stdio until it says exit or goes away. Returns the exit status: 0 after `shutdown`."""
-    _log_to_stderr(args.log_level)
-    given = {"model": args.model, "device": args.device, "dtype": args.dtype, "allowDownload": args.allow_download}
-    flags = {name: value for name, value in given.items() if value is not None}
-    return asyncio.run(_serve(flags))
-
-
-async def _serve(flags: Mapping[str, Any]) -> int:
-    server = InfillServer(flags)
-    server.protocol.set_writer(Output(take_stdout(), on_lost=server.ended.set))
-    read_in_thread(take_stdin(), server.protocol.receive, on_end=server.ended.set)
-    await server.ended.wait()
-    status = 0 if server.protocol.phase is Phase.SHUT_DOWN else 1
-    _exit_within(EXIT_LIMIT_S, status)
-    await leave(server.session)
-    return status
-
-
-def _exit_within(seconds: float, status: int) -> None:
-    watchdog = threading.Timer(seconds, os._exit, [status])
-    watchdog.daemon = True
-    watchdog.start()
-
-
-def _log_to_stderr(level: str) -> None:
-    """Our own log. pygls' is silenced: it would write whole messages, and with them the text of documents."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    ours = logging.getLogger("lsp_server")
-    ours.addHandler(handler)
-    ours.setLevel(level.upper())
-    ours.propagate = False
-    logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)

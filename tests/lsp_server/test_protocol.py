@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -24,25 +23,23 @@ class Wire:
     def __init__(self) -> None:
         self.data = b""
 
-    def write(self, data: bytes) -> None:
-        self.data += data
+    def write(self, body: bytes) -> None:
+        self.data += body + b"\n"
 
     def close(self) -> None:
         """Nothing to close."""
 
     @property
     def messages(self) -> list[Any]:
-        bodies = re.split(rb"Content-Length: \d+\r\n\r\n", self.data)
-        return [json.loads(body) for body in bodies if body]
+        return [json.loads(body) for body in self.data.splitlines()]
 
 
 class Conversation:
     """A server whose handlers a test adds to, and what it has answered."""
 
     def __init__(self) -> None:
-        self.server = InfillServer({})
         self.wire = Wire()
-        self.server.protocol.set_writer(self.wire)
+        self.server = InfillServer({}, self.wire)
         self.server.protocol.phase = Phase.RUNNING
 
     def add(self, method: str, handler: Callable[[Any], Any]) -> None:

@@ -1,23 +1,35 @@
-"""The protocol's frames over standard input and output.
+"""Standard input and output: one client, which started this process.
 
-Input is read by a thread of its own, so that nothing the server does can keep `$/cancelRequest` from being read. Knows
-frames, not what is in them.
+Input is read by a thread of its own, so that nothing the server does can keep `$/cancelRequest` from being read.
 """
 
 import asyncio
 import logging
 import os
-import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO
+from io import BufferedIOBase
+from typing import BinaryIO, TypeVar
+
+from lsp_server.transports import Talk, Writer
+from lsp_server.transports.framing import FrameError, Frames, framed
 
 log = logging.getLogger(__name__)
-MAX_BODY_BYTES = 64 * 1024 * 1024
-"""A longer message is no editor's: it would only fill the memory."""
-_LENGTH = re.compile(rb"content-length\s*:\s*(\d+)\s*", re.IGNORECASE)
+_CHUNK_BYTES = 256 * 1024
+T = TypeVar("T", bound=Talk)
+
+
+def connect(host: Callable[[Writer], T]) -> T:
+    """The conversation with the one client; its `ended` is also set when that is gone."""
+
+    def on_end() -> None:
+        talk.ended.set()
+
+    talk = host(Output(take_stdout(), on_end))
+    read_in_thread(take_stdin(), talk.receive, on_end)
+    return talk
 
 
 class Output:
@@ -27,10 +39,10 @@ class Output:
         self._stream = stream
         self._on_lost = on_lost
 
-    def write(self, data: bytes) -> None:
-        """Send whole frames at once."""
+    def write(self, body: bytes) -> None:
+        """Send one message at once."""
         try:
-            self._stream.write(data)
+            self._stream.write(framed(body))
             self._stream.flush()
         except (OSError, ValueError):  # ValueError: the stream is closed
             self._on_lost()
@@ -39,7 +51,7 @@ class Output:
         """Nothing to do: the stream is the process's own."""
 
 
-def take_stdin() -> BinaryIO:
+def take_stdin() -> BufferedIOBase:
     """Standard input for us alone.
 
     A stream of its own: at exit the interpreter closes `sys.stdin`, and aborts while a thread still reads from it.
@@ -59,14 +71,18 @@ def take_stdout() -> BinaryIO:
     return ours
 
 
-def read_in_thread(stream: BinaryIO, receive: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+def read_in_thread(stream: BufferedIOBase, receive: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
     """Pass each frame's body to `receive` on the running event loop; `on_end` once there are no more, why ever."""
     loop = asyncio.get_running_loop()
 
     def read() -> None:
+        frames = Frames()
         try:
-            for body in frames(stream):
-                loop.call_soon_threadsafe(receive, body)
+            while data := stream.read1(_CHUNK_BYTES):
+                for body in frames.feed(data):
+                    loop.call_soon_threadsafe(receive, body)
+        except FrameError as error:
+            log.error("%s: the server ends", error)
         except Exception as error:  # also that the loop has closed meanwhile
             log.info("reading ended: %s", type(error).__name__)
         finally:  # a server that hears nothing any more must not live on
@@ -74,26 +90,3 @@ def read_in_thread(stream: BinaryIO, receive: Callable[[bytes], None], on_end: C
                 loop.call_soon_threadsafe(on_end)
 
     threading.Thread(target=read, name="stdin", daemon=True).start()
-
-
-def frames(stream: BinaryIO) -> Iterator[bytes]:
-    """The body of each frame until the stream ends or one is too long; headers without a length are skipped."""
-    length = None
-    while line := stream.readline():
-        if match := _LENGTH.fullmatch(line):
-            length = _length(match[1])
-            if length > MAX_BODY_BYTES:
-                log.error("a message is longer than %d bytes: the server ends", MAX_BODY_BYTES)
-                return
-        elif length is not None and not line.strip():
-            body = stream.read(length)
-            if len(body) < length:
-                return
-            yield body
-            length = None
-
-
-def _length(digits: bytes) -> int:
-    """A length from its header; of many digits it is only known to be too long, as int() refuses thousands of them."""
-    significant = digits.lstrip(b"0") or b"0"
-    return int(significant) if len(significant) < 20 else MAX_BODY_BYTES + 1

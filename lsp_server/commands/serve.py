@@ -1,0 +1,124 @@
+"""`infill-ls serve`: the language server, over standard input and output, TCP or WebSocket."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lsp_server.server import InfillServer
+from lsp_server.transports import Host, Writer, address, stdio, tcp
+from lsp_server.transports.address import Address
+
+if TYPE_CHECKING:
+    from websockets.asyncio.server import Server
+
+EXIT_USAGE = 2
+EXIT_LIMIT_S = 4.0
+"""The process is gone this long after the client of stdio has, whatever may hang."""
+_WARNING = (
+    "infill-ls serve: WARNING: whoever can reach {} can use this server as you: there is no password and no encryption"
+)
+_LEVELS = ("debug", "info", "warning", "error")
+"""Warnings alone by default: editors show what is written to stderr as an error."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `infill-ls serve`."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--stdio", action="store_true", help="talk over standard input and output (the default)")
+    how.add_argument(
+        "--tcp", type=address.parse, metavar="[HOST:]PORT", help="listen for clients; port 0 is any free one"
+    )
+    how.add_argument("--ws", type=address.parse, metavar="[HOST:]PORT", help="the same for WebSocket clients")
+    parser.add_argument("--allow-remote", action="store_true", help="let --tcp and --ws listen for other machines too")
+    parser.add_argument(
+        "--allow-origin", action="append", default=[], metavar="ORIGIN", help="let web pages of this origin use --ws"
+    )
+    parser.add_argument("--model", metavar="ID_OR_FOLDER", help="hub id or folder of the checkpoint")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda or mps; the best one found by default")
+    parser.add_argument("--dtype", metavar="NAME", help="bfloat16, float16 or float32; by default what suits")
+    parser.add_argument("--allow-download", action="store_true", default=None, help="download the model if need be")
+    parser.add_argument("--log-level", default="warning", choices=_LEVELS, help="to stderr (default: %(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until the client of stdio goes, or until the end with TCP and WebSocket.
+
+    Returns the exit status: with stdio 0 after `shutdown`, 1 without; 2 where it cannot listen.
+    """
+    _log_to_stderr(args.log_level)
+    given = {"model": args.model, "device": args.device, "dtype": args.dtype, "allowDownload": args.allow_download}
+    flags = {name: value for name, value in given.items() if value is not None}
+    host = partial(InfillServer, flags)
+    return asyncio.run(_listen(args, host) if args.tcp or args.ws else _serve_stdio(host))
+
+
+async def _serve_stdio(host: Callable[[Writer], InfillServer]) -> int:
+    server = stdio.connect(host)
+    await server.ended.wait()
+    _exit_within(EXIT_LIMIT_S, server.exit_status)
+    await server.leave()
+    return server.exit_status
+
+
+async def _listen(args: argparse.Namespace, host: Host) -> int:
+    wanted: Address = args.tcp or args.ws
+    try:
+        place = wanted.resolved()
+        if not (place.is_loopback or args.allow_remote):
+            return _refuse(f"{wanted} can be reached from other machines; say --allow-remote if you mean that")
+        opened, place = await _open(args, place, host)
+    except OSError as error:
+        return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
+    if not place.is_loopback:
+        print(_WARNING.format(place), file=sys.stderr)
+    print(f"infill-ls listens at {'tcp' if args.tcp else 'ws'}://{place}", flush=True)
+    await _told_to_end()
+    opened.close()
+    return 0
+
+
+async def _open(args: argparse.Namespace, place: Address, host: Host) -> "tuple[asyncio.Server | Server, Address]":
+    if args.tcp:
+        return await tcp.listen(place, host)
+    from lsp_server.transports import websocket  # here and not above: editors that use stdio start faster without
+
+    return await websocket.listen(place, host, args.allow_origin)
+
+
+def _refuse(why: str) -> int:
+    print(f"infill-ls serve: {why}", file=sys.stderr)
+    return EXIT_USAGE
+
+
+async def _told_to_end() -> None:
+    """Until SIGTERM; Ctrl-C raises KeyboardInterrupt by itself."""
+    end = asyncio.Event()
+    with suppress(NotImplementedError):  # Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
+    await end.wait()
+
+
+def _exit_within(seconds: float, status: int) -> None:
+    watchdog = threading.Timer(seconds, os._exit, [status])
+    watchdog.daemon = True
+    watchdog.start()
+
+
+def _log_to_stderr(level: str) -> None:
+    """Our own log. The libraries' are silenced: they would write whole messages, and with them documents' text."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    ours = logging.getLogger("lsp_server")
+    ours.addHandler(handler)
+    ours.setLevel(level.upper())
+    ours.propagate = False
+    for library in ("pygls", "websockets"):
+        logging.getLogger(library).setLevel(logging.CRITICAL + 1)

@@ -1,0 +1,73 @@
+"""The frames of the protocol's base: `Content-Length` and a body. Bytes in, bodies out; no sockets, no files."""
+
+import re
+from collections.abc import Iterator
+
+from lsp_server.transports import MAX_BODY_BYTES
+
+MAX_HEADER_BYTES = 16 * 1024
+_LENGTH = re.compile(rb"content-length\s*:\s*(\d+)\s*", re.IGNORECASE)
+_KNOWN = re.compile(rb"(content-(length|type)\s*:.*)?\s*", re.IGNORECASE)
+
+
+class FrameError(Exception):
+    """What comes is no frame, or one too long to be true: nothing after it can be trusted."""
+
+
+def framed(body: bytes) -> bytes:
+    """One message as it goes over a stream."""
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+class Frames:
+    """Takes a stream apart. With `strict`, headers that the protocol does not know end it; else they are skipped.
+
+    Strict is for sockets that a web browser can reach: the body of an HTTP request must not pass for a message.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self._strict = strict
+        self._data = bytearray()
+        self._announced: int | None = None
+        self._in_body = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The bodies that `data` completes. Raises FrameError."""
+        self._data += data
+        while self._in_body or self._read_header():
+            length = self._announced or 0
+            if len(self._data) < length:
+                return
+            body = bytes(self._data[:length])
+            del self._data[:length]
+            self._announced, self._in_body = None, False
+            yield body
+
+    def _read_header(self) -> bool:
+        """Whether a header is complete and a body follows. Headers without a length are skipped."""
+        while not self._in_body:
+            end = self._data.find(b"\n") + 1
+            if max(end, len(self._data) if not end else 0) > MAX_HEADER_BYTES:
+                raise FrameError(f"a header is longer than {MAX_HEADER_BYTES} bytes")
+            if not end:
+                return False
+            line = bytes(self._data[:end])
+            del self._data[:end]
+            self._read_line(line)
+        return True
+
+    def _read_line(self, line: bytes) -> None:
+        if self._strict and not _KNOWN.fullmatch(line):
+            raise FrameError("not a header of this protocol")
+        if match := _LENGTH.fullmatch(line):
+            self._announced = _length(match[1])
+        elif self._announced is not None and not line.strip():
+            self._in_body = True
+
+
+def _length(digits: bytes) -> int:
+    """A length from its header. Raises FrameError; of many digits no number is made, as int() refuses thousands."""
+    significant = digits.lstrip(b"0") or b"0"
+    if len(significant) > len(str(MAX_BODY_BYTES)) or int(significant) > MAX_BODY_BYTES:
+        raise FrameError(f"a message is longer than {MAX_BODY_BYTES} bytes")
+    return int(significant)

@@ -1,0 +1,63 @@
+"""Frames are read whole, whatever their headers look like and however the stream is cut."""
+
+import random
+
+import pytest
+
+from lsp_server.transports import MAX_BODY_BYTES
+from lsp_server.transports.framing import MAX_HEADER_BYTES, FrameError, Frames, framed
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"Content-Length: 2\r\n\r\n{}",
+        b"content-length:2\r\n\r\n{}",
+        b"Content-Type: x; charset=utf-8\r\nContent-Length: 2\r\n\r\n{}",
+        b"Content-Length: 2\nContent-Type: x\n\n{}",
+        b"\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_one_frame(stream: bytes, strict: bool) -> None:
+    assert list(Frames(strict=strict).feed(stream)) == [b"{}"]
+
+
+def test_frames_follow_each_other_and_one_that_is_cut_short_is_waited_for() -> None:
+    frames = Frames()
+    stream = b"Content-Length: 2\r\n\r\n{}Content-Length: 4\r\n\r\n\r\n\r\nContent-Length: 9\r\n\r\n{}"
+    assert list(frames.feed(stream)) == [b"{}", b"\r\n\r\n"]
+    assert list(frames.feed(b"1234567")) == [b"{}1234567"]
+
+
+def test_however_the_stream_is_cut_the_bodies_are_the_same() -> None:
+    chance = random.Random(0)
+    bodies = [chance.randbytes(chance.randrange(40)) for _ in range(50)]
+    stream = b"".join(map(framed, bodies))
+    for _ in range(20):
+        frames, found, at = Frames(strict=True), [], 0
+        while at < len(stream):
+            size = chance.choice([1, 2, 7, 300])
+            found += frames.feed(stream[at : at + size])
+            at += size
+        assert found == bodies
+
+
+def test_headers_that_are_not_known_are_skipped_or_when_strict_refused() -> None:
+    stream = b"X-Mine: 5\r\nContent-Length: 2\r\n\r\n{}"
+    assert list(Frames().feed(stream)) == [b"{}"]
+    with pytest.raises(FrameError):
+        list(Frames(strict=True).feed(stream))
+
+
+@pytest.mark.parametrize("length", [MAX_BODY_BYTES + 1, 10**23 - 1, "9" * 5000], ids=["64 MiB", "overflow", "digits"])
+def test_a_frame_too_long_to_be_true_is_refused_before_it_is_read(length: object) -> None:
+    with pytest.raises(FrameError):
+        list(Frames().feed(b"Content-Length: %s\r\n\r\n" % str(length).encode()))
+
+
+def test_a_header_without_end_is_not_collected_for_ever() -> None:
+    frames = Frames()
+    with pytest.raises(FrameError):
+        for _ in range(MAX_HEADER_BYTES // 1000 + 2):
+            list(frames.feed(b"x" * 1000))
