@@ -61,7 +61,8 @@ def from_checkpoint(model: str, device: str | None, dtype: str | None) -> Subjec
     """A checkpoint's network. Raises ModelError."""
     found = checkpoint.find(model)
     place = loading.choose_device(device)
-    network = loading.load(found, place, loading.choose_dtype(dtype, place), lambda _fraction, _what: None)
+    chosen = loading.choose_dtype(dtype, place)
+    network = loading.load(found, place, chosen, lambda _fraction, _what: None, exact=dtype is not None)
     return Subject(model, network, found.properties)
 
 

@@ -125,7 +125,7 @@ class Denoising:
     def predict(self) -> Tensor:
         """(N, V) logits of the hole rows, at this step's temperature, impossible tokens forbidden."""
         hidden = self._network.decode(self._current, self._soft, self._prefix, self.canvas.valid)
-        logits = self._network.logits(hidden.flatten(0, 1)[self.canvas.hole_rows])
+        logits = self._network.hole_logits(hidden.flatten(0, 1)[self.canvas.hole_rows])
         if self._constraint is not None:
             logits = logits + self._constraint.biases[self._constraint.of_row]
         steps_left = self.max_steps - self.step_number
@@ -137,7 +137,7 @@ class Denoising:
         if self._source.mask_token_id is None:
             return torch.multinomial(probabilities, 1, generator=generator)[:, 0]
         sampled = torch.zeros_like(kept, dtype=torch.long)
-        sampled[kept] = torch.multinomial(probabilities[kept], 1, generator=generator)[:, 0]
+        sampled[kept] = sampler.draw(probabilities[kept], generator)
         return sampled
 
     def _floor(self) -> Tensor | None:

@@ -46,7 +46,7 @@ class Engine:
         found = checkpoint.find(model, allow_download=allow_download)
         vocabulary = Vocabulary(found.folder / "tokenizer.json")
         place = loading.choose_device(device)
-        network = loading.load(found, place, loading.choose_dtype(dtype, place), on_progress)
+        network = loading.load(found, place, loading.choose_dtype(dtype, place), on_progress, exact=dtype is not None)
         budget = min(int(loading.free_bytes(place) * _CACHE_SHARE), _CACHE_LIMIT_BYTES)
         constraints = Constraints(vocabulary, found.properties, network.vocabulary_size, place)
         prefixes = PrefixCache(network, budget)

@@ -6,7 +6,7 @@ from typing import Any
 import psutil
 import torch
 
-from inference.engine import shortcuts, static_shapes
+from inference.engine import packed, shortcuts, static_shapes
 from inference.engine.checkpoint import Checkpoint
 from inference.engine.errors import ModelError
 from inference.engine.network import Network
@@ -45,8 +45,13 @@ def free_bytes(device: torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def load(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, progress: Progress) -> Network:
-    """The network of a checkpoint. Raises ModelError where it does not fit or its weights are not what it says."""
+def load(
+    checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, progress: Progress, *, exact: bool = True
+) -> Network:
+    """The network of a checkpoint. Raises ModelError where it does not fit or its weights are not what it says.
+
+    Unless `exact`, a CPU may compute canvases in less precision than `dtype` where that is faster.
+    """
     progress(0.1, "checking memory")
     _check_fits(checkpoint, device, dtype)
     progress(0.15, "loading the model library")
@@ -57,17 +62,22 @@ def load(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, progr
     progress(0.4, "loading weights")
     model = _read_weights(DiffusionGemmaForBlockDiffusion, checkpoint, device, dtype)
     progress(0.9, "preparing")
-    return prepared(model.eval())
+    return prepared(model.eval(), exact=exact)
 
 
-def prepared(model: Any) -> Network:
-    """The network of a loaded model, with what makes it faster on its device."""
+def prepared(model: Any, *, exact: bool = True) -> Network:
+    """The network of a loaded model, with what makes it faster on its device.
+
+    Unless `exact`, a CPU that can makes the products of canvas passes in bfloat16.
+    """
     shortcuts.take(model)
     network = Network(model)
+    if network.device.type == "cpu":
+        packed.take(network, exact=exact)
     if network.device.type == "cuda":
         model.set_experts_implementation("grouped_mm")  # the stock loop visits each expert from Python
         shapes = static_shapes.verified(network)
-        network.recorded = None if shapes is None else shapes.decode
+        network.fast_decode = None if shapes is None else shapes.decode
     return network
 
 

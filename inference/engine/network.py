@@ -40,6 +40,7 @@ class PrefixView:
 
 
 MaskOf = Callable[[str], Tensor | None]
+Encode = Callable[[Tensor, EncoderCache], Tensor]
 Decode = Callable[[Tensor, Tensor | None, PrefixView, Tensor | None], Tensor]
 
 
@@ -59,18 +60,26 @@ class Network:
         self.vocabulary_size: int = config.vocab_size
         self.max_positions: int = config.max_position_embeddings
         self.hidden_size: int = config.hidden_size
-        self.recorded: Decode | None = None
-        """A faster `decode_plainly` for this device, where there is one (static_shapes.py)."""
+        self.fast_decode: Decode | None = None
+        """A faster `decode_plainly` for this device, where there is one (static_shapes.py, packed.py)."""
+        self.fast_encode: Encode | None = None
+        """A faster `encode_plainly`, where there is one (packed.py)."""
+        self.half_head: Tensor | None = None
+        """(V, d) the tied embedding in bfloat16, where a float32 model makes the canvas's products so (packed.py)."""
         self.dtype: torch.dtype = self._lm_head.weight.dtype
         self.device: torch.device = self._lm_head.weight.device
 
-    @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """The causal pass over the next tokens of a prefix: (B, n) ids -> (B, n, d), keys and values into `cache`."""
+        return (self.fast_encode or self.encode_plainly)(ids, cache)
+
+    @torch.inference_mode()
+    def encode_plainly(self, ids: Tensor, cache: EncoderCache) -> Tensor:
+        """The same by transformers' own layers."""
         past, new = cache.length, ids.shape[1]
         hidden = self._encoder.embed_tokens(ids)
         positions = torch.arange(past, past + new, device=self.device)[None]
-        masks = {kind: self._causal_mask(past, new, kind) for kind in set(self.layer_types)}
+        masks = {kind: self.causal_mask(past, new, kind) for kind in set(self.layer_types)}
         hidden = self._run(self._encoder, hidden, positions, masks.__getitem__, cache)
         return self._encoder.norm(hidden)  # type: ignore[no-any-return]
 
@@ -80,7 +89,7 @@ class Network:
         `soft` (B, W, d) is the self-conditioning signal, None on the first step. `valid` (B, W) is False at rows
         that only fill the shorter canvases of a batch; nothing attends to them.
         """
-        return (self.recorded or self.decode_plainly)(canvas, soft, prefix, valid)
+        return (self.fast_decode or self.decode_plainly)(canvas, soft, prefix, valid)
 
     @torch.inference_mode()
     def decode_plainly(
@@ -88,7 +97,7 @@ class Network:
     ) -> Tensor:
         """The same in exactly the shape that is given."""
         positions = torch.arange(prefix.length, prefix.length + canvas.shape[1], device=self.device)[None]
-        return self.decode_rows(canvas, soft, positions, self._canvas_mask(valid, prefix.length), prefix)
+        return self.decode_rows(canvas, soft, positions, self.canvas_mask(valid, prefix.length), prefix)
 
     def decode_rows(
         self, canvas: Tensor, soft: Tensor | None, positions: Tensor, mask_of: MaskOf, prefix: PrefixView
@@ -102,8 +111,17 @@ class Network:
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., d) -> (..., V) in float32, soft-capped as the model was trained."""
-        raw = self._lm_head(hidden).to(torch.float32)
-        return torch.tanh(raw / self._softcap) * self._softcap
+        return self._capped(self._lm_head(hidden))
+
+    @torch.inference_mode()
+    def hole_logits(self, hidden: Tensor) -> Tensor:
+        """The same for rows of a canvas, in the precision of its passes."""
+        if self.half_head is None:
+            return self.logits(hidden)
+        return self._capped(torch.nn.functional.linear(hidden.to(self.half_head.dtype), self.half_head))
+
+    def _capped(self, raw: Tensor) -> Tensor:
+        return torch.tanh(raw.to(torch.float32) / self._softcap) * self._softcap
 
     @torch.inference_mode()
     def soft_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
@@ -112,6 +130,8 @@ class Network:
         `probabilities` are their float32 softmax, used as they are where the model computes in float32.
         """
         embedding = self._decoder.embed_tokens
+        if self.half_head is not None:
+            return (probabilities.to(self.half_head.dtype) @ self.half_head).float() * embedding.embed_scale  # type: ignore[no-any-return]
         if self.dtype != torch.float32:
             probabilities = logits.to(self.dtype).softmax(-1, dtype=torch.float32).to(self.dtype)
         return (probabilities @ embedding.weight) * embedding.embed_scale.to(self.dtype)  # type: ignore[no-any-return]
@@ -151,7 +171,7 @@ class Network:
             )
         return hidden
 
-    def _causal_mask(self, past: int, new: int, kind: str) -> Tensor:
+    def causal_mask(self, past: int, new: int, kind: str) -> Tensor:
         """(1, 1, n, rows the layer sees): a token sees itself and what is before it, on sliding layers the window."""
         first = self.first_row(kind, past)
         query = torch.arange(past, past + new, device=self.device)[:, None]
@@ -161,7 +181,7 @@ class Network:
             allowed &= key > query - self.window
         return allowed[None, None]
 
-    def _canvas_mask(self, valid: Tensor | None, past: int) -> MaskOf:
+    def canvas_mask(self, valid: Tensor | None, past: int) -> MaskOf:
         """Masks (B, 1, W, rows the layer sees), or None where every row of the canvas is valid."""
         if valid is None:
             return lambda _kind: None

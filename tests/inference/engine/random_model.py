@@ -15,7 +15,7 @@ WINDOW = 24
 SPECIAL_TOKENS = ("<pad>", "<eos>", "<bos>", "<|turn>", "<turn|>")
 
 
-def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS, layers: int = 4) -> Any:
+def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS, layers: int = 4, experts: int = 4) -> Any:
     """Weights scaled up, so that its predictions are far from uniform and a wrong loop shows at once."""
     torch.manual_seed(seed)
     text = DiffusionGemmaTextConfig(
@@ -29,8 +29,8 @@ def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS, layers: int 
         global_head_dim=32,
         num_global_key_value_heads=1,
         sliding_window=WINDOW,
-        num_experts=4,
-        top_k_experts=2,
+        num_experts=experts,
+        top_k_experts=min(2, experts),
         moe_intermediate_size=32,
         max_position_embeddings=1024,
         layer_types=["sliding_attention", "full_attention"] * (layers // 2),

@@ -55,3 +55,16 @@ def test_the_temperature_falls_from_first_to_last_step() -> None:
 def test_confidence_is_the_mean_over_rows_that_are_there() -> None:
     entropies = torch.tensor([[0.1, float("inf")], [0.1, 0.5]])
     assert sampler.confident(entropies, torch.tensor([1, 2]), 0.2).tolist() == [True, False]
+
+
+def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
+    probabilities = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])
+    drawn = sampler.draw(probabilities.expand(20_000, -1), torch.Generator().manual_seed(0))
+    shares = torch.bincount(drawn, minlength=6) / len(drawn)
+    assert shares[probabilities == 0].sum() == 0
+    torch.testing.assert_close(shares, probabilities, rtol=0, atol=0.02)
+
+
+def test_a_certain_token_is_always_drawn() -> None:
+    rows = torch.eye(50).repeat(40, 1)
+    assert torch.equal(sampler.draw(rows, torch.Generator().manual_seed(1)), torch.arange(50).repeat(40))
