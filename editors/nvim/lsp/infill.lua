@@ -1,0 +1,16 @@
+--- What Neovim has to know of the server; `require('infill').setup()` adds the user's options to it.
+
+---@type vim.lsp.Config
+return {
+  cmd = { 'infill-ls', 'serve' },
+  root_markers = { 'infill-ls.toml', '.git' },
+  capabilities = { experimental = { infillDrafts = true } },
+  handlers = {
+    ['infill/draft'] = function(...)
+      return require('infill.drafts').on_draft(...)
+    end,
+    ['infill/didChangeStatus'] = function(...)
+      return require('infill.status').on_change(...)
+    end,
+  },
+}

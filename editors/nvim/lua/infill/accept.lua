@@ -1,0 +1,202 @@
+--- Accepting a suggestion: all of it, a word or a line. What is accepted of it stays; the server denoises the rest on.
+---
+--- After a word, Neovim's own suggestion is gone until the server has answered. The rest is kept and shown in its place, so
+--- that the next key takes the next word at once.
+
+local M = {}
+
+---@class infill.Rest what is left of a suggestion after a part of it was accepted
+---@field item vim.lsp.inline_completion.Item
+---@field text string its whole text
+---@field taken integer bytes of `text` that stand in the buffer
+---@field tail integer bytes behind the cursor that the whole suggestion replaces
+---@field tick integer the buffer's `changedtick` when it was valid
+---@field row integer the cursor's row, from 0
+---@field col integer the cursor's column, in bytes from 0
+
+---@type table<integer, infill.Rest?>
+local rests = {}
+
+local function cursor()
+  local row, col = unpack(vim.api.nvim_win_get_cursor(0))
+  return row - 1, col
+end
+
+--- Whether what is left of a suggestion in `buf` still stands as it did.
+---@param buf integer
+---@return boolean
+function M.is_rest(buf)
+  local rest = rests[buf]
+  if not rest or vim.api.nvim_get_current_buf() ~= buf then
+    return false
+  end
+  local row, col = cursor()
+  local current = rest.tick == vim.api.nvim_buf_get_changedtick(buf) and rest.row == row and rest.col == col
+  if not current then
+    rests[buf] = nil
+  end
+  return current
+end
+
+--- The suggestion `item` as it stands around the cursor.
+---@param buf integer
+---@param item vim.lsp.inline_completion.Item
+---@return infill.Rest? # nil when only the whole of it makes sense here
+local function around_cursor(buf, item)
+  local text = item.insert_text
+  if type(text) ~= 'string' then
+    return nil
+  end
+  local row, col = cursor()
+  local taken, tail = 0, 0
+  if item.range then
+    local start_row, start_col, end_row, end_col = item.range:to_extmark()
+    if start_row ~= row or end_row ~= row or start_col > col or end_col < col then
+      return nil
+    end
+    local typed = vim.api.nvim_buf_get_text(buf, row, start_col, row, col, {})[1]
+    if not vim.startswith(text, typed) then
+      return nil
+    end
+    taken, tail = #typed, end_col - col
+  end
+  return { item = item, text = text, taken = taken, tail = tail, tick = 0, row = row, col = col }
+end
+
+--- Put text at the cursor in place of `tail` bytes behind it, and the cursor after it.
+local function insert(buf, text, tail)
+  local row, col = cursor()
+  local lines = vim.split(text:gsub('\r', ''), '\n', { plain = true })
+  vim.api.nvim_buf_set_text(buf, row, col, row, col + tail, lines)
+  local end_col = #lines[#lines] + (#lines == 1 and col or 0)
+  vim.api.nvim_win_set_cursor(0, { row + #lines, end_col })
+end
+
+--- Tell the server how much of the suggestion stands in the buffer.
+---@param buf integer
+---@param rest infill.Rest
+local function tell(buf, rest)
+  local client = vim.lsp.get_client_by_id(rest.item.client_id)
+  local id = vim.tbl_get(rest.item, 'command', 'arguments', 1)
+  if client and id then
+    client:notify('infill/didAccept', {
+      textDocument = { uri = vim.uri_from_bufnr(buf) },
+      id = id,
+      acceptedLength = vim.str_utfindex(rest.text:sub(1, rest.taken), client.offset_encoding),
+    }, buf)
+  end
+end
+
+--- Accept so many bytes of what is left, or all of it.
+---@param buf integer
+---@param rest infill.Rest
+---@param bytes integer
+local function take(buf, rest, bytes)
+  local drafts = require('infill.drafts')
+  drafts.clear(buf)
+  rests[buf] = nil
+  local left = #rest.text - rest.taken
+  if bytes >= left then
+    insert(buf, rest.text:sub(rest.taken + 1), rest.tail)
+    local client = vim.lsp.get_client_by_id(rest.item.client_id)
+    if client and rest.item.command then
+      client:exec_cmd(rest.item.command, { bufnr = buf })
+    end
+    return
+  end
+  insert(buf, rest.text:sub(rest.taken + 1, rest.taken + bytes), 0)
+  rest.taken = rest.taken + bytes
+  rest.tick = vim.api.nvim_buf_get_changedtick(buf)
+  rest.row, rest.col = cursor()
+  rests[buf] = rest
+  tell(buf, rest)
+  drafts.hint(buf, rest.text:sub(rest.taken + 1))
+end
+
+--- Accept as much as `measure` says of the text that is left.
+---@param measure fun(left: string): integer bytes
+---@return boolean
+local function accept(measure)
+  local buf = vim.api.nvim_get_current_buf()
+  if M.is_rest(buf) then
+    vim.schedule(function() -- an <expr> mapping may not change the text itself
+      if M.is_rest(buf) then
+        local rest = assert(rests[buf])
+        take(buf, rest, measure(rest.text:sub(rest.taken + 1)))
+      end
+    end)
+    return true
+  end
+  return vim.lsp.inline_completion.get({
+    on_accept = function(item)
+      local rest = around_cursor(buf, item)
+      local left = rest and rest.text:sub(rest.taken + 1)
+      if not rest or not left or measure(left) >= #left then
+        return item
+      end
+      take(buf, rest, measure(left))
+    end,
+  })
+end
+
+--- Bytes up to the end of the next word, with the space and the line breaks before it.
+---@param left string
+---@return integer
+function M.word_end(left)
+  local _, stop = left:find('^%s*[%w_\128-\255]+')
+  if not stop then
+    _, stop = left:find('^%s*[^%w_%s\128-\255]+')
+  end
+  return stop or #left
+end
+
+--- Bytes up to the end of the line; a line break at the start is taken with the line after it.
+---@param left string
+---@return integer
+function M.line_end(left)
+  local stop = left:find('\n', 2, true)
+  return stop and stop - 1 or #left
+end
+
+function M.all()
+  return accept(function(left)
+    return #left
+  end)
+end
+
+function M.word()
+  return accept(M.word_end)
+end
+
+function M.line()
+  return accept(M.line_end)
+end
+
+function M.dismiss()
+  local buf = vim.api.nvim_get_current_buf()
+  if M.is_rest(buf) then
+    rests[buf] = nil
+    require('infill.drafts').clear(buf)
+    return true
+  end
+  return vim.lsp.inline_completion.get({
+    on_accept = function(item)
+      local client = vim.lsp.get_client_by_id(item.client_id)
+      local id = vim.tbl_get(item, 'command', 'arguments', 1)
+      if client and id then
+        client:notify('infill/didReject', { textDocument = { uri = vim.uri_from_bufnr(buf) }, id = id }, buf)
+      end
+    end,
+  })
+end
+
+function M.next()
+  local shown = vim.api.nvim_get_namespaces()['nvim.lsp.inline_completion']
+  if not shown or #vim.api.nvim_buf_get_extmarks(0, shown, 0, -1, { limit = 1 }) == 0 then
+    return false
+  end
+  vim.schedule(vim.lsp.inline_completion.select)
+  return true
+end
+
+return M

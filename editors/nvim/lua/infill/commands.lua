@@ -1,0 +1,155 @@
+--- `:Infill …`: each subcommand, what it sends to the server, and what is said when nothing came of it.
+
+local M = {}
+
+--- Strength of a rework where none is given: half of what is there may change.
+local STRENGTH = 0.5
+
+--- Requests of ours that run, for `:Infill cancel`: client by request id.
+---@type table<integer, vim.lsp.Client>
+local running = {}
+
+local function notify(message)
+  require('infill').notify(message)
+end
+
+--- The range of a command: the selected text, the lines it was given, or the cursor.
+---@param args vim.api.keyset.create_user_command.command_args
+---@param encoding string
+---@return lsp.Range
+local function range_of(args, encoding)
+  if args.range == 0 then
+    local at = vim.lsp.util.make_position_params(0, encoding).position
+    return { start = at, ['end'] = at }
+  end
+  local first, last = vim.fn.getpos("'<"), vim.fn.getpos("'>")
+  local by_char = vim.fn.visualmode() == 'v' and first[2] == args.line1 and last[2] == args.line2
+  if not by_char then
+    local line = vim.api.nvim_buf_get_lines(0, args.line2 - 1, args.line2, false)[1] or ''
+    local indent = vim.fn.getline(args.line1):match('^%s*')
+    first, last = { 0, args.line1, #indent + 1 }, { 0, args.line2, #line }
+  end
+  return vim.lsp.util.make_given_range_params(
+    { first[2], first[3] - 1 },
+    { last[2], math.max(0, last[3] - 1) },
+    0,
+    encoding
+  ).range
+end
+
+---@param client vim.lsp.Client
+---@param command string
+---@param argument? table
+local function execute(client, command, argument)
+  local offered = vim.tbl_get(client.server_capabilities, 'executeCommandProvider', 'commands') or {}
+  if not vim.list_contains(offered, command) then
+    return notify(("this infill-ls does not know '%s'; update it"):format(command))
+  end
+  local buf, id = vim.api.nvim_get_current_buf(), nil
+  local params = { command = command, arguments = argument and { argument } or {} }
+  _, id = client:request('workspace/executeCommand', params, function(error, result)
+    running[id or 0] = nil
+    if error then
+      notify(error.message)
+    elseif type(result) == 'table' and result.applied == false then
+      notify(type(result.reason) == 'string' and result.reason or 'nothing was changed')
+    end
+  end, buf)
+  if id then
+    running[id] = client
+  end
+end
+
+---@param command string
+---@param extra? fun(words: string[]): table?, string?
+local function fill(command, extra)
+  return function(client, args, words)
+    local argument = { uri = vim.uri_from_bufnr(0), range = range_of(args, client.offset_encoding) }
+    local more, problem = {}, nil
+    if extra then
+      more, problem = extra(words)
+    end
+    if problem then
+      return notify(problem)
+    end
+    execute(client, command, vim.tbl_extend('error', argument, more or {}))
+  end
+end
+
+local function strength(words)
+  local given = words[1] and tonumber(words[1]) or STRENGTH
+  if words[1] and not tonumber(words[1]) or given < 0 or given > 1 then
+    return nil, ("the strength of a rework is a number from 0 to 1, not '%s'"):format(words[1])
+  end
+  return { strength = given }
+end
+
+local function toggle()
+  local filter = { bufnr = 0 }
+  vim.lsp.inline_completion.enable(not vim.lsp.inline_completion.is_enabled(filter), filter)
+  vim.cmd.redrawstatus()
+end
+
+local function cancel()
+  for id, client in pairs(running) do
+    running[id] = nil
+    client:cancel_request(id)
+  end
+end
+
+---@type table<string, fun(client: vim.lsp.Client, args: table, words: string[])>
+local subcommands = {
+  fill = fill('infill-ls.fillHole'),
+  ['function'] = fill('infill-ls.fillFunction'),
+  file = fill('infill-ls.fillFile'),
+  body = fill('infill-ls.writeBody'),
+  rework = fill('infill-ls.rework', strength),
+  repair = fill('infill-ls.repair'),
+  restart = function(client)
+    execute(client, 'infill-ls.restartWorker')
+  end,
+  cancel = cancel,
+  toggle = toggle,
+}
+
+--- Run `:Infill`.
+---@param args vim.api.keyset.create_user_command.command_args
+function M.run(args)
+  local name, words = args.fargs[1], vim.list_slice(args.fargs, 2)
+  if name == 'status' then
+    return require('infill.status').show()
+  end
+  local run = subcommands[name]
+  if not run then
+    return notify(("there is no ':Infill %s'; there are %s"):format(name, table.concat(M.names(), ', ')))
+  end
+  local client = require('infill.status').client(0)
+  if not client then
+    return notify('no server runs for this file; see :checkhealth infill')
+  end
+  run(client, args, words)
+end
+
+--- The names of the subcommands.
+---@return string[]
+function M.names()
+  local names = vim.tbl_keys(subcommands)
+  names[#names + 1] = 'status'
+  table.sort(names)
+  return names
+end
+
+--- Completion of `:Infill`.
+---@param lead string
+---@param line string
+---@return string[]
+function M.complete(lead, line)
+  if not line:match("Infill!?%s+%S*$") then
+    return {}
+  end
+  return vim.tbl_filter(function(name)
+    return vim.startswith(name, lead)
+  end, M.names())
+end
+
+return M

@@ -1,0 +1,64 @@
+--- `:checkhealth infill`
+
+local M = {}
+
+local function check_version()
+  if vim.fn.has('nvim-0.12') == 1 then
+    vim.health.ok('Neovim ' .. tostring(vim.version()))
+  else
+    vim.health.error('Neovim ' .. tostring(vim.version()) .. ' is too old', { 'Install Neovim 0.12 or newer' })
+  end
+end
+
+---@param cmd string[]
+local function check_server(cmd)
+  if vim.fn.executable(cmd[1]) == 0 then
+    vim.health.error(("'%s' cannot be run"):format(cmd[1]), {
+      'Install it: pipx install infill-ls',
+      "Or say where it is: require('infill').setup({ cmd = { '/path/to/infill-ls', 'serve' } })",
+    })
+    return
+  end
+  local done = vim.system({ cmd[1], '--version' }, { text = true }):wait(20000)
+  if done.code == 0 then
+    vim.health.ok(vim.trim(done.stdout) .. ' (' .. vim.fn.exepath(cmd[1]) .. ')')
+  else
+    vim.health.error(("'%s --version' failed: %s"):format(cmd[1], vim.trim(done.stderr or '')), {
+      'See what it says in a terminal, or install it again: pipx install infill-ls',
+    })
+  end
+end
+
+local function check_clients()
+  local clients = vim.lsp.get_clients({ name = require('infill').name })
+  if #clients == 0 then
+    vim.health.info('No server runs now; one starts with the first file it is meant for')
+  end
+  for _, client in ipairs(clients) do
+    local answer = client:request_sync('infill/status', {}, 5000)
+    local status = answer and answer.result
+    if not status then
+      vim.health.warn('A server runs and does not answer', { ':lsp restart infill', 'infill-ls doctor' })
+    elseif status.state == 'failed' or status.state == 'backing_off' then
+      vim.health.error('The model cannot be used: ' .. status.detail, { 'infill-ls doctor' })
+    else
+      vim.health.ok(('The model is %s'):format(status.state))
+    end
+  end
+end
+
+function M.check()
+  vim.health.start('infill')
+  check_version()
+  local config = vim.lsp.config[require('infill').name]
+  local cmd = config and config.cmd
+  check_server(type(cmd) == 'table' and cmd or { 'infill-ls' })
+  if vim.lsp.is_enabled(require('infill').name) then
+    vim.health.ok('Enabled for ' .. (config.filetypes and table.concat(config.filetypes, ', ') or 'every file'))
+    check_clients()
+  else
+    vim.health.warn('Not enabled', { "Call require('infill').setup() in your init.lua" })
+  end
+end
+
+return M

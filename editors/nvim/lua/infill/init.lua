@@ -1,0 +1,81 @@
+--- Ghost text and fills from infill-ls. What a user calls; the rest of the plugin is in the modules beside this one.
+
+local M = {}
+
+M.name = 'infill'
+
+--- Say something to the user.
+---@param message string
+---@param level? integer one of `vim.log.levels`; a warning by default
+function M.notify(message, level)
+  vim.notify('infill: ' .. message, level or vim.log.levels.WARN)
+end
+
+--- Why the plugin cannot run here; nil when it can.
+---@param cmd string[]
+---@return string?
+function M.why_not(cmd)
+  if vim.fn.has('nvim-0.12') == 0 then
+    return ('this needs Neovim 0.12 or newer, and this is %s; the older ones have no inline completion'):format(
+      tostring(vim.version())
+    )
+  end
+  if vim.fn.executable(cmd[1]) == 0 then
+    return ("'%s' cannot be run; install infill-ls (pipx install infill-ls), or say where it is: "):format(cmd[1])
+      .. "require('infill').setup({ cmd = { '/path/to/infill-ls', 'serve' } })"
+  end
+end
+
+--- Start the server for the buffers it is meant for, with ghost text, drafts and keys as the options say.
+--- What is wrong with the options, or with this machine, is shown once, in plain words; nothing is raised.
+---@param options? infill.Options see |infill-options|
+function M.setup(options)
+  local resolved, problems = require('infill.options').resolve(options)
+  for _, problem in ipairs(problems) do
+    M.notify('setup(): ' .. problem)
+  end
+  local reason = M.why_not(resolved.cmd)
+  if reason then
+    M.notify(reason, vim.log.levels.ERROR)
+    return
+  end
+  require('infill.attach').start(resolved)
+end
+
+--- Accept the whole suggestion.
+---@return boolean # false when there is none, so that a key can do what it does otherwise
+function M.accept()
+  return require('infill.accept').all()
+end
+
+--- Accept the next word of the suggestion.
+---@return boolean # false when there is none
+function M.accept_word()
+  return require('infill.accept').word()
+end
+
+--- Accept the suggestion up to the end of the line.
+---@return boolean # false when there is none
+function M.accept_line()
+  return require('infill.accept').line()
+end
+
+--- Hide the suggestion; it is not shown again.
+---@return boolean # false when there is none
+function M.dismiss()
+  return require('infill.accept').dismiss()
+end
+
+--- Show the next suggestion for this place, if there are several.
+---@return boolean # false when there is none
+function M.next()
+  return require('infill.accept').next()
+end
+
+--- For a statusline: `infill: ready`, `infill: loading 40%`; empty where infill-ls has no business.
+---@return string
+function M.status()
+  return require('infill.status').text(0)
+end
+
+return M

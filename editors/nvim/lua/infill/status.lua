@@ -1,0 +1,92 @@
+--- What the server last said of itself. Raises `User InfillStatus` and redraws the statusline when that changes.
+
+local M = {}
+
+---@class infill.Status the params of `infill/didChangeStatus`; see the server's documentation
+---@field state string
+---@field detail string
+---@field progress number 0 to 1 while loading
+---@field model string?
+---@field device string?
+---@field pid integer?
+---@field off string? why the document gets no fills; in answers to `infill/status` alone
+
+---@type table<integer, infill.Status?> by client
+local last = {}
+
+--- The client of the server for a buffer, or for any.
+---@param buf? integer 0 for the current one
+---@return vim.lsp.Client?
+function M.client(buf)
+  return vim.lsp.get_clients({ name = require('infill').name, bufnr = buf })[1]
+end
+
+--- The handler of `infill/didChangeStatus`.
+---@param status infill.Status
+---@param context lsp.HandlerContext
+function M.on_change(_, status, context)
+  last[context.client_id] = status
+  vim.api.nvim_exec_autocmds('User', { pattern = 'InfillStatus', modeline = false, data = status })
+  vim.cmd.redrawstatus({ bang = true })
+end
+
+---@param status infill.Status
+---@return string
+local function words(status)
+  if status.state == 'loading' and status.progress > 0 then
+    return ('infill: loading %d%%'):format(status.progress * 100)
+  end
+  return 'infill: ' .. status.state:gsub('_', ' ')
+end
+
+--- For a statusline.
+---@param buf integer
+---@return string
+function M.text(buf)
+  local client = M.client(buf)
+  if not client then
+    return ''
+  end
+  if not vim.lsp.inline_completion.is_enabled({ bufnr = buf }) then
+    return 'infill: off'
+  end
+  local status = last[client.id]
+  return status and words(status) or 'infill: stopped'
+end
+
+--- In a line: how the model is, and whether this buffer gets fills.
+---@param status infill.Status
+---@return string
+local function sentence(status)
+  local said = words(status)
+  if status.model and status.model ~= vim.NIL then
+    said = ('%s (%s on %s)'):format(said, status.model, status.device)
+  end
+  if status.detail ~= '' then
+    said = said .. ': ' .. status.detail
+  end
+  if status.off and status.off ~= vim.NIL then
+    said = said .. '; off for this file: ' .. status.off
+  end
+  return said
+end
+
+--- Ask the server and show what it says.
+function M.show()
+  local client = M.client(0) or M.client()
+  if not client then
+    require('infill').notify('no server runs; open a file it is meant for, or see :checkhealth infill')
+    return
+  end
+  local params = { textDocument = vim.lsp.util.make_text_document_params(0) }
+  client:request('infill/status', params, function(error, status)
+    if error then
+      require('infill').notify('the server did not say how it is: ' .. error.message)
+    else
+      last[client.id] = status
+      vim.api.nvim_echo({ { sentence(status) } }, false, {})
+    end
+  end, 0)
+end
+
+return M

@@ -1,0 +1,112 @@
+"""A real Neovim, headless, asked and driven over its own socket."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pynvim
+
+from tests.editors.places import EDITORS, environment, program, until
+
+PLUGIN = EDITORS / "nvim"
+GHOSTS = "nvim.lsp.inline_completion"
+DRAFTS = "infill.drafts"
+_MARKS = """
+local name = ...
+local space = vim.api.nvim_get_namespaces()[name]
+local shown = {}
+for _, mark in ipairs(space and vim.api.nvim_buf_get_extmarks(0, space, 0, -1, { details = true }) or {}) do
+  local text = ''
+  for _, chunk in ipairs(mark[4].virt_text or {}) do text = text .. chunk[1] end
+  for _, line in ipairs(mark[4].virt_lines or {}) do
+    text = text .. '\\n'
+    for _, chunk in ipairs(line) do text = text .. chunk[1] end
+  end
+  shown[#shown + 1] = text
+end
+return shown
+"""
+_SAID = """
+said = {}
+vim.notify = function(message) table.insert(said, message) end
+"""
+
+
+class Neovim:
+    """One Neovim, with the configuration `init` and nothing of the user's."""
+
+    def __init__(self, folder: Path, init: Path, *files: Path, size: tuple[int, int] = (100, 30)) -> None:
+        self._socket = folder / "nvim.sock"
+        words = [program("nvim") or "nvim", "--headless", "--listen", str(self._socket), "-u", str(init), "-i", "NONE"]
+        width, height = size
+        self._log = (folder / "nvim.out").open("w")
+        self._process = subprocess.Popen(
+            [*words, "-n", "--cmd", f"set columns={width} lines={height}", *map(str, files)],
+            cwd=folder,
+            env=environment(folder),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+        )
+        until(self._socket.exists, "Neovim listens")
+        self.rpc = pynvim.attach("socket", path=str(self._socket))
+        self.lua(_SAID)
+
+    def lua(self, code: str, *arguments: Any) -> Any:
+        """Run Lua in it; what that returns."""
+        return self.rpc.exec_lua(code, *arguments)
+
+    def type(self, keys: str) -> None:
+        """Press keys, written as in mappings."""
+        self.rpc.input(keys)
+
+    @property
+    def text(self) -> str:
+        """What is in the buffer."""
+        return "\n".join(self.rpc.current.buffer[:]) + "\n"
+
+    @property
+    def said(self) -> list[str]:
+        """The messages that it has shown its user since it started."""
+        return list(self.lua("return said"))
+
+    @property
+    def messages(self) -> str:
+        """What `:messages` lists."""
+        return str(self.rpc.command_output("messages"))
+
+    def shown(self, namespace: str) -> list[str]:
+        """The virtual text of a namespace, mark by mark."""
+        return list(self.lua(_MARKS, namespace))
+
+    def ghost(self) -> str:
+        """The suggestion that is shown, waited for."""
+        return until(lambda: self.shown(GHOSTS), "a suggestion appears")[0]
+
+    def attached(self) -> None:
+        """Wait until the server knows the buffer and its model is loaded."""
+        until(lambda: self.status().get("state") in ("ready", "busy"), "the model is ready")
+
+    def status(self) -> dict[str, Any]:
+        """What the server says of itself; empty while there is none."""
+        code = """
+            local client = vim.lsp.get_clients({ name = 'infill', bufnr = 0 })[1]
+            if not client or not client.initialized then return {} end
+            local params = { textDocument = vim.lsp.util.make_text_document_params(0) }
+            local answer = client:request_sync('infill/status', params, 10000, 0)
+            local said = answer and answer.result or {}
+            return { state = said.state, pid = said.pid, detail = said.detail }
+        """
+        return dict(self.lua(code) or {})
+
+    def close(self) -> None:
+        """Quit, as a user does, and its server with it."""
+        try:
+            self.rpc.command("qall!", async_=True)
+            self._process.wait(10)
+        except (OSError, EOFError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
+        finally:
+            self.rpc.close()
+            self._log.close()

@@ -1,0 +1,40 @@
+"""Where the editors, their configuration and what they run are, and what an editor under test may know of its user."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+ROOT = Path(__file__).resolve().parents[2]
+EDITORS = ROOT / "editors"
+INSTALLED = Path(os.environ.get("INFILL_TEST_EDITORS", ROOT / ".editors"))
+"""The folder that `install.sh` filled."""
+PATIENCE_S = 60.0
+"""How long anything may take on a machine that does much else."""
+_TICK_S = 0.05
+T = TypeVar("T")
+
+
+def program(name: str) -> str | None:
+    """The path of an editor: the one that was installed for the tests, else the one on PATH."""
+    return shutil.which(name, path=str(INSTALLED / "bin")) or shutil.which(name)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """A user without any settings, with `infill-ls` on PATH and everything they have in `home`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "TMUX", "NVIM", "LC_"))}
+    found = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "DATA", "STATE", "CACHE")}
+    path = os.pathsep.join([str(INSTALLED / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {**kept, **found, "HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "xterm-256color"}
+
+
+def until(found: Callable[[], T], what: str) -> T:
+    """The first value of `found()` that is true; fails with `what` did not happen."""
+    give_up = time.monotonic() + PATIENCE_S
+    while not (value := found()):
+        assert time.monotonic() < give_up, f"did not happen in {PATIENCE_S:.0f} s: {what}"
+        time.sleep(_TICK_S)
+    return value

@@ -1,0 +1,36 @@
+"""Neovim: with the lines of the README alone, and with the plugin."""
+
+from pathlib import Path
+
+from tests.editors.conftest import StartNeovim
+from tests.editors.neovim import PLUGIN
+from tests.editors.places import ROOT, until
+
+LINE = "def add(a, b):\n    return \n"
+SNIPPET = PLUGIN / "minimal.lua"
+
+
+def test_the_readme_shows_the_snippet_that_is_tested_here() -> None:
+    assert f"```lua\n{SNIPPET.read_text()}```" in (ROOT / "README.md").read_text()
+
+
+def test_with_the_lines_of_the_readme_a_suggestion_appears_and_tab_takes_it(start_neovim: StartNeovim) -> None:
+    neovim = start_neovim(LINE, SNIPPET)
+    neovim.attached()
+    neovim.type("jA")
+    ghost = neovim.ghost()
+    neovim.type("<Tab>")
+    until(lambda: neovim.text != LINE, "the suggestion is in the buffer")
+    assert neovim.text == f"def add(a, b):\n    return {ghost}\n"
+    assert neovim.messages == ""
+
+
+def test_with_the_plugin_a_suggestion_appears_and_tab_takes_it(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    neovim = start_neovim(LINE, plugin_init)
+    neovim.attached()
+    neovim.type("jA")
+    ghost = neovim.ghost()
+    neovim.type("<Tab>")
+    until(lambda: neovim.text != LINE, "the suggestion is in the buffer")
+    assert neovim.text == f"def add(a, b):\n    return {ghost}\n"
+    assert neovim.said == []
