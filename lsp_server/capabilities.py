@@ -4,7 +4,7 @@ The client's capabilities are read from raw JSON, few keys of many, so that one 
 keep an editor from starting.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,8 @@ class ClientFeatures:
     encoding: Encoding = Encoding.UTF16
     versioned_edits: bool = False
     lazy_code_actions: bool = False
+    code_action_literals: bool = False
+    apply_edit: bool = False
     progress: bool = False
 
 
@@ -41,11 +43,13 @@ def client_features(capabilities: Any) -> ClientFeatures:
         and "edit" in resolved
         and _at(capabilities, *action, "dataSupport") is True
         and _at(capabilities, *action, "codeActionLiteralSupport") is not None,
+        code_action_literals=_at(capabilities, *action, "codeActionLiteralSupport") is not None,
+        apply_edit=_at(capabilities, "workspace", "applyEdit") is True,
         progress=_at(capabilities, "window", "workDoneProgress") is True,
     )
 
 
-def server_capabilities(features: ClientFeatures) -> types.ServerCapabilities:
+def server_capabilities(features: ClientFeatures, commands: Sequence[str] = ()) -> types.ServerCapabilities:
     """All that this server offers."""
     return types.ServerCapabilities(
         position_encoding=features.encoding.value,
@@ -54,6 +58,7 @@ def server_capabilities(features: ClientFeatures) -> types.ServerCapabilities:
         ),
         inline_completion_provider=types.InlineCompletionOptions(),
         code_action_provider=types.CodeActionOptions(code_action_kinds=[FILL_KIND], resolve_provider=True),
+        execute_command_provider=types.ExecuteCommandOptions(commands=list(commands), work_done_progress=True),
         experimental={"infillStatus": True},
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from inference.messages import Status
+from inference.messages import ErrorCode, Status
 from lsp_server import status
 from lsp_server.load_progress import LoadProgress
 from lsp_server.settings import Settings
@@ -16,6 +16,7 @@ from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOp
 log = logging.getLogger(__name__)
 CLIENT_NAME = "infill-ls serve"
 ANSWER_S = 2.0
+END_S = 30.0
 
 
 class Resident:
@@ -64,6 +65,20 @@ class Resident:
     def warm_up(self) -> None:
         """Start the worker in the background, or join the one that runs, so that the first fill finds it ready."""
         self._warming = asyncio.create_task(self._start())
+
+    async def restart(self) -> None:
+        """End the worker, once it has finished what it does, and load another. Raises WorkerFailure."""
+        old = self.client
+        try:
+            async with asyncio.timeout(END_S):
+                await old.shut_down()
+        except TimeoutError:
+            raise WorkerFailure(ErrorCode.STOPPED, f"The worker has not ended within {END_S:g} s") from None
+        except WorkerFailure as failure:
+            log.info("the worker was not asked to end: %s", failure)
+        await old.close()
+        self._client = None  # a new one has no pause after failures to wait out
+        await self.loaded()
 
     async def refresh(self) -> None:
         """Ask a worker that runs how it is; it is not started for that, and one that hangs is not waited for."""

@@ -17,11 +17,13 @@ from lsp_server.handlers.did_change import did_change
 from lsp_server.handlers.did_change_configuration import did_change_configuration
 from lsp_server.handlers.did_close import did_close
 from lsp_server.handlers.did_open import did_open
+from lsp_server.handlers.execute_command import execute_command
 from lsp_server.handlers.initialize import initialize
 from lsp_server.handlers.initialized import initialized
 from lsp_server.handlers.inline_completion import inline_completion
 from lsp_server.handlers.shutdown import LIMIT_S, leave, shutdown
 from lsp_server.handlers.status import status
+from lsp_server.handlers.work_done_progress_cancel import work_done_progress_cancel
 from lsp_server.protocol import InfillProtocol, Phase
 from lsp_server.session import Session
 from lsp_server.transports import Writer
@@ -36,6 +38,8 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.TEXT_DOCUMENT_INLINE_COMPLETION: inline_completion,
     types.TEXT_DOCUMENT_CODE_ACTION: code_action,
     types.CODE_ACTION_RESOLVE: code_action_resolve,
+    types.WORKSPACE_EXECUTE_COMMAND: execute_command,
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: work_done_progress_cancel,
     statuses.METHOD: status,
 }
 log = logging.getLogger(__name__)

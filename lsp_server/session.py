@@ -4,11 +4,13 @@ A request takes the snapshot and the settings it needs when it arrives, and look
 document has moved on.
 """
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from lsp_server.capabilities import ClientFeatures
@@ -18,6 +20,7 @@ from lsp_server.privacy import is_secret, path_of, why_off
 from lsp_server.resident import Resident
 from lsp_server.settings import Settings
 from lsp_server.settings_layers import Layer, resolve
+from lsp_server.work import Works
 
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -31,6 +34,7 @@ class Session:
         self.documents: dict[str, Document] = {}
         self.inline: Newest[types.InlineCompletionList] = Newest()
         self.resident = Resident(server, self.show_once)
+        self.works = Works(server)
         self._server = server
         self._flags = Layer("command line", dict(flags))
         self._options = Layer("initializationOptions", None)
@@ -59,7 +63,22 @@ class Session:
         """A message for the user, unless it was shown before."""
         if message not in self._shown:
             self._shown.add(message)
-            self._server.window_show_message(types.ShowMessageParams(type=kind, message=f"infill-ls: {message}"))
+            self.show(message, kind)
+
+    def show(self, message: str, kind: types.MessageType) -> None:
+        """A message for the user."""
+        self._server.window_show_message(types.ShowMessageParams(type=kind, message=f"infill-ls: {message}"))
+
+    async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> tuple[bool, str | None]:
+        """Have the client apply `edit`: whether it did, and if not, why not."""
+        if not self.features.apply_edit:
+            return False, "this editor does not support workspace/applyEdit"
+        asked = self._server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit, label))
+        try:
+            result = await asyncio.shield(asked)  # its answer is taken also when nobody waits for it any more
+        except JsonRpcException as error:
+            return False, f"the editor failed to apply the edit: {error.message}"
+        return result.applied, None if result.applied else result.failure_reason or "the editor did not apply the edit"
 
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
         """Keep a document; one that may hold secrets is not kept."""

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-EDGE = {"server", "protocol", "session", "resident", "capabilities", "reply", "edits", "load_progress"}
+EDGE = {
+    *("server", "protocol", "session", "resident", "capabilities", "reply", "edits", "load_progress"),
+    *("work", "performing"),
+}
 """The modules of lsp_server, besides the handlers, that may know LSP types."""
 
 

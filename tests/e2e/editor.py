@@ -25,7 +25,7 @@ def capabilities(
         general=types.GeneralClientCapabilities(position_encodings=encodings),
         window=types.WindowClientCapabilities(work_done_progress=progress),
         workspace=types.WorkspaceClientCapabilities(
-            workspace_edit=types.WorkspaceEditClientCapabilities(document_changes=versioned)
+            workspace_edit=types.WorkspaceEditClientCapabilities(document_changes=versioned), apply_edit=True
         ),
         text_document=types.TextDocumentClientCapabilities(
             inline_completion=types.InlineCompletionClientCapabilities(),

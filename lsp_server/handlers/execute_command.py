@@ -1,0 +1,120 @@
+"""`workspace/executeCommand`: the commands of editors/README.md. Each does its edit with `workspace/applyEdit`."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+from lsprotocol import types
+from msgspec import Meta, Struct
+
+from lsp_server.actions.job import Job
+from lsp_server.actions.outcome import STALE, Cancelled, NotDone
+from lsp_server.actions.tasks import Task, holes_of, strength_of
+from lsp_server.performing import perform
+from lsp_server.reply import RequestError
+from lsp_server.session import Session
+from lsp_server.worker import WorkerFailure
+
+PREFIX = "infill-ls."
+Arguments = tuple[Any, ...]
+Answer = dict[str, Any]
+Handler = Callable[[Session, types.ExecuteCommandParams], Answer | Awaitable[Answer]]
+
+
+class _Position(Struct, frozen=True):
+    line: Annotated[int, Meta(ge=0)]
+    character: Annotated[int, Meta(ge=0)]
+
+
+class _Range(Struct, frozen=True):
+    start: _Position
+    end: _Position
+
+
+class Order(Struct, frozen=True):
+    """The argument of a fill. With `version` only that version of the document is changed.
+
+    With `tell` a reason for doing nothing is shown to the user: an editor that runs the command of a code action does
+    not look at the answer.
+    """
+
+    uri: str
+    range: _Range
+    strength: Annotated[float, Meta(ge=0, le=1)] | None = None
+    instruction: str = ""
+    version: int | None = None
+    tell: bool = False
+
+
+def execute_command(session: Session, params: types.ExecuteCommandParams) -> Answer | Awaitable[Answer]:
+    handler = COMMANDS.get(params.command)
+    if handler is None:
+        raise RequestError(f"no such command: {params.command[:80]}", types.ErrorCodes.InvalidParams)
+    return handler(session, params)
+
+
+def answer(*, applied: bool, reason: str | None = None) -> Answer:
+    """What every command answers."""
+    return {"applied": applied, "reason": reason}
+
+
+def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
+    """The command's first argument as `kind`. Raises RequestError, which names what is wrong with it."""
+    try:
+        return msgspec.convert(next(iter(params.arguments or ()), None), kind)
+    except msgspec.ValidationError as error:
+        words = f"invalid argument for {params.command}: {str(error).replace('`', '')}"
+        raise RequestError(words, types.ErrorCodes.InvalidParams) from None
+
+
+def _fill(task: Task, session: Session, params: types.ExecuteCommandParams) -> Awaitable[Answer]:
+    """Takes the snapshot on arrival; the rest is a coroutine."""
+    order: Order = argument(params, Order)
+    try:
+        job: Job | NotDone = _job(task, session, order)
+    except NotDone as reason:
+        job = reason
+    return _filled(session, params, order, job)
+
+
+def _job(task: Task, session: Session, order: Order) -> Job:
+    snapshot = session.snapshot(order.uri)
+    if snapshot is None:
+        raise NotDone(f"cannot fill: {session.why_off(order.uri)}")
+    if order.version not in (None, snapshot.version):
+        raise NotDone(STALE)
+    ends = (order.range.start, order.range.end)
+    start, end = sorted(snapshot.lines.offset(at.line, at.character, session.features.encoding) for at in ends)
+    holes = holes_of(task, snapshot, session.settings.marker, start, end)
+    return Job(task, snapshot, holes, strength_of(task, order.strength), order.instruction)
+
+
+async def _filled(session: Session, params: types.ExecuteCommandParams, order: Order, job: Job | NotDone) -> Answer:
+    try:
+        if isinstance(job, NotDone):
+            raise job
+        edit = await perform(session, job, params.work_done_token)
+        applied, reason = await session.apply_edit(edit, f"infill: {job.title}")
+    except Cancelled as cancelled:  # the user knows
+        return answer(applied=False, reason=str(cancelled))
+    except NotDone as not_done:
+        applied, reason = False, str(not_done)
+    if reason and order.tell:
+        session.show(reason, types.MessageType.Warning)
+    return answer(applied=applied, reason=reason)
+
+
+async def _restart_worker(session: Session) -> Answer:
+    try:
+        await session.resident.restart()
+    except WorkerFailure as failure:
+        return answer(applied=False, reason=str(failure))
+    return answer(applied=True)
+
+
+COMMANDS: dict[str, Handler] = {
+    **{f"{PREFIX}{task.value}": partial(_fill, task) for task in Task},
+    f"{PREFIX}restartWorker": lambda session, _: _restart_worker(session),
+}
+"""Every command and what runs it, on arrival, as any handler is."""
