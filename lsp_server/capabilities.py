@@ -12,8 +12,9 @@ from lsprotocol import types
 
 from lsp_server.positions import Encoding
 
+REPAIR_KIND = "quickfix.infill"
 FILL_KIND = "refactor.rewrite.infill"
-"""The kind of our code actions.
+"""The kind that those of our code actions begin with which are no answer to a diagnostic.
 
 Not `quickfix`: editors list those as answers to the diagnostic at hand, and a marked hole usually has somebody else's.
 `refactor.rewrite` shows in the light bulb and in the refactor menu, and a kind of our own can be bound to a key.
@@ -30,11 +31,15 @@ class ClientFeatures:
     code_action_literals: bool = False
     apply_edit: bool = False
     progress: bool = False
+    drafts: bool = False
+    configuration: bool = False
+    registers_configuration: bool = False
+    registers_watchers: bool = False
 
 
 def client_features(capabilities: Any) -> ClientFeatures:
     """`capabilities` of the initialize request; whatever is missing or malformed counts as not supported."""
-    action = ("textDocument", "codeAction")
+    action, configuration = ("textDocument", "codeAction"), ("workspace", "didChangeConfiguration")
     resolved = _at(capabilities, *action, "resolveSupport", "properties")
     return ClientFeatures(
         encoding=_encoding(_at(capabilities, "general", "positionEncodings")),
@@ -46,6 +51,10 @@ def client_features(capabilities: Any) -> ClientFeatures:
         code_action_literals=_at(capabilities, *action, "codeActionLiteralSupport") is not None,
         apply_edit=_at(capabilities, "workspace", "applyEdit") is True,
         progress=_at(capabilities, "window", "workDoneProgress") is True,
+        drafts=_at(capabilities, "experimental", "infillDrafts") is True,
+        configuration=_at(capabilities, "workspace", "configuration") is True,
+        registers_configuration=_at(capabilities, *configuration, "dynamicRegistration") is True,
+        registers_watchers=_at(capabilities, "workspace", "didChangeWatchedFiles", "dynamicRegistration") is True,
     )
 
 
@@ -54,10 +63,13 @@ def server_capabilities(features: ClientFeatures, commands: Sequence[str] = ()) 
     return types.ServerCapabilities(
         position_encoding=features.encoding.value,
         text_document_sync=types.TextDocumentSyncOptions(
-            open_close=True, change=types.TextDocumentSyncKind.Incremental
+            open_close=True, change=types.TextDocumentSyncKind.Incremental, save=types.SaveOptions()
+        ),
+        workspace=types.WorkspaceOptions(
+            workspace_folders=types.WorkspaceFoldersServerCapabilities(supported=True, change_notifications=True)
         ),
         inline_completion_provider=types.InlineCompletionOptions(),
-        code_action_provider=types.CodeActionOptions(code_action_kinds=[FILL_KIND], resolve_provider=True),
+        code_action_provider=types.CodeActionOptions(code_action_kinds=[FILL_KIND, REPAIR_KIND], resolve_provider=True),
         execute_command_provider=types.ExecuteCommandOptions(commands=list(commands), work_done_progress=True),
         experimental={"infillStatus": True},
     )

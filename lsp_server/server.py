@@ -15,8 +15,11 @@ from lsp_server.handlers.code_action import code_action
 from lsp_server.handlers.code_action_resolve import code_action_resolve
 from lsp_server.handlers.did_change import did_change
 from lsp_server.handlers.did_change_configuration import did_change_configuration
+from lsp_server.handlers.did_change_watched_files import did_change_watched_files
+from lsp_server.handlers.did_change_workspace_folders import did_change_workspace_folders
 from lsp_server.handlers.did_close import did_close
 from lsp_server.handlers.did_open import did_open
+from lsp_server.handlers.did_save import did_save
 from lsp_server.handlers.execute_command import execute_command
 from lsp_server.handlers.initialize import initialize
 from lsp_server.handlers.initialized import initialized
@@ -34,7 +37,10 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.TEXT_DOCUMENT_DID_OPEN: did_open,
     types.TEXT_DOCUMENT_DID_CHANGE: did_change,
     types.TEXT_DOCUMENT_DID_CLOSE: did_close,
+    types.TEXT_DOCUMENT_DID_SAVE: did_save,
     types.WORKSPACE_DID_CHANGE_CONFIGURATION: did_change_configuration,
+    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: did_change_watched_files,
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: did_change_workspace_folders,
     types.TEXT_DOCUMENT_INLINE_COMPLETION: inline_completion,
     types.TEXT_DOCUMENT_CODE_ACTION: code_action,
     types.CODE_ACTION_RESOLVE: code_action_resolve,

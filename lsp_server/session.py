@@ -5,8 +5,9 @@ document has moved on.
 """
 
 import asyncio
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lsprotocol import types
@@ -14,12 +15,12 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from lsp_server.capabilities import ClientFeatures
+from lsp_server.configuration import Configuration
 from lsp_server.document import Document, Snapshot
 from lsp_server.newest import Newest
 from lsp_server.privacy import is_secret, path_of, why_off
 from lsp_server.resident import Resident
 from lsp_server.settings import Settings
-from lsp_server.settings_layers import Layer, resolve
 from lsp_server.work import Works
 
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
@@ -30,33 +31,38 @@ class Session:
 
     def __init__(self, server: LanguageServer, flags: Mapping[str, Any]) -> None:
         self.features = ClientFeatures()
-        self.settings = Settings()
+        self.configuration = Configuration(flags, os.environ)
         self.documents: dict[str, Document] = {}
         self.inline: Newest[types.InlineCompletionList] = Newest()
         self.resident = Resident(server, self.show_once)
         self.works = Works(server)
-        self._server = server
-        self._flags = Layer("command line", dict(flags))
-        self._options = Layer("initializationOptions", None)
-        self._problems: list[str] = []
+        self.configuration_round = 0
+        self.server = server
         self._shown: set[str] = set()
 
-    def start(self, features: ClientFeatures, options: Any) -> None:
-        """The client has introduced itself with its start options."""
+    @property
+    def settings(self) -> Settings:
+        """What holds for no document in particular; for a document ask `settings_of`."""
+        return self.configuration.settings
+
+    def settings_of(self, uri: str) -> Settings:
+        """The settings for a document, by the workspace folder it is in."""
+        return self.configuration.of(uri)
+
+    def start(self, features: ClientFeatures, options: Any, folders: Sequence[str] = ()) -> None:
+        """The client has introduced itself with its start options and the URIs of its workspace folders."""
         self.features = features
-        self._options = self._options._replace(raw=options)
-        self.settings, self._problems = resolve([self._options, self._flags])
+        self.configuration.start(options, folders)
         self.resident.configure(self.settings, progress=features.progress)
 
-    def change_settings(self, raw: Any) -> None:
-        """The editor's settings are `raw` from now on."""
-        changed = Layer("settings", raw, at_start=False)
-        self.settings, self._problems = resolve([self._options, self._flags, changed])
-        self.show_problems()
+    def refresh_settings(self) -> None:
+        """Read the settings files that have changed."""
+        if self.configuration.refresh():
+            self.show_problems()
 
     def show_problems(self) -> None:
         """Tell the user what could not be used of the settings; each thing once."""
-        for problem in self._problems:
+        for problem in self.configuration.problems:
             self.show_once(problem, types.MessageType.Warning)
 
     def show_once(self, message: str, kind: types.MessageType) -> None:
@@ -67,13 +73,13 @@ class Session:
 
     def show(self, message: str, kind: types.MessageType) -> None:
         """A message for the user."""
-        self._server.window_show_message(types.ShowMessageParams(type=kind, message=f"infill-ls: {message}"))
+        self.server.window_show_message(types.ShowMessageParams(type=kind, message=f"infill-ls: {message}"))
 
     async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> tuple[bool, str | None]:
         """Have the client apply `edit`: whether it did, and if not, why not."""
         if not self.features.apply_edit:
             return False, "this editor does not support workspace/applyEdit"
-        asked = self._server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit, label))
+        asked = self.server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit, label))
         try:
             result = await asyncio.shield(asked)  # its answer is taken also when nobody waits for it any more
         except JsonRpcException as error:
@@ -83,7 +89,8 @@ class Session:
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
         """Keep a document; one that may hold secrets is not kept."""
         self.forget(uri)
-        if not is_secret(path_of(uri), self.settings):
+        self.refresh_settings()
+        if not is_secret(path_of(uri), self.settings_of(uri)):
             self.documents[uri] = Document(uri, language_id, version, well_formed(text))
 
     def forget(self, uri: str) -> None:
@@ -95,7 +102,9 @@ class Session:
         """Why a document gets no fills; None when it does."""
         document = self.documents.get(uri)
         language = document.language_id if document else ""
-        return why_off(path_of(uri), language, self.settings) or (None if document else "the document is not open")
+        return why_off(path_of(uri), language, self.settings_of(uri)) or (
+            None if document else "the document is not open"
+        )
 
     def snapshot(self, uri: str) -> Snapshot | None:
         """The document as it stands, if it is open and may be filled."""

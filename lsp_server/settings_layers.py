@@ -1,38 +1,107 @@
 """Reading `Settings` from layers of raw JSON, later layers over earlier ones, key by key.
 
-A bad or unknown key becomes a line in the list of problems, and everything else is used. Knows no LSP types, no files.
+A bad or unknown key becomes a line in the list of problems, and everything else is used. Who a layer comes from decides
+what it may set. Knows no LSP types, no files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from lsp_server.settings import STARTUP, Settings
+from lsp_server.settings import STARTUP, USER_ONLY, Settings
+
+_FIELDS = {field.name: field for field in msgspec.structs.fields(Settings)}
+_SWITCHED_OFF = frozenset({"disabled_languages", "disabled_globs"})
+
+
+class Origin(Enum):
+    """Who wrote a layer's settings.
+
+    USER: command line, environment or the editor's start options; may set everything. EDITOR: sent while the server
+    runs, and perhaps a workspace's own; nothing of `STARTUP` is taken from there. WORKSPACE: a file that came with the
+    code; `USER_ONLY` is taken from there only if the user trusts it, and what it switches off adds to the user's.
+    """
+
+    USER = auto()
+    EDITOR = auto()
+    WORKSPACE = auto()
 
 
 class Layer(NamedTuple):
-    """Raw settings and where they came from, for the problems. `at_start` layers alone may set `STARTUP` fields."""
+    """Raw settings, where they came from in words for the problems, and who wrote them."""
 
     source: str
     raw: object
-    at_start: bool = True
+    origin: Origin = Origin.USER
 
 
-def resolve(layers: Sequence[Layer]) -> tuple[Settings, list[str]]:
-    """The settings of all layers together, and one line for each key that could not be used."""
-    values: dict[str, Any] = {}
+def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[Settings, list[str]]:
+    """The settings of all layers together, and one line for each key that could not be used.
+
+    `started` are the settings the server has started with, once it has: what is read only at start stays as there.
+    """
     problems: list[str] = []
-    for layer in layers:
-        if layer.raw is None:
-            continue
-        if not isinstance(layer.raw, Mapping):
-            problems.append(f"{layer.source}: settings must be an object, not {_json_name(layer.raw)}; ignored")
-            continue
-        found = _read(Settings, layer.raw, layer.source, problems)
-        _merge(values, found if layer.at_start else _changeable(found, values, layer.source, problems))
-    return _build(Settings(), values), problems
+    found = [(layer, _read_layer(layer, problems)) for layer in layers]
+    users = [values for layer, values in found if layer.origin is Origin.USER]
+    trusts = next((values["trust_workspace"] for values in reversed(users) if "trust_workspace" in values), False)
+    merged: dict[str, Any] = {}
+    for at, (layer, values) in enumerate(found):
+        refused = dict(_refused(layer.origin, values, trusts=trusts, started=started))
+        above = {name for later, others in found[at + 1 :] if later.origin is Origin.USER for name in others}
+        for name, why in refused.items():
+            now = getattr(started, name) if started else merged.get(name, _FIELDS[name].default)
+            if values[name] != now and name not in above:
+                problems.append(f"{layer.source}: {_FIELDS[name].encode_name} {why}")
+        allowed = {name: value for name, value in values.items() if name not in refused}
+        _merge(merged, allowed, adds=layer.origin is Origin.WORKSPACE)
+    settings: Settings = _build(Settings(), merged)
+    if started is not None:
+        settings = msgspec.structs.replace(settings, **{name: getattr(started, name) for name in STARTUP})
+    return settings, problems
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """` (did you mean …?)` with the most similar of the known names, or nothing where none is."""
+    folded = {_folded(candidate): candidate for candidate in known}
+    near = get_close_matches(_folded(name), list(folded), n=1, cutoff=0.75)
+    return f" (did you mean {folded[near[0]]!r}?)" if near else ""
+
+
+def plain(error: msgspec.ValidationError) -> str:
+    """What is wrong with a value, as the user is told."""
+    return str(error).replace("`", "").removesuffix(" - at $")
+
+
+def _refused(
+    origin: Origin, values: Mapping[str, Any], *, trusts: bool, started: Settings | None
+) -> Iterator[tuple[str, str]]:
+    """The fields that a layer may not set, and why."""
+    for name in STARTUP & values.keys():
+        if origin is Origin.EDITOR:
+            yield name, "is read only at start: set it in the start options and restart the server"
+        elif origin is Origin.WORKSPACE and name == "trust_workspace":
+            yield name, "is ignored: only you can trust a workspace, in your editor's start options or the environment"
+        elif origin is Origin.WORKSPACE and name in USER_ONLY and not trusts:
+            yield (
+                name,
+                "is ignored, as it is not yours alone: set it in your editor's start options or the environment, or "
+                "allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace",
+            )
+        elif origin is Origin.WORKSPACE and started is not None and values[name] != getattr(started, name):
+            yield name, "is read only at start, from the first workspace folder: restart the server"
+
+
+def _read_layer(layer: Layer, problems: list[str]) -> dict[str, Any]:
+    if layer.raw is None:
+        return {}
+    if not isinstance(layer.raw, Mapping):
+        problems.append(f"{layer.source}: settings must be an object, not {_json_name(layer.raw)}; ignored")
+        return {}
+    return _read(Settings, layer.raw, layer.source, problems)
 
 
 def _read(schema: type[Struct], raw: Mapping[str, Any], where: str, problems: list[str]) -> dict[str, Any]:
@@ -41,7 +110,7 @@ def _read(schema: type[Struct], raw: Mapping[str, Any], where: str, problems: li
     values: dict[str, Any] = {}
     for key, value in raw.items():
         if key not in fields:
-            problems.append(f"{where}: unknown setting {key!r}{_similar(key, fields)}; ignored")
+            problems.append(f"{where}: unknown setting {str(key)[:80]!r}{nearest(str(key), list(fields))}; ignored")
             continue
         field, default = fields[key], getattr(Settings(), fields[key].name, None)
         if isinstance(default, Struct) and isinstance(value, Mapping):
@@ -50,27 +119,16 @@ def _read(schema: type[Struct], raw: Mapping[str, Any], where: str, problems: li
         try:
             values[field.name] = msgspec.convert(value, field.type)
         except msgspec.ValidationError as error:
-            problems.append(f"{where}: {key}: {_plain(error)}; ignored")
+            problems.append(f"{where}: {key}: {plain(error)}; ignored")
     return values
 
 
-def _changeable(found: dict[str, Any], start: dict[str, Any], source: str, problems: list[str]) -> dict[str, Any]:
-    """`found` without the fields that are only read at start; a value that differs from the one in use is reported."""
-    for name in STARTUP & found.keys():
-        if found[name] != start.get(name, getattr(Settings(), name)):
-            key = msgspec.structs.fields(Settings)[Settings.__struct_fields__.index(name)].encode_name
-            problems.append(
-                f"{source}: {key} is read only at start: set it in the start options and restart the server"
-            )
-    return {name: value for name, value in found.items() if name not in STARTUP}
-
-
-def _merge(values: dict[str, Any], found: dict[str, Any]) -> None:
+def _merge(values: dict[str, Any], found: dict[str, Any], *, adds: bool) -> None:
     for name, value in found.items():
-        if name == "secret_globs":  # no layer can take a pattern of another away
+        if name == "secret_globs" or (adds and name in _SWITCHED_OFF):  # none takes a pattern of another away
             values[name] = values.get(name, ()) + value
         elif isinstance(value, dict):
-            _merge(values.setdefault(name, {}), value)
+            _merge(values.setdefault(name, {}), value, adds=adds)
         else:
             values[name] = value
 
@@ -84,14 +142,8 @@ def _built(default: Struct, values: dict[str, Any]) -> Iterator[tuple[str, Any]]
         yield name, _build(getattr(default, name), value) if isinstance(value, dict) else value
 
 
-def _similar(key: str, fields: Mapping[str, object]) -> str:
-    folded = {name.lower(): name for name in fields}
-    near = folded.get(key.replace("_", "").replace("-", "").lower())
-    return f" (did you mean {near!r}?)" if near else ""
-
-
-def _plain(error: msgspec.ValidationError) -> str:
-    return str(error).replace("`", "").removesuffix(" - at $")
+def _folded(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
 
 
 def _json_name(value: object) -> str:

@@ -16,8 +16,15 @@ def initialize(session: Session, params: Any) -> types.InitializeResult:
     """`params` is raw JSON: see `InfillProtocol._decoded`."""
     if not isinstance(params, Mapping):
         raise RequestError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
-    session.start(client_features(params.get("capabilities")), params.get("initializationOptions"))
+    session.start(client_features(params.get("capabilities")), params.get("initializationOptions"), _folders(params))
     return types.InitializeResult(
         capabilities=server_capabilities(session.features, list(COMMANDS)),
         server_info=types.ServerInfo(name="infill-ls", version=version("infill-ls")),
     )
+
+
+def _folders(params: Mapping[str, Any]) -> list[str]:
+    """The URIs of the workspace folders; of older clients that of the one root."""
+    listed = params.get("workspaceFolders")
+    found = [item.get("uri") for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
+    return [uri for uri in found or [params.get("rootUri")] if isinstance(uri, str)]

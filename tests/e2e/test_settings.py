@@ -22,7 +22,7 @@ async def messages(editor: Editor) -> list[str]:
 
 async def test_a_bad_key_is_shown_once_and_the_rest_is_used(start_editor: StartEditor) -> None:
     editor = await start_editor(capabilities(), {"startWorker": False, "maxStep": 4, "marker": "@@@"})
-    problem = "infill-ls: initializationOptions: unknown setting 'maxStep'; ignored"
+    problem = "infill-ls: initializationOptions: unknown setting 'maxStep' (did you mean 'maxSteps'?); ignored"
     assert await messages(editor) == [problem]
     change(editor, {"infill-ls": {"candidates": {"invoked": 2}}})
     assert await messages(editor) == [problem]

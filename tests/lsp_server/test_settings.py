@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from inference.messages import MAX_STEPS
-from lsp_server.settings import STARTUP, Settings
-from lsp_server.settings_layers import Layer, resolve
+from lsp_server.settings import STARTUP, USER_ONLY, Settings
+from lsp_server.settings_environment import environment_layers
+from lsp_server.settings_layers import Layer, Origin, resolve
+from lsp_server.settings_schema import json_schema
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -53,13 +55,13 @@ def test_settings_that_are_no_object_are_reported() -> None:
 
 
 def test_later_layers_win_key_by_key() -> None:
-    layers = [Layer("a", {"marker": "§", "maxSteps": 4}), Layer("b", {"marker": "@@"}, at_start=False)]
+    layers = [Layer("a", {"marker": "§", "maxSteps": 4}), Layer("b", {"marker": "@@"}, Origin.EDITOR)]
     settings, problems = resolve(layers)
     assert (settings.marker, settings.max_steps, problems) == ("@@", 4, [])
 
 
 def test_a_later_change_cannot_point_the_model_elsewhere() -> None:
-    layers = [Layer("start options", {"model": "mine"}), Layer("changed settings", {"model": "theirs"}, at_start=False)]
+    layers = [Layer("start options", {"model": "mine"}), Layer("changed settings", {"model": "theirs"}, Origin.EDITOR)]
     settings, problems = resolve(layers)
     assert settings.model == "mine"
     assert problems == [
@@ -69,16 +71,111 @@ def test_a_later_change_cannot_point_the_model_elsewhere() -> None:
 
 def test_a_later_change_that_repeats_the_model_in_use_is_no_problem() -> None:
     same = {"model": "mine", "idleSeconds": 600}
-    assert resolve([Layer("a", same), Layer("b", same, at_start=False)])[1] == []
+    assert resolve([Layer("a", same), Layer("b", same, Origin.EDITOR)])[1] == []
 
 
 def test_patterns_of_secret_files_add_up() -> None:
-    layers = [Layer("a", {"secretGlobs": ["x"]}), Layer("b", {"secretGlobs": ["y"]}, at_start=False)]
+    layers = [Layer("a", {"secretGlobs": ["x"]}), Layer("b", {"secretGlobs": ["y"]}, Origin.EDITOR)]
     assert resolve(layers)[0].secret_globs == ("x", "y")
 
 
-def test_every_field_is_optional_described_and_in_the_schema() -> None:
-    schema = msgspec.json.schema(Settings)["$defs"]["Settings"]
-    assert schema.get("required", []) == []
-    assert all("description" in json_field for json_field in schema["properties"].values())
-    assert set(Settings.__struct_fields__) >= STARTUP
+WORKSPACE = Origin.WORKSPACE
+
+
+def test_a_workspace_cannot_point_the_model_elsewhere_unless_the_user_trusts_it() -> None:
+    theirs = Layer("infill-ls.toml", {"model": "theirs", "device": "cuda", "maxSteps": 4}, WORKSPACE)
+    settings, problems = resolve([Layer("a", None), theirs])
+    assert (settings.model, settings.device, settings.max_steps) == ("embedded", None, 4)
+    assert len(problems) == 2
+    assert all("infill-ls.toml: " in problem and "--trust-workspace" in problem for problem in problems)
+    trusting = Layer("a", {"trustWorkspace": True})
+    settings, problems = resolve([trusting, theirs])
+    assert (settings.model, settings.device, problems) == ("theirs", "cuda", [])
+
+
+def test_a_workspace_cannot_trust_itself() -> None:
+    settings, problems = resolve([Layer("infill-ls.toml", {"trustWorkspace": True, "model": "theirs"}, WORKSPACE)])
+    assert (settings.model, settings.trust_workspace, len(problems)) == ("embedded", False, 2)
+
+
+def test_the_users_last_word_on_trust_counts() -> None:
+    theirs = Layer("infill-ls.toml", {"model": "theirs"}, WORKSPACE)
+    layers = [Layer("options", {"trustWorkspace": True}), theirs, Layer("flags", {"trustWorkspace": False})]
+    assert resolve(layers)[0].model == "embedded"
+
+
+def test_what_a_workspace_repeats_or_the_user_overrules_is_no_problem() -> None:
+    theirs = Layer("infill-ls.toml", {"model": "theirs"}, WORKSPACE)
+    assert resolve([Layer("options", {"model": "theirs"}), theirs])[1] == []
+    settings, problems = resolve([theirs, Layer("flags", {"model": "mine"})])
+    assert (settings.model, problems) == ("mine", [])
+
+
+def test_a_workspace_switches_off_more_but_nothing_on() -> None:
+    layers = [Layer("a", {"disabledGlobs": ["*.gen.py"], "disabledLanguages": ["sql"]})]
+    theirs = Layer("infill-ls.toml", {"disabledGlobs": ["vendor/*"], "disabledLanguages": []}, WORKSPACE)
+    settings, _ = resolve([*layers, theirs])
+    assert settings.disabled_globs == ("*.gen.py", "vendor/*")
+    assert settings.disabled_languages == ("sql",)
+
+
+def test_what_is_read_at_start_stays_until_the_next_start() -> None:
+    options = Layer("options", {"trustWorkspace": True})
+    started, _ = resolve([options, Layer("infill-ls.toml", {"model": "one", "startWorker": False}, WORKSPACE)])
+    later = Layer("infill-ls.toml", {"model": "two", "startWorker": False, "marker": "@@"}, WORKSPACE)
+    settings, problems = resolve([options, later], started)
+    assert (settings.model, settings.start_worker, settings.marker) == ("one", False, "@@")
+    assert problems == [
+        "infill-ls.toml: model is read only at start, from the first workspace folder: restart the server"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "read"),
+    [
+        ("INFILL_LS_MAX_STEPS", "8", {"maxSteps": 8}),
+        ("INFILL_LS_DEADLINE_MS_INVOKED", "500", {"deadlineMs": {"invoked": 500}}),
+        ("INFILL_LS_DISABLED_LANGUAGES", "sql, markdown", {"disabledLanguages": ("sql", "markdown")}),
+        ("INFILL_LS_TRUST_WORKSPACE", "1", {"trustWorkspace": True}),
+        ("INFILL_LS_PREFETCH", "false", {"prefetch": False}),
+        ("INFILL_LS_COMPLETION", "never", {"completion": "never"}),
+        ("INFILL_LS_CONFIDENCE_FLOOR", "0.25", {"confidenceFloor": 0.25}),
+        ("INFILL_LS_CONTEXT_ENABLED", "false", {"context": {"enabled": False}}),
+    ],
+)
+def test_the_environment_sets_what_the_settings_do(variable: str, text: str, read: object) -> None:
+    layers, problems = environment_layers({variable: text, "PATH": "/bin", "INFILL_LS_RUNTIME_DIR": "/run"})
+    assert ([layer.raw for layer in layers], problems) == ([read], [])
+    assert resolve(layers)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "said"),
+    [
+        ("INFILL_LS_MAX_STEP", "8", "did you mean 'MAX_STEPS'?"),
+        ("INFILL_LS_MAX_STEPS", "many", "Expected int"),
+        ("INFILL_LS_CONFIDENCE_FLOOR", "nan", "Expected float"),
+        ("INFILL_LS_COLOUR", "red", "no such setting; ignored"),
+    ],
+)
+def test_a_bad_variable_is_reported_by_name(variable: str, text: str, said: str) -> None:
+    layers, (problem,) = environment_layers({variable: text})
+    assert layers == []
+    assert problem.startswith(f"environment variable {variable}: ")
+    assert said in problem
+
+
+def test_every_setting_has_a_default_a_description_and_a_scope_in_the_schema() -> None:
+    schema = json_schema()
+    assert set(schema["properties"]) == set(Settings.__struct_encode_fields__)
+    assert all({"description", "default", "scope"} <= entry.keys() for entry in schema["properties"].values())
+    assert {name for name, entry in schema["properties"].items() if entry["scope"] == "machine"} == {
+        *("model", "device", "dtype", "allowDownload", "trustWorkspace")
+    }
+    assert "$ref" not in str(schema)
+    assert set(Settings.__struct_fields__) >= STARTUP >= USER_ONLY
+
+
+def test_the_defaults_in_the_schema_are_valid_settings() -> None:
+    defaults = {name: entry["default"] for name, entry in json_schema()["properties"].items()}
+    assert resolve([Layer("schema", defaults)]) == (Settings(), [])

@@ -1,0 +1,126 @@
+"""The settings in force, for each document by the workspace folder it is in. Knows no LSP types.
+
+From the weakest to the strongest: the editor's start options, the settings it sends while it runs, `infill-ls.toml` in
+the workspace folder, the environment, the command line. What is said on purpose for one run beats what is written in a
+file; what is written for one project beats what an editor says for all of them. A workspace's word is not the user's:
+see `settings_layers.Origin`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lsp_server.settings import Settings
+from lsp_server.settings_environment import environment_layers
+from lsp_server.settings_file import SettingsFile
+from lsp_server.settings_layers import Layer, Origin, resolve
+from lsp_server.uris import local_path
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A workspace folder. `path` is None where it is not on this machine."""
+
+    uri: str
+    path: Path | None
+
+    @classmethod
+    def of(cls, uri: str) -> "Folder":
+        """The folder at a URI."""
+        return cls(uri, local_path(uri))
+
+
+class Configuration:
+    """All layers, and what they come to. Resolved when first asked for, and again after each change."""
+
+    def __init__(self, flags: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self._environment, self._environment_problems = environment_layers(environment)
+        self._flags = Layer("command line", dict(flags))
+        self._options = Layer("initializationOptions", None)
+        self._sent: dict[str | None, Layer] = {}
+        self._files: dict[Folder, SettingsFile | None] = {}
+        self._started: Settings | None = None
+        self._resolved: dict[Folder | None, tuple[Settings, list[str]]] = {}
+
+    @property
+    def folders(self) -> tuple[Folder, ...]:
+        """The workspace folders, in the editor's order."""
+        return tuple(self._files)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of what belongs to no folder: those of the first one."""
+        return self._of(next(iter(self._files), None))[0]
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be used, of all folders; each thing once."""
+        every = [self._of(folder)[1] for folder in self._files or (None,)]
+        files = [file.problem for file in self._files.values() if file and file.problem]
+        return list(dict.fromkeys([*self._environment_problems, *files, *(line for lines in every for line in lines)]))
+
+    @property
+    def files(self) -> list[Path]:
+        """The settings files that are there."""
+        return [file.path for file in self._files.values() if file and file.layer]
+
+    def start(self, options: object, folders: Sequence[str]) -> None:
+        """The editor's start options and its folders' URIs. What is read only at start is read here."""
+        self._options = self._options._replace(raw=options)
+        self.change_folders(folders, ())
+        self._started = self.settings
+        self._resolved.clear()
+
+    def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
+        """Folders have come and gone."""
+        gone = {Folder.of(uri) for uri in removed}
+        self._files = {folder: file for folder, file in self._files.items() if folder not in gone}
+        for folder in map(Folder.of, added):
+            self._files.setdefault(folder, SettingsFile(folder.path) if folder.path else None)
+        for folder in gone:
+            self._sent.pop(folder.uri, None)
+        self._resolved.clear()
+        self.refresh()
+
+    def take_sent(self, raw: object, folder: str | None = None) -> None:
+        """The editor's settings are `raw` from now on, in the folder of this URI or everywhere. None: it has none."""
+        self._sent[folder] = Layer("settings", raw, Origin.EDITOR)
+        if raw is None:
+            del self._sent[folder]
+        self._resolved.clear()
+
+    def refresh(self) -> bool:
+        """Look at the settings files again; whether one of them was another than the last time."""
+        changed = [file.refresh() for file in self._files.values() if file]
+        if any(changed):
+            self._resolved.clear()
+        return any(changed)
+
+    def of(self, uri: str) -> Settings:
+        """The settings for a document. A file outside of all folders has none of their files' settings."""
+        folder, is_outside = self.folder_of(uri), local_path(uri) is not None
+        return self._of(folder)[0] if folder or is_outside else self.settings
+
+    def folder_of(self, uri: str) -> Folder | None:
+        """The innermost workspace folder that holds a document."""
+        holding = [folder for folder in self._files if _holds(folder, uri)]
+        return max(holding, key=lambda folder: len(folder.uri), default=None)
+
+    def _of(self, folder: Folder | None) -> tuple[Settings, list[str]]:
+        if folder not in self._resolved:
+            self._resolved[folder] = resolve(list(self._layers(folder)), self._started)
+        return self._resolved[folder]
+
+    def _layers(self, folder: Folder | None) -> list[Layer]:
+        file = self._files.get(folder) if folder else None
+        sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
+        between = [layer for layer in (sent, file.layer if file else None) if layer]
+        return [self._options, *between, *self._environment, self._flags]
+
+
+def _holds(folder: Folder, uri: str) -> bool:
+    path = local_path(uri)
+    if folder.path is None or path is None:
+        return uri.startswith(folder.uri.rstrip("/") + "/")
+    return path.is_relative_to(folder.path)

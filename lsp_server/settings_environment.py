@@ -1,0 +1,66 @@
+"""Settings from environment variables: `INFILL_LS_MAX_STEPS=8` is `maxSteps`, `INFILL_LS_DEADLINE_MS_INVOKED=500` is
+`deadlineMs.invoked`. A list is given with commas between its items. They count as the user's own."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from lsp_server.settings import Settings
+from lsp_server.settings_layers import Layer, nearest, plain
+
+PREFIX = "INFILL_LS_"
+NO_SETTINGS = frozenset({f"{PREFIX}RUNTIME_DIR", f"{PREFIX}TRANSPORT"})
+"""Variables of ours that are no settings."""
+
+
+class _Variable(NamedTuple):
+    """The setting of one variable: the keys that lead to it, its type, and whether it is a list."""
+
+    keys: tuple[str, ...]
+    type: Any
+    is_list: bool
+
+
+def environment_layers(environment: Mapping[str, str]) -> tuple[list[Layer], list[str]]:
+    """One layer for each variable that sets something, and one line for each that cannot be used."""
+    known = dict(_variables(Settings(), PREFIX, ()))
+    layers: list[Layer] = []
+    problems: list[str] = []
+    for name, text in sorted(environment.items()):
+        if not name.startswith(PREFIX) or name in NO_SETTINGS or not text:
+            continue
+        if name not in known:
+            near = nearest(name.removeprefix(PREFIX), [variable.removeprefix(PREFIX) for variable in known])
+            problems.append(f"environment variable {name}: no such setting{near}; ignored")
+            continue
+        try:
+            value = _value(text, known[name])
+        except msgspec.ValidationError as error:
+            problems.append(f"environment variable {name}: {plain(error)}; ignored")
+        else:
+            layers.append(Layer(f"environment variable {name}", _nested(known[name].keys, value)))
+    return layers, problems
+
+
+def _variables(group: Struct, prefix: str, keys: tuple[str, ...]) -> Iterator[tuple[str, _Variable]]:
+    """Each variable's name, and what it sets."""
+    for field in msgspec.structs.fields(group):
+        value, name = getattr(group, field.name), prefix + field.name.upper()
+        if isinstance(value, Struct):
+            yield from _variables(value, f"{name}_", (*keys, field.encode_name))
+        else:
+            yield name, _Variable((*keys, field.encode_name), field.type, isinstance(value, tuple))
+
+
+def _value(text: str, variable: _Variable) -> Any:
+    """The value that a variable's text stands for. Raises msgspec.ValidationError."""
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    return msgspec.convert(items if variable.is_list else text.strip(), variable.type, strict=False)
+
+
+def _nested(keys: tuple[str, ...], value: Any) -> Any:
+    for key in reversed(keys):
+        value = {key: value}
+    return value

@@ -1,0 +1,194 @@
+"""Settings that an editor is asked for, files that it watches for us, and workspaces of several folders."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import pytest_asyncio
+from lsprotocol import types
+from pytest_lsp import LanguageClient, make_test_lsp_client
+
+from tests.e2e.editor import SERVER, Editor, capabilities, environment
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+OFF = 'disabledLanguages = ["python"]'
+SWITCH = {"disabledLanguages": ["python"]}
+PATIENCE = 500
+AWAKE = {"startWorker": False}
+
+
+def asked_capabilities() -> types.ClientCapabilities:
+    """Those of an editor that lets itself be asked for settings, and watches files."""
+    can = capabilities()
+    assert can.workspace is not None
+    watched = types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True)
+    pushed = types.DidChangeConfigurationClientCapabilities(dynamic_registration=True)
+    more = {"configuration": True, "did_change_watched_files": watched, "did_change_configuration": pushed}
+    return attrs.evolve(can, workspace=attrs.evolve(can.workspace, workspace_folders=True, **more))
+
+
+class Workspace(Editor):
+    """An editor with folders, that keeps what the server has registered and how often it was asked for settings."""
+
+    registered: list[types.Registration]
+
+    def open_in(self, folder: Path, text: str = "x = 1\n") -> str:
+        """Open a document of a folder; its URI."""
+        uri = (folder / "main.py").as_uri()
+        item = types.TextDocumentItem(uri=uri, language_id="python", version=1, text=text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        return uri
+
+    async def is_off(self, uri: str) -> bool:
+        """Whether the settings switch the document off."""
+        return (await self.status(uri)).off is not None
+
+    async def comes_to(self, wanted: object, ask: Callable[[], Any]) -> None:
+        """Wait until what is asked for is as wanted."""
+        for _ in range(PATIENCE):
+            if (found := await ask()) == wanted:
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"it stays {found}")
+
+    async def messages(self) -> list[str]:
+        """What the server has shown."""
+        await self.status()
+        return [message.message for message in self.client.messages]
+
+
+Start = Callable[..., Any]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def start(runtime_folder: Path) -> AsyncIterator[Start]:
+    """Starts servers for folders, with a client that answers what it is asked."""
+    started: list[Workspace] = []
+
+    async def start(
+        *folders: Path,
+        can: types.ClientCapabilities | None = None,
+        configuration: dict[str, Any] | None = None,
+        options: object = AWAKE,
+        flags: tuple[str, ...] = (),
+    ) -> Workspace:
+        client: LanguageClient = make_test_lsp_client()
+        registered: list[types.Registration] = []
+        client.feature(types.CLIENT_REGISTER_CAPABILITY)(lambda params: registered.extend(params.registrations))
+        client.feature("infill/didChangeStatus")(lambda note: None)
+        for scope, settings in (configuration or {}).items():
+            client.set_configuration(settings, scope_uri=scope)
+        await client.start_io(*SERVER, *flags, env=environment(runtime_folder))
+        initialized = await client.initialize_session(
+            types.InitializeParams(
+                capabilities=can or asked_capabilities(),
+                initialization_options=options,
+                workspace_folders=[types.WorkspaceFolder(folder.as_uri(), folder.name) for folder in folders],
+            )
+        )
+        workspace = Workspace(client, "utf-16", initialized)
+        workspace.registered = registered
+        started.append(workspace)
+        return workspace
+
+    yield start
+    for workspace in started:
+        assert await workspace.quit() == 0
+
+
+def folder(parent: Path, name: str, settings: str = "") -> Path:
+    path = parent / name
+    path.mkdir()
+    if settings:
+        (path / "infill-ls.toml").write_text(settings)
+    return path
+
+
+async def test_the_editor_is_asked_for_the_settings_of_each_folder(start: Start, tmp_path: Path) -> None:
+    a, b = folder(tmp_path, "a"), folder(tmp_path, "b")
+    asked = {"": {"infill-ls": {"debounceMs": 5}}, a.as_uri(): {"infill": SWITCH}}
+    editor = await start(a, b, configuration=asked)
+    in_a, in_b = editor.open_in(a), editor.open_in(b)
+    await editor.comes_to(True, lambda: editor.is_off(in_a))
+    assert not await editor.is_off(in_b)
+    assert await editor.messages() == []
+
+
+async def test_a_change_without_settings_makes_the_server_ask_again(start: Start, tmp_path: Path) -> None:
+    a = folder(tmp_path, "a")
+    editor = await start(a)
+    uri = editor.open_in(a)
+    assert not await editor.is_off(uri)
+    editor.client.set_configuration({"infill-ls": {**SWITCH, "markr": 1}})
+    editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings=None))
+    await editor.comes_to(True, lambda: editor.is_off(uri))
+    (message,) = await editor.messages()
+    assert "settings: unknown setting 'markr' (did you mean 'marker'?)" in message
+
+
+async def test_the_server_asks_to_be_told_when_its_files_change(start: Start, tmp_path: Path) -> None:
+    a = folder(tmp_path, "a")
+    editor = await start(a)
+    uri = editor.open_in(a)
+    methods = {types.WORKSPACE_DID_CHANGE_WATCHED_FILES, types.WORKSPACE_DID_CHANGE_CONFIGURATION}
+
+    async def registered() -> set[str]:
+        return {it.method for it in editor.registered}
+
+    await editor.comes_to(methods, registered)
+    file = a / "infill-ls.toml"
+    file.write_text(OFF)
+    event = types.FileEvent(file.as_uri(), types.FileChangeType.Created)
+    editor.client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+    assert await editor.is_off(uri)
+
+
+async def test_without_watching_a_file_is_read_again_when_one_is_saved_or_opened(start: Start, tmp_path: Path) -> None:
+    a = folder(tmp_path, "a", OFF)
+    editor = await start(a, can=capabilities())
+    uri = editor.open_in(a)
+    assert await editor.is_off(uri)
+    (a / "infill-ls.toml").write_text("disabledLanguages = 7")
+    editor.client.text_document_did_save(types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri)))
+    assert not await editor.is_off(uri)
+    (message,) = await editor.messages()
+    assert message.startswith(f"infill-ls: {a}/infill-ls.toml: disabledLanguages: ")
+    assert editor.registered == []
+    (a / "infill-ls.toml").unlink()
+    uri = editor.open_in(a)
+    assert not await editor.is_off(uri)
+
+
+async def test_folders_come_and_go_with_their_settings(start: Start, tmp_path: Path) -> None:
+    a, b = folder(tmp_path, "a"), folder(tmp_path, "b", OFF)
+    editor = await start(a)
+    in_a, in_b = editor.open_in(a), editor.open_in(b)
+    assert (await editor.is_off(in_a), await editor.is_off(in_b)) == (False, False)
+    event = types.WorkspaceFoldersChangeEvent(added=[types.WorkspaceFolder(b.as_uri(), "b")], removed=[])
+    editor.client.workspace_did_change_workspace_folders(types.DidChangeWorkspaceFoldersParams(event))
+    assert (await editor.is_off(in_a), await editor.is_off(in_b)) == (False, True)
+
+
+async def test_a_checkout_cannot_choose_the_model_and_says_how_to_allow_it_once(start: Start, tmp_path: Path) -> None:
+    a = folder(tmp_path, "a", 'model = "./evil"\nallowDownload = true\n')
+    editor = await start(a)
+    editor.open_in(a)
+    shown = await editor.messages()
+    assert len(shown) == 2
+    assert all("--trust-workspace" in message and f"{a}/infill-ls.toml" in message for message in shown)
+    editor.open_in(a)
+    assert len(await editor.messages()) == 2
+
+
+async def test_the_environment_is_the_users_own(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a = folder(tmp_path, "a", "startWorker = true")
+    monkeypatch.setenv("INFILL_LS_DISABLED_LANGUAGES", "sql,python")
+    monkeypatch.setenv("INFILL_LS_START_WORKER", "false")
+    monkeypatch.setenv("INFILL_LS_MARKR", "@@@")
+    editor = await start(a)
+    assert await editor.is_off(editor.open_in(a))
+    (message,) = await editor.messages()
+    assert message.startswith("infill-ls: environment variable INFILL_LS_MARKR: no such setting (did you mean")

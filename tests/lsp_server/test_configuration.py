@@ -1,0 +1,123 @@
+"""Which settings hold for a document: by its workspace folder, and read again when their file changes."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lsp_server.configuration import Configuration
+from lsp_server.regular_file import Unreadable, read_text
+
+
+def started(*folders: Path, options: object = None, **environment: str) -> Configuration:
+    configuration = Configuration({}, environment)
+    configuration.start(options, [folder.as_uri() for folder in folders])
+    return configuration
+
+
+def folder(parent: Path, name: str, settings: str = "") -> Path:
+    path = parent / name
+    path.mkdir(parents=True)
+    if settings:
+        (path / "infill-ls.toml").write_text(settings)
+    return path
+
+
+def test_a_document_has_the_settings_of_its_folder(tmp_path: Path) -> None:
+    a, b = folder(tmp_path, "a", 'marker = "@a"'), folder(tmp_path, "b", 'marker = "@b"')
+    inner = folder(a, "inner", 'marker = "@inner"')
+    configuration = started(a, b, inner)
+    markers = [configuration.of((path / "m.py").as_uri()).marker for path in (a, b, inner, tmp_path)]
+    assert markers == ["@a", "@b", "@inner", "???"]
+    assert configuration.of("untitled:Untitled-1").marker == "@a"
+    assert configuration.files == [path / "infill-ls.toml" for path in (a, b, inner)]
+
+
+def test_a_folder_with_a_similar_name_is_another(tmp_path: Path) -> None:
+    a = folder(tmp_path, "a", 'marker = "@a"')
+    assert started(a).of((folder(tmp_path, "ab") / "m.py").as_uri()).marker == "???"
+    assert started(a).of(f"{a.as_uri()}/../ab/m.py").marker == "???"
+
+
+def test_the_environment_beats_the_file_and_the_file_the_editor(tmp_path: Path) -> None:
+    a = folder(tmp_path, "a", "maxSteps = 3\ndebounceMs = 3\n")
+    options = {"maxSteps": 1, "debounceMs": 1, "candidates": {"invoked": 1}, "marker": "@1"}
+    configuration = started(a, options=options, INFILL_LS_DEBOUNCE_MS="4")
+    configuration.take_sent({"maxSteps": 2, "debounceMs": 2, "candidates": {"invoked": 2}})
+    settings = configuration.of((a / "m.py").as_uri())
+    assert (settings.debounce_ms, settings.max_steps, settings.candidates.invoked, settings.marker) == (4, 3, 2, "@1")
+
+
+def test_what_the_editor_sends_for_a_folder_holds_there_alone(tmp_path: Path) -> None:
+    a, b = folder(tmp_path, "a"), folder(tmp_path, "b")
+    configuration = started(a, b)
+    configuration.take_sent({"marker": "@@"})
+    configuration.take_sent({"marker": "@b"}, b.as_uri())
+    assert [configuration.of((path / "m.py").as_uri()).marker for path in (a, b)] == ["@@", "@b"]
+    configuration.take_sent(None, b.as_uri())
+    assert configuration.of((b / "m.py").as_uri()).marker == "@@"
+
+
+def test_a_file_is_read_again_when_it_changes_comes_or_goes(tmp_path: Path) -> None:
+    a = folder(tmp_path, "a")
+    configuration, file = started(a), a / "infill-ls.toml"
+    assert not configuration.refresh()
+    for text, marker in (('marker = "@1"', "@1"), ('marker = "@long"', "@long"), (None, "???")):
+        file.unlink() if text is None else file.write_text(text)
+        assert configuration.refresh()
+        assert configuration.settings.marker == marker
+    assert not configuration.refresh()
+
+
+def test_folders_come_and_go(tmp_path: Path) -> None:
+    a, b = folder(tmp_path, "a", 'marker = "@a"'), folder(tmp_path, "b", 'marker = "@b"\nmodel = "x/y"')
+    configuration = started(a)
+    assert configuration.problems == []
+    configuration.change_folders([b.as_uri()], [a.as_uri()])
+    assert [configuration.of((path / "m.py").as_uri()).marker for path in (a, b)] == ["???", "@b"]
+    (problem,) = configuration.problems
+    assert problem.startswith(str(b / "infill-ls.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("marker = ", "not TOML"),
+        ('markr = "@"', "did you mean 'marker'?"),
+        ("maxSteps = 0", "maxSteps: Expected"),
+        ("maxSteps = 1979-05-27", "maxSteps: Expected"),
+        ('model = "x/y"', "model is ignored"),
+    ],
+)
+def test_a_problem_names_the_file(tmp_path: Path, text: str, said: str) -> None:
+    (problem,) = started(folder(tmp_path, "a", text)).problems
+    assert problem.startswith(f"{tmp_path}/a/infill-ls.toml: ")
+    assert said in problem
+
+
+def test_a_settings_file_may_be_anything_and_is_never_waited_for(tmp_path: Path) -> None:
+    pipe, huge, binary = (folder(tmp_path, name) for name in ("pipe", "huge", "binary"))
+    os.mkfifo(pipe / "infill-ls.toml")
+    (huge / "infill-ls.toml").write_bytes(b"#" * 100_000)
+    (binary / "infill-ls.toml").write_bytes(b"\xff\x00")
+    problems = started(pipe, huge, binary, folder(tmp_path, "none")).problems
+    assert [problem.partition("toml: ")[2] for problem in problems] == [
+        "no regular file; ignored",
+        "larger than 65536 bytes; ignored",
+        "not UTF-8; ignored",
+    ]
+
+
+def test_a_folder_on_another_machine_has_no_file() -> None:
+    configuration = Configuration({}, {})
+    configuration.start({"marker": "@@"}, ["vscode-remote://host/p", "file://server/share", "nonsense"])
+    assert configuration.of("vscode-remote://host/p/a.py").marker == "@@"
+    assert configuration.problems == []
+
+
+@pytest.mark.parametrize("name", ["none", "folder", "pipe", "nul\0"])
+def test_what_is_no_regular_file_is_unreadable(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Unreadable):
+        read_text(tmp_path / name, 10)
