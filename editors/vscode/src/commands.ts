@@ -1,0 +1,91 @@
+/** The commands that the user has. Those that fill are the server's; here they get their place and their questions. */
+import * as vscode from 'vscode';
+import { ExecuteCommandRequest, type LanguageClient } from 'vscode-languageclient/node';
+import type { Fills, Order } from './fills';
+import type { Inline } from './inline';
+import type { Preview } from './preview';
+import { toggled } from './settings';
+import type { StatusBar } from './status_bar';
+
+export interface Parts {
+  log: vscode.LogOutputChannel;
+  bar: StatusBar;
+  fills: Fills;
+  preview: Preview;
+  inline: Inline;
+  /** Finds and starts the server anew. */
+  start(): Promise<void>;
+  client(): LanguageClient | undefined;
+}
+
+const FILLS = ['fillHole', 'fillFunction', 'fillFile', 'writeBody'];
+
+const STRENGTHS = [
+  { label: 'Touch up', description: 'most of it stays', strength: 0.3 },
+  { label: 'Rework', description: 'about half of it stays', strength: 0.5 },
+  { label: 'Rewrite', description: 'little of it stays', strength: 0.8 },
+  { label: 'Write anew', description: 'only its place stays', strength: 1 },
+];
+
+export function registerCommands(parts: Parts): vscode.Disposable[] {
+  const handlers: Record<string, () => unknown> = {
+    rework: () => rework(parts),
+    accept: () => parts.preview.decide(true),
+    discard: () => parts.fills.stop(),
+    reject: () => parts.inline.reject(),
+    restart: () => restart(parts),
+    showLog: () => parts.log.show(),
+    toggleLanguage: () => toggleLanguage(),
+    showStatus: () => parts.bar.offer(vscode.window.activeTextEditor?.document.languageId),
+  };
+  for (const name of FILLS) {
+    handlers[name] = () => fill(parts, { command: `infill-ls.${name}` });
+  }
+  return Object.entries(handlers).map(([name, handler]) => vscode.commands.registerCommand(`infill.${name}`, handler));
+}
+
+async function fill(parts: Parts, order: Order): Promise<void> {
+  const editor = vscode.window.activeTextEditor;
+  const client = parts.client();
+  if (editor === undefined || client === undefined) {
+    return;
+  }
+  const offered = client.initializeResult?.capabilities.executeCommandProvider?.commands ?? [];
+  if (!offered.includes(order.command)) {
+    void vscode.window.showWarningMessage(`This infill-ls does not know ${order.command}; update it: pipx upgrade infill-ls`);
+    return;
+  }
+  await parts.fills.run(client, editor, order);
+}
+
+async function rework(parts: Parts): Promise<void> {
+  const choice = await vscode.window.showQuickPick(STRENGTHS, { title: 'Rework the selection', placeHolder: 'How much may change?' });
+  if (choice === undefined) {
+    return;
+  }
+  const prompt = 'What should it become? (optional; small models do not follow instructions)';
+  const instruction = await vscode.window.showInputBox({ title: choice.label, prompt });
+  if (instruction !== undefined) {
+    const wish = instruction.trim() === '' ? {} : { instruction: instruction.trim() };
+    await fill(parts, { command: 'infill-ls.rework', strength: choice.strength, ...wish });
+  }
+}
+
+/** The worker anew where the server can do that, and the server itself in any case. */
+async function restart(parts: Parts): Promise<void> {
+  const client = parts.client();
+  const command = 'infill-ls.restartWorker';
+  if (client?.initializeResult?.capabilities.executeCommandProvider?.commands.includes(command) === true) {
+    await client.sendRequest(ExecuteCommandRequest.type, { command, arguments: [] }).catch((error: unknown) => parts.log.warn(String(error)));
+  }
+  await parts.start();
+}
+
+async function toggleLanguage(): Promise<void> {
+  const language = vscode.window.activeTextEditor?.document.languageId;
+  if (language !== undefined) {
+    const settings = vscode.workspace.getConfiguration('infill');
+    const off = toggled(settings.get<string[]>('disabledLanguages', []), language);
+    await settings.update('disabledLanguages', off, vscode.ConfigurationTarget.Global);
+  }
+}

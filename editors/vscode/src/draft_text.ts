@@ -1,0 +1,87 @@
+/** A draft as pieces of one line, tinted by confidence. Knows no VS Code; offsets are indices into strings. */
+
+export type Tint = 'unsure' | 'likely' | 'sure';
+
+export interface Piece {
+  text: string;
+  tint: Tint;
+}
+
+const LIKELY = 0.4;
+const SURE = 0.8;
+const LINE_END = ' ⏎ ';
+/** A decoration is one line: what is longer is cut, and the hover shows the whole. */
+export const MOST_CHARACTERS = 160;
+
+/**
+ * What to draw of a draft that would replace `existing`. Text that stands there already, at either end, is not drawn
+ * again; neighbours of one tint are one piece; line ends are drawn as a sign.
+ */
+export function drawn(pieces: readonly string[], confidences: readonly number[], existing: string): Piece[] {
+  const text = pieces.join('');
+  const from = commonStart(text, existing);
+  const to = text.length - commonEnd(text.slice(from), existing.slice(from));
+  return clipped(merged(slices(pieces, confidences, from, to)));
+}
+
+/** The tint of one probability. */
+export function tintOf(confidence: number): Tint {
+  return confidence >= SURE ? 'sure' : confidence >= LIKELY ? 'likely' : 'unsure';
+}
+
+function* slices(pieces: readonly string[], confidences: readonly number[], from: number, to: number): Generator<Piece> {
+  let at = 0;
+  for (const [index, piece] of pieces.entries()) {
+    const text = piece.slice(Math.max(from - at, 0), Math.max(to - at, 0));
+    if (text !== '') {
+      yield { text, tint: tintOf(confidences[index] ?? 0) };
+    }
+    at += piece.length;
+  }
+}
+
+function merged(pieces: Iterable<Piece>): Piece[] {
+  const result: Piece[] = [];
+  for (const piece of pieces) {
+    const last = result.at(-1);
+    if (last !== undefined && (last.tint === piece.tint || piece.text.trim() === '')) {
+      last.text += piece.text;
+    } else {
+      result.push({ ...piece });
+    }
+  }
+  return result;
+}
+
+function clipped(pieces: readonly Piece[]): Piece[] {
+  const result: Piece[] = [];
+  let room = MOST_CHARACTERS;
+  for (const piece of pieces) {
+    const text = piece.text.replace(/[ \t]*(\r\n|\r|\n)[ \t]*/g, LINE_END).replaceAll('\t', '    ');
+    if (text.length > room) {
+      result.push({ ...piece, text: `${text.slice(0, room)}…` });
+      break;
+    }
+    result.push({ ...piece, text });
+    room -= text.length;
+  }
+  return result;
+}
+
+function commonStart(one: string, other: string): number {
+  const most = Math.min(one.length, other.length);
+  let length = 0;
+  while (length < most && one[length] === other[length]) {
+    length++;
+  }
+  return length;
+}
+
+function commonEnd(one: string, other: string): number {
+  const most = Math.min(one.length, other.length);
+  let length = 0;
+  while (length < most && one[one.length - 1 - length] === other[other.length - 1 - length]) {
+    length++;
+  }
+  return length;
+}

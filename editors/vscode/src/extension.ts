@@ -1,0 +1,85 @@
+/** The extension: one server, one status item, and the parts that draw. */
+import * as vscode from 'vscode';
+import { registerCommands } from './commands';
+import { DraftView } from './draft_view';
+import { Fills } from './fills';
+import { Inline } from './inline';
+import { offerInstall } from './install';
+import { Preview } from './preview';
+import { watchPython } from './python';
+import { section, Server } from './server';
+import { needsRestart } from './settings';
+import { StatusBar } from './status_bar';
+import { StatusWatch } from './status_watch';
+import { DRAFT, type Draft } from './wire';
+
+const NEVER = new vscode.CancellationTokenSource().token;
+
+let server: Server | undefined;
+
+export async function activate(context: vscode.ExtensionContext): Promise<void> {
+  const log = vscode.window.createOutputChannel('infill-ls', { log: true });
+  const bar = new StatusBar();
+  const view = new DraftView();
+  const preview = new Preview(view);
+  const fills = new Fills(view, preview);
+  const watch = new StatusWatch(bar, () => server?.client);
+  const inline = new Inline(view, () => server?.client);
+
+  const running: Server = (server = new Server(log, {
+    onPhase: (phase, reason) => {
+      if (phase !== 'running') {
+        fills.stop();
+        view.clear();
+      }
+      void vscode.commands.executeCommand('setContext', 'infill.running', phase === 'running');
+      watch.onPhase(phase, reason);
+    },
+    onClient: (client) => {
+      watch.listen(client);
+      client.onNotification(DRAFT, (draft: Draft) => (draft.kind === 'inline' ? inline.onDraft(draft) : fills.onDraft(draft)));
+    },
+    middleware: {
+      ...inline.middleware,
+      resolveCodeAction: (action, token, next) => fills.resolving(action, token, next),
+      workspace: {
+        handleApplyEdit: (params, next) => fills.onEdit(running.client, params, async () => next(params, NEVER)),
+      },
+    },
+  }));
+
+  const start = async (): Promise<void> => {
+    let problem = await running.start();
+    while (problem !== undefined && (await offerInstall(problem.problem))) {
+      problem = await running.start();
+    }
+  };
+  const startIfChanged = async (): Promise<void> => {
+    if (await running.wouldChange()) {
+      await start();
+    }
+  };
+
+  let before = section();
+  context.subscriptions.push(
+    log, bar, view, preview, inline, watch, running,
+    ...registerCommands({ log, bar, fills, preview, inline, start, client: () => running.client }),
+    vscode.workspace.onDidChangeConfiguration(async (event) => {
+      if (!event.affectsConfiguration('infill')) {
+        return;
+      }
+      const after = section();
+      const restart = needsRestart(before, after);
+      before = after;
+      await (restart ? start() : running.configure());
+    }),
+    vscode.workspace.onDidGrantWorkspaceTrust(startIfChanged),
+  );
+  void watchPython(() => void startIfChanged()).then((watching) => watching && context.subscriptions.push(watching));
+  void start();
+  await Promise.resolve();
+}
+
+export async function deactivate(): Promise<void> {
+  await server?.stop();
+}

@@ -1,0 +1,162 @@
+/** Fills that the user asked for: commands, one at a time, previewed and cancellable; and the light bulb's actions. */
+import * as vscode from 'vscode';
+import {
+  type ApplyWorkspaceEditParams,
+  type ApplyWorkspaceEditResult,
+  ExecuteCommandRequest,
+  type LanguageClient,
+  type ResolveCodeActionSignature,
+  type ResponseError,
+} from 'vscode-languageclient/node';
+import type { DraftView } from './draft_view';
+import type { Preview } from './preview';
+import type { Applied, Draft } from './wire';
+
+const CONTEXT = 'infill.filling';
+const DISCARDED = 'discarded in the preview';
+
+/** What the server is told of its edit. */
+export type Outcome = ApplyWorkspaceEditResult | ResponseError;
+
+export interface Order {
+  command: string;
+  strength?: number;
+  instruction?: string;
+}
+
+/** One fill that is waited for. */
+interface Running {
+  document: vscode.TextDocument;
+  cancel: vscode.CancellationTokenSource;
+}
+
+export class Fills {
+  private running: Running | undefined;
+  private resolvingNow = 0;
+  private applying = false;
+  private count = 0;
+
+  constructor(
+    private readonly view: DraftView,
+    private readonly preview: Preview,
+  ) {}
+
+  /** Asks the server for a fill around the selection of `editor`, and says why where there is none. */
+  async run(client: LanguageClient, editor: vscode.TextEditor, { command, ...more }: Order): Promise<void> {
+    this.stop();
+    const running = (this.running = { document: editor.document, cancel: new vscode.CancellationTokenSource() });
+    const stale = vscode.workspace.onDidChangeTextDocument((event) => this.stopIfTyped(running, event));
+    const uri = client.code2ProtocolConverter.asUri(editor.document.uri);
+    const range = client.code2ProtocolConverter.asRange(editor.selection);
+    const params = { command, arguments: [{ uri, range, ...more }], workDoneToken: `infill/${++this.count}` };
+    setContext(true);
+    try {
+      const answer = client.sendRequest(ExecuteCommandRequest.type, params, running.cancel.token);
+      explain((await withProgress(answer)) as Applied | null);
+    } catch (error) {
+      if (!running.cancel.token.isCancellationRequested) {
+        void vscode.window.showWarningMessage(`infill-ls: ${error instanceof Error ? error.message : String(error)}`);
+      }
+    } finally {
+      stale.dispose();
+      running.cancel.dispose();
+      this.ended(running);
+    }
+  }
+
+  /** The server's edit: shown first where it answers a command, then applied by `apply`. */
+  async onEdit(
+    client: LanguageClient | undefined,
+    params: ApplyWorkspaceEditParams,
+    apply: () => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const running = this.running;
+    if (client !== undefined && running !== undefined && previews()) {
+      const edit = await client.protocol2CodeConverter.asWorkspaceEdit(params.edit);
+      if (!(await this.taken(running, edit))) {
+        return { applied: false, failureReason: DISCARDED };
+      }
+    }
+    this.applying = true;
+    try {
+      return await apply();
+    } finally {
+      this.applying = false;
+    }
+  }
+
+  /** An action of the light bulb is being computed: its drafts are drawn until it is there. */
+  async resolving(
+    action: vscode.CodeAction,
+    token: vscode.CancellationToken,
+    next: ResolveCodeActionSignature,
+  ): Promise<vscode.CodeAction | null | undefined> {
+    this.resolvingNow++;
+    try {
+      return await next(action, token);
+    } finally {
+      this.resolvingNow--;
+      this.view.clear();
+    }
+  }
+
+  /** A draft of what is being filled; one that comes late is dropped. */
+  onDraft(draft: Draft): void {
+    const awaited = this.running !== undefined && !this.preview.isOpen;
+    if (awaited || this.resolvingNow > 0) {
+      this.view.showDraft(draft);
+    }
+  }
+
+  /** Stops the fill that runs or is shown; nothing of it is applied. */
+  stop(): void {
+    this.preview.decide(false);
+    this.running?.cancel.cancel();
+  }
+
+  /** Whether the user takes `edit`. One that touches more than the file at hand is not shown, but applied. */
+  private async taken(running: Running, edit: vscode.WorkspaceEdit): Promise<boolean> {
+    const [only, ...others] = edit.entries();
+    if (only === undefined || others.length > 0 || only[0].toString() !== running.document.uri.toString()) {
+      return true;
+    }
+    if (running.cancel.token.isCancellationRequested) {
+      return false;
+    }
+    return this.preview.show(running.document, only[1]);
+  }
+
+  private stopIfTyped(running: Running, event: vscode.TextDocumentChangeEvent): void {
+    if (event.document === running.document && event.contentChanges.length > 0 && !this.applying) {
+      running.cancel.cancel();
+    }
+  }
+
+  private ended(running: Running): void {
+    if (this.running === running) {
+      this.running = undefined;
+      this.view.clear();
+      setContext(false);
+    }
+  }
+}
+
+function withProgress<T>(answer: Promise<T>): Thenable<T> {
+  const title = 'infill-ls: filling (Escape stops it)';
+  return vscode.window.withProgress({ location: vscode.ProgressLocation.Window, title }, () => answer);
+}
+
+/** Says why nothing was filled, unless the user decided so. */
+function explain(answer: Applied | null): void {
+  if (answer !== null && !answer.applied && answer.reason !== null && answer.reason !== DISCARDED) {
+    void vscode.window.showInformationMessage(`infill-ls: ${answer.reason}`);
+  }
+}
+
+function previews(): boolean {
+  return vscode.workspace.getConfiguration('infill').get('preview', true);
+}
+
+function setContext(filling: boolean): void {
+  void vscode.commands.executeCommand('setContext', CONTEXT, filling);
+}

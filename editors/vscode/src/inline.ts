@@ -1,0 +1,111 @@
+/** Inline completion: drafts while the server computes, and telling it what was taken of a suggestion or rejected. */
+import * as vscode from 'vscode';
+import type { LanguageClient, Middleware } from 'vscode-languageclient/node';
+import type { DraftView } from './draft_view';
+import { type Offered, takenBy } from './suggestion';
+import { DID_ACCEPT, DID_REJECT, type Draft } from './wire';
+
+type Items = vscode.InlineCompletionItem[] | vscode.InlineCompletionList | null | undefined;
+
+const CONTEXT = 'infill.suggesting';
+
+export class Inline implements vscode.Disposable {
+  private asked: { uri: string; version: number } | undefined;
+  private offered: { document: vscode.TextDocument; items: Offered[] } | undefined;
+  private readonly listener = vscode.workspace.onDidChangeTextDocument((event) => this.onChange(event));
+
+  constructor(private readonly view: DraftView, private readonly client: () => LanguageClient | undefined) {}
+
+  readonly middleware: Pick<Middleware, 'provideInlineCompletionItems'> = {
+    provideInlineCompletionItems: async (document, position, context, token, next) => {
+      const asked = (this.asked = { uri: document.uri.toString(), version: document.version });
+      const cancelled = token.onCancellationRequested(() => this.settle(asked));
+      try {
+        const items = await next(document, position, context, token);
+        this.remember(document, items);
+        return items;
+      } finally {
+        cancelled.dispose();
+        this.settle(asked);
+      }
+    },
+  };
+
+  /** A draft is drawn only while the request that it belongs to is waited for. */
+  onDraft(draft: Draft): void {
+    const asked = this.asked;
+    if (asked?.version === draft.version && asked.uri === vscode.Uri.parse(draft.uri).toString()) {
+      this.view.showDraft(draft);
+    }
+  }
+
+  /** Escape on a suggestion of ours: it is hidden, and the server is told. */
+  async reject(): Promise<void> {
+    const rejected = this.offered;
+    this.forget();
+    await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+    const first = rejected?.items[0];
+    if (rejected !== undefined && first !== undefined) {
+      this.tell(DID_REJECT, rejected.document, { id: first.id });
+    }
+  }
+
+  dispose(): void {
+    this.listener.dispose();
+  }
+
+  private settle(asked: object): void {
+    if (this.asked === asked) {
+      this.asked = undefined;
+      this.view.clear();
+    }
+  }
+
+  private remember(document: vscode.TextDocument, answer: Items): void {
+    const items = (Array.isArray(answer) ? answer : (answer?.items ?? [])).flatMap((item) => offeredBy(document, item));
+    if (items.length === 0) {
+      this.forget();
+    } else {
+      this.offered = { document, items };
+      void vscode.commands.executeCommand('setContext', CONTEXT, true);
+    }
+  }
+
+  private forget(): void {
+    if (this.offered !== undefined) {
+      this.offered = undefined;
+      void vscode.commands.executeCommand('setContext', CONTEXT, false);
+    }
+  }
+
+  private onChange({ document, contentChanges }: vscode.TextDocumentChangeEvent): void {
+    const [change, ...others] = contentChanges;
+    if (change === undefined || others.length > 0 || this.offered?.document !== document) {
+      return;
+    }
+    const edit = { offset: change.rangeOffset, length: change.rangeLength, text: change.text };
+    for (const item of this.offered.items) {
+      const acceptedLength = takenBy(edit, item, textFrom(document, item.start, change.rangeOffset));
+      if (acceptedLength !== undefined) {
+        this.tell(DID_ACCEPT, document, { id: item.id, acceptedLength });
+        return;
+      }
+    }
+  }
+
+  private tell(method: string, document: vscode.TextDocument, more: object): void {
+    const uri = this.client()?.code2ProtocolConverter.asUri(document.uri);
+    void this.client()?.sendNotification(method, { textDocument: { uri }, ...more });
+  }
+}
+
+/** An item as what is remembered of it; none where the server gave it no id. */
+function offeredBy(document: vscode.TextDocument, item: vscode.InlineCompletionItem): Offered[] {
+  const id: unknown = item.command?.arguments?.[0];
+  const text = typeof item.insertText === 'string' ? item.insertText : item.insertText.value;
+  return typeof id === 'string' && item.range ? [{ id, start: document.offsetAt(item.range.start), text }] : [];
+}
+
+function textFrom(document: vscode.TextDocument, start: number, end: number): string {
+  return start <= end ? document.getText(new vscode.Range(document.positionAt(start), document.positionAt(end))) : '';
+}

@@ -1,0 +1,42 @@
+/** What the user is offered when there is no `infill-ls`. Nothing is installed without their own Enter. */
+import * as os from 'node:os';
+import * as vscode from 'vscode';
+
+const PIPX = 'Install with pipx…';
+const PIP = 'Install with pip…';
+const CHOOSE = 'Choose a File…';
+const RETRY = 'Look Again';
+
+/** Shows `problem` and what can be done. Returns whether to look for the server again. */
+export async function offerInstall(problem: string): Promise<boolean> {
+  const choice = await vscode.window.showWarningMessage(problem, PIPX, PIP, CHOOSE);
+  switch (choice) {
+    case PIPX:
+      return inTerminal('pipx install infill-ls');
+    case PIP:
+      return inTerminal('python3 -m pip install --user infill-ls');
+    case CHOOSE:
+      return chooseFile();
+    default:
+      return false;
+  }
+}
+
+/** The command stands in a terminal, not yet run: the user reads it, and presses Enter or not. */
+async function inTerminal(command: string): Promise<boolean> {
+  const terminal = vscode.window.createTerminal({ name: 'Install infill-ls', cwd: os.homedir() });
+  terminal.show();
+  terminal.sendText(command, false);
+  const done = 'Press Enter in the terminal to install infill-ls. When it is done:';
+  return (await vscode.window.showInformationMessage(done, RETRY)) === RETRY;
+}
+
+async function chooseFile(): Promise<boolean> {
+  const [file] = (await vscode.window.showOpenDialog({ title: 'The infill-ls command', openLabel: 'Use This' })) ?? [];
+  if (file === undefined) {
+    return false;
+  }
+  const settings = vscode.workspace.getConfiguration('infill');
+  await settings.update('server.path', file.fsPath, vscode.ConfigurationTarget.Global);
+  return false; // the changed setting starts it
+}

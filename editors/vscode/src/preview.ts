@@ -1,0 +1,91 @@
+/** A fill that is shown in place before it is applied: Enter takes it, Escape or typing leaves it. */
+import * as vscode from 'vscode';
+import type { Piece } from './draft_text';
+import { drawn } from './draft_text';
+import type { DraftView, Proposal } from './draft_view';
+
+const CONTEXT = 'infill.previewing';
+
+export class Preview implements vscode.Disposable, vscode.CodeLensProvider {
+  private open: { document: vscode.TextDocument; proposals: Proposal[]; decide: (take: boolean) => void } | undefined;
+  private readonly lensesChanged = new vscode.EventEmitter<void>();
+  readonly onDidChangeCodeLenses = this.lensesChanged.event;
+  private readonly listeners: vscode.Disposable;
+
+  constructor(private readonly view: DraftView) {
+    this.listeners = vscode.Disposable.from(
+      vscode.languages.registerCodeLensProvider([{ scheme: 'file' }, { scheme: 'untitled' }], this),
+      vscode.workspace.onDidChangeTextDocument((event) => this.leaveIf(event.document, event.contentChanges.length > 0)),
+      vscode.workspace.onDidCloseTextDocument((document) => this.leaveIf(document, true)),
+      vscode.window.onDidChangeVisibleTextEditors(() => this.redraw()),
+    );
+  }
+
+  /** Whether a fill is shown and not yet decided on. */
+  get isOpen(): boolean {
+    return this.open !== undefined;
+  }
+
+  /** Shows `edits` of one document. Returns whether they were taken; false at once when the document has moved on. */
+  async show(document: vscode.TextDocument, edits: readonly vscode.TextEdit[]): Promise<boolean> {
+    this.decide(false);
+    const proposals = edits.map((edit) => proposalOf(document, edit));
+    const taken = new Promise<boolean>((resolve) => {
+      this.open = { document, proposals, decide: resolve };
+    });
+    this.redraw();
+    this.changed(true);
+    return taken;
+  }
+
+  /** The user has decided, or somebody else has. Nothing happens when no fill is shown. */
+  decide(take: boolean): void {
+    const shown = this.open;
+    if (shown !== undefined) {
+      this.open = undefined;
+      this.view.clear();
+      this.changed(false);
+      shown.decide(take);
+    }
+  }
+
+  provideCodeLenses(document: vscode.TextDocument): vscode.CodeLens[] {
+    const first = this.open?.document === document ? this.open.proposals[0]?.range : undefined;
+    if (first === undefined) {
+      return [];
+    }
+    return [
+      new vscode.CodeLens(first, { title: '$(check) Accept (Enter)', command: 'infill.accept' }),
+      new vscode.CodeLens(first, { title: '$(close) Discard (Escape)', command: 'infill.discard' }),
+    ];
+  }
+
+  dispose(): void {
+    this.decide(false);
+    this.listeners.dispose();
+    this.lensesChanged.dispose();
+  }
+
+  private leaveIf(document: vscode.TextDocument, changed: boolean): void {
+    if (changed && this.open?.document === document) {
+      this.decide(false);
+    }
+  }
+
+  private redraw(): void {
+    if (this.open !== undefined) {
+      this.view.show(this.open.document, this.open.proposals, true);
+    }
+  }
+
+  private changed(shown: boolean): void {
+    void vscode.commands.executeCommand('setContext', CONTEXT, shown);
+    this.lensesChanged.fire();
+  }
+}
+
+/** An edit as a proposal. It is what the model settled on, so that all of it is drawn as sure. */
+function proposalOf(document: vscode.TextDocument, edit: vscode.TextEdit): Proposal {
+  const pieces: Piece[] = drawn([edit.newText], [1], document.getText(edit.range));
+  return { range: edit.range, pieces, whole: edit.newText };
+}

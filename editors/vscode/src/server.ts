@@ -1,0 +1,147 @@
+/** The server's process and the client that talks to it: found, started, restarted when it ends, stopped. */
+import * as os from 'node:os';
+import * as vscode from 'vscode';
+import {
+  CloseAction, type ClientCapabilities, DidChangeConfigurationNotification, ErrorAction, LanguageClient,
+  type LanguageClientOptions, type Middleware, RevealOutputChannelOn, type StaticFeature, State, type FeatureState,
+} from 'vscode-languageclient/node';
+import { Backoff } from './backoff';
+import { findServer } from './find_server';
+import { changeable, type Section, startOptions } from './settings';
+import type { Server as Phase } from './status';
+import { surroundings } from './surroundings';
+
+/** Files on disk and new ones; never what other extensions show, diffs or consoles. */
+const SELECTOR = [{ scheme: 'file' }, { scheme: 'untitled' }];
+
+export interface Ear {
+  /** How the process is, and why. */
+  onPhase(phase: Phase, reason: string): void;
+  /** A client was made and will start: the place to listen to its notifications. */
+  onClient(client: LanguageClient): void;
+  middleware: Middleware;
+}
+
+export class Server implements vscode.Disposable {
+  private readonly backoff = new Backoff();
+  private lastStart: Promise<void> = Promise.resolve();
+  private file = '';
+  client: LanguageClient | undefined;
+
+  constructor(private readonly log: vscode.LogOutputChannel, private readonly ear: Ear) {}
+
+  /** Finds the server and starts it, in the stead of one that runs. Returns why there is none, or undefined. */
+  async start(): Promise<{ problem: string; badSetting: boolean } | undefined> {
+    const found = findServer(await surroundings());
+    await this.stop();
+    if ('problem' in found) {
+      this.ear.onPhase('missing', found.problem);
+      return found;
+    }
+    this.log.info(`starting ${found.file} (from ${found.origin})`);
+    this.file = found.file;
+    this.backoff.reset();
+    this.ear.onPhase('starting', '');
+    const client = (this.client = this.newClient(found.file));
+    this.ear.onClient(client);
+    this.lastStart = client.start().catch((error: unknown) => this.onFailedStart(client, error));
+    await this.lastStart;
+    return undefined;
+  }
+
+  /** Whether another command would be found now, as after trust was granted. */
+  async wouldChange(): Promise<boolean> {
+    const found = findServer(await surroundings());
+    return 'file' in found ? found.file !== this.file : this.client !== undefined;
+  }
+
+  async stop(): Promise<void> {
+    const client = this.client;
+    this.client = undefined;
+    await this.lastStart;
+    if (client?.state === State.Running || client?.state === State.Starting) {
+      await client.stop().catch((error: unknown) => this.log.warn(`stopping: ${String(error)}`));
+    }
+    await client?.dispose().catch(() => undefined);
+  }
+
+  /** The user has changed settings that the server takes while it runs. */
+  async configure(): Promise<void> {
+    const settings = { infill: changeable(section(), secrets()) };
+    if (this.client?.state === State.Running) {
+      await this.client.sendNotification(DidChangeConfigurationNotification.type, { settings });
+    }
+  }
+
+  dispose(): void {
+    void this.stop();
+  }
+
+  private newClient(file: string): LanguageClient {
+    const options: LanguageClientOptions = {
+      documentSelector: SELECTOR,
+      outputChannel: this.log,
+      revealOutputChannelOn: RevealOutputChannelOn.Never,
+      initializationOptions: () => startOptions(section(), secrets(), vscode.workspace.isTrusted),
+      initializationFailedHandler: () => false,
+      errorHandler: { error: () => ({ action: ErrorAction.Continue, handled: true }), closed: () => this.onEnd(client) },
+      middleware: this.ear.middleware,
+    };
+    // Outside the workspace, and without its folders on Python's path.
+    const run = { command: file, args: ['serve'], options: { cwd: os.homedir(), env: { ...process.env, PYTHONSAFEPATH: '1' } } };
+    const client: LanguageClient = new LanguageClient('infill', 'infill-ls', run, options);
+    client.registerFeature(new WantsDrafts());
+    client.onDidChangeState(({ newState }) => {
+      if (newState === State.Running && client === this.client) {
+        this.ear.onPhase('running', '');
+      }
+    });
+    return client;
+  }
+
+  private async onEnd(client: LanguageClient): Promise<{ action: CloseAction; handled: boolean }> {
+    const pause = client === this.client ? this.backoff.ended() : undefined;
+    if (pause === undefined) {
+      if (client === this.client) {
+        this.ear.onPhase('gone', `${this.file} ended too often and is not started again; the log says why`);
+      }
+      return { action: CloseAction.DoNotRestart, handled: true };
+    }
+    this.ear.onPhase('waiting', `infill-ls ended; it is started again in ${pause / 1000} s`);
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    return { action: client === this.client ? CloseAction.Restart : CloseAction.DoNotRestart, handled: true };
+  }
+
+  private onFailedStart(client: LanguageClient, error: unknown): void {
+    if (client === this.client) {
+      const message = error instanceof Error ? error.message : String(error);
+      this.ear.onPhase('gone', `${this.file} did not start: ${message}`);
+    }
+  }
+}
+
+/** Tells the server that this client draws drafts. */
+class WantsDrafts implements StaticFeature {
+  fillClientCapabilities(capabilities: ClientCapabilities): void {
+    const drafts = vscode.workspace.getConfiguration('infill').get('drafts', true);
+    capabilities.experimental = { ...(capabilities.experimental as object | undefined), infillDrafts: drafts };
+  }
+  initialize(): void {
+    // nothing to register
+  }
+  getState(): FeatureState {
+    return { kind: 'static' };
+  }
+  clear(): void {
+    // nothing is held
+  }
+}
+
+/** The settings `infill.*` as they stand for this window. */
+export function section(): Section {
+  return JSON.parse(JSON.stringify(vscode.workspace.getConfiguration('infill'))) as Section;
+}
+
+function secrets(): { globalValue?: unknown; workspaceValue?: unknown; workspaceFolderValue?: unknown } | undefined {
+  return vscode.workspace.getConfiguration('infill').inspect('secretGlobs');
+}

@@ -1,0 +1,50 @@
+/** Which of the settings go to the server. Knows no VS Code: a section comes as plain objects. */
+
+/** Settings that only the extension reads. */
+const OWN = new Set(['server', 'drafts', 'preview']);
+
+/** What the server reads only at start; a test ties it to the server's list. */
+export const STARTUP: readonly string[] = [
+  'model', 'device', 'dtype', 'allowDownload', 'idleSeconds', 'startWorker', 'trustWorkspace',
+];
+
+export type Section = Readonly<Record<string, unknown>>;
+
+/** One setting in each place that may set it, as `WorkspaceConfiguration.inspect` gives them. */
+export interface Places {
+  globalValue?: unknown;
+  workspaceValue?: unknown;
+  workspaceFolderValue?: unknown;
+}
+
+/** The server's start options: all settings but our own. A workspace that is not trusted gets no say. */
+export function startOptions(section: Section, secrets: Places | undefined, trusted: boolean): Section {
+  const options = { ...withoutKeys(section, OWN), secretGlobs: allSecrets(secrets) };
+  return trusted ? options : { ...options, trustWorkspace: false };
+}
+
+/** The settings that may change while the server runs. */
+export function changeable(section: Section, secrets: Places | undefined): Section {
+  return { ...withoutKeys(section, new Set([...OWN, ...STARTUP])), secretGlobs: allSecrets(secrets) };
+}
+
+/** Whether going from one section to the other takes a restart. */
+export function needsRestart(before: Section, after: Section): boolean {
+  return ['server', ...STARTUP].some((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+}
+
+/** The languages that are off once `language` is turned the other way. */
+export function toggled(off: readonly string[], language: string): string[] {
+  return off.includes(language) ? off.filter((other) => other !== language) : [...off, language];
+}
+
+/** Patterns for secrets add up: VS Code would let the workspace's list replace the user's. */
+function allSecrets(places: Places | undefined): string[] {
+  const lists = [places?.globalValue, places?.workspaceValue, places?.workspaceFolderValue];
+  const words = lists.flatMap((list): unknown[] => (Array.isArray(list) ? list : []));
+  return [...new Set(words.filter((word) => typeof word === 'string'))];
+}
+
+function withoutKeys(section: Section, keys: ReadonlySet<string>): Section {
+  return Object.fromEntries(Object.entries(section).filter(([key]) => !keys.has(key)));
+}

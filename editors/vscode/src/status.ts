@@ -1,0 +1,73 @@
+/** What the status bar says. Knows no VS Code: icons are names, colours are levels. */
+import type { StatusReport } from './wire';
+
+/** How the server's process is, as the extension sees it. */
+export type Server = 'missing' | 'starting' | 'running' | 'waiting' | 'gone' | 'stopped';
+
+export interface Look {
+  text: string;
+  tooltip: string;
+  level: 'plain' | 'warning' | 'error';
+}
+
+const NAME = 'infill';
+
+/** The look for a server that runs and has reported, for the document in front. */
+export function lookOf(report: StatusReport): Look {
+  switch (report.state) {
+    case 'failed':
+      return error(report.detail || 'the worker failed');
+    case 'backing_off':
+      return { text: `$(warning) ${NAME}`, tooltip: `${report.detail || 'the worker failed'}; it is started again soon`, level: 'warning' };
+    case 'starting':
+      return plain(`$(loading~spin) ${NAME}`, 'The worker is starting');
+    case 'loading':
+      return plain(`$(loading~spin) ${NAME} ${percent(report.progress)}`, report.detail || 'The model is loading');
+  }
+  if (report.off != null && report.off !== '') {
+    return plain(`$(circle-slash) ${NAME}`, `Off for this file: ${report.off}`);
+  }
+  if (report.state === 'busy') {
+    return plain(`$(sync~spin) ${NAME}`, `Filling with ${modelOf(report)}`);
+  }
+  if (report.state === 'ready') {
+    return plain(`$(sparkle) ${NAME}`, `Ready: ${modelOf(report)}`);
+  }
+  return plain(`$(circle-outline) ${NAME}`, 'The worker is stopped; the next fill starts it');
+}
+
+/** The look while there is no server to report. `reason` says why. */
+export function lookWithout(server: Server, reason: string): Look {
+  switch (server) {
+    case 'missing':
+    case 'gone':
+      return error(reason);
+    case 'waiting':
+      return { text: `$(warning) ${NAME}`, tooltip: reason, level: 'warning' };
+    case 'stopped':
+      return plain(`$(circle-slash) ${NAME}`, 'infill-ls is stopped');
+    default:
+      return plain(`$(loading~spin) ${NAME}`, 'infill-ls is starting');
+  }
+}
+
+/** Whether a report is of a worker that cannot be used. */
+export function isFailure(report: StatusReport): boolean {
+  return report.state === 'failed' || report.state === 'backing_off';
+}
+
+function error(reason: string): Look {
+  return { text: `$(error) ${NAME}`, tooltip: `${reason}\n\nClick for what to do.`, level: 'error' };
+}
+
+function plain(text: string, tooltip: string): Look {
+  return { text, tooltip, level: 'plain' };
+}
+
+function percent(progress: number): string {
+  return `${Math.round(Math.min(Math.max(progress, 0), 1) * 100)}%`;
+}
+
+function modelOf(report: StatusReport): string {
+  return [report.model ?? 'the model', report.device].filter(Boolean).join(' on ');
+}

@@ -1,0 +1,43 @@
+/** The item in the status bar, and what a click on it offers. */
+import * as vscode from 'vscode';
+import type { Look } from './status';
+
+const BACKGROUNDS = { plain: undefined, warning: 'statusBarItem.warningBackground', error: 'statusBarItem.errorBackground' };
+
+export class StatusBar implements vscode.Disposable {
+  private readonly item = vscode.window.createStatusBarItem('infill.status', vscode.StatusBarAlignment.Right, 100);
+  private look: Look | undefined;
+
+  constructor() {
+    this.item.name = 'infill-ls';
+    this.item.command = 'infill.showStatus';
+    this.item.show();
+  }
+
+  show(look: Look): void {
+    this.look = look;
+    const background = BACKGROUNDS[look.level];
+    this.item.text = look.text;
+    this.item.tooltip = look.tooltip;
+    this.item.backgroundColor = background === undefined ? undefined : new vscode.ThemeColor(background);
+  }
+
+  /** The reason in words, and the commands that help. */
+  async offer(language: string | undefined): Promise<void> {
+    const entries = [
+      { label: '$(refresh) Restart', command: 'infill.restart' },
+      { label: '$(output) Show log', command: 'infill.showLog' },
+      ...(language === undefined ? [] : [{ label: `$(circle-slash) Turn on or off for ${language}`, command: 'infill.toggleLanguage' }]),
+      { label: '$(gear) Settings', command: 'workbench.action.openSettings', argument: 'infill.' },
+    ];
+    const title = this.look?.tooltip.split('\n')[0] ?? 'infill-ls';
+    const choice = await vscode.window.showQuickPick(entries, { title, placeHolder: title });
+    if (choice !== undefined) {
+      await vscode.commands.executeCommand(choice.command, ...('argument' in choice ? [choice.argument] : []));
+    }
+  }
+
+  dispose(): void {
+    this.item.dispose();
+  }
+}

@@ -1,0 +1,82 @@
+/** Keeps the status bar true: what the server tells of itself, and whether the file in front gets fills. */
+import * as vscode from 'vscode';
+import { type LanguageClient, State } from 'vscode-languageclient/node';
+import { isFailure, lookOf, lookWithout, type Server as Phase } from './status';
+import type { StatusBar } from './status_bar';
+import { STATUS, STATUS_CHANGED, type StatusReport } from './wire';
+
+export class StatusWatch implements vscode.Disposable {
+  private phase: Phase = 'starting';
+  private reason = '';
+  private report: StatusReport | undefined;
+  private off: string | null = null;
+  private readonly listeners: vscode.Disposable;
+
+  constructor(private readonly bar: StatusBar, private readonly client: () => LanguageClient | undefined) {
+    this.listeners = vscode.Disposable.from(
+      vscode.window.onDidChangeActiveTextEditor(() => this.ask()),
+      vscode.workspace.onDidOpenTextDocument(() => this.ask()),
+    );
+    this.draw();
+  }
+
+  /** Listens to a client that is about to start. */
+  listen(client: LanguageClient): void {
+    client.onNotification(STATUS_CHANGED, (report: StatusReport) => {
+      const failed = isFailure(report) && !(this.report !== undefined && isFailure(this.report));
+      this.report = report;
+      this.draw();
+      if (failed) {
+        void this.explain(report.detail);
+      }
+    });
+  }
+
+  onPhase(phase: Phase, reason: string): void {
+    [this.phase, this.reason, this.report] = [phase, reason, undefined];
+    this.draw();
+    if (phase === 'running') {
+      this.ask();
+    } else if (phase === 'gone') {
+      void this.explain(reason);
+    }
+  }
+
+  /** Asks the server how it is, and whether the document in front is off. */
+  ask(): void {
+    const client = this.client();
+    if (client?.state === State.Running) {
+      void this.update(client).catch(() => undefined); // a server that is ending: its end is shown instead
+    }
+  }
+
+  dispose(): void {
+    this.listeners.dispose();
+  }
+
+  private async update(client: LanguageClient): Promise<void> {
+    const document = vscode.window.activeTextEditor?.document;
+    const uri = document && client.code2ProtocolConverter.asUri(document.uri);
+    const report: StatusReport = await client.sendRequest(STATUS, uri === undefined ? {} : { textDocument: { uri } });
+    if (document === vscode.window.activeTextEditor?.document) {
+      this.report = report;
+      this.off = report.off ?? null;
+      this.draw();
+    }
+  }
+
+  private draw(): void {
+    const look = this.phase === 'running' && this.report !== undefined
+      ? lookOf({ ...this.report, off: this.off })
+      : lookWithout(this.phase === 'running' ? 'starting' : this.phase, this.reason);
+    this.bar.show(look);
+  }
+
+  private async explain(reason: string): Promise<void> {
+    const [restart, log] = ['Restart', 'Show Log'];
+    const choice = await vscode.window.showWarningMessage(`infill-ls: ${reason || 'the worker failed'}`, restart, log);
+    if (choice !== undefined) {
+      await vscode.commands.executeCommand(choice === restart ? 'infill.restart' : 'infill.showLog');
+    }
+  }
+}

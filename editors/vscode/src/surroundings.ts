@@ -1,0 +1,38 @@
+/** What `find_server` has to know, asked of VS Code and the machine. */
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as vscode from 'vscode';
+import type { Surroundings } from './find_server';
+import { selectedPython } from './python';
+
+export async function surroundings(): Promise<Surroundings> {
+  const folders = (vscode.workspace.workspaceFolders ?? []).filter((folder) => folder.uri.scheme === 'file');
+  return {
+    windows: process.platform === 'win32',
+    home: os.homedir(),
+    setting: vscode.workspace.getConfiguration('infill').get('server.path', '').trim(),
+    trusted: vscode.workspace.isTrusted,
+    folders: folders.flatMap((folder) => withRealPath(folder.uri.fsPath)),
+    python: vscode.workspace.isTrusted ? await selectedPython() : undefined,
+    searchPath: process.env['PATH'] ?? '',
+    isProgram,
+  };
+}
+
+/** A folder that is reached through a link stands under both of its names. */
+function withRealPath(folder: string): string[] {
+  try {
+    return [...new Set([folder, fs.realpathSync(folder)])];
+  } catch {
+    return [folder];
+  }
+}
+
+function isProgram(file: string): boolean {
+  try {
+    fs.accessSync(file, fs.constants.X_OK);
+    return fs.statSync(file).isFile();
+  } catch {
+    return false;
+  }
+}
