@@ -5,10 +5,13 @@ Offsets are indices into a Python `str`. Nothing here knows the LSP, files, the 
 
 from lsp_server.carve.cursor import hole_at
 from lsp_server.carve.fallback import plain_hole_at
+from lsp_server.carve.functions import body_of, extent, functions_around, whole_hole
 from lsp_server.carve.languages import language_of, table_of
 from lsp_server.carve.markers import DEFAULT_MARKER, marker_spans, marker_touching
 from lsp_server.carve.parsing import parse
+from lsp_server.carve.placeholders import placeholder_spans
 from lsp_server.carve.segments import segments, splice
+from lsp_server.carve.selecting import selected, statement_over
 from lsp_server.carve.source import Parsed, Source, Span
 from lsp_server.carve.view import View
 
@@ -18,18 +21,23 @@ __all__ = [
     "Source",
     "Span",
     "at_cursor",
+    "body_around",
+    "function_around",
     "language_of",
     "markers",
     "parse",
+    "placeholders",
     "read",
     "segments",
+    "selection",
     "splice",
+    "statement_around",
 ]
 
 
-def read(language_id: str, text: str) -> Parsed:
+def read(language_id: str, text: str, uri: str = "") -> Parsed:
     """A text that belongs to no open document, parsed and ready to be carved."""
-    return Parsed(text, language_id, parse(language_id, text))
+    return Parsed(text, language_id, parse(language_id, text), uri)
 
 
 def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span | None:
@@ -57,3 +65,64 @@ def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: i
     and may become several lines; every other one is a `MARKER` of a single line. Raises ValueError for an empty marker.
     """
     return marker_spans(source, marker, start, len(source.text) if end is None else end)
+
+
+def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
+    """Everything within [start, end) that asks to be filled, in order, never overlapping; `end` None: the text's end.
+
+    The markers, as `markers` returns them, and what stands for code that is missing: a function whose body is only
+    `...`, `pass`, `raise NotImplementedError`, `todo!()` or whatever else the language's users write there, is empty,
+    or holds nothing but a comment that says TODO. Documentation and comments stay. Without a grammar: the markers.
+    Raises ValueError for an empty marker or a range outside the text.
+    """
+    last = len(source.text) if end is None else end
+    _check(source, start, last)
+    return placeholder_spans(source, marker, start, last)
+
+
+def function_around(source: Source, start: int, end: int) -> tuple[int, int] | None:
+    """Where the innermost function or method that contains [start, end] starts and ends, with its decorators.
+
+    None outside of functions, and without a grammar. Raises ValueError for a range outside the text.
+    """
+    _check(source, start, end)
+    view = View.of(source)
+    function = None if view is None else next(iter(functions_around(view, start, end)), None)
+    return None if view is None or function is None else extent(view, function)
+
+
+def body_around(source: Source, offset: int) -> Span | None:
+    """The body of the innermost function at `offset`, present or missing, as one hole to be written anew.
+
+    Documentation stays. None outside of functions, and without a grammar. Raises ValueError for an offset outside.
+    """
+    _check(source, offset, offset)
+    view = View.of(source)
+    for function in () if view is None else functions_around(view, offset, offset):
+        body = body_of(view, function) if view else None
+        if view and body:
+            return whole_hole(view, body)
+    return None
+
+
+def selection(source: Source, start: int, end: int) -> Span | None:
+    """A selection as one hole to be reworked, white space at its edges left out; None where nothing is left.
+
+    Its kind is what the syntax makes of it; it is a `single_line` if it is one. Raises ValueError outside the text.
+    """
+    _check(source, start, end)
+    return selected(source, start, end)
+
+
+def statement_around(source: Source, start: int, end: int) -> Span | None:
+    """The innermost statement that covers [start, end], to be repaired: of one that holds others, only its header.
+
+    In broken code, and without a grammar, the lines of the range. None on a blank line. Raises ValueError outside.
+    """
+    _check(source, start, end)
+    return statement_over(source, start, end)
+
+
+def _check(source: Source, start: int, end: int) -> None:
+    if not 0 <= start <= end <= len(source.text):
+        raise ValueError(f"{start}..{end} is no range of a text of {len(source.text)} characters")

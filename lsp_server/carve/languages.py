@@ -38,6 +38,15 @@ class Table:
     argument_lists: frozenset[str] = frozenset()
     operand_ends: frozenset[str] = frozenset({",", ";", ":"})  # tokens that end an expression inside brackets
     word_characters: str = ""  # what belongs to a word beside what an identifier has anywhere
+    functions: frozenset[str] = frozenset()  # functions, methods and whatever else has a body of its own
+    closures: frozenset[str] = frozenset()  # those of `functions` whose empty body is meant
+    classes: frozenset[str] = frozenset()
+    wrappers: frozenset[str] = frozenset()  # nodes around a function that belong to it, as its decorators
+    fillers: str = ""  # regex: code that stands for missing code, wherever it is
+    body_fillers: str = ""  # regex: statements that do so where they are all of a function's body
+    settled: str = ""  # regex: found in the header of a function that has no more body on purpose
+    abstract: str = ""  # regex: found in the header of a class whose methods have no body on purpose
+    declarations: tuple[str, ...] = ()  # extensions of files in which no function has a body
     by_indentation: bool = False  # blocks end where the indentation does
     indent: str = "    "  # one step, where the text shows none
 
@@ -70,6 +79,13 @@ PYTHON = Table(
     documented=frozenset({"function_definition", "class_definition"}),
     argument_lists=frozenset({"argument_list", "parameters"}),
     operand_ends=frozenset({",", ";", ":", "for", "in", "if", "else", "async", "as"}),
+    functions=frozenset({"function_definition"}),
+    classes=frozenset({"class_definition"}),
+    wrappers=frozenset({"decorated_definition"}),
+    body_fillers=r"\.\.\.|pass\b|raise NotImplementedError\b(?!.*(?i:subclass|overrid|abstract)).*",
+    settled=r"@(?:\w+\.)*(?:abstract\w*|overload)\b",
+    abstract=r"\b(?:Protocol|ABC|ABCMeta)\b",
+    declarations=(".pyi",),
     by_indentation=True,
 )
 

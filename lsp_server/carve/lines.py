@@ -27,6 +27,19 @@ def line_end(text: str, offset: int) -> int:
     return match.start() if match else len(text)
 
 
+def end_of_line_before(text: str, offset: int) -> int:
+    """The end of the line before the one at `offset`, its line end not included; `offset` on the first line."""
+    start = line_start(text, offset)
+    if not start:
+        return offset
+    return start - 2 if text.endswith("\r\n", 0, start) else start - 1
+
+
+def is_one_line(text: str, start: int, end: int) -> bool:
+    """Whether there is no line end in [start, end)."""
+    return text.find("\n", start, end) < 0 and text.find("\r", start, end) < 0
+
+
 def eol_at(text: str, offset: int) -> str:
     """The line end in use: that of the line at `offset`, else that of the line before it, else `\\n`."""
     match = _LINE_END.search(text, offset)

@@ -11,9 +11,12 @@ from inference.messages import HoleKind
 class Source(Protocol):
     """One immutable text to carve: a document's snapshot, or `Parsed`.
 
-    `tree` is the parse of exactly `text`, or None where there is no grammar; then indentation decides.
+    `tree` is the parse of exactly `text`, or None where there is no grammar; then indentation decides. Of `uri` only
+    the extension is looked at; it is empty for a text without a name.
     """
 
+    @property
+    def uri(self) -> str: ...
     @property
     def text(self) -> str: ...
     @property
@@ -29,6 +32,7 @@ class Parsed:
     text: str
     language_id: str
     tree: Tree | None
+    uri: str = ""
 
 
 @dataclass(frozen=True)

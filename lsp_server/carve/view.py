@@ -42,6 +42,14 @@ class View:
         """Where a node ends, as a `str` index."""
         return self._bytes.to_offset(node.end_byte)
 
+    def code(self, node: Node) -> str:
+        """The text of a node."""
+        return self.text[self.start(node) : self.end(node)]
+
+    def node_over(self, start: int, end: int) -> Node | None:
+        """The smallest node that covers [start, end); None only in an empty tree."""
+        return self.root.descendant_for_byte_range(self._bytes.to_byte(start), self._bytes.to_byte(end))
+
     def leaf_at(self, offset: int) -> Node | None:
         """The smallest node over the character at `offset`; None outside the text."""
         if not 0 <= offset < len(self.text):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 _SIGNS = {"⇥": "\t", "␍": "\r", "␠": " "}
 
@@ -22,7 +23,7 @@ class Case:
     said: dict[str, str]
 
 
-def cases(path: Path, *signs: str) -> list[object]:
+def cases(path: Path, *signs: str) -> list[ParameterSet]:
     """The cases of a file as pytest parameters, by title. Lines that begin with one of `signs` are not text."""
     parts = path.read_text(encoding="utf-8").split("=== ")[1:]
     return [pytest.param(case, id=case.title) for case in (_case(part, signs) for part in parts)]

@@ -1,6 +1,4 @@
-"""Which hole a cursor asks for: one fixture file for each language."""
-
-from pathlib import Path
+"""The hole at a cursor, in any text: what the fixture files cannot list."""
 
 import pytest
 from hypothesis import given, settings
@@ -9,35 +7,6 @@ from hypothesis import strategies as st
 from inference.messages import HoleKind
 from lsp_server import carve
 from tests.lsp_server.documents import texts
-from tests.lsp_server.fixtures import Case, cases, with_cursor
-
-FIXTURES = Path(__file__).parent / "fixtures"
-
-
-def check(language_id: str, case: Case) -> None:
-    """Carve at the cursor of a case, and compare the result written in the notation of the fixture."""
-    text, offset = with_cursor(case.text.replace("⟦", "").replace("⟧", ""))
-    span = carve.at_cursor(carve.read(language_id, text), offset)
-    assert written(text, offset, span) == (case.text, case.said["---"])
-
-
-def written(text: str, offset: int, span: carve.Span | None) -> tuple[str, str]:
-    if span is None:
-        return text[:offset] + "‸" + text[offset:], "nothing"
-    hole = text[span.start : offset] + "‸" + text[offset : span.end]
-    words = [span.kind.value, *([] if span.single_line else ["lines"])]
-    words += [f"starts with {span.starts_with!r}"] if span.starts_with else []
-    return f"{text[: span.start]}⟦{hole}⟧{text[span.end :]}", ", ".join(words)
-
-
-@pytest.mark.parametrize("case", cases(FIXTURES / "python.txt", "---"))
-def test_python(case: Case) -> None:
-    check("python", case)
-
-
-@pytest.mark.parametrize("case", cases(FIXTURES / "plain.txt", "---"))
-def test_a_language_without_a_grammar(case: Case) -> None:
-    check("", case)
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,0 +1,164 @@
+"""Functions: the one around an offset, and the body it has or lacks. A grammar's `body` field is all that is relied on.
+
+A documentation string is never part of a body: what it says is what the body is written from.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from tree_sitter import Node
+
+from inference.messages import HoleKind
+from lsp_server.carve.lines import (
+    end_of_line_before,
+    end_of_text_before,
+    eol_at,
+    indent_step,
+    indentation,
+    is_blank,
+    is_deeper,
+    is_one_line,
+    line_start,
+)
+from lsp_server.carve.source import Span
+from lsp_server.carve.view import View, ancestors
+
+
+@dataclass(frozen=True)
+class Body:
+    """The inside of a function's block, [start, end): from its header or opening bracket to its closer.
+
+    `parts` are its statements and comments in order, without a documentation string, which ends before `start`.
+    """
+
+    function: Node
+    start: int
+    end: int
+    parts: tuple[Node, ...]
+    indent: str  # of its statements, as they are or as they should be
+    closed: bool  # by a bracket or word of its own
+    is_block: bool  # and not a mere expression
+
+
+def functions_around(view: View, start: int, end: int) -> list[Node]:
+    """The functions that contain [start, end], innermost first. A cursor below an indented body is still in it."""
+    if view.table.by_indentation and start == end:
+        typed = view.text[line_start(view.text, start) : start]
+        above = end_of_text_before(view.text, start) if is_blank(typed) and typed else start
+        if above < line_start(view.text, start):
+            return [node for node in _around(view, above, above) if is_deeper(typed, _outer(view, node))]
+    return _around(view, start, end)
+
+
+def _around(view: View, start: int, end: int) -> list[Node]:
+    """A cursor at the edge between two tokens is in both."""
+    found = dict[int, Node]()
+    for first in (start, start - 1) if start == end and start > 0 else (start,):
+        for node in ancestors(view.node_over(first, max(end, first))):
+            function = next((child for child in node.named_children if child.type in view.table.functions), None)
+            function = function if function and node.type in view.table.wrappers else node
+            if function.type in view.table.functions:
+                found[function.id] = function
+    return sorted(found.values(), key=lambda node: node.end_byte - node.start_byte)
+
+
+def extent(view: View, function: Node) -> tuple[int, int]:
+    """Where a function starts and ends, with its decorators."""
+    parent = function.parent
+    whole = parent if parent is not None and parent.type in view.table.wrappers else function
+    return view.start(whole), view.end(whole)
+
+
+def body_of(view: View, function: Node) -> Body | None:
+    """The body of a function, also one that is still missing; None for a mere declaration."""
+    block = function.child_by_field_name("body")
+    if block is None:
+        return None
+    if block.type not in view.table.blocks:
+        return Body(function, view.start(block), view.end(block), (block,), "", closed=True, is_block=False)
+    closer = block.children[-1] if block.child_count and block.children[0].type == "{" else None
+    if closer is None:
+        start = view.end(_token_before(view, function, block))
+        end, closed = max(view.end(block), start), False
+        inside = [*_comments_before(view, function, block), *block.named_children]
+    else:
+        start, closed = view.end(block.children[0]), closer.type == "}" and not closer.is_missing
+        end = view.start(closer) if closed else view.end(block)
+        inside = block.named_children
+    return _without_documentation(view, function, start, end, inside, closed)
+
+
+def _without_documentation(
+    view: View, function: Node, start: int, end: int, inside: Sequence[Node], closed: bool
+) -> Body:
+    """A comment on the header's line belongs to the header, and a documentation string to nobody's body."""
+    parts = list(inside)
+    while parts and parts[0].type in view.table.comments and is_one_line(view.text, start, view.start(parts[0])):
+        start = view.end(parts.pop(0))
+    indent = _outer(view, function) + indent_step(view.text, start, view.table.indent)
+    first = next((part for part in parts if part.type not in view.table.comments), None)
+    if first is not None and not is_one_line(view.text, start, view.start(first)):
+        indent = indentation(view.text, view.start(first))
+        if _is_documentation(view, function, first):
+            start = view.end(first)
+            parts = parts[parts.index(first) + 1 :]
+    return Body(function, start, max(end, start), tuple(parts), indent, closed, is_block=True)
+
+
+def whole_hole(view: View, body: Body) -> Span:
+    """All of a body as one hole to be written anew."""
+    return hole_from(view, body, body.start, body.parts)
+
+
+def hole_from(view: View, body: Body, start: int, parts: Sequence[Node]) -> Span:
+    """The hole that replaces `parts`, the last ones of a body, or is added at its end. What is before `start` stays.
+
+    What shares its line with the header gets a line of its own; then the hole takes in the white space around it.
+    """
+    text = view.text
+    first, last = (view.start(parts[0]), view.end(parts[-1])) if parts else (start, start)
+    if not body.is_block or not is_one_line(text, start, first):
+        return Span(first, last, HoleKind.BODY)
+    if body.closed and is_one_line(text, last, body.end):
+        last = body.end
+    elif body.closed and not parts:  # blank lines
+        last = max(end_of_line_before(text, body.end), start)
+    return Span(start, last, HoleKind.BODY, eol_at(text, start) + body.indent)
+
+
+def header_of(view: View, node: Node) -> str:
+    """What stands before the body of a function or class, decorators included."""
+    start, end = extent(view, node)
+    block = node.child_by_field_name("body")
+    return view.text[start : end if block is None else max(view.start(block), start)]
+
+
+def _outer(view: View, function: Node) -> str:
+    return indentation(view.text, view.start(function))
+
+
+def _token_before(view: View, function: Node, block: Node) -> Node:
+    """The last child before a block that is no comment: it ends the header."""
+    before = [child for child in _children_before(function, block) if child.type not in view.table.comments]
+    return before[-1] if before else function
+
+
+def _comments_before(view: View, function: Node, block: Node) -> list[Node]:
+    behind_header = list(
+        takewhile(lambda child: child.type in view.table.comments, reversed(list(_children_before(function, block))))
+    )
+    return behind_header[::-1]
+
+
+def _children_before(function: Node, block: Node) -> Iterator[Node]:
+    return takewhile(lambda child: child.id != block.id, function.children)
+
+
+def _is_documentation(view: View, function: Node, statement: Node) -> bool:
+    return (
+        function.type in view.table.documented
+        and statement.type in view.table.statements
+        and statement.named_child_count == 1
+        and statement.named_children[0].type in view.table.strings
+    )

@@ -1,0 +1,117 @@
+"""Everything in a text that asks to be filled: markers, and what a language's users write where code is still missing.
+
+Nothing is taken for missing that may be meant: a declaration in a stub, protocol or abstract class, an empty closure, a
+`pass` that is the body of anything but a function, a comment that does not say so. Comments are pinned.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from tree_sitter import Node
+
+from inference.messages import HoleKind
+from lsp_server.carve.functions import Body, body_of, functions_around, header_of, hole_from
+from lsp_server.carve.languages import Table
+from lsp_server.carve.lines import is_blank, line_end, line_start
+from lsp_server.carve.literals import literal_at
+from lsp_server.carve.markers import marker_spans
+from lsp_server.carve.source import Source, Span
+from lsp_server.carve.view import View, ancestors
+
+_TODO = r"\b(?:TODO|FIXME)\b|(?i:\bnot (?:yet )?implemented\b|\bimplement (?:me|this)\b|\byour code here\b)"
+_EMPTY = r"\{\s*\}"
+_NEVER = r"(?!)"
+
+
+def placeholder_spans(source: Source, marker: str, start: int, end: int) -> list[Span]:
+    """The markers and placeholders that lie within [start, end), in order, none overlapping another."""
+    found = marker_spans(source, marker, start, end)
+    view = View.of(source)
+    if view is None or source.uri.endswith(view.table.declarations or ("\0",)):
+        return found
+    for span in (*_bodies(view, start, end), *_fillers(view, start, end)):
+        if start <= span.start and span.end <= end and not any(_overlap(span, other) for other in found):
+            found.append(span)
+    return sorted(found, key=lambda span: (span.start, span.end))
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    """Whether two holes share a character, or touch: the text between them would be nothing."""
+    return one.start <= other.end and other.start <= one.end
+
+
+def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
+    """The functions of which the whole body is missing."""
+    seen = set[int]()
+    for match in _candidates(view.table).finditer(view.text, start, end):
+        function = next(iter(functions_around(view, match.start(), match.end())), None)
+        if function is None or function.id in seen:
+            continue
+        seen.add(function.id)
+        body = body_of(view, function)
+        span = _missing(view, body) if body is not None and not _is_meant(view, function) else None
+        if span is not None:
+            yield span
+
+
+def _missing(view: View, body: Body) -> Span | None:
+    """The hole of a body that is empty, or a filler, or a comment that says what is to be done."""
+    comments = [part for part in body.parts if part.type in view.table.comments]
+    code = [part for part in body.parts if part.type not in view.table.comments]
+    if code:
+        return _filled_out(view, body, code) if len(code) == 1 else None
+    if comments:
+        is_todo = any(re.search(_TODO, view.code(comment)) for comment in comments)
+        return hole_from(view, body, view.end(comments[-1]), ()) if is_todo else None
+    is_empty = body.closed and is_blank(view.text[body.start : body.end])
+    return hole_from(view, body, body.start, ()) if is_empty and body.function.type not in view.table.closures else None
+
+
+def _filled_out(view: View, body: Body, code: list[Node]) -> Span | None:
+    """The one statement of a body, if it is a filler. Comments before it stay."""
+    if not _body_filler(view.table).fullmatch(view.code(code[0])):
+        return None
+    before = [part for part in body.parts if part.start_byte < code[0].start_byte]
+    return hole_from(view, body, view.end(before[-1]) if before else body.start, code)
+
+
+def _is_meant(view: View, function: Node) -> bool:
+    """Whether a function has no body on purpose."""
+    if view.table.settled and re.search(view.table.settled, header_of(view, function)):
+        return True
+    around = (node for node in ancestors(function) if node.type in view.table.classes)
+    owner = next(around, None) if view.table.abstract else None
+    return owner is not None and re.search(view.table.abstract, header_of(view, owner)) is not None
+
+
+def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
+    """Code that stands for missing code wherever it is: a statement among others, or part of an expression."""
+    for match in _filler(view.table).finditer(view.text, start, end):
+        if literal_at(view, match.start()):
+            continue
+        nodes = [node for node in ancestors(view.leaf_at(match.start())) if view.start(node) == match.start()]
+        whole = [node for node in nodes if _filler(view.table).fullmatch(view.code(node))]
+        if whole:
+            yield _filler_span(view.text, match.start(), view.end(whole[-1]))
+
+
+def _filler_span(text: str, start: int, end: int) -> Span:
+    alone = is_blank(text[line_start(text, start) : start]) and is_blank(text[end : line_end(text, end)])
+    return Span(start, end, HoleKind.BLOCK if alone else HoleKind.EXPRESSION, single_line=not alone)
+
+
+@cache
+def _candidates(table: Table) -> re.Pattern[str]:
+    """What can be found in a missing body, to look no further at all other functions."""
+    return re.compile("|".join(filter(None, (table.fillers, table.body_fillers, _TODO, _EMPTY))))
+
+
+@cache
+def _filler(table: Table) -> re.Pattern[str]:
+    return re.compile(table.fillers or _NEVER, re.DOTALL)
+
+
+@cache
+def _body_filler(table: Table) -> re.Pattern[str]:
+    return re.compile(f"(?:{'|'.join(filter(None, (table.fillers, table.body_fillers))) or _NEVER});?", re.DOTALL)

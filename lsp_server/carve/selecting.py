@@ -1,0 +1,100 @@
+"""From a range that a user selected, or that a diagnostic names, to one hole: the selection itself, or a statement."""
+
+from tree_sitter import Node
+
+from inference.messages import HoleKind
+from lsp_server.carve.brackets import open_brackets
+from lsp_server.carve.functions import body_of, functions_around
+from lsp_server.carve.lines import is_blank, is_one_line, line_end, line_start
+from lsp_server.carve.literals import literal_at
+from lsp_server.carve.source import Source, Span
+from lsp_server.carve.view import View, ancestors
+
+
+def selected(source: Source, start: int, end: int) -> Span | None:
+    """[start, end) without white space at its edges, as one hole; None where nothing is left."""
+    text = source.text
+    start, end = trimmed(text, start, end)
+    if start == end:
+        return None
+    view, single_line = View.of(source), is_one_line(text, start, end)
+    if view is not None and _is_body(view, start, end):
+        return Span(start, end, HoleKind.BODY, single_line=single_line)
+    whole = is_blank(text[line_start(text, start) : start]) and is_blank(text[end : line_end(text, end)])
+    return Span(start, end, _kind(view, start, whole, single_line), single_line=single_line)
+
+
+def statement_over(source: Source, start: int, end: int) -> Span | None:
+    """The innermost statement that covers [start, end], or the header alone of one that holds others; None: no code.
+
+    Where the syntax is too broken to tell, it is the lines of the range, from where the brackets around it open.
+    """
+    text = source.text
+    start, end = trimmed(text, start, end)
+    if start == end and is_blank(text[line_start(text, start) : line_end(text, end)]):
+        return None
+    view = View.of(source)
+    statement = None if view is None else _statement(view, start, end)
+    if view is None or statement is None:
+        first, last = _lines(view, text, start, end)
+    else:
+        first, last = _header_or_all(view, statement, start, end)
+    first, last = trimmed(text, first, last)
+    if first == last:
+        return None
+    single_line = is_one_line(text, first, last)
+    return Span(first, last, HoleKind.LINE if single_line else HoleKind.BLOCK, single_line=single_line)
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """[start, end) without white space at its edges; an empty range at `start` where there is nothing else."""
+    inside = text[start:end]
+    if is_blank(inside):
+        return start, start
+    return start + len(inside) - len(inside.lstrip()), start + len(inside.rstrip())
+
+
+def _is_body(view: View, start: int, end: int) -> bool:
+    """Whether [start, end) is all that stands in the body of a function, with or without its documentation."""
+    function = next(iter(functions_around(view, start, end)), None)
+    body = None if function is None else body_of(view, function)
+    if body is None or not body.parts or not body.is_block:
+        return False
+    return view.start(body.parts[0]) == start and view.end(body.parts[-1]) <= end
+
+
+def _kind(view: View | None, start: int, whole: bool, single_line: bool) -> HoleKind:
+    if not single_line:
+        return HoleKind.BLOCK
+    if whole or (view is not None and literal_at(view, start)):
+        return HoleKind.LINE
+    return HoleKind.EXPRESSION
+
+
+def _statement(view: View, start: int, end: int) -> Node | None:
+    """The innermost node that covers the range and stands in a block; None where an error is in between."""
+    last: Node | None = None
+    for node in ancestors(view.node_over(start, max(end, min(start + 1, len(view.text))))):
+        if node.is_error:
+            return None
+        if node.type in view.table.blocks and last is not None:
+            return last
+        last = node
+    return None
+
+
+def _header_or_all(view: View, statement: Node, start: int, end: int) -> tuple[int, int]:
+    """The statement, or only what stands before its block if the range does not reach into that."""
+    first, last = view.start(statement), view.end(statement)
+    for node in (child for child in statement.children if child.type in view.table.blocks):
+        header_end = view.start(node)
+        if end <= header_end:
+            return trimmed(view.text, first, header_end)
+    return first, last
+
+
+def _lines(view: View | None, text: str, start: int, end: int) -> tuple[int, int]:
+    """The lines of a range, up to where the brackets around it open, as far as the tree can tell."""
+    brackets = open_brackets(view, start) if view is not None else []
+    first = line_start(text, min([start, *(bracket.start for bracket in brackets)]))
+    return trimmed(text, first, line_end(text, end))

@@ -1,0 +1,84 @@
+"""What carving finds in each language: one fixture file for each, all read by one `check`.
+
+--- line, starts with 'na'          the hole at the cursor ‸, drawn ⟦…⟧; `lines`: it may become several; or `nothing`
+--- placeholders: body, lines; …    everything that asks to be filled, one description for each hole
+--- function                        the function around the cursor, or around the selection «…»
+--- whole body: body, lines         the body of that function, to be written anew
+--- selection: expression           the selection as a hole
+--- statement: line                 the statement around the cursor or selection
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from inference.messages import HoleKind
+from lsp_server import carve
+from tests.lsp_server.fixtures import Case, cases
+
+SIGNS = "‸«»⟦⟧"
+FIXTURES = Path(__file__).parent / "fixtures"
+LANGUAGES = sorted(path.stem for path in FIXTURES.glob("*.txt") if not path.stem.endswith("_markers"))
+CASES = [
+    pytest.param(language, *case.values, id=f"{language}: {case.id}")
+    for language in LANGUAGES
+    for case in cases(FIXTURES / f"{language}.txt", "---")
+]
+
+
+def check(language_id: str, case: Case, uri: str = "") -> None:
+    """Ask what the case's `---` names about its text, and compare with what is drawn there."""
+    text, (start, end) = without_signs(case.text)
+    source = carve.read(language_id, text, uri)
+    question, colon, expected = case.said["---"].partition(": ")
+    question, expected = (question, expected) if colon or question == "function" else ("", question)
+    spans = asked(question, source, start, end)
+    told = "" if question == "function" else "; ".join(map(described, spans)) or "nothing"
+    drawn = with_holes(text, [(span.start, span.end) for span in spans])
+    assert (drawn, told) == ("".join(c for c in case.text if c not in "‸«»"), expected)
+
+
+def asked(question: str, source: carve.Source, start: int, end: int) -> Sequence[carve.Span]:
+    match question:
+        case "placeholders":
+            return carve.placeholders(source)
+        case "function":
+            found = carve.function_around(source, start, end)
+            return [] if found is None else [carve.Span(*found, HoleKind.BODY)]
+        case "whole body":
+            span = carve.body_around(source, start)
+        case "selection":
+            span = carve.selection(source, start, end)
+        case "statement":
+            span = carve.statement_around(source, start, end)
+        case _:
+            span = carve.at_cursor(source, start)
+    return [] if span is None else [span]
+
+
+def described(span: carve.Span) -> str:
+    words = [span.kind.value, *([] if span.single_line else ["lines"])]
+    return ", ".join(words + ([f"starts with {span.starts_with!r}"] if span.starts_with else []))
+
+
+def with_holes(text: str, ranges: Sequence[tuple[int, int]]) -> str:
+    for start, end in reversed(ranges):
+        text = f"{text[:start]}⟦{text[start:end]}⟧{text[end:]}"
+    return text
+
+
+def without_signs(drawn: str) -> tuple[str, tuple[int, int]]:
+    """The text itself, and where its cursor or selection is; (0, 0) without one."""
+    text, marks = "", []
+    for character in drawn:
+        if character in "‸«»":
+            marks.append(len(text))
+        if character not in SIGNS:
+            text += character
+    return text, (marks[0], marks[-1]) if marks else (0, 0)
+
+
+@pytest.mark.parametrize(("language_id", "case"), CASES)
+def test_what_is_found(language_id: str, case: Case) -> None:
+    check(language_id, case)
