@@ -24,7 +24,7 @@ from lsp_server.commands import files, output
 from lsp_server.commands.files import BadInput
 from lsp_server.document import Document, Snapshot
 from lsp_server.positions import Encoding
-from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions, alive
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 _DAY_MS = 24 * 3600 * 1000
@@ -171,8 +171,8 @@ async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argpars
         client = WorkerClient(options, name="infill-ls fill", on_status=shown.status)
         try:
             await _loaded(client)
-            answer = await client.infill(request, on_draft=shown.draft)
-            status = await client.status()
+            answer = await alive.answer(client, request, shown.draft)
+            status = await alive.while_alive(client, client.status(), alive.GRACE_S)
         finally:
             await client.close()
     candidates = tuple(fitting.fitted(snapshot, spans, answer.candidates))[: args.candidates]

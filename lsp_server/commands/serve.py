@@ -45,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda or mps; the best one found by default")
     parser.add_argument("--dtype", metavar="NAME", help="bfloat16, float16 or float32; by default what suits")
     parser.add_argument("--allow-download", action="store_true", default=None, help="download the model if need be")
+    parser.add_argument(
+        "--trust-workspace", action="store_true", default=None, help="let infill-ls.toml choose the model and device"
+    )
     parser.add_argument("--log-level", default="warning", choices=_LEVELS, help="to stderr (default: %(default)s)")
 
 
@@ -54,7 +57,13 @@ def run(args: argparse.Namespace) -> int:
     Returns the exit status: with stdio 0 after `shutdown`, 1 without; 2 where it cannot listen.
     """
     _log_to_stderr(args.log_level)
-    given = {"model": args.model, "device": args.device, "dtype": args.dtype, "allowDownload": args.allow_download}
+    given = {
+        "model": args.model,
+        "device": args.device,
+        "dtype": args.dtype,
+        "allowDownload": args.allow_download,
+        "trustWorkspace": args.trust_workspace,
+    }
     flags = {name: value for name, value in given.items() if value is not None}
     host = partial(InfillServer, flags)
     return asyncio.run(_listen(args, host) if args.tcp or args.ws else _serve_stdio(host))

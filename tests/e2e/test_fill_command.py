@@ -1,5 +1,6 @@
 """`infill-ls fill` as a user runs it: the real command, worker and model."""
 
+import asyncio
 import json
 import os
 import pty
@@ -16,6 +17,8 @@ import pytest
 from inference.messages import Candidate
 from lsp_server import carve, fitting
 from lsp_server.document import Document
+from lsp_server.worker.paths import place_at
+from tests.workers import PATIENCE_S, RawClient, kill
 
 SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -198,6 +201,28 @@ def test_a_deadline_counts_from_when_the_model_is_there(fill: Run, file: Path, t
         assert done.stderr.count("\n") == 1
     else:
         assert json.loads(done.stdout)["candidates"]
+
+
+async def test_a_worker_that_hangs_in_mid_request_is_given_up(file: Path, tmp_path: Path) -> None:
+    """A worker where the command expects one, stopped while it works for it; the file stays as it was."""
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(folder)}
+    command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--write", "--steps", "900"]
+    filling = await asyncio.create_subprocess_exec(
+        *command, "--candidates", "16", stderr=asyncio.subprocess.PIPE, env=environment
+    )
+    async with asyncio.timeout(PATIENCE_S):
+        while not (sockets := list(folder.glob("*.sock"))):
+            await asyncio.sleep(0.02)
+        watcher = await RawClient.open(place_at(sockets[0]))
+        pid = (await watcher.becomes(lambda status: status.running > 0)).pid
+        os.kill(pid, signal.SIGSTOP)
+        _, complaint = await filling.communicate()
+    kill(pid)
+    assert filling.returncode == 1
+    assert complaint.decode() == "infill-ls: The worker does not answer; `infill-ls doctor` tells more\n"
+    assert file.read_text() == SOURCE
 
 
 def test_what_the_user_typed_is_never_taken_away(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from inference.messages import MAX_STEPS
-from lsp_server.filling import ANSWER_S, GRACE_S
+from lsp_server.worker.alive import ANSWER_S, GRACE_S
 from tests.e2e.conftest import PATIENT, StartRaw
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
