@@ -2,8 +2,13 @@
 
 A `Document` is mutable and belongs to its session; a request works on a `Snapshot`, which never changes. The lines are
 updated with every edit; the tree is edited at once and parsed again only when a snapshot is asked for.
+
+An editor that counts in UTF-16 may send half a surrogate pair, or an edit that parts one or joins two halves. Halves
+are kept, or the text would no longer be the editor's; what is handed out has U+FFFD in the place of each. That is as
+wide in every encoding, and as only the text of holes is ever sent back, the editor's own text keeps what it has.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +16,8 @@ from tree_sitter import Tree
 
 from lsp_server.carve.parsing import edit_tree, parse
 from lsp_server.positions import Encoding, LineIndex
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -44,15 +51,13 @@ class Document:
         self.uri = uri
         self.language_id = language_id
         self.version = version
-        self._text = text
-        self._lines = LineIndex(text)
-        self._tree: Tree | None = None
         self._snapshot: Snapshot | None = None
+        self._replace_all(text)
 
     @property
     def text(self) -> str:
-        """The text after the last `apply`."""
-        return self._text
+        """The text after the last `apply`, without lone surrogates."""
+        return well_formed(self._raw) if self._has_halves else self._raw
 
     def apply(self, edits: Sequence[Edit], version: int, encoding: Encoding) -> None:
         """Apply changes in order, each to the text that the one before it left, as the LSP asks for.
@@ -66,23 +71,51 @@ class Document:
             if edit.start is None or edit.end is None:
                 self._replace_all(edit.text)
             else:
-                first = self._lines.offset(*edit.start, encoding)
-                last = self._lines.offset(*edit.end, encoding)
-                self._replace(min(first, last), max(first, last), edit.text)
+                first, last = (self._offset(*at, encoding) for at in sorted((edit.start, edit.end)))
+                self._replace(first, last, edit.text)
+                if self._has_halves and encoding is Encoding.UTF16:
+                    self._join_halves(first + len(edit.text))
+                    self._join_halves(first)
         self.version = version
 
     def snapshot(self) -> Snapshot:
         """The document as it stands. Parses what changed since the last snapshot; without a change it is that one."""
         if self._snapshot is None:
-            tree = parse(self.language_id, self._text, self._tree)
-            self._snapshot = Snapshot(self.uri, self.language_id, self.version, self._text, self._lines, tree)
+            text = self.text
+            tree = parse(self.language_id, text, self._tree)
+            self._snapshot = Snapshot(self.uri, self.language_id, self.version, text, self._lines, tree)
         return self._snapshot
 
     def _replace_all(self, text: str) -> None:
-        self._text, self._lines, self._tree = text, LineIndex(text), None
+        self._raw, self._lines = text, LineIndex(text)
+        self._has_halves = well_formed(text) != text
+        self._tree: Tree | None = None
 
     def _replace(self, start: int, end: int, replacement: str) -> None:
         if self._tree is not None:
-            edit_tree(self._tree, self._text, start, end, replacement)
-        self._text = self._text[:start] + replacement + self._text[end:]
-        self._lines = self._lines.edited(start, end, replacement, self._text)
+            edit_tree(self._tree, self.text, start, end, well_formed(replacement))
+        self._raw = self._raw[:start] + replacement + self._raw[end:]
+        self._lines = self._lines.edited(start, end, replacement, self._raw)
+        self._has_halves = self._has_halves or well_formed(replacement) != replacement
+
+    def _offset(self, line: int, character: int, encoding: Encoding) -> int:
+        """The `str` index of a position. A surrogate pair that it parts becomes two halves."""
+        offset = self._lines.offset(line, character, encoding)
+        at = self._raw[offset : offset + 1]
+        if encoding is Encoding.UTF16 and at > "\uffff" and self._lines.position(offset, encoding)[1] < character:
+            high, low = divmod(ord(at) - 0x10000, 0x400)
+            self._replace(offset, offset + 1, chr(0xD800 + high) + chr(0xDC00 + low))
+            return offset + 1
+        return offset
+
+    def _join_halves(self, offset: int) -> None:
+        """Make one character of the two halves that have come together at `offset`, if they have."""
+        high, low = self._raw[max(offset - 1, 0) : offset], self._raw[offset : offset + 1]
+        if "\ud800" <= high <= "\udbff" and "\udc00" <= low <= "\udfff":
+            whole = chr(0x10000 + (ord(high) - 0xD800) * 0x400 + ord(low) - 0xDC00)
+            self._replace(offset - 1, offset + 1, whole)
+
+
+def well_formed(text: str) -> str:
+    """`text` with U+FFFD for each lone surrogate, which no model and no tree can take."""
+    return text if text.isascii() else _HALF.sub("\ufffd", text)

@@ -6,7 +6,6 @@ document has moved on.
 
 import asyncio
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,8 +21,6 @@ from lsp_server.privacy import is_secret, path_of, why_off
 from lsp_server.resident import Resident
 from lsp_server.settings import Settings
 from lsp_server.work import Works
-
-_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Session:
@@ -91,7 +88,7 @@ class Session:
         self.forget(uri)
         self.refresh_settings()
         if not is_secret(path_of(uri), self.settings_of(uri)):
-            self.documents[uri] = Document(uri, language_id, version, well_formed(text))
+            self.documents[uri] = Document(uri, language_id, version, text)
 
     def forget(self, uri: str) -> None:
         """The document was closed, or what we have of it can no longer be trusted."""
@@ -114,12 +111,3 @@ class Session:
         """Whether the document still stands as it did when `snapshot` was taken."""
         now = self.documents.get(snapshot.uri)
         return now is not None and now.version == snapshot.version and now.text == snapshot.text
-
-
-def well_formed(text: str) -> str:
-    """`text` without lone surrogates, which no model and no tree can take.
-
-    U+FFFD stands in for each. It is as wide in every encoding, so positions stay right; and as only the text of holes
-    is ever sent back, the editor's own text keeps what it has.
-    """
-    return text if text.isascii() else _LONE_SURROGATES.sub("\ufffd", text)

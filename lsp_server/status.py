@@ -9,9 +9,11 @@ Both carry the same object; the notification comes when its first three keys or 
     model, device, dtype, pid, uptimeS, clients, running, waiting, memoryBytes
                as the worker said last; `null` where it has said nothing yet
 
-The answer to `infill/status` with `{"textDocument": {"uri": …}}` as params has one key more:
+The answer to `infill/status` with `{"textDocument": {"uri": …}}` as params has more keys, as of the request's arrival:
 
     off        why that document gets no fills, `null` when it does
+    version    the version of the document that the server has; `null` when it has none
+    sha256     of its text in UTF-8 (U+FFFD for a lone surrogate), in hex: a plugin compares it with its own
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 from lsprotocol import types
 
 from lsp_server.document import Edit
-from lsp_server.session import Session, well_formed
+from lsp_server.session import Session
 
 
 def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> None:
@@ -21,8 +21,7 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
 
 
 def _edit(change: types.TextDocumentContentChangeEvent) -> Edit:
-    text = well_formed(change.text)
     if isinstance(change, types.TextDocumentContentChangePartial):
         start, end = change.range.start, change.range.end
-        return Edit((start.line, start.character), (end.line, end.character), text)
-    return Edit(None, None, text)
+        return Edit((start.line, start.character), (end.line, end.character), change.text)
+    return Edit(None, None, change.text)

@@ -47,8 +47,10 @@ async def start_raw(runtime_folder: Path) -> AsyncIterator[StartRaw]:
     """Starts servers with a raw client; those that still run after the test are killed."""
     started: list[RawClient] = []
 
-    async def start(options: object = PATIENT, *, initialize: bool = True) -> RawClient:
-        started.append(await RawClient.start(runtime_folder, options, initialize=initialize))
+    async def start(options: object = PATIENT, *, initialize: bool = True, capabilities: object = None) -> RawClient:
+        started.append(
+            await RawClient.start(runtime_folder, options, initialize=initialize, capabilities=capabilities)
+        )
         return started[-1]
 
     yield start

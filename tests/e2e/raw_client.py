@@ -1,49 +1,144 @@
-"""A client that speaks frames, for what a proper one would never send, and to count the replies to each request."""
+"""A client that speaks bytes, for what a proper one would never send, and to count the replies to each request.
+
+It speaks with a process of its own over stdio, or with one that listens, over TCP or WebSocket.
+"""
 
 import asyncio
 import json
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 from tests.e2e.editor import SERVER, environment
 
 PATIENCE_S = 60.0
 
 
-class RawClient:
-    """One server process. `replies` keeps every reply, `counts` how many there were to each id."""
+class Channel(Protocol):
+    """How messages go to a server and come back."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
+    async def send(self, body: bytes) -> None:
+        """Send one message."""
+
+    async def receive(self) -> bytes | None:
+        """The next message; None when there will be none."""
+
+    async def close(self) -> None:
+        """Vanish."""
+
+
+class Framed:
+    """Frames over a stream: stdio, or TCP."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def send(self, body: bytes) -> None:
+        self.writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    async def receive(self) -> bytes | None:
+        try:
+            header = await self.reader.readuntil(b"\r\n\r\n")
+            return await self.reader.readexactly(int(header.partition(b":")[2]))
+        except (EOFError, OSError):
+            return None
+
+    async def close(self) -> None:
+        self.writer.close()
+
+
+class Socket:
+    """WebSocket messages, which must be text."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+
+    async def send(self, body: bytes) -> None:
+        with suppress(ConnectionClosed):
+            await self.connection.send(body, text=True)
+
+    async def receive(self) -> bytes | None:
+        try:
+            message = await self.connection.recv()
+        except ConnectionClosed:
+            return None
+        assert isinstance(message, str)
+        return message.encode()
+
+    async def close(self) -> None:
+        self.connection.transport.abort()
+
+
+async def channel_to(url: str, **options: Any) -> Channel:
+    """A connection to a server that listens."""
+    if url.startswith("ws:"):
+        return Socket(await connect(url, compression=None, **options))
+    host, _, port = url.removeprefix("tcp://").rpartition(":")
+    return Framed(*await asyncio.open_connection(host, int(port), limit=2**26))
+
+
+class RawClient:
+    """A client of one server. `replies` keeps every reply, `counts` how many there were to each id.
+
+    `process` is the server where it is this client's own.
+    """
+
+    process: asyncio.subprocess.Process
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
         self.replies: dict[Any, dict[str, Any]] = {}
         self.counts: Counter[Any] = Counter()
         self.notes: list[dict[str, Any]] = []
         self._news = asyncio.Condition()
+        self._out: asyncio.Queue[bytes] = asyncio.Queue()
         self._reading = asyncio.create_task(self._read())
+        self._writing = asyncio.create_task(self._write())
 
     @classmethod
-    async def start(cls, runtime: Path, options: object = None, *, initialize: bool = True) -> "RawClient":
+    async def start(
+        cls, runtime: Path, options: object = None, *, initialize: bool = True, capabilities: object = None
+    ) -> "RawClient":
         """A new server process; its log goes to this process' stderr."""
+        pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            *SERVER, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=environment(runtime)
+            *SERVER, stdin=pipe, stdout=pipe, env=environment(runtime), limit=2**26
         )
-        client = cls(process)
+        assert process.stdout is not None
+        assert process.stdin is not None
+        client = cls(Framed(process.stdout, process.stdin))
+        client.process = process
         if initialize:
-            client.request("initialize", "initialize", {"capabilities": {}, "initializationOptions": options})
-            await client.reply("initialize")
-            client.send({"method": "initialized", "params": {}})
+            await client.initialize(options, capabilities)
         return client
+
+    @classmethod
+    async def join(cls, url: str, options: object = None, *, initialize: bool = True, **more: Any) -> "RawClient":
+        """A client of a server that listens."""
+        client = cls(await channel_to(url, **more))
+        if initialize:
+            await client.initialize(options)
+        return client
+
+    async def initialize(self, options: object = None, capabilities: object = None) -> None:
+        """The handshake."""
+        params = {"capabilities": capabilities or {}, "initializationOptions": options}
+        self.request("initialize", "initialize", params)
+        await self.reply("initialize")
+        self.send({"method": "initialized", "params": {}})
 
     def send(self, message: Any) -> None:
         """Send one message, `jsonrpc` added."""
         self.send_bytes(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     def send_bytes(self, body: bytes) -> None:
-        """Send one frame."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        """Send one message's bytes."""
+        self._out.put_nowait(body)
 
     def request(self, key: Any, method: str, params: Any = None) -> None:
         """Send a request."""
@@ -71,10 +166,10 @@ class RawClient:
             await self._news.wait_for(lambda: key in self.replies)
         return self.replies[key]
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self, uri: str | None = None) -> dict[str, Any]:
         """The answer to `infill/status`."""
         key = f"status at {time.monotonic_ns()}"
-        self.request(key, "infill/status")
+        self.request(key, "infill/status", {"textDocument": {"uri": uri}} if uri else None)
         result: dict[str, Any] = (await self.reply(key))["result"]
         return result
 
@@ -107,13 +202,25 @@ class RawClient:
             await self._reading
         return status
 
+    async def gone(self) -> None:
+        """Once the server has ended the connection."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self._reading
+
+    async def vanish(self) -> None:
+        """Close the connection without a word."""
+        self._writing.cancel()
+        await self.channel.close()
+        await self.gone()
+
     async def _read(self) -> None:
-        stream = self.process.stdout
-        assert stream is not None
-        while header := await stream.readline():
-            length = int(header.partition(b":")[2])
-            await stream.readexactly(2)
-            await self._take(json.loads(await stream.readexactly(length)))
+        while (body := await self.channel.receive()) is not None:
+            await self._take(json.loads(body))
+        self._writing.cancel()
+
+    async def _write(self) -> None:
+        while True:
+            await self.channel.send(await self._out.get())
 
     async def _take(self, message: dict[str, Any]) -> None:
         async with self._news:

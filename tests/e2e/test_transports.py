@@ -1,0 +1,184 @@
+"""TCP and WebSocket: several clients, each with its own session; no web page and no other machine comes in."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from websockets.exceptions import InvalidStatus
+
+from tests.e2e.conftest import PATIENT
+from tests.e2e.editor import environment
+from tests.e2e.raw_client import PATIENCE_S, Framed, RawClient, Socket, channel_to
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+COLD = {"startWorker": False}
+URI = "untitled:Untitled-1"
+HOSTILE_PAGE = "https://page.example"
+Listen = Callable[..., Awaitable[str]]
+
+
+async def start_server(runtime: Path, *flags: str) -> asyncio.subprocess.Process:
+    words = [sys.executable, "-m", "lsp_server.cli", "serve", *flags]
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=pipe, env=environment(runtime))
+
+
+async def url_of(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE_S):
+        return (await process.stdout.readline()).decode().split()[-1]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def listen(runtime_folder: Path) -> AsyncIterator[Listen]:
+    """Starts servers that listen; the URL of each. They end when told to."""
+    started = []
+
+    async def start(*flags: str) -> str:
+        started.append(await start_server(runtime_folder, *flags))
+        return await url_of(started[-1])
+
+    yield start
+    for process in started:
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=["tcp", "ws"])
+async def url(request: pytest.FixtureRequest, runtime_folder: Path) -> AsyncIterator[str]:
+    """Where a server listens that the tests of this file share."""
+    process = await start_server(runtime_folder, f"--{request.param}", "0")
+    yield await url_of(process)
+    process.terminate()
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+
+
+async def test_clients_at_the_same_time_have_sessions_of_their_own(url: str) -> None:
+    one, other = [await RawClient.join(url, COLD) for _ in range(2)]
+    one.open(URI, "one = 1\n")
+    other.open(URI, "other = 2\n")
+    sums = [(await client.status(URI))["sha256"] for client in (one, other)]
+    assert sums[0] != sums[1]
+    await one.vanish()
+    assert (await other.status(URI))["sha256"] == sums[1]
+    await other.vanish()
+
+
+async def test_a_client_is_filled_and_one_that_vanishes_in_mid_request_leaves_the_worker_idle(url: str) -> None:
+    hasty, patient = [await RawClient.join(url, PATIENT) for _ in range(2)]
+    for client in (hasty, patient):
+        client.open(URI, "def add(a, b):\n    return \n")
+    hasty.complete(1, URI, 1, 11, invoked=True)
+    await hasty.is_at_work()
+    await hasty.vanish()
+    patient.complete(1, URI, 1, 11, invoked=True)
+    assert "result" in await patient.reply(1)
+    await patient.becomes("ready")
+    await patient.vanish()
+
+
+async def test_exit_ends_the_connection_and_the_next_client_is_served(url: str) -> None:
+    client = await RawClient.join(url, COLD)
+    client.request("bye", "shutdown")
+    client.send({"method": "exit"})
+    await client.gone()
+    assert client.counts["bye"] == 1
+    later = await RawClient.join(url, COLD)
+    assert "state" in await later.status()
+    await later.vanish()
+
+
+async def test_a_request_sees_the_document_of_its_own_arrival_whatever_comes_in_the_same_packet(url: str) -> None:
+    client = await RawClient.join(url, COLD)
+    client.open(URI, "x\n")
+    for version in range(2, 42):
+        document = {"textDocument": {"uri": URI}}
+        client.request(f"before {version}", "infill/status", document)
+        change = {"textDocument": {"uri": URI, "version": version}, "contentChanges": [{"text": f"x{version}\n"}]}
+        client.send({"method": "textDocument/didChange", "params": change})
+        client.request(f"after {version}", "infill/status", document)
+    for version in range(2, 42):
+        assert (await client.reply(f"before {version}"))["result"]["version"] == version - 1
+        assert (await client.reply(f"after {version}"))["result"]["version"] == version
+    await client.vanish()
+
+
+async def test_bytes_that_are_no_messages_end_nothing_but_their_client(url: str) -> None:
+    good = await RawClient.join(url, COLD)
+    bad = await channel_to(url)
+    await bad.send(b"\xff{nonsense")  # no UTF-8: in a text frame of WebSocket a fault of the protocol itself
+    if isinstance(bad, Framed):
+        assert b"-32700" in (await bad.receive() or b"")
+        bad.writer.write(b"no header at all\r\n\r\n")
+    assert await bad.receive() is None
+    assert "state" in await good.status()
+    await good.vanish()
+
+
+async def test_a_message_of_megabytes_arrives_whole(url: str) -> None:
+    client = await RawClient.join(url, COLD)
+    client.open(URI, "x = 1  # é\n" * 500_000)
+    assert (await client.status(URI))["version"] == 1
+    await client.vanish()
+
+
+async def test_a_web_page_cannot_talk_over_tcp_in_the_body_of_a_request(listen: Listen) -> None:
+    channel = await channel_to(await listen("--tcp", "0"))
+    assert isinstance(channel, Framed)
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})
+    head = f"POST / HTTP/1.1\r\nOrigin: {HOSTILE_PAGE}\r\nContent-Length: {len(body)}\r\n\r\n"
+    channel.writer.write((head + body).encode())
+    assert await channel.receive() is None
+
+
+async def test_only_the_web_pages_that_are_allowed_may_connect(listen: Listen) -> None:
+    url = await listen("--ws", "0", "--allow-origin", "https://editor.example")
+    for origin in (HOSTILE_PAGE, "null", "http://localhost:3000", "https://editor.example.page.example"):
+        with pytest.raises(InvalidStatus) as refused:
+            await RawClient.join(url, COLD, origin=origin)
+        assert refused.value.response.status_code == 403
+    client = await RawClient.join(url, COLD, origin="https://editor.example")
+    assert "state" in await client.status()
+    await client.vanish()
+
+
+async def test_binary_frames_are_understood(listen: Listen) -> None:
+    channel = await channel_to(await listen("--ws", "0"))
+    assert isinstance(channel, Socket)
+    await channel.connection.send(b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}')
+    assert b"capabilities" in (await channel.receive() or b"")
+    await channel.close()
+
+
+@pytest.mark.parametrize("kind", ["--tcp", "--ws"])
+async def test_a_port_that_is_taken_is_said(listen: Listen, runtime_folder: Path, kind: str) -> None:
+    taken = (await listen("--tcp", "0")).rpartition(":")[2]
+    process = await start_server(runtime_folder, kind, taken)
+    _, errors = await process.communicate()
+    assert process.returncode == 2
+    assert f"cannot listen at 127.0.0.1:{taken}" in errors.decode()
+    assert "Traceback" not in errors.decode()
+
+
+async def test_other_machines_are_let_in_only_when_told_so_and_with_a_warning(runtime_folder: Path) -> None:
+    refused = await start_server(runtime_folder, "--tcp", "0.0.0.0:0")
+    _, errors = await refused.communicate()
+    assert refused.returncode == 2
+    assert "--allow-remote" in errors.decode()
+    allowed = await start_server(runtime_folder, "--tcp", "0.0.0.0:0", "--allow-remote")
+    assert (await url_of(allowed)).startswith("tcp://0.0.0.0:")
+    allowed.terminate()
+    _, errors = await allowed.communicate()
+    assert "WARNING" in errors.decode()
+
+
+@pytest.mark.parametrize("flags", [("--tcp", "port"), ("--ws", "1:2:x"), ("--tcp", "0", "--ws", "0")])
+async def test_what_is_no_address_is_refused(runtime_folder: Path, flags: tuple[str, ...]) -> None:
+    process = await start_server(runtime_folder, *flags)
+    await process.communicate()
+    assert process.returncode == 2

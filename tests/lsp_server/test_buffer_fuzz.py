@@ -1,0 +1,120 @@
+"""Whatever an editor sends, the server's text is the editor's, in every encoding, and its tree a fresh parse's."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from lsp_server import carve
+from lsp_server.document import Snapshot
+from lsp_server.positions import LineIndex
+from lsp_server.server import InfillServer
+from tests.lsp_server.documents import PIECES
+from tests.lsp_server.reference import Change, ReferenceText
+
+URI = "untitled:Untitled-1"
+EDITS = 3_400
+"""In each of the three encodings: more than 10,000 in all."""
+FARTHEST = 2**31 - 1
+
+pieces = st.sampled_from([*PIECES, "\ude00", "\ud83d\ude00", "\U0010ffff", "y" * 2_000, "é😀" * 300])
+texts = st.lists(pieces, max_size=20).map("".join)
+positions = st.builds(
+    lambda line, character: {"line": line, "character": character},
+    st.one_of(st.integers(0, 9), st.just(FARTHEST)),
+    st.one_of(st.integers(0, 24), st.integers(0, 3_000), st.just(FARTHEST)),
+)
+insertions = st.builds(lambda at, text: {"range": {"start": at, "end": at}, "text": text}, positions, pieces)
+replacements = st.builds(
+    lambda start, end, text: {"range": {"start": start, "end": end}, "text": text},
+    positions,
+    positions,
+    st.lists(pieces, max_size=2).map("".join),
+)
+deletions = st.builds(
+    lambda at, more: {"range": {"start": at, "end": {**at, "character": at["character"] + more}}, "text": ""},
+    positions.filter(lambda at: at["character"] < FARTHEST),
+    st.integers(1, 3),
+)
+edits = st.one_of(insertions, deletions, replacements)
+
+
+class Typing(RuleBasedStateMachine):
+    """An editor with one document, and the server's dispatcher. `encoding` and `applied` are the test's."""
+
+    encoding = "utf-16"
+    applied = 0
+
+    def send(self, method: str, params: Any, **other: Any) -> None:
+        self.server.receive(json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **other}).encode())
+
+    @initialize(text=texts)
+    def start(self, text: str) -> None:
+        self.server = InfillServer({})
+        capabilities = {"general": {"positionEncodings": [self.encoding]}}
+        self.send("initialize", {"capabilities": capabilities}, id=1)
+        self.open(text)
+
+    @rule(text=texts)
+    def open(self, text: str) -> None:
+        self.version, self.reference = 1, ReferenceText(text, self.encoding)
+        item = {"uri": URI, "languageId": "python", "version": 1, "text": text}
+        self.send("textDocument/didOpen", {"textDocument": item})
+        self.check()
+
+    @rule(changes=st.lists(edits, min_size=5, max_size=20), together=st.booleans())
+    def edit(self, changes: list[Change], together: bool) -> None:
+        for part in [changes] if together else [[change] for change in changes]:
+            self.change(part)
+
+    @rule(text=texts, changes=st.lists(edits, max_size=2))
+    def replace_everything(self, text: str, changes: list[Change]) -> None:
+        self.change([*changes, {"text": text}, *changes])
+
+    @precondition(lambda self: len(self.reference.text) > 6_000)
+    @rule()
+    def start_anew(self) -> None:
+        self.change([{"text": ""}])
+
+    def change(self, changes: list[Change]) -> None:
+        self.version += 1
+        document = {"uri": URI, "version": self.version}
+        self.send("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+        for change in changes:
+            self.reference.apply(change)
+        type(self).applied += len(changes)
+        self.check()
+
+    def check(self) -> None:
+        document = self.server.session.documents[URI]
+        assert document.text == self.reference.text
+        if self.version % 3 != 1:  # also several edits between two parses
+            self.check_snapshot(document.snapshot())
+
+    def check_snapshot(self, snapshot: Snapshot) -> None:
+        assert snapshot.text == self.reference.text
+        fresh = carve.parse("python", snapshot.text)
+        lines = LineIndex(snapshot.text)
+        assert snapshot.version == self.version
+        assert snapshot.lines.line_count == lines.line_count
+        assert all(snapshot.lines.line_start(at) == lines.line_start(at) for at in range(lines.line_count))
+        assert snapshot.tree is not None
+        assert fresh is not None
+        assert str(snapshot.tree.root_node) == str(fresh.root_node)
+        assert snapshot.tree.root_node.byte_range == fresh.root_node.byte_range
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+def test_thousands_of_edits_leave_the_text_that_the_editor_has(encoding: str) -> None:
+    machine = type("Typing", (Typing,), {"encoding": encoding, "applied": 0})
+    checks = list(HealthCheck)
+    while machine.applied < EDITS:
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=20, stateful_step_count=20, deadline=None, suppress_health_check=checks, database=None
+            ),
+        )
