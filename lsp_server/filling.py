@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from inference.messages import InfillRequest, Outcome
+from msgspec.structs import replace
+
+from inference.messages import Hole, InfillRequest, Outcome, Text
 from lsp_server import carve, fitting
 from lsp_server.document import Snapshot
 from lsp_server.privacy import path_of
 from lsp_server.settings import Settings
 from lsp_server.worker import WorkerClient, alive
+from lsp_server.worker.link import OnDraft
 
 _ids = count(1)
 
@@ -34,27 +37,68 @@ class Effort:
 
 
 @dataclass(frozen=True)
+class Wish:
+    """How much of what stands in the holes is noised (1: all of it, they are filled anew), and what is wanted in words.
+
+    A checkpoint that takes no instructions ignores those.
+    """
+
+    strength: float = 1.0
+    instruction: str = ""
+
+
+ANEW = Wish()
+
+
+@dataclass(frozen=True)
 class Filled:
     """Answers, best first, each a text for every span; a span for which one has nothing of use keeps the text it has.
 
-    `late` says that the deadline came first, so that with more time there might have been more.
+    `late` says that the deadline came first, so that with more time there might have been more; `unchanged` that the
+    model gave back what stands there already, which is no answer. `confidences` (0 to 1) says how sure it is of each.
     """
 
     answers: list[tuple[str, ...]]
     late: bool
+    unchanged: bool = False
+    confidences: tuple[float, ...] = ()
 
 
-async def fill(worker: WorkerClient, snapshot: Snapshot, spans: Sequence[carve.Span], effort: Effort) -> Filled:
-    """Fill all `spans` together. Raises WorkerFailure. Cancelling this cancels the request in the worker."""
+async def fill(
+    worker: WorkerClient,
+    snapshot: Snapshot,
+    spans: Sequence[carve.Span],
+    effort: Effort,
+    *,
+    wish: Wish = ANEW,
+    on_draft: OnDraft | None = None,
+    request_id: str = "",
+) -> Filled:
+    """Fill all `spans` together. Raises WorkerFailure. Cancelling this cancels the request in the worker.
+
+    `request_id` is for `WorkerClient.amend`, and one that nobody else uses.
+    """
     request = InfillRequest(
-        id=str(next(_ids)),
-        segments=carve.segments(snapshot.text, spans),
+        id=request_id or str(next(_ids)),
+        segments=_with_strength(carve.segments(snapshot.text, spans), wish.strength),
         language=snapshot.language_id,
         path=path_of(snapshot.uri).rpartition("/")[2],
         candidates=effort.candidates,
         deadline_ms=effort.deadline_ms,
         max_steps=effort.max_steps,
+        drafts=on_draft is not None,
+        instruction=wish.instruction,
     )
-    answer = await alive.answer(worker, request)
-    answers = [candidate.texts for candidate in fitting.fitted(snapshot, spans, answer.candidates)]
-    return Filled(answers, late=answer.done.outcome is Outcome.DEADLINE)
+    answer = await alive.answer(worker, request, on_draft)
+    fits = fitting.fitted(snapshot, spans, answer.candidates)
+    now = fitting.standing(snapshot, spans)
+    return Filled(
+        [candidate.texts for candidate in fits],
+        late=answer.done.outcome is Outcome.DEADLINE,
+        unchanged=any(candidate.texts == now for candidate in answer.candidates),
+        confidences=tuple(candidate.confidence for candidate in fits),
+    )
+
+
+def _with_strength(segments: tuple[Text | Hole, ...], strength: float) -> tuple[Text | Hole, ...]:
+    return tuple(replace(part, strength=strength) if isinstance(part, Hole) else part for part in segments)

@@ -5,23 +5,27 @@
 
 from lsprotocol import types
 
+from inference.messages import Draft
 from lsp_server.actions.job import Job
 from lsp_server.actions.outcome import STALE, Cancelled, NotDone
+from lsp_server.actions.pace import Pace
+from lsp_server.drafts import Drafts
 from lsp_server.edits import workspace_edit
 from lsp_server.filling import Effort
 from lsp_server.session import Session
 from lsp_server.work import Report, StoppedByUser, Token
 from lsp_server.worker import WorkerFailure
+from lsp_server.worker.link import OnDraft
 
 
 async def perform(session: Session, job: Job, token: Token | None) -> types.WorkspaceEdit:
     """The edit of `job`, shown under the client's progress `token` where it gave one. Raises NotDone."""
+    effort = Effort.of(session.settings_of(job.snapshot.uri), invoked=True)
 
     async def work(report: Report) -> tuple[str, ...]:
         worker = await session.resident.loaded()
-        return await job.texts(worker, effort, None)
+        return await job.texts(worker, effort, _on_draft(session, job, token, report))
 
-    effort = Effort.of(session.settings, invoked=True)
     try:
         texts = await session.works.run(job.title, work, token=token, may_create=session.features.progress)
     except StoppedByUser:
@@ -31,3 +35,31 @@ async def perform(session: Session, job: Job, token: Token | None) -> types.Work
     if not session.is_current(job.snapshot):
         raise NotDone(STALE)
     return workspace_edit(job.snapshot, job.holes, texts, session.features)
+
+
+def _on_draft(session: Session, job: Job, token: Token | None, report: Report) -> OnDraft | None:
+    """What is done with each draft; None where nobody would see them, for they cost a little."""
+    if token is None and not (session.features.progress or session.features.drafts):
+        return None
+    pace, drafts = Pace(), _drafts(session, job, token)
+
+    def on_draft(draft: Draft) -> None:
+        report(*pace(draft))
+        if drafts is not None:
+            drafts(draft)
+
+    return on_draft
+
+
+def _drafts(session: Session, job: Job, token: Token | None) -> Drafts | None:
+    if not session.features.drafts:
+        return None
+    return Drafts(
+        session.server.protocol.notify,
+        job.snapshot,
+        job.holes,
+        kind="action",
+        encoding=session.features.encoding,
+        token=token,
+        is_current=lambda: session.is_current(job.snapshot),
+    )

@@ -12,6 +12,7 @@ class Cancelled(NotDone):
         super().__init__("cancelled")
 
 
-STALE = "the file has changed since; ask again"
+STALE = "the file has changed since this was asked for; ask again"
 NOTHING_FITS = "the model found nothing that fits here"
 NOTHING_TO_CHANGE = "nothing to change: the model would write what stands there already"
+TOO_LATE = "no answer within {} ms; try again, or raise deadlineMs.invoked"

@@ -1,5 +1,6 @@
 """The six things a user can ask for, and the holes that each of them means. Text in, spans out."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from lsp_server import carve
@@ -33,18 +34,39 @@ def holes_of(task: Task, source: Source, marker: str, start: int, end: int) -> t
     """The holes of `task` where [start, end] is selected, in order. Raises NotDone where there is none."""
     match task:
         case Task.FILL_HOLE:
-            return _found(
-                touching(source, marker, start, end) or _at_cursor(source, marker, start, end), "there is no hole here"
-            )
+            marked = touching(source, marker, start, end)
+            return _some(marked or _at_cursor(source, marker, start, end), "there is no hole here")
+        case Task.FILL_FUNCTION:
+            return _some(in_function(source, marker, start, end), "there is no hole in the function here")
         case Task.FILL_FILE:
-            return _found(carve.markers(source, marker), "the file has no hole")
-        case _:
-            raise NotDone(f"{task.value} is not known here")
+            return _some(in_file(source, marker), "the file has no hole")
+        case Task.WRITE_BODY:
+            return _one(carve.body_around(source, start), "there is no function here")
+        case Task.REWORK:
+            return _one(carve.selection(source, start, end), "nothing is selected that could be reworked")
+        case Task.REPAIR:
+            return _one(carve.statement_around(source, start, end), "there is no statement here")
+
+
+def in_file(source: Source, marker: str) -> list[Span]:
+    """All placeholders of the text."""
+    return carve.placeholders(source, marker, 0, len(source.text))
+
+
+def in_function(source: Source, marker: str, start: int, end: int) -> list[Span]:
+    """The placeholders of the function around the selection."""
+    around = carve.function_around(source, start, end)
+    return [] if around is None else carve.placeholders(source, marker, *around)
 
 
 def touching(source: Source, marker: str, start: int, end: int) -> list[Span]:
-    """The marked holes that the selection touches."""
-    return [span for span in carve.markers(source, marker) if span.start <= end and span.end >= start]
+    """The placeholders that the selection touches."""
+    return among(in_file(source, marker), start, end)
+
+
+def among(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    """Those of `spans` that the selection touches."""
+    return [span for span in spans if span.start <= end and span.end >= start]
 
 
 def _at_cursor(source: Source, marker: str, start: int, end: int) -> list[Span]:
@@ -53,7 +75,11 @@ def _at_cursor(source: Source, marker: str, start: int, end: int) -> list[Span]:
     return [] if span is None else [span]
 
 
-def _found(spans: list[Span], otherwise: str) -> tuple[Span, ...]:
+def _some(spans: Sequence[Span], otherwise: str) -> tuple[Span, ...]:
     if not spans:
         raise NotDone(otherwise)
     return tuple(spans)
+
+
+def _one(span: Span | None, otherwise: str) -> tuple[Span, ...]:
+    return _some([] if span is None else [span], otherwise)

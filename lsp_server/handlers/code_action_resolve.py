@@ -1,68 +1,47 @@
-"""`codeAction/resolve`: fill the holes of one code action together and give it its edit."""
+"""`codeAction/resolve`: do what the code action says, and give it its edit."""
 
-from collections.abc import Awaitable, Sequence
-from typing import Any
+from collections.abc import Awaitable
 
 import attrs
 import msgspec
 from lsprotocol import types
 from lsprotocol.types import CodeAction
 
-from lsp_server import carve
-from lsp_server.capabilities import FILL_KIND
-from lsp_server.document import Snapshot
-from lsp_server.edits import workspace_edit
-from lsp_server.filling import Effort, fill
+from lsp_server.actions.job import Job
+from lsp_server.actions.order import Order
+from lsp_server.actions.outcome import Cancelled, NotDone
+from lsp_server.capabilities import FILL_KIND, REPAIR_KIND
+from lsp_server.performing import perform
 from lsp_server.reply import RequestError
 from lsp_server.session import Session
-from lsp_server.worker import WorkerFailure
-
-_STALE = "the file has changed since this action was offered; ask for the code actions again"
-_NOTHING = "the model found nothing that fits here"
-_TOO_LATE = "no answer within {} ms; try again, or raise deadlineMs.invoked"
-
-
-class FillOrder(msgspec.Struct, frozen=True):
-    """What a code action remembers until it is chosen: which holes of which text. `holes` are `str` indices."""
-
-    uri: str
-    version: int
-    holes: list[tuple[int, int]]
-
-    def as_data(self) -> dict[str, Any]:
-        """As the `data` of a code action."""
-        return msgspec.structs.asdict(self)
 
 
 def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Awaitable[CodeAction]:
     """An action that is not ours to fill comes back as it is: some clients also resolve what has no `data`."""
-    if action.data is None or action.edit is not None or action.kind != FILL_KIND:
+    if action.data is None or action.edit is not None or not _is_ours(action.kind):
         return action
-    order = _order(action.data)
+    try:
+        order = Order.read(action.data)
+    except msgspec.ValidationError:
+        raise RequestError("invalid params for codeAction/resolve: data", types.ErrorCodes.InvalidParams) from None
     snapshot = session.snapshot(order.uri)
     if snapshot is None:
         raise RequestError(f"cannot fill: {session.why_off(order.uri)}")
-    found = {(span.start, span.end): span for span in carve.markers(snapshot, session.settings.marker)}
-    if snapshot.version != order.version or not all(hole in found for hole in order.holes):
-        raise RequestError(_STALE)
-    return _filled(session, action, snapshot, [found[hole] for hole in order.holes])
-
-
-async def _filled(session: Session, action: CodeAction, snapshot: Snapshot, spans: Sequence[carve.Span]) -> CodeAction:
-    effort = Effort.of(session.settings, invoked=True)
     try:
-        filled = await fill(await session.resident.loaded(), snapshot, spans, effort)
-    except WorkerFailure as failure:
-        raise RequestError(f"cannot fill: {failure}") from failure
-    if not session.is_current(snapshot):
-        raise RequestError(_STALE)
-    if not filled.answers:
-        raise RequestError(_TOO_LATE.format(effort.deadline_ms) if filled.late else _NOTHING)
-    return attrs.evolve(action, edit=workspace_edit(snapshot, spans, filled.answers[0], session.features))
+        job = order.job(snapshot, session.settings_of(order.uri).marker)
+    except NotDone as reason:
+        raise RequestError(str(reason)) from None
+    return _resolved(session, action, job)
 
 
-def _order(data: Any) -> FillOrder:
+async def _resolved(session: Session, action: CodeAction, job: Job) -> CodeAction:
     try:
-        return msgspec.convert(data, FillOrder)
-    except msgspec.ValidationError:
-        raise RequestError("invalid params for codeAction/resolve: data", types.ErrorCodes.InvalidParams) from None
+        return attrs.evolve(action, edit=await perform(session, job, None))
+    except Cancelled as cancelled:
+        raise RequestError(str(cancelled), types.LSPErrorCodes.RequestCancelled) from None
+    except NotDone as reason:
+        raise RequestError(str(reason)) from None
+
+
+def _is_ours(kind: types.CodeActionKind | str | None) -> bool:
+    return isinstance(kind, str) and (kind == REPAIR_KIND or kind.startswith(f"{FILL_KIND}."))

@@ -11,6 +11,8 @@ from msgspec import Meta, Struct
 from lsp_server.actions.job import Job
 from lsp_server.actions.outcome import STALE, Cancelled, NotDone
 from lsp_server.actions.tasks import Task, holes_of, strength_of
+from lsp_server.filling import Wish
+from lsp_server.handlers.did_accept import accept
 from lsp_server.performing import perform
 from lsp_server.reply import RequestError
 from lsp_server.session import Session
@@ -32,7 +34,7 @@ class _Range(Struct, frozen=True):
     end: _Position
 
 
-class Order(Struct, frozen=True):
+class FillArgument(Struct, frozen=True):
     """The argument of a fill. With `version` only that version of the document is changed.
 
     With `tell` a reason for doing nothing is shown to the user: an editor that runs the command of a code action does
@@ -70,7 +72,7 @@ def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
 
 def _fill(task: Task, session: Session, params: types.ExecuteCommandParams) -> Awaitable[Answer]:
     """Takes the snapshot on arrival; the rest is a coroutine."""
-    order: Order = argument(params, Order)
+    order: FillArgument = argument(params, FillArgument)
     try:
         job: Job | NotDone = _job(task, session, order)
     except NotDone as reason:
@@ -78,7 +80,7 @@ def _fill(task: Task, session: Session, params: types.ExecuteCommandParams) -> A
     return _filled(session, params, order, job)
 
 
-def _job(task: Task, session: Session, order: Order) -> Job:
+def _job(task: Task, session: Session, order: FillArgument) -> Job:
     snapshot = session.snapshot(order.uri)
     if snapshot is None:
         raise NotDone(f"cannot fill: {session.why_off(order.uri)}")
@@ -86,11 +88,14 @@ def _job(task: Task, session: Session, order: Order) -> Job:
         raise NotDone(STALE)
     ends = (order.range.start, order.range.end)
     start, end = sorted(snapshot.lines.offset(at.line, at.character, session.features.encoding) for at in ends)
-    holes = holes_of(task, snapshot, session.settings.marker, start, end)
-    return Job(task, snapshot, holes, strength_of(task, order.strength), order.instruction)
+    marker = session.settings_of(order.uri).marker
+    holes = holes_of(task, snapshot, marker, start, end)
+    return Job(task, snapshot, holes, Wish(strength_of(task, order.strength), order.instruction), marker)
 
 
-async def _filled(session: Session, params: types.ExecuteCommandParams, order: Order, job: Job | NotDone) -> Answer:
+async def _filled(
+    session: Session, params: types.ExecuteCommandParams, order: FillArgument, job: Job | NotDone
+) -> Answer:
     try:
         if isinstance(job, NotDone):
             raise job
@@ -113,8 +118,20 @@ async def _restart_worker(session: Session) -> Answer:
     return answer(applied=True)
 
 
+def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Answer:
+    """An inline completion was accepted: its id and its document's URI."""
+    match params.arguments:
+        case [str(suggestion_id), str(uri)]:
+            accept(session, uri, suggestion_id)
+        case _:
+            words = f"invalid arguments for {params.command}: an id and a URI are expected"
+            raise RequestError(words, types.ErrorCodes.InvalidParams)
+    return answer(applied=False)
+
+
 COMMANDS: dict[str, Handler] = {
     **{f"{PREFIX}{task.value}": partial(_fill, task) for task in Task},
+    f"{PREFIX}didAccept": _did_accept,
     f"{PREFIX}restartWorker": lambda session, _: _restart_worker(session),
 }
 """Every command and what runs it, on arrival, as any handler is."""

@@ -2,9 +2,10 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 from lsprotocol import types
 from lsprotocol.types import CodeAction, InlineCompletionItem, InlineCompletionTriggerKind, Position, Range
@@ -51,6 +52,7 @@ class Editor:
     ) -> "Editor":
         """A new server process, initialized."""
         client = make_test_lsp_client()
+        _read_actions_with_commands(client)
         notes: list[Any] = []
         client.feature("infill/didChangeStatus")(lambda note: notes.append(note))
         await client.start_io(*SERVER, *flags, env=environment(runtime))
@@ -95,9 +97,17 @@ class Editor:
         assert isinstance(result, types.InlineCompletionList)
         return list(result.items)
 
-    async def actions(self, uri: str, range_: Range, only: list[str] | None = None) -> list[CodeAction]:
+    async def actions(
+        self,
+        uri: str,
+        range_: Range,
+        only: list[str] | None = None,
+        *,
+        diagnostics: Sequence[types.Diagnostic] = (),
+        trigger: types.CodeActionTriggerKind | None = None,
+    ) -> list[CodeAction]:
         """The code actions for a range."""
-        context = types.CodeActionContext(diagnostics=[], only=only)
+        context = types.CodeActionContext(diagnostics=list(diagnostics), only=only, trigger_kind=trigger)
         result = await self.client.text_document_code_action_async(
             types.CodeActionParams(types.TextDocumentIdentifier(uri), range_, context)
         )
@@ -112,6 +122,17 @@ class Editor:
         """The answer to `infill/status`."""
         params = {"textDocument": {"uri": uri}} if uri else None
         return await self.client.protocol.send_request_async("infill/status", params)  # type: ignore[no-untyped-call]
+
+
+def _read_actions_with_commands(client: LanguageClient) -> None:
+    """lsprotocol takes every code action that has a command for a mere command, which has its name there instead."""
+    converter = client.protocol._converter
+
+    def read(value: Any, _: Any) -> types.Command | CodeAction:
+        kind = types.Command if isinstance(value.get("command"), str) else CodeAction
+        return converter.structure(value, kind)  # type: ignore[no-any-return]
+
+    converter.register_structure_hook(Union[types.Command, CodeAction], read)  # noqa: UP007 - the key it has there
 
 
 def environment(runtime: Path) -> dict[str, str]:

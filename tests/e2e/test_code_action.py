@@ -5,17 +5,30 @@ import asyncio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lsprotocol.types import CodeAction, Command, Position, Range
+from lsprotocol.types import (
+    CodeAction,
+    CodeActionContext,
+    CodeActionParams,
+    CodeActionTriggerKind,
+    Command,
+    Diagnostic,
+    Position,
+    Range,
+    TextDocumentIdentifier,
+)
 from pygls.exceptions import JsonRpcException
 
 from tests.e2e import reference
 from tests.e2e.conftest import PATIENT, StartEditor
 from tests.e2e.editor import Editor, capabilities, everywhere, here
+from tests.e2e.workbench import Workbench
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 THREE = "def area(radius):\n    return ???\n\n\nsides = [???]\nprint(area(2), len(sides), ???)\n"
 NOTHING = "the model found nothing that fits here"
+FILL = "refactor.rewrite.infill"
+FILL_FILE = [f"{FILL}.fillFile"]
 ATTEMPTS = 6
 REQUEST_FAILED, INVALID_PARAMS = -32803, -32602
 
@@ -28,6 +41,14 @@ async def filled(editor: Editor, uri: str, action: CodeAction) -> CodeAction:
         except JsonRpcException as error:
             assert (error.code, error.message) == (REQUEST_FAILED, NOTHING)
     raise AssertionError(f"nothing that fits in {ATTEMPTS} attempts")
+
+
+def check_pinned(text: str, changed: str) -> None:
+    """Whatever stands between the markers of `text` stands in `changed`, in order; and something has changed."""
+    assert changed != text
+    at = 0
+    for piece in text.split("???"):
+        at = changed.index(piece, at) + len(piece)
 
 
 def check_only_holes_changed(editor: Editor, uri: str, text: str, action: CodeAction, marker: str = "???") -> str:
@@ -43,47 +64,165 @@ def check_only_holes_changed(editor: Editor, uri: str, text: str, action: CodeAc
     return changed
 
 
-async def test_all_holes_of_a_file_are_offered_without_asking_the_model(editor: Editor) -> None:
+FUNCTIONS = """\
+import math
+
+
+def area(radius):
+    squared = ???
+    return ???
+
+
+def perimeter(radius):
+    return 2 * math.pi * radius
+
+
+print(???)
+"""
+
+
+async def titles(editor: Editor, uri: str, at: Range, only: list[str] | None = None) -> list[str]:
+    return [action.title for action in await editor.actions(uri, at, only)]
+
+
+async def test_offers_are_made_without_asking_the_model(editor: Editor) -> None:
     uri = editor.open(THREE)
-    (action,) = await editor.actions(uri, here(Position(0, 0)))
-    assert (action.title, action.kind) == ("Fill the 3 holes in this file", "refactor.rewrite.infill")
+    (action,) = await editor.actions(uri, here(Position(3, 0)))
+    assert (action.title, action.kind) == ("Fill the 3 holes of this file together", f"{FILL}.fillFile")
     assert action.edit is None
     assert action.command is None
 
 
-async def test_the_hole_at_the_cursor_and_those_in_the_selection_are_offered_too(editor: Editor) -> None:
-    uri = editor.open(THREE)
-    at_hole = await editor.actions(uri, here(Position(1, 12)))
-    assert [action.title for action in at_hole] == ["Fill this hole", "Fill the 3 holes in this file"]
-    selected = await editor.actions(uri, Range(Position(4, 0), Position(5, 40)))
-    assert [action.title for action in selected] == [
-        "Fill the 2 holes in the selection",
-        "Fill the 3 holes in this file",
-    ]
-    whole = await editor.actions(uri, everywhere())
-    assert [action.title for action in whole] == ["Fill the 3 holes in this file"]
+async def test_this_hole_this_function_and_this_file_are_offered(editor: Editor) -> None:
+    uri = editor.open(FUNCTIONS)
+    function, file = "Fill the 2 holes of this function together", "Fill the 3 holes of this file together"
+    assert await titles(editor, uri, here(Position(4, 15))) == ["Fill this hole", function, file]
+    assert await titles(editor, uri, here(Position(3, 2))) == [function, file]
+    assert await titles(editor, uri, here(Position(12, 7))) == ["Fill this hole", file]
+    selected = await titles(editor, uri, Range(Position(5, 0), Position(12, 20)))
+    assert selected == ["Fill the 2 holes in the selection together", file]
+
+
+async def test_what_would_fill_the_same_holes_is_offered_once(editor: Editor) -> None:
+    uri = editor.open("def area(radius):\n    return ???\n")
+    assert await titles(editor, uri, here(Position(1, 11))) == ["Fill this hole"]
+    assert await titles(editor, uri, here(Position(0, 1))) == ["Fill the hole of this function"]
+
+
+async def test_a_body_that_is_missing_is_a_hole(editor: Editor) -> None:
+    text = "def area(radius):\n    pass\n\n\ndef side(area):\n    raise NotImplementedError\n"
+    uri = editor.open(text)
+    offered = await titles(editor, uri, here(Position(1, 6)))
+    assert offered == ["Fill this hole", "Fill the 2 holes of this file together"]
+    action = await filled(editor, uri, (await editor.actions(uri, everywhere(), [f"{FILL}.fillFile"]))[0])
+    changed = reference.applied(text, reference.text_edits(action.edit, uri), editor.encoding)  # type: ignore[arg-type]
+    assert changed.startswith("def area(radius):\n    ")
+    assert "\n\n\ndef side(area):\n    " in changed
+    assert changed != text
+
+
+async def test_a_function_that_has_a_body_can_be_written_anew(editor: Editor) -> None:
+    uri = editor.open(FUNCTIONS.replace("???", "radius"))
+    (action,) = await editor.actions(uri, here(Position(9, 8)))
+    assert (action.title, action.kind) == ("Write this body anew", f"{FILL}.writeBody")
+    (edit,) = reference.text_edits((await filled(editor, uri, action)).edit, uri)  # type: ignore[arg-type]
+    assert edit.range == Range(Position(9, 4), Position(9, 31))
+
+
+async def test_a_light_bulb_that_nobody_asked_for_stays_off_inside_a_body(editor: Editor) -> None:
+    uri = editor.open(FUNCTIONS.replace("???", "radius"))
+    automatic = CodeActionTriggerKind.Automatic
+    assert await editor.actions(uri, here(Position(9, 8)), trigger=automatic) == []
+    (action,) = await editor.actions(uri, here(Position(8, 8)), trigger=automatic)
+    assert action.title == "Write this body anew"
+
+
+async def test_a_selection_can_be_reworked_in_three_strengths(editor: Editor) -> None:
+    uri = editor.open("x = 1\nsides = [one, two]\n")
+    actions = await editor.actions(uri, Range(Position(1, 9), Position(1, 17)))
+    ways = ("lightly", "halfway", "freely")
+    assert [action.title for action in actions] == [f"Rework the selection: {way}" for way in ways]
+    assert [action.kind for action in actions] == [f"{FILL}.rework.{way}" for way in ways]
+
+
+async def test_the_statement_under_a_diagnostic_can_be_repaired(editor: Editor) -> None:
+    uri = editor.open("total = 0\nfor item in items:\n    total + = item\n")
+    diagnostic = Diagnostic(Range(Position(2, 12), Position(2, 13)), "invalid syntax")
+    (action,) = await editor.actions(uri, here(Position(2, 12)), ["quickfix"], diagnostics=[diagnostic])
+    assert (action.title, action.kind) == ("Repair this statement", "quickfix.infill")
+    assert list(action.diagnostics or ()) == [diagnostic]
+    (edit,) = reference.text_edits((await filled(editor, uri, action)).edit, uri)  # type: ignore[arg-type]
+    assert (edit.range.start.line, edit.range.end.line) == (2, 2)
+    assert edit.new_text != "total + = item"
+
+
+async def test_a_complaint_about_a_marker_is_not_repaired_but_filled(editor: Editor) -> None:
+    uri = editor.open("total = ???\n")
+    diagnostic = Diagnostic(Range(Position(0, 8), Position(0, 11)), "invalid syntax")
+    assert await editor.actions(uri, here(Position(0, 8)), ["quickfix"], diagnostics=[diagnostic]) == []
 
 
 async def test_a_file_without_holes_offers_nothing(editor: Editor) -> None:
-    assert await editor.actions(editor.open("x = 1\n"), everywhere()) == []
+    assert await editor.actions(editor.open("x = 1\n"), here(Position(0, 0))) == []
 
 
 @pytest.mark.parametrize(
     ("only", "offered"),
-    [(["refactor"], 1), (["refactor.rewrite.infill"], 1), ([""], 1), (["quickfix"], 0), (["refactor.rewrite.i"], 0)],
+    [
+        (["refactor"], 1),
+        (["refactor.rewrite.infill"], 1),
+        (["refactor.rewrite.infill.fillFile"], 1),
+        (["quickfix", "refactor"], 1),
+        ([""], 1),
+        (["quickfix"], 0),
+        (["refactor.rewrite.infill.fillHole"], 0),
+        (["refactor.rewrite.i"], 0),
+        ([], 0),
+    ],
 )
 async def test_only_the_kinds_that_were_asked_for_are_offered(editor: Editor, only: list[str], offered: int) -> None:
-    assert len(await editor.actions(editor.open(THREE), here(Position(0, 0)), only)) == offered
+    assert len(await editor.actions(editor.open(THREE), here(Position(3, 0)), only)) == offered
 
 
-async def test_a_client_that_cannot_resolve_is_offered_nothing(start_editor: StartEditor) -> None:
+async def test_a_client_that_cannot_resolve_is_given_commands_that_do_the_same(start_editor: StartEditor) -> None:
     editor = await start_editor(capabilities(lazy=False))
+    bench = Workbench(editor)
+    uri = bench.open(THREE)
+    (action,) = await editor.actions(uri, here(Position(3, 0)))
+    assert (action.title, action.data) == ("Fill the 3 holes of this file together", None)
+    assert action.command is not None
+    for _ in range(ATTEMPTS):
+        done = await bench.command(action.command.command, *(action.command.arguments or ()))
+        if done["applied"]:
+            break
+        assert done["reason"] == NOTHING
+    check_pinned(THREE, bench.text(uri))
+    bench.type(uri, "x = 1\n" + THREE)
+    assert (await bench.command(action.command.command, *(action.command.arguments or ())))["applied"] is False
+    shown = [message.message for message in editor.client.messages]
+    assert shown[-1] == "infill-ls: the file has changed since this was asked for; ask again", "nobody reads the answer"
+
+
+async def test_a_client_without_action_literals_is_given_bare_commands(start_editor: StartEditor) -> None:
+    can = capabilities(lazy=False)
+    can.text_document.code_action = None  # type: ignore[union-attr]
+    editor = await start_editor(can)
+    context = CodeActionContext(diagnostics=[])
+    params = CodeActionParams(TextDocumentIdentifier(editor.open(THREE)), here(Position(3, 0)), context)
+    offered = await editor.client.text_document_code_action_async(params)
+    assert [type(it) for it in offered or ()] == [Command]
+
+
+async def test_a_client_that_can_neither_resolve_nor_apply_is_offered_nothing(start_editor: StartEditor) -> None:
+    can = capabilities(lazy=False)
+    can.workspace.apply_edit = False  # type: ignore[union-attr]
+    editor = await start_editor(can)
     assert await editor.actions(editor.open(THREE), everywhere()) == []
 
 
 async def test_the_holes_are_filled_together_and_nothing_else_changes(editor: Editor) -> None:
     uri = editor.open(THREE)
-    (action,) = await editor.actions(uri, everywhere())
+    (action,) = await editor.actions(uri, everywhere(), [FILL])
     action = await filled(editor, uri, action)
     changed = check_only_holes_changed(editor, uri, THREE, action)
     assert changed != THREE
@@ -127,7 +266,7 @@ async def test_an_action_without_data_comes_back_as_it_is(editor: Editor) -> Non
 
 async def test_an_action_of_an_older_text_is_refused(editor: Editor) -> None:
     uri = editor.open(THREE)
-    (action,) = await editor.actions(uri, everywhere())
+    (action,) = await editor.actions(uri, everywhere(), [FILL])
     editor.change(uri, 2, "x = 1\n" + THREE)
     with pytest.raises(JsonRpcException, match="the file has changed") as refused:
         await editor.resolve(action)
@@ -136,7 +275,7 @@ async def test_an_action_of_an_older_text_is_refused(editor: Editor) -> None:
 
 async def test_a_change_while_the_holes_are_filled_is_noticed(editor: Editor) -> None:
     uri = editor.open(THREE)
-    (action,) = await editor.actions(uri, everywhere())
+    (action,) = await editor.actions(uri, everywhere(), [FILL])
     resolving = asyncio.create_task(editor.resolve(action))
     await asyncio.sleep(0)
     editor.change(uri, 2, "x = 1\n" + THREE)
@@ -145,7 +284,7 @@ async def test_a_change_while_the_holes_are_filled_is_noticed(editor: Editor) ->
 
 
 async def test_data_that_is_not_ours_is_refused(editor: Editor) -> None:
-    action = CodeAction(title="?", kind="refactor.rewrite.infill", data={"uri": 5})
+    action = CodeAction(title="?", kind=f"{FILL}.fillFile", data={"uri": 5})
     with pytest.raises(JsonRpcException) as refused:
         await editor.resolve(action)
     assert refused.value.code == INVALID_PARAMS
@@ -161,7 +300,7 @@ async def test_whatever_the_document_the_text_outside_the_holes_is_the_same(edit
     """Unicode, mixed line ends, tabs, no final newline: the edit is made of markers alone."""
     text = " ??? ".join(pieces)
     uri = editor.open(text)
-    for action in await editor.actions(uri, everywhere()):
+    for action in await editor.actions(uri, everywhere(), [f"{FILL}.fillHole"]):
         try:
             check_only_holes_changed(editor, uri, text, await editor.resolve(action))
         except JsonRpcException as error:

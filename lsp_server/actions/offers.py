@@ -1,0 +1,123 @@
+"""What can be done at a selection, and what it is called. No model is asked, and nothing is parsed anew.
+
+Narrow first: this hole, this function, this file.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lsp_server import carve
+from lsp_server.actions.tasks import DEFAULT_STRENGTH, Task, among, in_file
+from lsp_server.carve import Source, Span
+
+STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}
+"""How much of a selection is noised; measured on the embedded checkpoint (see tests/e2e/test_rework.py)."""
+LONGEST_REWORK_CHARACTERS = 4000
+"""No canvas holds more."""
+LONGEST_INSTRUCTION_CHARACTERS = 500
+MOST_REPAIRS = 3
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One thing to do. `way` tells apart what only differs in `strength`; `about` numbers the diagnostic it answers."""
+
+    title: str
+    task: Task
+    start: int
+    end: int
+    holes: tuple[Span, ...]
+    strength: float = 1.0
+    instruction: str = ""
+    way: str = ""
+    about: int | None = None
+
+
+class Complaint(NamedTuple):
+    """What somebody's diagnostic says about [start, end)."""
+
+    start: int
+    end: int
+    message: str
+
+
+def fills(source: Source, marker: str, start: int, end: int, *, unasked: bool = False) -> list[Offer]:
+    """What fills or rewrites code where [start, end] is selected, also where several fill the same holes.
+
+    `unasked`: the user has only moved the cursor; then writing a body anew is offered at its header alone.
+    """
+    every = in_file(source, marker)
+    chosen = among(every, start, end)
+    around = carve.function_around(source, start, end)
+    inside = [span for span in every if around is not None and around[0] <= span.start and span.end <= around[1]]
+    offers = list(_of_holes(start, end, chosen, inside, every))
+    if (
+        around is not None and not inside
+    ):  # else the body is what is to be filled, and markers in it may hide how far it reaches
+        offers += _of_body(source, start, end, unasked=unasked)
+    if not chosen:
+        offers += _of_selection(source, start, end)
+    return offers
+
+
+def distinct(offers: Sequence[Offer]) -> list[Offer]:
+    """The offers without those that would do what one before them does."""
+    found: dict[object, Offer] = {}
+    for offer in offers:
+        found.setdefault((offer.holes, offer.strength), offer)
+    return list(found.values())
+
+
+def repairs(source: Source, marker: str, complaints: Sequence[Complaint]) -> list[Offer]:
+    """What repairs the statements that are complained about; those with holes of their own are to be filled instead."""
+    offers: dict[Span, Offer] = {}
+    for number, (start, end, message) in enumerate(complaints):
+        span = carve.statement_around(source, start, end)
+        if span is None or span in offers or carve.placeholders(source, marker, span.start, span.end):
+            continue
+        offers[span] = Offer(
+            "Repair this statement",
+            Task.REPAIR,
+            start,
+            end,
+            (span,),
+            strength=DEFAULT_STRENGTH[Task.REPAIR],
+            instruction=f"Repair this: {message}"[:LONGEST_INSTRUCTION_CHARACTERS],
+            about=number,
+        )
+    return list(offers.values())[:MOST_REPAIRS]
+
+
+def _of_holes(
+    start: int, end: int, chosen: Sequence[Span], inside: Sequence[Span], every: Sequence[Span]
+) -> Iterator[Offer]:
+    here, where = ("this hole", "here") if start == end else ("the hole in the selection", "in the selection")
+    if chosen:
+        yield _fill(Task.FILL_HOLE, chosen, start, end, here, where)
+    if inside:
+        yield _fill(Task.FILL_FUNCTION, inside, start, end, "the hole of this function", "of this function")
+    if every:
+        yield _fill(Task.FILL_FILE, every, start, end, "the hole of this file", "of this file")
+
+
+def _fill(task: Task, holes: Sequence[Span], start: int, end: int, one: str, where: str) -> Offer:
+    title = f"Fill {one}" if len(holes) == 1 else f"Fill the {len(holes)} holes {where} together"
+    return Offer(title, task, start, end, tuple(holes))
+
+
+def _of_body(source: Source, start: int, end: int, *, unasked: bool) -> Iterator[Offer]:
+    body = carve.body_around(source, start)
+    if body is None or (unasked and start > body.start):
+        return
+    is_there = bool(source.text[body.start : body.end].strip())
+    title = "Write this body anew" if is_there else "Write this body"
+    yield Offer(title, Task.WRITE_BODY, start, end, (body,))
+
+
+def _of_selection(source: Source, start: int, end: int) -> Iterator[Offer]:
+    span = carve.selection(source, start, end)
+    if span is None or span.end - span.start > LONGEST_REWORK_CHARACTERS:
+        return
+    for way, strength in STRENGTHS.items():
+        yield Offer(f"Rework the selection: {way}", Task.REWORK, start, end, (span,), strength=strength, way=way)

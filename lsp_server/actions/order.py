@@ -1,0 +1,50 @@
+"""What a code action remembers until it is chosen."""
+
+from typing import Any
+
+import msgspec
+
+from lsp_server.actions.job import Job
+from lsp_server.actions.offers import Offer
+from lsp_server.actions.outcome import STALE, NotDone
+from lsp_server.actions.tasks import Task, holes_of
+from lsp_server.document import Snapshot
+from lsp_server.filling import Wish
+
+
+class Order(msgspec.Struct, frozen=True):
+    """An offer made for [start, end] of one version of a document. All places are `str` indices."""
+
+    uri: str
+    version: int
+    task: Task
+    start: int
+    end: int
+    holes: list[tuple[int, int]]
+    strength: float = 1.0
+    instruction: str = ""
+
+    @classmethod
+    def of(cls, offer: Offer, snapshot: Snapshot) -> "Order":
+        """The order that accepts `offer`."""
+        holes = [(span.start, span.end) for span in offer.holes]
+        place = (offer.task, offer.start, offer.end, holes)
+        return cls(snapshot.uri, snapshot.version, *place, offer.strength, offer.instruction)
+
+    @classmethod
+    def read(cls, data: Any) -> "Order":
+        """What `as_data` gave. Raises msgspec.ValidationError."""
+        return msgspec.convert(data, cls)
+
+    def as_data(self) -> dict[str, Any]:
+        """As the `data` of a code action."""
+        return {**msgspec.structs.asdict(self), "task": self.task.value}
+
+    def job(self, snapshot: Snapshot, marker: str) -> Job:
+        """What is to be done to `snapshot`. Raises NotDone when it is not the text that the offer was made for."""
+        if snapshot.version != self.version or max(self.start, self.end) > len(snapshot.text):
+            raise NotDone(STALE)
+        holes = holes_of(self.task, snapshot, marker, self.start, self.end)
+        if [(span.start, span.end) for span in holes] != self.holes:
+            raise NotDone(STALE)
+        return Job(self.task, snapshot, holes, Wish(self.strength, self.instruction), marker)
