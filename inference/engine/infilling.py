@@ -4,17 +4,16 @@ The work is cut into steps of at most one forward pass, so that the worker can i
 one, between any two of them.
 """
 
-import itertools
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import torch
 
-from inference.engine import amending, fill, length, rank
+from inference.engine import amending, answers, length, sizing
+from inference.engine.answers import Answer
 from inference.engine.canvas import Canvas
 from inference.engine.denoise import Denoising, NoiseSource, Start
 from inference.engine.layout import Row, Slots
@@ -25,20 +24,6 @@ from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, InfillReq
 
 Event = Draft | Candidate | Done
 _ENCODE_CHUNK_TOKENS = 512
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One candidate for the holes of one canvas."""
-
-    texts: tuple[str, ...]
-    score: float
-    steps: int
-    tokens: int
-    canvas: int
-    """Its number in the batch."""
-    confidence: float = 1.0
-    """The mean probability of the tokens that were not given."""
 
 
 @dataclass
@@ -102,24 +87,24 @@ class Infilling(Generator[Event | None, None, None]):
 
     def _work(self) -> Generator[Event | None, None, None]:
         """Canvas after canvas. The first gets at least one step; those the deadline leaves no time for are left."""
-        answers: list[list[Answer]] = []
-        while len(answers) < len(self._planner.groups) and not (answers and self._late()):
+        canvases: list[list[Answer]] = []
+        while len(canvases) < len(self._planner.groups) and not (canvases and self._late()):
             found: list[Answer] = []
-            fills = [text for earlier in answers for text in earlier[0].texts]
-            yield from self._canvas(self._planner.groups[len(answers)], fills, found)
-            answers.append(found)
+            fills = [text for earlier in canvases for text in earlier[0].texts]
+            yield from self._canvas(self._planner.groups[len(canvases)], fills, found)
+            canvases.append(found)
             if self._changed:
-                answers = answers[: self._still_good(answers)]
-        yield from self._candidates(answers, complete=not self._late())
+                canvases = canvases[: self._still_good(canvases)]
+        yield from self._candidates(canvases, complete=not self._late())
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._progress.stats())
 
-    def _still_good(self, answers: Sequence[Sequence[Answer]]) -> int:
+    def _still_good(self, canvases: Sequence[Sequence[Answer]]) -> int:
         """How many of the canvases done so far begin as what was typed meanwhile; what follows is planned anew."""
         self._amended.clear()
         self._changed = False
-        good = len(answers)
-        for done, (group, found) in enumerate(zip(self._planner.groups, answers, strict=False)):
+        good = len(canvases)
+        for done, (group, found) in enumerate(zip(self._planner.groups, canvases, strict=False)):
             holes = self._planner.document.holes[group.first : group.end]
             if not all(text.startswith(hole.starts_with) for text, hole in zip(found[0].texts, holes, strict=True)):
                 good = done
@@ -127,17 +112,17 @@ class Infilling(Generator[Event | None, None, None]):
         self._planner.regroup(good)
         return good
 
-    def _candidates(self, answers: Sequence[Sequence[Answer]], complete: bool) -> Iterator[Candidate]:
-        """The k-th best answers of all canvases together; a canvas with fewer gives its best.
+    def _candidates(self, canvases: Sequence[Sequence[Answer]], complete: bool) -> Iterator[Candidate]:
+        """The k-th best canvases of all canvases together; a canvas with fewer gives its best.
 
         Later canvases have seen the best fills of the earlier ones, so the first candidate is the coherent one.
         """
         holes = self._planner.document.holes
-        done = self._planner.groups[len(answers) - 1].end
+        done = self._planner.groups[len(canvases) - 1].end
         standing = tuple(hole.text or hole.starts_with for hole in holes[done:])
-        count = min(self._wanted, max(len(found) for found in answers))
+        count = min(self._wanted, max(len(found) for found in canvases))
         for number in range(count):
-            parts = [found[number] if number < len(found) else found[0] for found in answers]
+            parts = [found[number] if number < len(found) else found[0] for found in canvases]
             yield Candidate(
                 self._request.id,
                 texts=tuple(text for part in parts for text in part.texts) + standing,
@@ -160,7 +145,7 @@ class Infilling(Generator[Event | None, None, None]):
             yield None
             loop = self._denoising(held.lease, plan, rows)
             yield from self._denoise(loop, held.lease, plan, fills)
-            found += self._rank(held.lease, plan, loop)
+            found += answers.ranked(self._tools, held.lease, plan, loop, quick=self._late())
             if self._request.drafts:
                 yield self._draft(loop, plan, fills, found[0].canvas)
 
@@ -183,36 +168,17 @@ class Infilling(Generator[Event | None, None, None]):
         if self._tools.properties.slack_token_id is None:
             choices = length.from_grid(holes, count)
         else:
-            choices = length.from_slack(self._slack_curves(lease, plan), holes, count)
+            choices = length.from_slack(self._slack(lease, plan), holes, count)
         missing = 0 if self._late() else max(0, self._wanted - len(choices))
         return choices + [choices[i % len(choices)] for i in range(missing)]
+
+    def _slack(self, lease: Lease, plan: Plan) -> list[list[float]]:
+        self._progress.steps += 1
+        return sizing.slack_curves(self._tools, lease.view(), plan.layout, self._source)
 
     @property
     def _wanted(self) -> int:
         return min(max(1, self._request.candidates), MAX_CANDIDATES)
-
-    def _slack_curves(self, lease: Lease, plan: Plan) -> list[list[float]]:
-        """P(slack) of each slot of each hole, on the canvas with all holes at their widest and nothing but noise.
-
-        At temperature 1, whatever the checkpoint samples at: slack is one token against a spread of others, so that a
-        sharper distribution makes it seem likelier than it is, and holes come out far too short.
-        """
-        holes = plan.layout.holes
-        slack = self._tools.properties.slack_token_id
-        row = plan.layout.compose([hole.maximum for hole in holes])
-        canvas = Canvas.of([row], self._tools.network.device)
-        loop = Denoising(
-            self._tools.network,
-            lease.view(),
-            canvas,
-            msgspec.structs.replace(self._tools.properties.sampler, t_max=1.0),
-            self._source,
-            constraint=self._tools.constraints.of(canvas, holes, slack=True),
-        )
-        self._progress.steps += 1
-        curve = loop.predict().softmax(-1)[:, slack].tolist()
-        ends = list(itertools.accumulate(hole.maximum for hole in holes))
-        return [curve[end - hole.maximum : end] for end, hole in zip(ends, holes, strict=True)]
 
     def _denoising(self, lease: Lease, plan: Plan, rows: Sequence[Row]) -> Denoising:
         canvas = Canvas.of(rows, self._tools.network.device)
@@ -265,46 +231,13 @@ class Infilling(Generator[Event | None, None, None]):
     def _late(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline
 
-    def _rank(self, lease: Lease, plan: Plan, loop: Denoising) -> list[Answer]:
-        """The different answers of a canvas, best first; those with an empty hole or half a character come last."""
-        last = plan.prefix_ids[-1] if plan.prefix_ids else None
-        prefix = lease.view(loop.canvas.batch, max(0, lease.length - 1))
-        answers = loop.answer.tolist()
-        lengths = loop.canvas.lengths
-        ends = [min(spans[-1][2] + rank.SUFFIX_TOKENS, lengths[i]) for i, spans in enumerate(loop.canvas.spans)]
-        judged = [ids[:end] for ids, end in zip(answers, ends, strict=True)]
-        scores = [0.0] if len(judged) == 1 and self._late() else rank.scores(self._tools.network, prefix, last, judged)
-        sure = loop.row_confidences.tolist()
-        best: dict[tuple[str, ...], Answer] = {}
-        for index in sorted(range(len(scores)), key=lambda i: -scores[i]):
-            given = fill.texts(self._tools.vocabulary, answers[index], loop.canvas.spans[index], plan.layout.holes)
-            steps = int(loop.steps[index])
-            confidence = fill.confidence(sure[index], loop.canvas.spans[index])
-            best.setdefault(given.texts, Answer(given.texts, scores[index], steps, given.tokens, index, confidence))
-        return sorted(best.values(), key=lambda answer: any(not text or "\ufffd" in text for text in answer.texts))
-
     def _draft(self, loop: Denoising, plan: Plan, fills: Sequence[str], index: int) -> Draft:
-        """One of the canvases as it stands; earlier holes as filled, later ones still empty.
+        """One of the canvases as it stands; while they are denoised the first, of the likeliest length."""
+        return answers.draft(self._request.id, self._tools.vocabulary, loop, plan, fills, index, self._hole_count)
 
-        While they are denoised it is the first, of the likeliest length; at the end the one that was chosen.
-        """
-        ids, sure = loop.answer[index].tolist(), loop.row_confidences[index].tolist()
-        spans = loop.canvas.spans[index]
-        shown = [
-            fill.pieces(self._tools.vocabulary, ids, sure, span, hole)
-            for span, hole in zip(spans, plan.layout.holes, strict=True)
-        ]
-        before = [((text,), (1.0,)) for text in fills]
-        after: list[tuple[tuple[str, ...], tuple[float, ...]]] = [((), ())]
-        after *= len(self._planner.document.holes) - plan.group.end
-        parts = [*before, *shown, *after]
-        return Draft(
-            self._request.id,
-            loop.step_number,
-            loop.max_steps,
-            tuple(texts for texts, _ in parts),
-            tuple(numbers for _, numbers in parts),
-        )
+    @property
+    def _hole_count(self) -> int:
+        return len(self._planner.document.holes)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The packed passes give what transformers' own layers give: to rounding in float32, nearly so in bfloat16.
 
-Random weights are far more sensitive to it than trained ones: on the embedded checkpoint the difference is 0.01 to 0.02.
+Random weights are more sensitive to it than trained ones: on the embedded checkpoint the difference is 0.01 to 0.02.
 """
 
 from typing import Any

@@ -4,6 +4,7 @@ import torch
 
 from inference.engine import Engine, rank
 from inference.engine.prefix_cache import Lease, PrefixCache
+from inference.engine.rank import Judged
 
 
 def encoded(engine: Engine, ids: list[int]) -> Lease:
@@ -14,37 +15,43 @@ def encoded(engine: Engine, ids: list[int]) -> Lease:
     return lease
 
 
-def by_hand(engine: Engine, ids: list[int], text: list[int]) -> float:
+def by_hand(engine: Engine, ids: list[int], judged: Judged) -> float:
     """The same from one fresh pass over everything."""
-    every = [*ids, *text]
+    every = [*ids, *judged.fill, *judged.suffix]
     fresh = PrefixCache(engine.tools.network, 0).acquire(every)
     hidden = engine.tools.network.encode(torch.tensor([every]), fresh)
     log_probabilities = engine.tools.network.logits(hidden[0]).log_softmax(-1)
-    rows = range(len(ids) - 1, len(every) - 1)
-    return sum(float(log_probabilities[row, every[row + 1]]) for row in rows) / len(text)
+    each = [float(log_probabilities[row, every[row + 1]]) for row in range(len(ids) - 1, len(every) - 1)]
+    fill, suffix = each[: len(judged.fill)], each[len(judged.fill) :]
+    if not suffix:
+        return sum(fill) / len(fill)
+    return (sum(fill) / len(fill) + 2 * sum(suffix) / len(suffix)) / 3
 
 
 def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine) -> None:
     for engine in (embedded, released):
         ids = engine.tools.vocabulary.encode("def f(a, b):\n    total = a + b\n    return")
-        texts = [engine.tools.vocabulary.encode(text) for text in (" total\n", " a", " b * b * b\n\n")]
+        encode = engine.tools.vocabulary.encode
+        texts = [(" total", "\n"), (" a", ""), (" b * b * b", "\n\nprint(1)")]
+        candidates = [Judged(encode(fill), encode(suffix)) for fill, suffix in texts]
         lease = encoded(engine, ids)
-        found = rank.scores(engine.tools.network, lease.view(3, len(ids) - 1), ids[-1], texts)
+        found = rank.scores(engine.tools.network, lease.view(3, len(ids) - 1), ids[-1], candidates)
         lease.release()
-        for score, text in zip(found, texts, strict=True):
-            assert abs(score - by_hand(engine, ids, text)) < 1e-3
+        for score, judged in zip(found, candidates, strict=True):
+            assert abs(score - by_hand(engine, ids, judged)) < 1e-3
 
 
 def test_likely_code_scores_above_noise(embedded: Engine) -> None:
     ids = embedded.tools.vocabulary.encode("import os\nimport sys\n\n\ndef main():\n   ")
-    texts = [embedded.tools.vocabulary.encode(text) for text in (" return None\n", " )(]qx 77 zz\n")]
+    encode = embedded.tools.vocabulary.encode
+    candidates = [Judged(encode(text), encode("\n")) for text in (" return None", " )(]qx 77 zz")]
     lease = encoded(embedded, ids)
-    good, bad = rank.scores(embedded.tools.network, lease.view(2, len(ids) - 1), ids[-1], texts)
+    good, bad = rank.scores(embedded.tools.network, lease.view(2, len(ids) - 1), ids[-1], candidates)
     lease.release()
     assert good > bad
 
 
 def test_without_a_prefix_the_first_token_is_given(embedded: Engine) -> None:
     lease = embedded.tools.prefixes.acquire([])
-    assert rank.scores(embedded.tools.network, lease.view(1), None, [[7]]) == [0.0]
+    assert rank.scores(embedded.tools.network, lease.view(1), None, [Judged([7], [])]) == [0.0]
     lease.release()
