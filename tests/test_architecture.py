@@ -88,7 +88,7 @@ def test_the_server_shares_the_messages_with_the_worker_and_nothing_else() -> No
         assert "commands" in file.parts or all(name.startswith("inference.messages") for name in shared), file
 
 
-@pytest.mark.parametrize("package", ["carve", "post"])
+@pytest.mark.parametrize("package", ["carve", "post", "suggestions"])
 def test_carving_and_fitting_are_about_text_alone(package: str) -> None:
     assert not loaded_by(modules(f"lsp_server/{package}")) & {"lsprotocol", "pygls", "asyncio"}
 

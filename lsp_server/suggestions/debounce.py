@@ -1,0 +1,52 @@
+"""How long to wait for a pause in typing before the model is asked for something that appears by itself.
+
+Short where asking is cheap, longer where most of what was asked for is never seen. Times are in seconds, of any clock.
+"""
+
+_WEIGHT = 0.3
+"""Of the newest observation against all before it."""
+_CHEAP_S = 0.4
+"""A fill that takes so long, or longer, is worth the whole pause."""
+_LEAST_SHARE = 0.3
+_MOST_SHARE = 4.0
+_PAUSE_S = 1.0
+"""Keystrokes further apart are not one burst of typing."""
+
+
+class Debounce:
+    """What was observed of one editor's typing and of the fills that it asked for."""
+
+    def __init__(self) -> None:
+        self._typed_at = float("-inf")
+        self._interval_s = _PAUSE_S
+        self._fill_s = 0.0
+        self._wasted = 0.0
+
+    def typed(self, now_s: float) -> None:
+        """The text has changed."""
+        passed_s = now_s - self._typed_at
+        self._typed_at = now_s
+        self._interval_s = _PAUSE_S if passed_s > _PAUSE_S else _mean(self._interval_s, passed_s)
+
+    def filled(self, took_s: float, *, used: bool) -> None:
+        """A fill came back after so long, and was shown or else came too late for anybody to see."""
+        self._fill_s = _mean(self._fill_s, took_s)
+        self._wasted = _mean(self._wasted, 0.0 if used else 1.0)
+
+    def wait_s(self, base_s: float, now_s: float) -> float:
+        """How long to wait from now. `base_s` is what the user has set; 0 never waits.
+
+        Between 0.3 and 1 of `base_s` for a fill that is quickly done or takes its time, up to three times as long while
+        results keep being thrown away, and as long as the pause between keystrokes while the user types fast.
+        """
+        if not base_s:
+            return 0.0
+        cost = min(self._fill_s / _CHEAP_S, 1.0)
+        share = (_LEAST_SHARE + (1 - _LEAST_SHARE) * cost) * (1 + 2 * self._wasted)
+        is_typing = now_s - self._typed_at < _PAUSE_S and self._interval_s < 2 * base_s
+        wait_s = max(base_s * share, self._interval_s * 1.2 if is_typing else 0.0)
+        return min(wait_s, base_s * _MOST_SHARE)
+
+
+def _mean(before: float, now: float) -> float:
+    return before + _WEIGHT * (now - before)

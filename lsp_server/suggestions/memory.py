@@ -1,0 +1,82 @@
+"""All that is remembered of one document's suggestions. Mutable; it must be told of every change of the text."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lsp_server.suggestions.change import Change
+from lsp_server.suggestions.rejected import Rejected, is_typed_over
+from lsp_server.suggestions.suggestion import Cursor, Shown, Suggestion
+from lsp_server.suggestions.undo import UndoWatch
+
+KEPT = 24
+
+
+class Memory:
+    """The suggestions that may be shown again, newest first, and those that may not."""
+
+    def __init__(self, text: str) -> None:
+        self._suggestions: list[Suggestion] = []
+        self._rejected = Rejected()
+        self._undo = UndoWatch(text)
+
+    @property
+    def after_undo(self) -> bool:
+        """Whether the last change was an undo or a redo."""
+        return self._undo.undone
+
+    def changed(self, changes: Sequence[Change], text: str) -> None:
+        """`changes`, one after the other, have made `text`."""
+        for change in changes:
+            self._rejected.changed(change)
+            moved = (suggestion.after(change) for suggestion in self._suggestions)
+            self._suggestions = [suggestion for suggestion in moved if suggestion is not None]
+        for suggestion in [each for each in self._suggestions if each.shown_from is not None and changes]:
+            if is_typed_over(suggestion, changes[-1], text):
+                self.reject(suggestion.id)
+        self._undo.changed(changes, text)
+
+    def add(self, suggestions: Sequence[Suggestion]) -> None:
+        """Suggestions that were computed, best first."""
+        self._suggestions = [*suggestions, *self._suggestions][:KEPT]
+
+    def get(self, suggestion_id: str) -> Suggestion | None:
+        """The suggestion of this id as it stands now; None where it is no longer known."""
+        return next((each for each in self._suggestions if each.id == suggestion_id), None)
+
+    def reject(self, suggestion_id: str) -> None:
+        """The user does not want this one."""
+        if suggestion := self.get(suggestion_id):
+            self._rejected.add(suggestion)
+            self._suggestions = [each for each in self._suggestions if each is not suggestion]
+
+    def accept(self, suggestion_id: str) -> None:
+        """The whole of it was put in. Should the user take it out again, it does not come back by itself."""
+        self.reject(suggestion_id)
+
+    def find(
+        self, text: str, cursor: Cursor, *, invoked: bool, floor: float = 0.0, limit: int = 8
+    ) -> list[tuple[Suggestion, Shown]]:
+        """What can be shown at the cursor in the current text, newest first and each once: at most `limit`.
+
+        By itself nothing appears that was turned down, nor what the model is less sure of than `floor`, unless the
+        user has seen it before: what is on the screen does not vanish while it is typed.
+        """
+        found: dict[Shown, Suggestion] = {}
+        for suggestion in self._suggestions:
+            shown = suggestion.at(text, cursor)
+            if shown is not None and (invoked or not self._is_unwanted(suggestion, text, floor)):
+                found.setdefault(shown, suggestion)
+        return [(suggestion, shown) for shown, suggestion in found.items()][:limit]
+
+    def show(self, found: Sequence[tuple[Suggestion, Shown]], text: str, *, invoked: bool) -> None:
+        """These are shown from now on; what the user asked for is no longer turned down."""
+        starts = {suggestion.id: len(suggestion.text) - len(shown.text) for suggestion, shown in found}
+        self._suggestions = [
+            replace(each, shown_from=starts[each.id]) if each.id in starts else each for each in self._suggestions
+        ]
+        for suggestion, _ in found if invoked else ():
+            self._rejected.forget(suggestion, text)
+
+    def _is_unwanted(self, suggestion: Suggestion, text: str, floor: float) -> bool:
+        unsure = suggestion.confidence < floor and suggestion.shown_from is None
+        return unsure or self._rejected.holds(suggestion, text)

@@ -1,0 +1,67 @@
+"""Texts with a cursor in them, and a user who types into them."""
+
+from dataclasses import dataclass
+
+from inference.messages import HoleKind
+from lsp_server.carve import Span
+from lsp_server.suggestions import Change, Cursor, Memory, Place, Suggestion
+
+CURSOR = "‸"
+
+
+def split(marked: str) -> tuple[str, int]:
+    """The text without its cursor, and where that was."""
+    return marked.replace(CURSOR, ""), marked.index(CURSOR)
+
+
+def suggestion(
+    marked: str, text: str, name: str = "s", *, replaces: tuple[str, str] = ("", ""), **more: object
+) -> Suggestion:
+    """`text` in the place of what stands right before and right behind the cursor (`replaces`)."""
+    plain, cursor = split(marked)
+    before, behind = replaces
+    assert plain[:cursor].endswith(before)
+    assert plain.startswith(behind, cursor)
+    start, end = cursor - len(before), cursor + len(behind)
+    place = Place.of(plain, start, end, cursor)
+    return Suggestion(name, place, text, Span(start, end, HoleKind.LINE), **more)  # type: ignore[arg-type]
+
+
+@dataclass
+class Typist:
+    """An editor's text and cursor, and the memory that is told of every change."""
+
+    text: str
+    cursor: int
+    memory: Memory
+
+    @classmethod
+    def at(cls, marked: str, *suggestions: Suggestion) -> "Typist":
+        text, cursor = split(marked)
+        memory = Memory(text)
+        memory.add(suggestions)
+        return cls(text, cursor, memory)
+
+    def change(self, start: int, end: int, added: str) -> None:
+        change = Change(start, self.text[start:end], added)
+        self.text = change.applied(self.text)
+        self.cursor = change.move(self.cursor)
+        self.memory.changed([change], self.text)
+
+    def type(self, text: str, closed: str = "") -> None:
+        """Insert text at the cursor; the editor adds `closed` behind it by itself."""
+        self.change(self.cursor, self.cursor, text + closed)
+        self.cursor -= len(closed)
+
+    def delete(self, count: int = 1) -> None:
+        """Delete backwards."""
+        self.change(self.cursor - count, self.cursor, "")
+
+    def shown(self, *, invoked: bool = False, floor: float = 0.0) -> list[str]:
+        """What each suggestion at the cursor would make of the text, with what is left of it marked: `a[bc]`."""
+        found = self.memory.find(self.text, Cursor(self.cursor), invoked=invoked, floor=floor)
+        self.memory.show(found, self.text, invoked=invoked)
+        return [
+            f"{self.text[: self.cursor]}[{shown.text[self.cursor - shown.start :]}]{self.text[shown.end :]}"
+            for _, shown in found
+        ]

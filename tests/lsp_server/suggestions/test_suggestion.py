@@ -1,0 +1,180 @@
+"""A suggestion while the text is edited: shown where it still goes on from what is typed, and never meaning another."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.messages import HoleKind
+from lsp_server.carve import Span
+from lsp_server.suggestions import Change, Cursor, Place, Suggestion
+from tests.lsp_server.suggestions.marked import Typist, suggestion
+
+
+def test_typing_the_suggested_characters_keeps_the_suggestion() -> None:
+    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar)"))
+    assert user.shown() == ["x = [foo(bar)]\n"]
+    user.type("f")
+    assert user.shown() == ["x = f[oo(bar)]\n"]
+    user.type("oo(")
+    assert user.shown() == ["x = foo([bar)]\n"]
+
+
+def test_typing_something_else_hides_it_and_deleting_that_brings_it_back() -> None:
+    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user.type("g")
+    assert user.shown() == []
+    user.delete()
+    assert user.shown() == ["x = [foo]\n"]
+
+
+def test_what_is_deleted_in_front_of_it_becomes_part_of_it() -> None:
+    user = Typist.at("value = ‸\n", suggestion("value = ‸\n", "foo"))
+    user.delete(2)
+    assert user.shown() == ["value [= foo]\n"]
+    user.type("= f")
+    assert user.shown() == ["value = f[oo]\n"]
+
+
+def test_a_begun_word_is_replaced() -> None:
+    user = Typist.at("pri‸\n", suggestion("pri‸\n", "print(x)", replaces=("pri", "")))
+    user.delete(2)
+    assert user.shown() == ["p[rint(x)]\n"]
+    user.type("r")
+    assert user.shown() == ["pr[int(x)]\n"]
+
+
+def test_brackets_that_the_editor_closes_are_part_of_it() -> None:
+    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar[0])"))
+    user.type("foo")
+    user.type("(", closed=")")
+    assert user.shown() == ["x = foo([bar[0])]\n"]
+    user.type("bar")
+    user.type("[", closed="]")
+    user.type("0")
+    assert user.shown() == ["x = foo(bar[0[])]\n"]
+    user.cursor += 1  # typed over the bracket that the editor closed
+    assert user.shown() == ["x = foo(bar[0][)]\n"]
+
+
+def test_quotes_that_the_editor_closes_are_part_of_it() -> None:
+    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "f('a')"))
+    user.type("f(", closed=")")
+    user.type("'", closed="'")
+    assert user.shown() == ["x = f('[a')]\n"]
+
+
+def test_a_bracket_that_nobody_opened_is_no_part_of_it() -> None:
+    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user.type("f", closed=")")
+    assert user.shown() == []
+
+
+def test_enter_and_the_indentation_that_comes_with_it_are_typed_like_anything_else() -> None:
+    user = Typist.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
+    user.type("\n    ")
+    (shown,) = user.memory.find(user.text, Cursor(user.cursor), invoked=False)
+    assert (shown[1].start, shown[1].end, shown[1].text) == (9, 13, "    return 1"), "what is replaced is on one line"
+
+
+@pytest.mark.parametrize("typed", ["\n", "\n\t", "\n        "])
+def test_another_indentation_than_the_suggested_one_hides_it(typed: str) -> None:
+    user = Typist.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
+    user.type(typed)
+    assert user.shown() == ([] if typed != "\n" else ["def f():\n[    return 1]\n"])
+
+
+def test_it_moves_with_what_is_inserted_above() -> None:
+    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user.change(0, 0, "import foo\n")
+    assert user.shown() == ["import foo\nx = [foo]\n"]
+
+
+def test_it_is_gone_once_much_has_changed_elsewhere() -> None:
+    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user.change(0, 0, "# a comment\n" * 30)
+    assert user.shown() == []
+
+
+def test_it_is_gone_when_what_follows_it_is_deleted() -> None:
+    user = Typist.at("f(‸)\n", suggestion("f(‸)\n", "a"))
+    user.change(2, 3, "")
+    assert user.shown() == []
+
+
+def test_in_the_middle_of_what_was_typed_of_it_nothing_is_shown() -> None:
+    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar)"))
+    user.type("foo")
+    user.cursor -= 1
+    assert user.shown() == []
+
+
+def test_nothing_is_left_to_show_of_what_is_typed_in_full() -> None:
+    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user.type("foo")
+    assert user.shown() == []
+
+
+def test_it_extends_the_item_that_is_selected_in_the_editors_list() -> None:
+    made = suggestion("x = os.pa‸\n", "path.join(a)", replaces=("pa", ""))
+    text = "x = os.pa\n"
+    shown = made.at(text, Cursor(9, (7, 9, "path")))
+    assert shown is not None
+    assert (shown.start, shown.end, shown.text) == (7, 9, "path.join(a)")
+    assert made.at(text, Cursor(9, (7, 9, "pardir"))) is None
+
+
+TEXTS = st.text("ab(\n", max_size=6)
+
+
+@st.composite
+def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[Change]]:
+    """A text, a suggestion in it, and changes of it."""
+    text = draw(TEXTS) + draw(TEXTS)
+    start = draw(st.integers(0, len(text)))
+    end = draw(st.integers(start, len(text)))
+    cursor = draw(st.integers(start, end))
+    made = Suggestion("s", Place.of(text, start, end, cursor), draw(TEXTS), Span(start, end, HoleKind.LINE))
+    changes, now, follows = [], text, draw(st.booleans())
+    for _ in range(draw(st.integers(0, 6))):
+        at = draw(st.integers(0, len(now)))
+        removed = now[at : draw(st.integers(at, min(at + 2, len(now))))]
+        added = draw(st.sampled_from([*made.text, "()", "[]", ""]) if follows and made.text else TEXTS)
+        changes.append(Change(at, removed, added))
+        now = changes[-1].applied(now)
+    return text, made, changes
+
+
+@given(edits())
+def test_whatever_is_typed_the_result_is_the_one_that_was_suggested(
+    edited: tuple[str, Suggestion, list[Change]],
+) -> None:
+    """In a place of its own each suggestion makes the same text; changes elsewhere are made in that text, too."""
+    text, made, changes = edited
+    expected, found = made.applied(text), made
+    for change in changes:
+        place, moved = found.place, found.after(change)
+        if moved is None:
+            return
+        if change.end < place.start:
+            expected = change.applied(expected)
+        elif change.start > place.end:
+            shift = len(found.text) - (place.end - place.start)
+            expected = Change(change.start + shift, change.removed, change.added).applied(expected)
+        found, text = moved, change.applied(text)
+        assert found.applied(text) == expected
+        for offset in range(len(text) + 1):
+            shown = found.at(text, Cursor(offset))
+            if shown is not None:
+                assert text[: shown.start] + shown.text + text[shown.end :] == expected
+                assert "\n" not in text[shown.start : shown.end]
+                assert shown.start <= offset <= shown.end
+
+
+@given(st.text("abc()[]' \n", min_size=1, max_size=12), st.text("abc()[]' ", max_size=6))
+def test_typed_character_by_character_it_is_shown_until_its_end(text: str, before: str) -> None:
+    made = suggestion(f"{before}‸\nz\n", text)
+    user = Typist.at(f"{before}‸\nz\n", made)
+    for typed, character in enumerate(text):
+        assert user.shown() == [f"{before}{text[:typed]}[{text[typed:]}]\nz\n"]
+        user.type(character)
+    assert user.shown() == []
