@@ -59,6 +59,11 @@ class Document:
         """The text after the last `apply`, without lone surrogates."""
         return well_formed(self._raw) if self._has_halves else self._raw
 
+    @property
+    def lines(self) -> LineIndex:
+        """The lines of the text after the last `apply`."""
+        return self._lines
+
     def apply(self, edits: Sequence[Edit], version: int, encoding: Encoding) -> None:
         """Apply changes in order, each to the text that the one before it left, as the LSP asks for.
 

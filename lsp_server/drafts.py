@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from inference.messages import Draft
+from inference.messages import Draft, HoleKind
 from lsp_server import carve, post
 from lsp_server.document import Snapshot
 from lsp_server.positions import Encoding, LineIndex
+from lsp_server.suggestions import Cursor, Place, Suggestion
 
 METHOD = "infill/draft"
 INTERVAL_S = 1 / 30
@@ -32,6 +33,17 @@ class Sketch:
     text: str
     pieces: tuple[str, ...]
     confidences: tuple[float, ...]
+
+    def at(self, text: str, place: Place, cursor: int) -> "Sketch | None":
+        """The same once the hole is at `place` of `text`, and partly typed; None where it does not go on from there."""
+        suggestion = Suggestion("", place, self.text, carve.Span(self.start, self.end, HoleKind.LINE))
+        shown = suggestion.at(text, Cursor(cursor))
+        if shown is None:
+            return None
+        first = len(self.text) - len(shown.text)
+        kept = list(_within(first, len(self.text), self.pieces, self.confidences))
+        pieces, confidences = zip(*kept, strict=True) if kept else ((), ())
+        return Sketch(shown.start, shown.end, shown.text, pieces, confidences)
 
 
 def sketches(snapshot: Snapshot, spans: Sequence[carve.Span], draft: Draft) -> list[Sketch]:

@@ -89,6 +89,14 @@ class LineIndex:
         return edited
 
 
+def first_units(text: str, units: int, encoding: Encoding) -> str:
+    """The start of `text` that takes `units` of `encoding`; a code point that would be parted is left out."""
+    if text.isascii() or encoding is Encoding.UTF32:
+        return text[: max(units, 0)]
+    codec, width = ("utf-8", 1) if encoding is Encoding.UTF8 else ("utf-16-le", 2)
+    return text.encode(codec, "surrogatepass")[: max(units, 0) * width].decode(codec, "ignore")
+
+
 def _units(text: str, encoding: Encoding) -> int:
     """The number of units of `encoding` that `text` takes."""
     if text.isascii() or encoding is Encoding.UTF32:

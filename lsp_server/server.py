@@ -11,6 +11,8 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from lsp_server import status as statuses
+from lsp_server.handlers import did_accept as accepting
+from lsp_server.handlers import did_reject as rejecting
 from lsp_server.handlers.code_action import code_action
 from lsp_server.handlers.code_action_resolve import code_action_resolve
 from lsp_server.handlers.did_change import did_change
@@ -46,6 +48,8 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.CODE_ACTION_RESOLVE: code_action_resolve,
     types.WORKSPACE_EXECUTE_COMMAND: execute_command,
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL: work_done_progress_cancel,
+    accepting.METHOD: accepting.did_accept,
+    rejecting.METHOD: rejecting.did_reject,
     statuses.METHOD: status,
 }
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from pygls.lsp.server import LanguageServer
 from lsp_server.capabilities import ClientFeatures
 from lsp_server.configuration import Configuration
 from lsp_server.document import Document, Snapshot
-from lsp_server.newest import Newest
+from lsp_server.inline import Desk
 from lsp_server.privacy import is_secret, path_of, why_off
 from lsp_server.resident import Resident
 from lsp_server.settings import Settings
@@ -30,8 +30,8 @@ class Session:
         self.features = ClientFeatures()
         self.configuration = Configuration(flags, os.environ)
         self.documents: dict[str, Document] = {}
-        self.inline: Newest[types.InlineCompletionList] = Newest()
         self.resident = Resident(server, self.show_once)
+        self.inline = Desk(self.documents, self.resident)
         self.works = Works(server)
         self.configuration_round = 0
         self.server = server
@@ -72,6 +72,10 @@ class Session:
         """A message for the user."""
         self.server.window_show_message(types.ShowMessageParams(type=kind, message=f"infill-ls: {message}"))
 
+    def notify(self, method: str, params: Any) -> None:
+        """Send a notification of our own."""
+        self.server.protocol.notify(method, params)
+
     async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> tuple[bool, str | None]:
         """Have the client apply `edit`: whether it did, and if not, why not."""
         if not self.features.apply_edit:
@@ -89,10 +93,11 @@ class Session:
         self.refresh_settings()
         if not is_secret(path_of(uri), self.settings_of(uri)):
             self.documents[uri] = Document(uri, language_id, version, text)
+            self.inline.open(uri)
 
     def forget(self, uri: str) -> None:
         """The document was closed, or what we have of it can no longer be trusted."""
-        self.inline.stop(uri)
+        self.inline.forget(uri)
         self.documents.pop(uri, None)
 
     def why_off(self, uri: str) -> str | None:

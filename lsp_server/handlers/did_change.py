@@ -2,22 +2,37 @@
 
 from lsprotocol import types
 
-from lsp_server.document import Edit
+from lsp_server.document import Document, Edit
+from lsp_server.positions import Encoding
 from lsp_server.session import Session
+from lsp_server.suggestions import Change, difference
 
 
 def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> None:
     uri = params.text_document.uri
-    session.inline.stop(uri)
     document = session.documents.get(uri)
     if document is None:  # never opened, or not to be read
         return
-    edits = [_edit(change) for change in params.content_changes]
+    version, encoding = params.text_document.version, session.features.encoding
     try:
-        document.apply(edits, params.text_document.version, session.features.encoding)
+        changes = [_apply(document, _edit(change), version, encoding) for change in params.content_changes]
+        document.apply((), version, encoding)
     except Exception:
         session.forget(uri)  # better no fills than fills for a text that the editor does not have
         raise
+    session.inline.changed(uri, changes)
+
+
+def _apply(document: Document, edit: Edit, version: int, encoding: Encoding) -> Change:
+    """Apply one edit; what it changed, in `str` indices."""
+    before, lines = document.text, document.lines
+    start, end = (lines.offset(*at, encoding) if at else None for at in (edit.start, edit.end))
+    document.apply([edit], version, encoding)
+    if start is not None and end is not None and start <= end:
+        change = Change(start, before[start:end], edit.text)
+        if change.applied(before) == document.text:
+            return change
+    return difference(before, document.text)  # all of it was sent, or a character was parted
 
 
 def _edit(change: types.TextDocumentContentChangeEvent) -> Edit:

@@ -3,55 +3,87 @@
 Stopped by something newer, out of date or failed: the answer is an empty list, for typing must never raise a message.
 """
 
-import logging
+import asyncio
 from collections.abc import Awaitable
 
 from lsprotocol import types
 from lsprotocol.types import InlineCompletionItem, InlineCompletionList, InlineCompletionTriggerKind
 
-from lsp_server import carve
-from lsp_server.document import Snapshot
-from lsp_server.edits import range_of
-from lsp_server.filling import Effort, fill
+from inference.messages import Draft
+from lsp_server import drafts
+from lsp_server.filling import Effort
+from lsp_server.inline import Drafted, OnDraft, Outcome, Question
 from lsp_server.session import Session
-from lsp_server.worker import WorkerFailure
+from lsp_server.suggestions import Cursor, Shown, Suggestion
 
-log = logging.getLogger(__name__)
+ACCEPTED = "infill-ls.didAccept"
 
 
 def inline_completion(
     session: Session, params: types.InlineCompletionParams
 ) -> InlineCompletionList | Awaitable[InlineCompletionList]:
-    snapshot = session.snapshot(params.text_document.uri)
-    if snapshot is None:
+    uri = params.text_document.uri
+    if session.why_off(uri):
         return InlineCompletionList(items=[])
-    position = params.position
-    cursor = snapshot.lines.offset(position.line, position.character, session.features.encoding)
-    span = carve.at_cursor(snapshot, cursor, session.settings.marker)
-    if span is None or not _on_one_line(snapshot, span):
-        return InlineCompletionList(items=[])
-    invoked = params.context.trigger_kind == InlineCompletionTriggerKind.Invoked
-    return _or_empty(session.inline.start(snapshot.uri, _items(session, snapshot, span, invoked), invoked=invoked))
+    answer = session.inline.ask(uri, _question(session, params), lambda: session.snapshot(uri))
+    if not isinstance(answer, asyncio.Future):
+        return _shown(session, uri, answer)
+    replying = asyncio.create_task(_reply(session, uri, answer))
+    replying.add_done_callback(lambda _: answer.cancel())  # also when cancelled before it began to wait
+    return replying
 
 
-async def _items(session: Session, snapshot: Snapshot, span: carve.Span, invoked: bool) -> InlineCompletionList:
-    effort, resident = Effort.of(session.settings, invoked=invoked), session.resident
-    try:
-        worker = await resident.loaded() if invoked else resident.client
-        answers = (await fill(worker, snapshot, [span], effort)).answers
-    except WorkerFailure as failure:
-        log.warning("no inline completion: %s", failure)
-        answers = []
-    if not session.is_current(snapshot):
-        answers = []
-    range_ = range_of(snapshot, span, session.features.encoding)
-    return InlineCompletionList(items=[InlineCompletionItem(insert_text=text, range=range_) for (text,) in answers])
+def _question(session: Session, params: types.InlineCompletionParams) -> Question:
+    uri, context = params.text_document.uri, params.context
+    settings, lines = session.settings_of(uri), session.documents[uri].lines
+
+    def offset(position: types.Position) -> int:
+        return lines.offset(position.line, position.character, session.features.encoding)
+
+    info, selected = context.selected_completion_info, None
+    if info is not None:
+        selected = (offset(info.range.start), offset(info.range.end), info.text)
+    invoked = context.trigger_kind == InlineCompletionTriggerKind.Invoked
+    return Question(
+        Cursor(offset(params.position), selected),
+        Effort.of(settings, invoked=invoked),
+        settings.marker,
+        invoked=invoked,
+        floor=settings.confidence_floor,
+        pause_s=settings.debounce_ms / 1000,
+        on_draft=_teller(session, uri, params.work_done_token) if session.features.drafts else None,
+    )
 
 
-async def _or_empty(outcome: Awaitable[InlineCompletionList | None]) -> InlineCompletionList:
-    return await outcome or InlineCompletionList(items=[])
+async def _reply(session: Session, uri: str, answer: "asyncio.Future[Outcome]") -> InlineCompletionList:
+    return _shown(session, uri, await answer)
 
 
-def _on_one_line(snapshot: Snapshot, span: carve.Span) -> bool:
-    """Editors show no ghost text over several lines of the document; such a hole has a code action."""
-    return snapshot.lines.line_of(span.start) == snapshot.lines.line_of(span.end)
+def _shown(session: Session, uri: str, outcome: Outcome) -> InlineCompletionList:
+    return InlineCompletionList(items=[_item(session, uri, *found) for found in outcome])
+
+
+def _item(session: Session, uri: str, suggestion: Suggestion, shown: Shown) -> InlineCompletionItem:
+    """No `filter_text`: what stands in the range is always the start of the text, which is what editors filter by."""
+    lines, encoding = session.documents[uri].lines, session.features.encoding
+    start, end = (types.Position(*lines.position(at, encoding)) for at in (shown.start, shown.end))
+    command = types.Command(title="Accept", command=ACCEPTED, arguments=[suggestion.id, uri])
+    return InlineCompletionItem(insert_text=shown.text, range=types.Range(start=start, end=end), command=command)
+
+
+def _teller(session: Session, uri: str, token: drafts.Token) -> OnDraft:
+    """Shows what is being computed; nothing once the user has typed something else."""
+    throttle = drafts.Throttle()
+
+    def tell(draft: Draft, of: Drafted) -> None:
+        document = session.documents.get(uri)
+        if document is None or not throttle.passes():
+            return
+        for sketch in drafts.sketches(of.snapshot, [of.hole], draft):
+            moved = sketch.at(document.text, of.place, of.cursor)
+            if moved is not None:
+                ruler = drafts.Ruler(document.lines, session.features.encoding)
+                said = drafts.params(uri, document.version, "inline", token, draft, [moved], ruler)
+                session.notify(drafts.METHOD, said)
+
+    return tell

@@ -1,0 +1,50 @@
+"""`infill/didAccept` and the command `infill-ls.didAccept`: an inline completion was accepted, or the start of one."""
+
+import logging
+from dataclasses import replace
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from lsp_server.filling import Effort
+from lsp_server.positions import first_units
+from lsp_server.session import Session
+
+METHOD = "infill/didAccept"
+log = logging.getLogger(__name__)
+
+
+class Document(Struct, frozen=True):
+    """A document, by its URI."""
+
+    uri: str
+
+
+class Accepted(Struct, frozen=True, rename="camel"):
+    """`accepted_length` counts units of the negotiated encoding from the start of the item's text; None: all of it."""
+
+    text_document: Document
+    id: str
+    accepted_length: Annotated[int, Meta(ge=0)] | None = None
+
+
+def did_accept(session: Session, params: Any) -> None:
+    """`params` is raw JSON; what cannot be read is no reason to give up on the document."""
+    try:
+        said = msgspec.convert(params, Accepted)
+    except msgspec.ValidationError as error:
+        log.warning("ignored %s: %s", METHOD, error)
+        return
+    accept(session, said.text_document.uri, said.id, said.accepted_length)
+
+
+def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
+    """What follows is computed ahead, unless the user has switched that off."""
+    shown = session.inline.shown(uri, suggestion_id)
+    if shown is None or units == 0:
+        return
+    taken = shown if units is None else first_units(shown, units, session.features.encoding)
+    settings = session.settings_of(uri)
+    effort = replace(Effort.of(settings, invoked=False), candidates=1) if settings.prefetch else None
+    session.inline.accepted(uri, suggestion_id, None if taken == shown else len(taken), effort, settings.marker)

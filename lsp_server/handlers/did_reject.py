@@ -1,0 +1,30 @@
+"""`infill/didReject`: an inline completion was turned down, and does not come back by itself."""
+
+import logging
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from lsp_server.handlers.did_accept import Document
+from lsp_server.session import Session
+
+METHOD = "infill/didReject"
+log = logging.getLogger(__name__)
+
+
+class Rejected(Struct, frozen=True, rename="camel"):
+    """`id` is the first argument of the item's command."""
+
+    text_document: Document
+    id: str
+
+
+def did_reject(session: Session, params: Any) -> None:
+    """`params` is raw JSON; what cannot be read is no reason to give up on the document."""
+    try:
+        said = msgspec.convert(params, Rejected)
+    except msgspec.ValidationError as error:
+        log.warning("ignored %s: %s", METHOD, error)
+        return
+    session.inline.rejected(said.text_document.uri, said.id)

@@ -1,0 +1,234 @@
+"""The inline completions of one document: what is remembered of them, what is being computed, who waits for it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from inference.messages import Draft
+from lsp_server import carve
+from lsp_server.document import Document, Snapshot
+from lsp_server.filling import Filled, fill
+from lsp_server.inline.question import Drafted, Question
+from lsp_server.inline.work import Outcome, Waiter, Work
+from lsp_server.suggestions import Change, Cursor, Debounce, Memory, Place
+from lsp_server.worker import WorkerClient, WorkerFailure
+
+log = logging.getLogger(__name__)
+GRACE_S = 0.3
+"""So long after its request was cancelled, work waits for the next request."""
+TakeSnapshot = Callable[[], Snapshot | None]
+
+
+class Workers(Protocol):
+    """The line to the worker."""
+
+    @property
+    def client(self) -> WorkerClient:
+        """The client, in whatever state."""
+
+    async def loaded(self) -> WorkerClient:
+        """The client, once its worker has loaded its model."""
+
+
+@dataclass
+class Shared:
+    """What all documents of a session share."""
+
+    workers: Workers
+    debounce: Debounce = field(default_factory=Debounce)
+    pages: "dict[str, Page]" = field(default_factory=dict)
+
+    def works(self) -> "Iterable[tuple[Page, Work]]":
+        """All work, with the document that it is for."""
+        return [(page, work) for page in self.pages.values() for work in page.works]
+
+
+class Page:
+    """One open document."""
+
+    def __init__(self, document: Document, shared: Shared) -> None:
+        self.document = document
+        self.memory = Memory(document.text)
+        self.works: list[Work] = []
+        self._shared = shared
+
+    def supersede(self, *, keep_invoked: bool) -> None:
+        """Answer who waits with nothing: something newer has come. The work itself goes on for now."""
+        for work in self.works:
+            for waiter in tuple(work.waiters):
+                if not (keep_invoked and waiter.question.invoked):
+                    waiter.answer([])
+                    work.waiters.remove(waiter)
+
+    def answer(self, question: Question, snapshot: TakeSnapshot) -> "Outcome | asyncio.Future[Outcome]":
+        """From memory, from work that is under way, or by new work. `snapshot` is only called where it is needed."""
+        if self.memory.after_undo and not question.invoked:
+            return []
+        text = self.document.text
+        found = self._find(text, question, question.cursor.offset)
+        if found and (not question.invoked or _is_a_choice(found)):
+            self.memory.show(found, text, invoked=question.invoked)
+            return found
+        waiter = Waiter(question, question.cursor.offset, asyncio.get_running_loop().create_future())
+        running = next((work for work in self.works if work.is_for(text, question)), None)
+        if running is not None:
+            self._wait(running, waiter, joined=True)
+            return waiter.outcome
+        taken = snapshot()
+        return waiter.outcome if taken is not None and self._begin_for(waiter, taken) else []
+
+    def follow(self, changes: Sequence[Change]) -> None:
+        """The text has changed: keep the work that the changes agree with, and tell the worker what was typed."""
+        self.memory.changed(changes, self.document.text)
+        for work in tuple(self.works):
+            before = work.typed
+            for change in changes:
+                for waiter in work.waiters:
+                    waiter.cursor = change.move(waiter.cursor)
+            if not all(work.takes(change) for change in changes):
+                self.end(work)
+            elif work.typed != before:
+                self._amend(work)
+
+    def begin(self, work: Work, pause_s: float = 0.0, *, drafts: bool = False) -> None:
+        """Ask the worker, after a pause."""
+        self.works.append(work)
+        work.task = asyncio.create_task(self._compute(work, pause_s, drafts=drafts))
+
+    def end(self, work: Work) -> None:
+        """Stop `work`; who still waits for it gets nothing."""
+        if work not in self.works:
+            return
+        self._put_away(work)
+        if work.task is not None:
+            work.task.cancel()
+        if work.sent_at is not None and not work.ahead:
+            self._shared.debounce.filled(_now() - work.sent_at, used=False)
+        for waiter in work.waiters:
+            waiter.answer([])
+
+    def _find(self, text: str, question: Question, offset: int) -> Outcome:
+        cursor = question.cursor if offset == question.cursor.offset else Cursor(offset)
+        limit = question.effort.candidates
+        return self.memory.find(text, cursor, invoked=question.invoked, floor=question.floor, limit=limit)
+
+    def _begin_for(self, waiter: Waiter, snapshot: Snapshot) -> bool:
+        """New work for a request; False where there is no hole. It comes before all that is computed ahead."""
+        question = waiter.question
+        cursor = question.cursor if waiter.cursor == question.cursor.offset else Cursor(waiter.cursor)
+        hole = hole_for(snapshot, cursor, question.marker)
+        if hole is None:
+            return False
+        for page, work in self._shared.works():
+            if work.ahead and not work.waiters:
+                page.end(work)
+        place = Place.of(snapshot.text, hole.start, hole.end, cursor.offset)
+        work = Work(snapshot, hole, place, question.effort, question.invoked, selected=cursor.selected)
+        pause_s = 0.0 if question.invoked else self._shared.debounce.wait_s(question.pause_s, _now())
+        self.begin(work, pause_s, drafts=question.on_draft is not None)
+        self._wait(work, waiter, joined=False)
+        return True
+
+    def _wait(self, work: Work, waiter: Waiter, *, joined: bool) -> None:
+        waiter.joined = joined
+        work.waiters.append(waiter)
+        if work.grace is not None:
+            work.grace.cancel()
+            work.grace = None
+
+        def ended(outcome: "asyncio.Future[Outcome]") -> None:
+            if outcome.cancelled():
+                self._left(work, waiter)
+
+        waiter.outcome.add_done_callback(ended)
+
+    def _left(self, work: Work, waiter: Waiter) -> None:
+        """A request was cancelled: its work waits a moment for another one."""
+        if waiter in work.waiters:
+            work.waiters.remove(waiter)
+        if work not in self.works or work.waiters or work.ahead:
+            return
+        if work.sent_at is None:
+            self.end(work)
+        else:
+            work.grace = asyncio.get_running_loop().call_later(GRACE_S, self.end, work)
+
+    async def _compute(self, work: Work, pause_s: float, *, drafts: bool) -> None:
+        def show(draft: Draft) -> None:
+            self._show(work, draft)
+
+        try:
+            await asyncio.sleep(pause_s)
+            workers = self._shared.workers
+            worker = await workers.loaded() if work.invoked else workers.client
+            work.sent_at = _now()
+            filled = await fill(
+                worker, work.snapshot, [work.hole], work.effort, request_id=work.id, on_draft=show if drafts else None
+            )
+        except WorkerFailure as failure:
+            log.warning("no inline completion: %s", failure)
+            filled = Filled([], late=False)
+        if work in self.works:
+            self._filled(work, filled)
+
+    def _filled(self, work: Work, filled: Filled) -> None:
+        """Remember what was computed, and answer those who wait for it with what of it goes on from what is typed."""
+        self._put_away(work)
+        self.memory.add(work.suggestions(filled))
+        text, used = self.document.text, False
+        for waiter in work.waiters:
+            found = self._find(text, waiter.question, waiter.cursor)
+            if not found and waiter.joined and work.is_amended:  # it led elsewhere: compute what this one asked for
+                if not self._begin_for(waiter, self.document.snapshot()):
+                    waiter.answer([])
+                continue
+            self.memory.show(found, text, invoked=waiter.question.invoked)
+            waiter.answer(found)
+            used = used or bool(found)
+        if not work.ahead and work.sent_at is not None:
+            self._shared.debounce.filled(_now() - work.sent_at, used=used)
+
+    def _amend(self, work: Work) -> None:
+        said = work.amendment()
+        try:
+            if said is not None:
+                self._shared.workers.client.amend(work.id, 0, said)
+        except WorkerFailure as failure:
+            log.info("could not amend: %s", failure)  # whoever waits learns of it, too
+
+    def _put_away(self, work: Work) -> None:
+        self.works.remove(work)
+        if work.grace is not None:
+            work.grace.cancel()
+
+    def _show(self, work: Work, draft: Draft) -> None:
+        for waiter in work.waiters:
+            if waiter.question.on_draft is not None and not waiter.outcome.done():
+                waiter.question.on_draft(draft, Drafted(work.snapshot, work.hole, work.place, waiter.cursor))
+
+
+def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | None:
+    """The hole at a cursor, as far as an editor can show what is put there: on one line of the document.
+
+    With an item selected in the editor's list, the fill extends that item, in its place.
+    """
+    hole = carve.at_cursor(snapshot, cursor.offset, marker)
+    if hole is None or snapshot.lines.line_of(hole.start) != snapshot.lines.line_of(hole.end):
+        return None
+    if cursor.selected is None:
+        return hole
+    start, end, text = cursor.selected
+    if not start <= cursor.offset <= end:
+        return None
+    return replace(hole, start=start, end=max(hole.end, end), starts_with=text)
+
+
+def _is_a_choice(found: Outcome) -> bool:
+    """Whether the user was given these on request, and need not wait for others."""
+    return len(found) > 1 and all(suggestion.invoked for suggestion, _ in found)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

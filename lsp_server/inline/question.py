@@ -1,0 +1,35 @@
+"""What one request for inline completions asks for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inference.messages import Draft
+from lsp_server.carve import Span
+from lsp_server.document import Snapshot
+from lsp_server.filling import Effort
+from lsp_server.suggestions import Cursor, Place
+
+OnDraft = Callable[[Draft, "Drafted"], None]
+
+
+@dataclass(frozen=True)
+class Question:
+    """`floor` and `pause_s` are for what appears by itself: the least confidence, and the pause in typing before it."""
+
+    cursor: Cursor
+    effort: Effort
+    marker: str
+    invoked: bool = False
+    floor: float = 0.0
+    pause_s: float = 0.0
+    on_draft: OnDraft | None = None
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """What a draft is of: `hole` of `snapshot`, which is at `place` of the document as it stands now."""
+
+    snapshot: Snapshot
+    hole: Span
+    place: Place
+    cursor: int

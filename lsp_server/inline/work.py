@@ -1,0 +1,104 @@
+"""One request to the worker for the hole at a cursor, and what the user types into that hole while it runs."""
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import count
+
+from lsp_server.carve import Span
+from lsp_server.document import Snapshot
+from lsp_server.filling import Effort, Filled
+from lsp_server.inline.question import Question
+from lsp_server.suggestions import Change, Place, Shown, Suggestion
+
+_numbers = count(1)
+_PAIRS = ("()", "[]", "{}", '""', "''", "``")
+"""What an editor that closes brackets and quotes inserts at once: the cursor stands between the two."""
+
+Outcome = list[tuple[Suggestion, Shown]]
+
+
+@dataclass(eq=False)
+class Waiter:
+    """A request that waits for an answer; `cursor` follows the changes of the text. `outcome` may be cancelled."""
+
+    question: Question
+    cursor: int
+    outcome: "asyncio.Future[Outcome]"
+    joined: bool = False
+    """Whether it waits for work that another request began."""
+
+    def answer(self, outcome: Outcome) -> None:
+        """Answer the request, unless it was."""
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+
+@dataclass(eq=False)
+class Work:
+    """`place` is where the hole is in the current text, `typed` what stands in it before the cursor."""
+
+    snapshot: Snapshot
+    hole: Span
+    place: Place
+    effort: Effort
+    invoked: bool
+    ahead: bool = False
+    """Computed before anybody has asked."""
+    selected: tuple[int, int, str] | None = None
+    id: str = field(default_factory=lambda: f"inline-{next(_numbers)}")
+    typed: str = ""
+    sent_at: float | None = None
+    """When the worker was asked, in seconds of the event loop."""
+    waiters: list[Waiter] = field(default_factory=list)
+    task: "asyncio.Task[None] | None" = None
+    grace: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self.typed = self.place.head
+
+    def takes(self, change: Change) -> bool:
+        """Follow a change of the text. False: what is being computed is of no more use."""
+        found = self.place.after(change)
+        if found is None or found[1]:
+            return False
+        inside = self.place.start <= change.start and change.end <= self.place.end
+        if inside and not self._goes_on(change):
+            return False
+        self.place = found[0]
+        self.typed += change.added if inside else ""
+        return True
+
+    @property
+    def is_amended(self) -> bool:
+        """Whether anything was typed into it."""
+        return self.typed != self.place.head
+
+    def amendment(self) -> str | None:
+        """What the worker has to be told of `typed`; None while the fill will begin with it anyway."""
+        return None if self.hole.starts_with.startswith(self.typed) else self.typed
+
+    def is_for(self, text: str, question: Question) -> bool:
+        """Whether what is being computed answers `question`, too."""
+        if question.invoked and not self.invoked:
+            return False
+        cursor = question.cursor
+        if cursor.selected != self.selected or (self.selected and self.is_amended):
+            return False
+        end = self.place.start + len(self.typed)
+        return cursor.offset == end and text[self.place.start : end] == self.typed
+
+    def suggestions(self, filled: Filled) -> list[Suggestion]:
+        """The answers as suggestions for the current text, best first."""
+        return [
+            Suggestion(f"{self.id}.{number}", self.place, text, self.hole, confidence, self.invoked)
+            for number, ((text,), confidence) in enumerate(zip(filled.answers, filled.confidences, strict=True))
+        ]
+
+    def _goes_on(self, change: Change) -> bool:
+        """Whether `change` is more text behind what was typed, such as can be pinned."""
+        hole, typed = self.hole, self.typed + change.added
+        if self.sent_at is None or change.removed or change.start != self.place.start + len(self.typed):
+            return False
+        if change.added in _PAIRS or (hole.single_line and ("\n" in typed or "\r" in typed)):
+            return False
+        return typed.startswith(hole.starts_with) or hole.starts_with.startswith(typed)
