@@ -22,6 +22,17 @@ Not `quickfix`: editors list those as answers to the diagnostic at hand, and a m
 
 
 @dataclass(frozen=True)
+class CompletionFeatures:
+    """What the client's list of completions can show. `registers`: it can be told later that there are completions."""
+
+    preselect: bool = False
+    label_details: bool = False
+    markdown: bool = False
+    as_is: bool = False
+    registers: bool = False
+
+
+@dataclass(frozen=True)
 class ClientFeatures:
     """The client's capabilities that we act on."""
 
@@ -32,6 +43,8 @@ class ClientFeatures:
     apply_edit: bool = False
     progress: bool = False
     drafts: bool = False
+    inline_completion: bool = False
+    completion: CompletionFeatures = CompletionFeatures()
     configuration: bool = False
     registers_configuration: bool = False
     registers_watchers: bool = False
@@ -52,14 +65,30 @@ def client_features(capabilities: Any) -> ClientFeatures:
         apply_edit=_at(capabilities, "workspace", "applyEdit") is True,
         progress=_at(capabilities, "window", "workDoneProgress") is True,
         drafts=_at(capabilities, "experimental", "infillDrafts") is True,
+        inline_completion=_at(capabilities, "textDocument", "inlineCompletion") is not None,
+        completion=_completion_features(_at(capabilities, "textDocument", "completion")),
         configuration=_at(capabilities, "workspace", "configuration") is True,
         registers_configuration=_at(capabilities, *configuration, "dynamicRegistration") is True,
         registers_watchers=_at(capabilities, "workspace", "didChangeWatchedFiles", "dynamicRegistration") is True,
     )
 
 
-def server_capabilities(features: ClientFeatures, commands: Sequence[str] = ()) -> types.ServerCapabilities:
-    """All that this server offers."""
+def _completion_features(completion: Any) -> CompletionFeatures:
+    formats = _at(completion, "completionItem", "documentationFormat")
+    modes = _at(completion, "completionItem", "insertTextModeSupport", "valueSet")
+    return CompletionFeatures(
+        preselect=_at(completion, "completionItem", "preselectSupport") is True,
+        label_details=_at(completion, "completionItem", "labelDetailsSupport") is True,
+        markdown=isinstance(formats, list) and "markdown" in formats,
+        as_is=isinstance(modes, list) and types.InsertTextMode.AsIs.value in modes,
+        registers=_at(completion, "dynamicRegistration") is True,
+    )
+
+
+def server_capabilities(
+    features: ClientFeatures, commands: Sequence[str] = (), completion: types.CompletionOptions | None = None
+) -> types.ServerCapabilities:
+    """All that this server offers; `completion` None where that is not offered, or not yet."""
     return types.ServerCapabilities(
         position_encoding=features.encoding.value,
         text_document_sync=types.TextDocumentSyncOptions(
@@ -69,6 +98,7 @@ def server_capabilities(features: ClientFeatures, commands: Sequence[str] = ()) 
             workspace_folders=types.WorkspaceFoldersServerCapabilities(supported=True, change_notifications=True)
         ),
         inline_completion_provider=types.InlineCompletionOptions(),
+        completion_provider=completion,
         code_action_provider=types.CodeActionOptions(code_action_kinds=[FILL_KIND, REPAIR_KIND], resolve_provider=True),
         execute_command_provider=types.ExecuteCommandOptions(commands=list(commands), work_done_progress=True),
         experimental={"infillStatus": True},

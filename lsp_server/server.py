@@ -15,6 +15,8 @@ from lsp_server.handlers import did_accept as accepting
 from lsp_server.handlers import did_reject as rejecting
 from lsp_server.handlers.code_action import code_action
 from lsp_server.handlers.code_action_resolve import code_action_resolve
+from lsp_server.handlers.completion import completion
+from lsp_server.handlers.completion_resolve import completion_resolve
 from lsp_server.handlers.did_change import did_change
 from lsp_server.handlers.did_change_configuration import did_change_configuration
 from lsp_server.handlers.did_change_watched_files import did_change_watched_files
@@ -44,6 +46,8 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.WORKSPACE_DID_CHANGE_WATCHED_FILES: did_change_watched_files,
     types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: did_change_workspace_folders,
     types.TEXT_DOCUMENT_INLINE_COMPLETION: inline_completion,
+    types.TEXT_DOCUMENT_COMPLETION: completion,
+    types.COMPLETION_ITEM_RESOLVE: completion_resolve,
     types.TEXT_DOCUMENT_CODE_ACTION: code_action,
     types.CODE_ACTION_RESOLVE: code_action_resolve,
     types.WORKSPACE_EXECUTE_COMMAND: execute_command,

@@ -32,10 +32,19 @@ class Session:
         self.documents: dict[str, Document] = {}
         self.resident = Resident(server, self.show_once)
         self.inline = Desk(self.documents, self.resident)
+        self.completions = self.inline
+        """The same, unless the client asks for both: then neither answer makes the other one stale."""
+        self.offers_completion = False
+        self.telling: asyncio.Task[None] | None = None
         self.works = Works(server)
         self.configuration_round = 0
         self.server = server
         self._shown: set[str] = set()
+
+    @property
+    def desks(self) -> tuple[Desk, ...]:
+        """All that must be told of changes of documents."""
+        return (self.inline,) if self.completions is self.inline else (self.inline, self.completions)
 
     @property
     def settings(self) -> Settings:
@@ -50,6 +59,8 @@ class Session:
         """The client has introduced itself with its start options and the URIs of its workspace folders."""
         self.features = features
         self.configuration.start(options, folders)
+        if features.inline_completion:
+            self.completions = Desk(self.documents, self.resident)
         self.resident.configure(self.settings, progress=features.progress)
 
     def refresh_settings(self) -> None:
@@ -93,11 +104,13 @@ class Session:
         self.refresh_settings()
         if not is_secret(path_of(uri), self.settings_of(uri)):
             self.documents[uri] = Document(uri, language_id, version, text)
-            self.inline.open(uri)
+            for desk in self.desks:
+                desk.open(uri)
 
     def forget(self, uri: str) -> None:
         """The document was closed, or what we have of it can no longer be trusted."""
-        self.inline.forget(uri)
+        for desk in self.desks:
+            desk.forget(uri)
         self.documents.pop(uri, None)
 
     def why_off(self, uri: str) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EDGE = {
     *("server", "protocol", "session", "resident", "capabilities", "reply", "edits", "load_progress"),
-    *("work", "performing"),
+    *("work", "performing", "completion_items"),
 }
 """The modules of lsp_server, besides the handlers, that may know LSP types."""
 

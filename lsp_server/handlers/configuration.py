@@ -4,6 +4,7 @@ import logging
 
 from lsprotocol import types
 
+from lsp_server.handlers.completion_offer import offer_completion
 from lsp_server.session import Session
 
 SECTIONS = ("infill-ls", "infill")
@@ -32,3 +33,4 @@ async def pull(session: Session) -> None:
         ):  # what was sent without being asked for stays where there is no answer
             session.configuration.take_sent(raw, folder)
     session.show_problems()
+    offer_completion(session)

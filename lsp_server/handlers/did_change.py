@@ -20,7 +20,8 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
     except Exception:
         session.forget(uri)  # better no fills than fills for a text that the editor does not have
         raise
-    session.inline.changed(uri, changes)
+    for desk in session.desks:
+        desk.changed(uri, changes)
 
 
 def _apply(document: Document, edit: Edit, version: int, encoding: Encoding) -> Change:

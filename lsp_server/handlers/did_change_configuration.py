@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Mapping
 
 from lsprotocol import types
 
+from lsp_server.handlers.completion_offer import offer_completion
 from lsp_server.handlers.configuration import SECTIONS, pull
 from lsp_server.session import Session
 
@@ -17,4 +18,5 @@ def did_change_configuration(session: Session, params: types.DidChangeConfigurat
         if section is not None:
             session.configuration.take_sent(params.settings[section])
             session.show_problems()
+            offer_completion(session)
     return pull(session) if session.features.configuration else None

@@ -7,6 +7,7 @@ from typing import Any
 from lsprotocol import types
 
 from lsp_server.capabilities import client_features, server_capabilities
+from lsp_server.handlers.completion_offer import options_at_start
 from lsp_server.handlers.execute_command import COMMANDS
 from lsp_server.reply import RequestError
 from lsp_server.session import Session
@@ -18,7 +19,7 @@ def initialize(session: Session, params: Any) -> types.InitializeResult:
         raise RequestError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
     session.start(client_features(params.get("capabilities")), params.get("initializationOptions"), _folders(params))
     return types.InitializeResult(
-        capabilities=server_capabilities(session.features, list(COMMANDS)),
+        capabilities=server_capabilities(session.features, list(COMMANDS), options_at_start(session)),
         server_info=types.ServerInfo(name="infill-ls", version=version("infill-ls")),
     )
 

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from lsprotocol import types
 
+from lsp_server.handlers.completion_offer import offer_completion
 from lsp_server.handlers.configuration import pull
 from lsp_server.session import Session
 from lsp_server.settings_file import NAME
@@ -15,6 +16,7 @@ log = logging.getLogger(__name__)
 
 def initialized(session: Session, _: types.InitializedParams) -> Awaitable[None] | None:
     session.show_problems()
+    offer_completion(session)
     if session.settings.start_worker:
         session.resident.warm_up()
     wishes = _registrations(session)

@@ -1,0 +1,65 @@
+"""`textDocument/completion`: the suggestions at the cursor as list items, for editors without inline completion.
+
+They come from where inline completions come from, so that what is typed through needs no request to the worker.
+Stopped by something newer, out of date or failed: the answer is an empty list.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+
+from lsprotocol import types
+from lsprotocol.types import CompletionList, CompletionTriggerKind
+
+from lsp_server.completion_items import item_of
+from lsp_server.filling import Effort
+from lsp_server.handlers.completion_offer import is_wanted
+from lsp_server.inline import Outcome, Question
+from lsp_server.session import Session
+from lsp_server.suggestions import Cursor
+
+GRACE_S = 0.5
+"""How much later than the deadline an answer may be before the list is shown without it, as while the model loads."""
+
+
+def completion(session: Session, params: types.CompletionParams) -> CompletionList | Awaitable[CompletionList]:
+    uri = params.text_document.uri
+    if session.why_off(uri) or not is_wanted(session.features, session.settings_of(uri)):
+        return CompletionList(is_incomplete=False, items=[])
+    question = _question(session, params)
+    answer = session.completions.ask(uri, question, lambda: session.snapshot(uri))
+    if not isinstance(answer, asyncio.Future):
+        return _listed(session, uri, question, answer)
+    replying = asyncio.create_task(_reply(session, uri, question, answer))
+    replying.add_done_callback(lambda _: answer.cancel())  # also when cancelled before it began to wait
+    return replying
+
+
+def _question(session: Session, params: types.CompletionParams) -> Question:
+    """Clients say `Invoked` also for what comes by itself while a word is typed: it costs no more than that."""
+    uri, position = params.text_document.uri, params.position
+    settings, document = session.settings_of(uri), session.documents[uri]
+    cursor = document.lines.offset(position.line, position.character, session.features.encoding)
+    asked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
+    return Question(
+        Cursor(cursor),
+        Effort.of(settings, invoked=False),
+        settings.marker,
+        floor=0.0 if asked else settings.confidence_floor,
+        pause_s=0.0 if asked else settings.debounce_ms / 1000,
+    )
+
+
+async def _reply(session: Session, uri: str, question: Question, answer: "asyncio.Future[Outcome]") -> CompletionList:
+    version = session.documents[uri].version
+    await asyncio.wait({answer}, timeout=question.effort.deadline_ms / 1000 + GRACE_S)
+    now = session.documents.get(uri)
+    is_current = now is not None and now.version == version  # else the item's place would be another
+    return _listed(session, uri, question, answer.result() if answer.done() and is_current else [])
+
+
+def _listed(session: Session, uri: str, question: Question, outcome: Outcome) -> CompletionList:
+    """Incomplete, always: with each character typed there may be other suggestions."""
+    document, features = session.documents.get(uri), session.features
+    found = enumerate(outcome if document else [])
+    items = [item_of(document, question.cursor.offset, number, it, features) for number, it in found if document]
+    return CompletionList(is_incomplete=True, items=items)
