@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 from cattrs import Converter
 from lsprotocol import types
@@ -24,6 +24,19 @@ from lsp_server.reply import RequestError, describe, error_of, invalid_params, r
 
 Id = int | str
 log = logging.getLogger(__name__)
+
+
+def _is_id(value: Any) -> TypeGuard[Id]:
+    """Whether this is the id of a request; True and False are numbers to Python alone."""
+    return isinstance(value, int | str) and not isinstance(value, bool)
+
+
+def _no_number(name: str) -> None:
+    """Python would read NaN and Infinity, and write them back, which no client could read."""
+    raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 
 class Phase(Enum):
@@ -50,20 +63,14 @@ class InfillProtocol(LanguageServerProtocol):
         self._running: dict[Id, asyncio.Future[Any]] = {}
 
     def receive(self, body: bytes) -> None:
-        """One message's bytes. Never raises."""
+        """One message's bytes, or a batch of messages. Never raises."""
         try:
-            message = json.loads(body)
+            message = _DECODER.decode(body.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
-            self._reply_error(None, refusal(ErrorCodes.ParseError, "not JSON"))
+            self._unreadable(body)
             return
-        if not isinstance(message, dict):
-            self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC message"))
-        elif "method" in message:
-            self._dispatch(message.get("id"), message["method"], message.get("params"))
-        elif "result" in message or "error" in message:
-            self._response(message)
-        else:
-            self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "neither a request nor an answer"))
+        for one in message if isinstance(message, list) and message else [message]:
+            self._take(one)
 
     async def drain(self, limit_s: float) -> None:
         """Cancel every request but the current one and see each answered, within `limit_s`."""
@@ -78,14 +85,36 @@ class InfillProtocol(LanguageServerProtocol):
 
     # --- what arrives -----------------------------------------------------------------------------------------------
 
+    def _take(self, message: Any) -> None:
+        if not isinstance(message, dict):
+            self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC message"))
+        elif "method" in message:
+            self._dispatch(message.get("id"), message["method"], message.get("params"))
+        elif "result" in message or "error" in message:
+            self._response(message)
+        else:
+            self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "neither a request nor an answer"))
+
+    def _unreadable(self, body: bytes) -> None:
+        """What is no JSON but for a few bytes, or for numbers that are none, may still say who waits for an answer."""
+        try:
+            message = json.loads(body.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            message = None
+        message = message if isinstance(message, dict) else {}
+        key, method = message.get("id"), message.get("method")
+        self._reply_error(key if _is_id(key) else None, refusal(ErrorCodes.ParseError, "not JSON in UTF-8"))
+        if key is None and isinstance(method, str):
+            self.on_unreadable(method, message.get("params"))
+
     def _dispatch(self, key: Any, method: Any, params: Any) -> None:
-        if not isinstance(method, str) or not isinstance(key, int | str | None):
-            valid = key if isinstance(key, int | str) else None
-            self._reply_error(valid, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC request"))
-        elif key is None:
+        if isinstance(method, str) and _is_id(key):
+            self._request(key, method, params)
+        elif isinstance(method, str) and key is None:
             self._notification(method, params)
         else:
-            self._request(key, method, params)
+            valid = key if _is_id(key) else None
+            self._reply_error(valid, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC request"))
 
     def _request(self, key: Id, method: str, params: Any) -> None:
         if problem := self._why_not_now(key, method):
@@ -123,7 +152,7 @@ class InfillProtocol(LanguageServerProtocol):
 
     def _response(self, message: dict[str, Any]) -> None:
         """An answer to a request of ours; one that cannot be understood is an error to whoever waits for it."""
-        if not isinstance(message.get("id"), int | str):  # also how a client answers what it could not read
+        if not _is_id(message.get("id")):  # also how a client answers what it could not read
             log.warning("the client sent an answer to nothing")
             return
         try:
@@ -138,7 +167,7 @@ class InfillProtocol(LanguageServerProtocol):
 
     def _cancel(self, params: Any) -> None:
         key = params.get("id") if isinstance(params, dict) else None
-        if isinstance(key, int | str) and (task := self._running.get(key)):
+        if _is_id(key) and (task := self._running.get(key)):
             task.cancel()
 
     def _why_not_now(self, key: Id, method: str) -> ResponseError | None:

@@ -1,0 +1,83 @@
+"""Wild JSON-RPC against the real server, over stdio and TCP: one reply to each request, and it works on."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.e2e.conftest import PATIENT
+from tests.e2e.raw_client import PATIENCE_S, RawClient
+from tests.e2e.test_transports import start_server, url_of
+from tests.lsp_server.wild_messages import assert_fit_for_a_client, bodies, owed
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+OPTIONS = {**PATIENT, "maxSteps": 1}
+TEXT = "def add(a, b):\n    return \n"
+
+
+class Wild:
+    """A client that keeps count of the replies it is owed."""
+
+    def __init__(self, client: RawClient) -> None:
+        self.client = client
+        self.owed: Counter[Any] = Counter(["initialize"])
+
+    async def check(self, sent: list[bytes]) -> None:
+        for body in sent:
+            self.client.send_bytes(body)
+        self.owed += owed(sent)
+        give_up = time.monotonic() + PATIENCE_S
+        while sum(self._told().values()) < sum(self.owed.values()) and time.monotonic() < give_up:
+            await asyncio.sleep(0.005)
+        await self.client.status()  # what would be one too many had come before this
+        assert self._told() == self.owed
+        for reply in self.client.replies.values():
+            assert_fit_for_a_client(reply)
+
+    def _told(self) -> Counter[Any]:
+        return Counter({key: n for key, n in self.client.counts.items() if not str(key).startswith("status at")})
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=["stdio", "tcp"])
+async def wild(request: pytest.FixtureRequest, runtime_folder: Path) -> AsyncIterator[Wild]:
+    if request.param == "stdio":
+        client = await RawClient.start(runtime_folder, OPTIONS)
+        yield Wild(client)
+        assert await client.quit() == 0
+    else:
+        process = await start_server(runtime_folder, "--tcp", "0")
+        client = await RawClient.join(await url_of(process), OPTIONS)
+        yield Wild(client)
+        process.terminate()
+        assert await process.wait() == 0
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],  # what has been sent cannot be taken back to send less
+    suppress_health_check=list(HealthCheck),
+)
+@given(sent=st.lists(bodies, min_size=1, max_size=10))
+async def test_each_request_gets_one_reply(wild: Wild, sent: list[bytes]) -> None:
+    await wild.check(sent)
+
+
+async def test_after_all_that_it_still_fills(wild: Wild) -> None:
+    wild.client.open("file:///p/last.py", TEXT)
+    wild.client.complete("fill", "file:///p/last.py", 1, 11, invoked=True)
+    assert "items" in (await wild.client.reply("fill"))["result"]
+
+
+async def test_a_huge_message_is_answered(wild: Wild) -> None:
+    wild.client.request("huge", "no/such", {"text": "é" * 3_000_000})
+    assert (await wild.client.reply("huge"))["error"]["code"] == -32601
