@@ -4,9 +4,9 @@ A pattern without a slash is compared with the file's name, one with a slash wit
 folders and case does not count. Knows no LSP types, and opens nothing.
 """
 
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
+import re
+from fnmatch import translate
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 from lsp_server.settings import Settings
@@ -23,6 +23,12 @@ SECRET_GLOBS = (
         for end in ("", ".json", ".y*ml", ".toml", ".ini")
     ),
     *("*credentials*.json", "*.secret", "*.secrets", "authorized_keys", "master.key", "appsettings.secrets.json"),
+    *("*-secret.y*ml", "*-secrets.y*ml", "*.secret.y*ml", "*.secrets.y*ml", "client_secret*.json", "*adminsdk*.json"),
+    *(".flaskenv", ".dev.vars", "local.settings.json", ".vault_pass*", "vault.y*ml", "*.token", ".api_key*"),
+    *(".kube/*", "*.kubeconfig", ".terraform/*", ".terraformrc", "terraform.rc", ".config/gcloud/*", ".boto", ".s3cfg"),
+    *("*.keytab", "*.jceks", "*.bks", "*.pkcs12", "*.pkcs8", "*.kdb", "*.keychain*", "*.agekey", "secring.*"),
+    *(".mylogin.cnf", "pgpass.conf", ".yarnrc.yml", ".m2/settings*.xml", ".gradle/gradle.properties", ".config/gh/*"),
+    *(".*_history", "etc/shadow", "sftp-config.json", ".ftpconfig"),
 )
 """Never read, never sent, whatever the settings say."""
 
@@ -48,10 +54,18 @@ def why_off(path: str, language: str, settings: Settings) -> str | None:
     return None
 
 
-def _matches(path: str, globs: Iterable[str]) -> bool:
-    whole = "/" + path.lower().lstrip("/")
-    name = PurePosixPath(whole).name
-    return any(
-        fnmatchcase(whole, f"*/{glob.lower().lstrip('/')}") if "/" in glob else fnmatchcase(name, glob.lower())
-        for glob in globs
-    )
+def _matches(path: str, globs: tuple[str, ...]) -> bool:
+    whole = "/" + path.lower().strip("/")
+    return _pattern(globs).match(whole) is not None
+
+
+@lru_cache(maxsize=64)
+def _pattern(globs: tuple[str, ...]) -> re.Pattern[str]:
+    """What a whole path is compared with; compiled once, for it is asked with every key."""
+    return re.compile("|".join(_translated(glob.lower()) for glob in globs) or r"(?!)")
+
+
+def _translated(glob: str) -> str:
+    if "/" in glob:
+        return translate(f"*/{glob.lstrip('/')}")
+    return r"(?s:.*/)(?=[^/]*\Z)" + translate(glob)

@@ -1,0 +1,10 @@
+"""What the model is shown of other files: parts of what is open, and of what the document imports.
+
+Files are read off the event loop, under a token budget and a time cap, and only inside the workspace folders; never one
+that may hold secrets or is switched off. Knows no LSP types and no worker.
+"""
+
+from lsp_server.context.question import Buffer, Place, Question
+from lsp_server.context.source import ContextSource
+
+__all__ = ["Buffer", "ContextSource", "Place", "Question"]

@@ -1,0 +1,114 @@
+"""What a file defines at its top level: names, signatures, and whole texts. Read from the tree alone.
+
+Grammars agree on the names of a definition's fields (`name`, `body`, `declarator`), so no language is known here.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tree_sitter import Node
+
+from lsp_server import carve
+
+SHORT_LINES = 12
+"""A definition of so few lines is shown whole."""
+_HEAD_CHARACTERS = 400
+_MAX_MEMBERS = 40
+_WRAPPED_IN = ("definition", "declaration")
+_IMPORTED_FROM = ("module_name", "source", "path")
+"""What has one of these defines nothing, even if it has names."""
+_NAMED_BY = ("name", "left", "declarator", "pattern")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One definition: what it is called, its first part without the body, those of its members, and all of it."""
+
+    names: tuple[str, ...]
+    head: str
+    members: tuple[str, ...]
+    whole: str
+
+    def shown(self) -> str:
+        """What is shown of it: all where that is short, else its signature and those of its members."""
+        return self.whole if self.whole.count("\n") < SHORT_LINES else "\n".join((self.head, *self.members))
+
+
+@lru_cache(maxsize=128)
+def definitions(language_id: str, text: str) -> tuple[Definition, ...]:
+    """The definitions at the top level of a text, in order; none where there is no grammar."""
+    tree = carve.parse(language_id, text)
+    return tuple(_definitions(tree.root_node)) if tree else ()
+
+
+def _definitions(root: Node) -> Iterator[Definition]:
+    for node in root.named_children:
+        if any(node.child_by_field_name(field) for field in _IMPORTED_FROM):
+            continue
+        inner = _unwrapped(node)
+        if names := tuple(_names(inner)):
+            body = _body(inner)
+            yield Definition(names, _head(node, body), tuple(_members(body)), _text(node))
+
+
+def outline(found: Sequence[Definition], names: Sequence[str]) -> str:
+    """The definitions with these names, in their order; the heads of all where none are asked for."""
+    if not names:
+        return "\n".join(definition.head for definition in found)
+    wanted = [definition for name in names for definition in found if name in definition.names]
+    return "\n".join(dict.fromkeys(definition.shown() for definition in wanted))
+
+
+def _unwrapped(node: Node) -> Node:
+    """The definition inside what decorates or exports it."""
+    for _ in range(3):
+        inner = next((child for field in _WRAPPED_IN if (child := node.child_by_field_name(field))), None)
+        if inner is None:
+            break
+        node = inner
+    return node
+
+
+def _names(node: Node) -> Iterator[str]:
+    named = _name(node)
+    for candidate in [named] if named is not None else [_name(child) for child in node.named_children]:
+        if candidate is not None and len(text := _text(candidate)) < 100:
+            yield text
+
+
+def _name(node: Node) -> Node | None:
+    """The node of a definition's name; declarators may lie in each other, as in `int *f(void)`."""
+    found = None
+    for _ in range(5):
+        inner = next((child for field in _NAMED_BY if (child := node.child_by_field_name(field))), None)
+        if inner is None:
+            return found
+        found = node = inner
+    return found
+
+
+def _body(node: Node) -> Node | None:
+    return node.child_by_field_name("body")
+
+
+def _head(node: Node, body: Node | None) -> str:
+    """The text before the body, or the beginning of a definition without one."""
+    whole = node.text or b""
+    if body is None:
+        lines = whole.decode("utf-8", "replace").splitlines() or [""]
+        return lines[0][:_HEAD_CHARACTERS]
+    head = whole[: body.start_byte - node.start_byte].decode("utf-8", "replace").rstrip()
+    return f"{head} ..." if head.endswith(":") else head
+
+
+def _members(body: Node | None) -> Iterator[str]:
+    """The signatures inside a class, indented as they stand there. Functions have statements, and no members."""
+    for node in body.named_children[:_MAX_MEMBERS] if body else ():
+        inner = _unwrapped(node)
+        if (inside := _body(inner)) is not None and inner.child_by_field_name("name"):
+            yield " " * node.start_point.column + _head(node, inside)
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")

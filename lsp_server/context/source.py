@@ -1,0 +1,47 @@
+"""Context for requests: gathered in a thread of its own, cut off after its time, never in the way of typing."""
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from inference.messages import Snippet
+from lsp_server.context.gather import gather
+from lsp_server.context.library import Library, TooLate
+from lsp_server.context.question import Question
+from lsp_server.context.tokens import within
+
+log = logging.getLogger(__name__)
+SPARE_S = 1.0
+"""What takes too long for a request goes on for so long, so that the next one finds it read."""
+
+
+class ContextSource:
+    """Gathers one question's context at a time; what was read stays in memory until the file changes."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="context")
+        self._library = Library()
+
+    async def gather(self, question: Question, max_tokens: int, max_ms: int) -> tuple[Snippet, ...]:
+        """Snippets of together at most `max_tokens`, the most useful ones first: what was found within `max_ms`.
+
+        Never raises; a file that cannot be read, or hangs, is only missing.
+        """
+        found: list[Snippet] = []
+        give_up = time.monotonic() + max_ms / 1000 + SPARE_S
+        working = asyncio.get_running_loop().run_in_executor(
+            self._threads, self._collect, question, max_tokens, found, give_up
+        )
+        await asyncio.wait({working}, timeout=max_ms / 1000)
+        return tuple(found)
+
+    def _collect(self, question: Question, max_tokens: int, found: list[Snippet], give_up: float) -> None:
+        self._library.until = give_up
+        try:
+            for snippet in within(gather(question, self._library), max_tokens):
+                found.append(snippet)  # noqa: PERF402 - one by one, as whoever waits may stop waiting at any time
+        except TooLate:
+            log.info("context took too long")
+        except Exception as error:  # context is an extra: a fill goes without it
+            log.warning("context was not gathered: %s", type(error).__name__)
