@@ -15,7 +15,7 @@ SETUP = """
 vim.opt.runtimepath:prepend({plugin!r})
 vim.cmd.runtime('plugin/infill.lua')
 require('infill').setup({{ settings = {{
-  deadlineMs = {{ automatic = 60000, invoked = 60000 }}, maxSteps = 8, idleSeconds = 30,
+  deadlineMs = {{ automatic = 60000, invoked = 60000 }}, idleSeconds = 60,
 }} }})
 """
 StartNeovim = Callable[..., Neovim]

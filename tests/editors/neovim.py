@@ -63,6 +63,7 @@ class Neovim:
     """One Neovim, with the configuration `init` and nothing of the user's."""
 
     def __init__(self, folder: Path, init: Path, *files: Path, size: tuple[int, int] = (100, 30)) -> None:
+        self._folder = folder
         self._socket = folder / "nvim.sock"
         words = [program("nvim") or "nvim", "--headless", "--listen", str(self._socket), "-u", str(init), "-i", "NONE"]
         width, height = size
@@ -126,7 +127,10 @@ class Neovim:
                     self.type("<Esc>a")
             return shown
 
-        return until(look, "a suggestion appears")[0]
+        try:
+            return until(look, "a suggestion appears")[0]
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {self._state()}") from None
 
     def attached(self) -> None:
         """Wait until the server knows the buffer and its model is loaded."""
@@ -143,6 +147,12 @@ class Neovim:
             return { state = said.state, pid = said.pid, detail = said.detail }
         """
         return dict(self.lua(code) or {})
+
+    def _state(self) -> str:
+        """What may tell why something did not happen."""
+        known = {name: self.recorded(name) for name in ("requests", "states", "said")}
+        logs = [log.read_text()[-2000:] for log in self._folder.glob("state/nvim/lsp.log")]
+        return f"mode {self.rpc.api.get_mode()}, {known}, messages {self.messages!r}, text {self.text!r}, logs {logs}"
 
     def close(self) -> None:
         """Quit, as a user does, and its server with it."""

@@ -34,9 +34,9 @@ end
 ---@return string
 local function words(status)
   if status.state == 'loading' and status.progress > 0 then
-    return ('infill: loading %d%%'):format(status.progress * 100)
+    return ('loading %d%%'):format(status.progress * 100)
   end
-  return 'infill: ' .. status.state:gsub('_', ' ')
+  return (status.state:gsub('_', ' '))
 end
 
 --- For a statusline.
@@ -51,7 +51,7 @@ function M.text(buf)
     return 'infill: off'
   end
   local status = last[client.id]
-  return status and words(status) or 'infill: stopped'
+  return 'infill: ' .. (status and words(status) or 'stopped')
 end
 
 --- In a line: how the model is, and whether this buffer gets fills.
@@ -84,7 +84,7 @@ function M.show()
       require('infill').notify('the server did not say how it is: ' .. error.message)
     else
       last[client.id] = status
-      vim.api.nvim_echo({ { sentence(status) } }, false, {})
+      require('infill').notify(sentence(status), vim.log.levels.INFO)
     end
   end, 0)
 end

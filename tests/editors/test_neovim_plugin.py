@@ -1,0 +1,200 @@
+"""What the Neovim plugin adds: a part of a suggestion, drafts that settle, commands, status, plain words for errors."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.editors.conftest import StartNeovim
+from tests.editors.neovim import DRAFTS, GHOSTS, PLUGIN, Neovim
+from tests.editors.places import until
+from tests.editors.test_neovim import HOLES, LINE, assert_only_holes_changed
+
+INIT = "class Shape{0}:\n    def __init__(self, name, size):\n        self.name = name\n        self."
+DRAW = """
+local draft = ...
+draft.uri = vim.uri_from_bufnr(0)
+draft.version = draft.version or vim.lsp.util.buf_versions[vim.api.nvim_get_current_buf()]
+local client = vim.lsp.get_clients({ name = 'infill' })[1]
+require('infill.drafts').on_draft(nil, draft, { client_id = client.id })
+"""
+
+
+def test_a_word_is_accepted_then_the_rest(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    neovim = start_neovim("\n", plugin_init)
+    neovim.attached()
+    before, ghost, word = suggestion_of_several_words(neovim)
+    neovim.type("<C-Right>")
+    until(lambda: neovim.text != f"{before}\n", "a word is accepted")
+    assert neovim.text == f"{before}{word}\n"
+    left = ghost.removeprefix(word)
+    assert left in [*neovim.shown(DRAFTS), *neovim.shown(GHOSTS)], "the rest is still shown"
+    until(lambda: neovim.recorded("sent"), "the server is told")
+    ((method, params),) = neovim.recorded("sent")
+    assert (method, params["acceptedLength"]) == ("infill/didAccept", len(word))
+    neovim.type("<Tab>")
+    until(lambda: neovim.text == f"{before}{ghost}\n", "Tab takes the rest, whoever shows it")
+
+
+def test_a_line_is_accepted_and_what_follows_it_is_left(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    """Words and lines are measured alike for every suggestion, so this needs none."""
+    neovim = start_neovim(LINE, plugin_init)
+    measure = "local accept = require('infill.accept'); return accept[...](select(2, ...))"
+    assert neovim.lua(measure, "line_end", "a + b\n    more") == len("a + b")
+    assert neovim.lua(measure, "line_end", "\n    more\nyet") == len("\n    more")
+    assert neovim.lua(measure, "line_end", "a + b") == len("a + b")
+    assert neovim.lua(measure, "word_end", " größe(x)") == len(" größe".encode())
+    assert neovim.lua(measure, "word_end", "(x)") == len("(")
+    assert neovim.lua(measure, "word_end", "\n    if x:") == len("\n    if")
+
+
+def test_a_key_does_what_it_did_where_nothing_is_suggested(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    before = "vim.keymap.set('i', '<C-]>', function() return 'mine' end, { expr = true })\n"
+    plugin_init.write_text(before + plugin_init.read_text())
+    neovim = start_neovim("x = 1\n", plugin_init, "main.txt")
+    neovim.attached()
+    neovim.lua("vim.lsp.inline_completion.enable(false, { bufnr = 0 })")
+    neovim.type("A<C-]><Tab>.<Esc>")
+    until(lambda: neovim.text.endswith(".\n"), "the keys are typed")
+    assert neovim.text == "x = 1mine\t.\n"
+
+
+def test_drafts_are_shown_until_the_suggestion_is_there(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    neovim = start_neovim(LINE, plugin_init)
+    neovim.attached()
+    neovim.type("jA")
+    neovim.ghost()
+    steps = [draft["step"] for draft in neovim.recorded("drafts")]
+    assert len(steps) > 1
+    assert steps == sorted(steps)
+    assert neovim.shown(DRAFTS) == []
+
+
+def test_drafts_of_an_action_are_shown_in_place(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    neovim = start_neovim(HOLES, plugin_init)
+    neovim.attached()
+    neovim.type(":Infill file<CR>")
+    until(lambda: neovim.text != HOLES, "the holes are filled")
+    assert len(neovim.recorded("drafts")) > 1
+    assert_only_holes_changed(HOLES, neovim.text)
+    until(lambda: neovim.shown(DRAFTS) == [], "the drafts are gone")
+    assert neovim.said == []
+
+
+def test_a_draft_stands_where_the_hole_is_and_hides_what_it_would_replace(
+    start_neovim: StartNeovim, plugin_init: Path
+) -> None:
+    neovim = start_neovim("f(???, 2)\nlong = [1,\n  2]\nend\n", plugin_init)
+    neovim.attached()
+    draw(neovim, hole(0, 2, 0, 5, ["alp", "ha", "bet"]), hole(1, 7, 2, 4, ["x", "\n", "y", "\nz"]))
+    assert neovim.screen[:5] == ["f(alphabet, 2)", "long = x", "y", "z", "end"]
+    draw(neovim, hole(0, 2, 0, 5, ["é"]))
+    assert neovim.screen[0] == "f(é  , 2)"
+    draw(neovim, hole(0, 2, 0, 5, ["old"]), version=-1)
+    assert neovim.screen[0] == "f(é  , 2)"
+    neovim.type("Go<Esc>")
+    until(lambda: neovim.screen[0] == "f(???, 2)", "an edit takes the draft away")
+
+
+def test_each_token_is_tinted_by_how_sure_the_model_is(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    neovim = start_neovim("x = \n", plugin_init)
+    neovim.attached()
+    draw(neovim, {**hole(0, 4, 0, 4, ["a", "b", "c", "d"]), "confidences": [1.0, 0.7, 0.4, 0.1]})
+    (mark,) = neovim.lua(
+        "return vim.api.nvim_buf_get_extmarks(0, vim.api.nvim_get_namespaces()[...], 0, -1, { details = true })", DRAFTS
+    )
+    groups = [group for _, group in mark[3]["virt_text"]]
+    assert groups == ["InfillSure", "InfillLikely", "InfillUnsure", "InfillNoise"]
+    assert all(neovim.lua("return vim.api.nvim_get_hl(0, { name = ... }).fg", group) for group in groups)
+
+
+def test_what_is_wrong_with_the_options_is_said_and_the_rest_holds(start_neovim: StartNeovim, project: Path) -> None:
+    init = project / "bad.lua"
+    init.write_text(
+        f"said = {{}}; vim.notify = function(message) table.insert(said, message) end\n"
+        f"vim.opt.runtimepath:prepend('{PLUGIN}')\n"
+        "require('infill').setup({ drafts = 'yes', keymaps = { accept = 5 }, colour = 1 })\n"
+        "early = said\n"
+    )
+    neovim = start_neovim(LINE, init)
+    problems = neovim.lua("return early")
+    assert len(problems) == 3
+    assert any("drafts must be true or false" in problem for problem in problems)
+    assert any("keymaps.accept must be a key or false" in problem for problem in problems)
+    assert any("no option 'colour'" in problem for problem in problems)
+    neovim.attached()
+
+
+def test_a_server_that_is_not_there_is_said_plainly_and_by_checkhealth(
+    start_neovim: StartNeovim, project: Path
+) -> None:
+    init = project / "missing.lua"
+    init.write_text(
+        f"said = {{}}; vim.notify = function(message) table.insert(said, message) end\n"
+        f"vim.opt.runtimepath:prepend('{PLUGIN}')\n"
+        "require('infill').setup({ cmd = { 'no-such-infill-ls', 'serve' } })\n"
+        "early = said\n"
+    )
+    neovim = start_neovim(LINE, init)
+    (problem,) = neovim.lua("return early")
+    assert "'no-such-infill-ls' cannot be run" in problem
+    assert "pipx install infill-ls" in problem
+    neovim.type(":checkhealth infill<CR>")
+    until(lambda: "Not enabled" in neovim.text, "the report is there")
+
+
+def test_health_status_and_toggle_tell_how_things_are(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    neovim = start_neovim(LINE, plugin_init)
+    neovim.attached()
+    neovim.type(":Infill status<CR>")
+    until(lambda: neovim.said, "the status is shown")
+    assert re.fullmatch(r"infill: ready \(.+ on .+\)", neovim.said[0])
+    neovim.type(":Infill toggle<CR>")
+    until(lambda: neovim.lua("return require('infill').status()") == "infill: off", "it is off")
+    neovim.type(":Infill toggle<CR>")
+    until(lambda: neovim.lua("return require('infill').status()") == "infill: ready", "it is on again")
+    neovim.type(":Infill rework 7<CR>")
+    until(lambda: len(neovim.said) > 1, "a wrong strength is refused")
+    assert "a number from 0 to 1, not '7'" in neovim.said[1]
+    neovim.type(":checkhealth infill<CR>")
+    until(lambda: "The model is ready" in neovim.text, "the report is there")
+    assert "ERROR" not in neovim.text
+
+
+@pytest.mark.parametrize("command", ["function", "body", "rework 0.9", "repair"])
+def test_commands_change_what_they_are_for_alone(start_neovim: StartNeovim, plugin_init: Path, command: str) -> None:
+    """Or they say why they did nothing: the small model has not always something to offer."""
+    before = "def one(a):\n    return ???\n\n\ndef two(b):\n    return b\n"
+    neovim = start_neovim(before, plugin_init)
+    neovim.attached()
+    neovim.type(f"j:Infill {command}<CR>" if command != "rework 0.9" else "jV:Infill rework 0.9<CR>")
+    until(lambda: neovim.text != before or neovim.said, "the command has ended")
+    assert neovim.text.startswith("" if command == "repair" else "def one(a):\n    ")
+    assert neovim.text.endswith("\n\n\ndef two(b):\n    return b\n")
+    assert not [said for said in neovim.said if "error" in said.lower() or "does not know" in said]
+
+
+def suggestion_of_several_words(neovim: Neovim) -> tuple[str, str, str]:
+    """A text, what is suggested at its end, and the first word of that; other texts are tried while it is but one."""
+    for number in range(8):
+        text = INIT.format(number)
+        neovim.type("<Esc>")
+        neovim.rpc.current.buffer[:] = text.splitlines()
+        neovim.type("GA")
+        ghost = neovim.ghost()
+        word = re.match(r"\s*(\w+|[^\w\s]+)", ghost)
+        if word and word[0] != ghost:
+            return text, ghost, word[0]
+    raise AssertionError("the model suggests single words alone")
+
+
+def hole(line: int, start: int, end_line: int, end: int, pieces: list[str]) -> dict[str, Any]:
+    """A hole of a draft, as the server sends it."""
+    places = {"start": {"line": line, "character": start}, "end": {"line": end_line, "character": end}}
+    return {"range": places, "text": "".join(pieces), "pieces": pieces, "confidences": [0.5] * len(pieces)}
+
+
+def draw(neovim: Neovim, *holes: dict[str, Any], **more: Any) -> None:
+    """Give it a draft."""
+    neovim.lua(DRAW, {"kind": "action", "step": 1, "maxSteps": 2, "holes": list(holes), **more})
