@@ -1,10 +1,18 @@
 """Where the syntax asks for a block that is not there: behind a header, or behind nothing but its documentation."""
 
+import re
 from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from lsp_server.carve.lines import indent_step, indentation, is_deeper, line_start, next_line_indent
+from lsp_server.carve.lines import (
+    indent_step,
+    indentation,
+    is_deeper,
+    is_one_line,
+    line_start,
+    next_line_indent,
+)
 from lsp_server.carve.view import View, ancestors
 
 
@@ -24,7 +32,7 @@ def place_at(view: View, offset: int) -> Place | None:
     token = view.token_before(offset)
     if token is None:
         return None
-    header = _header_ended_by(view, token)
+    header = header_ended_by(view, token, offset)
     owner = header or _documented_by(view, token)
     if owner is None:
         return None
@@ -37,18 +45,40 @@ def place_at(view: View, offset: int) -> Place | None:
     return Place(outer, indent, not is_deeper(below, outer), view.end(token), header is not None)
 
 
-def _header_ended_by(view: View, token: Node) -> Node | None:
-    """The node whose header `token` ends: its own node, or where that is broken, the first word of its line."""
-    owner = token.parent
-    if token.type != view.table.block_opener or owner is None:
-        return None
-    if owner.type in view.table.headers:
-        return owner
-    if not owner.is_error:
-        return None
-    start = line_start(view.text, view.start(token))
-    first = next(view.leaves(start, view.end(token)), None)
-    return first if first is not None and first.type in view.table.header_words else None
+def header_ended_by(view: View, token: Node, offset: int) -> Node | None:
+    """The node on whose first line the header begins that `token` ends, as the tree or else the line's looks tell.
+
+    None: what stands before `offset` is no header.
+    """
+    owner, table = token.parent, view.table
+    if token.type in table.openers and owner is not None and not owner.is_error:
+        if owner.type in table.headers | table.data and owner.children[0].id != token.id:
+            return owner
+        if owner.type not in table.headers | table.data | table.blocks:
+            return None
+        above = owner.parent
+        return owner if above is None or above.type in table.blocks or owner.type in table.data else above
+    return token if _looks_like_header(view, token, offset) else None
+
+
+def opens_block(view: View, bracket: Node) -> bool:
+    """Whether an opening bracket starts a block of statements, rather than an expression."""
+    owner, table = bracket.parent, view.table
+    if owner is None or bracket.type not in table.openers or owner.type in table.data:
+        return False
+    if owner.is_error:
+        return _looks_like_header(view, bracket, view.end(bracket))
+    return owner.type in table.blocks or owner.type in table.headers
+
+
+def _looks_like_header(view: View, token: Node, offset: int) -> bool:
+    """Whether the line up to `token` opens a block; a line end is all that is kept of what follows up to `offset`."""
+    if not view.table.opening:
+        return False
+    end = view.end(token)
+    line = view.text[line_start(view.text, view.start(token)) : end]
+    line += "" if is_one_line(view.text, end, max(offset, end)) else "\n"
+    return re.search(view.table.opening, line) is not None
 
 
 def _documented_by(view: View, token: Node) -> Node | None:

@@ -1,10 +1,11 @@
 """Which brackets are open at an offset, by the tree: also in the flat error nodes of code that is being typed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from lsp_server.carve.blocks import opens_block
 from lsp_server.carve.languages import CLOSERS
 from lsp_server.carve.lines import line_start
 from lsp_server.carve.view import View, ancestors
@@ -21,6 +22,7 @@ class Open:
     start: int
     closed: bool
     owner: str  # the kind of the node it belongs to
+    is_block: bool = False  # it holds statements, not an expression
 
 
 def open_brackets(view: View, offset: int) -> list[Open]:
@@ -31,6 +33,12 @@ def open_brackets(view: View, offset: int) -> list[Open]:
             found += _in_broken_siblings(view, node, offset)
         found += reversed(_among(view, node, offset))
     return found[::-1]
+
+
+def in_expression(brackets: Sequence[Open]) -> Sequence[Open]:
+    """Those of the open brackets that make up the expression around: all behind the last one that holds statements."""
+    blocks = [index for index, bracket in enumerate(brackets) if bracket.is_block]
+    return brackets[blocks[-1] + 1 :] if blocks else brackets
 
 
 def _in_broken_siblings(view: View, block: Node, offset: int) -> Iterator[Open]:
@@ -47,7 +55,13 @@ def _among(view: View, node: Node, offset: int) -> list[Open]:
     stack = list(_unclosed(before))
     closers = list(_unopened(child.type for child in near[len(before) :] if not child.is_missing))
     return [
-        Open(child.type, view.start(child), index < len(closers) and CLOSERS[child.type] == closers[index], node.type)
+        Open(
+            child.type,
+            view.start(child),
+            index < len(closers) and CLOSERS[child.type] == closers[index],
+            node.type,
+            opens_block(view, child),
+        )
         for index, child in zip(range(len(stack) - 1, -1, -1), stack, strict=True)
     ]
 

@@ -5,7 +5,7 @@ Nothing outside the hole is ever part of the question; what is typed of a word i
 
 from inference.messages import HoleKind
 from lsp_server.carve.blocks import place_at
-from lsp_server.carve.brackets import open_brackets
+from lsp_server.carve.brackets import Open, in_expression, open_brackets
 from lsp_server.carve.languages import CLOSERS
 from lsp_server.carve.lines import (
     eol_at,
@@ -100,18 +100,36 @@ def _ends_header(view: View, offset: int) -> bool:
 
 def _before_code(view: View, offset: int, left: str, word: str) -> Span | None:
     """With code to the right: inside brackets the rest of the argument, else an insertion between what stands there."""
-    brackets = open_brackets(view, offset)
     if word:
         return _insertion(offset, HoleKind.EXPRESSION, word)
-    if brackets:
+    brackets = open_brackets(view, offset)
+    if in_expression(brackets):
         end = _operand_end(view, offset)
-        between = view.text[brackets[-1].start + 1 : offset]
-        follows = view.text[end : end + 1] == CLOSERS[brackets[-1].kind]
-        is_empty = follows and is_blank(between) and brackets[-1].owner in view.table.argument_lists
+        is_empty = _closes_at(view, brackets[-1], offset, end) and _takes_arguments(view, brackets[-1])
         return Span(offset, end, HoleKind.ARGUMENTS if is_empty else HoleKind.EXPRESSION, single_line=True)
+    if brackets and not is_blank(left) and _closes_at(view, brackets[-1], offset, offset):
+        return _in_empty_block(view, offset)
     if is_blank(left) or is_word(view.text[offset : offset + 1], view.table.word_characters):
         return None
     return _insertion(offset, HoleKind.EXPRESSION)
+
+
+def _closes_at(view: View, bracket: Open, offset: int, end: int) -> bool:
+    """Whether nothing but white space stands between a bracket and `offset`, and its partner follows `end`."""
+    rest = view.text[end : line_end(view.text, end)].lstrip()
+    return is_blank(view.text[bracket.start + 1 : offset]) and rest.startswith(CLOSERS[bracket.kind])
+
+
+def _takes_arguments(view: View, bracket: Open) -> bool:
+    return bracket.kind == "(" and bracket.owner in view.table.argument_lists
+
+
+def _in_empty_block(view: View, offset: int) -> Span:
+    """Between the brackets of a block on one line: lines of its own, unless the user has put spaces there for one."""
+    place = place_at(view, offset)
+    if place is None or place.end != offset:
+        return Span(offset, offset, HoleKind.BODY, single_line=True)
+    return Span(offset, offset, HoleKind.BODY, eol_at(view.text, offset) + place.indent)
 
 
 def _operand_end(view: View, offset: int) -> int:

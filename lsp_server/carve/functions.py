@@ -3,7 +3,7 @@
 A documentation string is never part of a body: what it says is what the body is written from.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -58,9 +58,15 @@ def _around(view: View, start: int, end: int) -> list[Node]:
         for node in ancestors(view.node_over(first, max(end, first))):
             function = next((child for child in node.named_children if child.type in view.table.functions), None)
             function = function if function and node.type in view.table.wrappers else node
-            if function.type in view.table.functions:
+            if function.type in view.table.functions and not _is_short_closure(view, function):
                 found[function.id] = function
     return sorted(found.values(), key=lambda node: node.end_byte - node.start_byte)
+
+
+def _is_short_closure(view: View, function: Node) -> bool:
+    """Whether a function is an expression that consists of another one, as `x => x + 1`: part of the code around it."""
+    body = function.child_by_field_name("body") if function.type in view.table.closures else None
+    return body is not None and body.type not in view.table.blocks
 
 
 def extent(view: View, function: Node) -> tuple[int, int]:
@@ -73,20 +79,44 @@ def extent(view: View, function: Node) -> tuple[int, int]:
 def body_of(view: View, function: Node) -> Body | None:
     """The body of a function, also one that is still missing; None for a mere declaration."""
     block = function.child_by_field_name("body")
-    if block is None:
+    if block is not None and block.type not in view.table.blocks:
+        value = block.named_children[0] if block.child_count and block.children[0].type == "=>" else block
+        return Body(function, view.start(value), view.end(value), (value,), "", closed=True, is_block=False)
+    has_brackets = block is not None and block.child_count > 0 and block.children[0].type in view.table.openers
+    owner = block if block is not None and has_brackets else function
+    closer = owner.children[-1]
+    closed = closer.type in view.table.closers and not closer.is_missing
+    if block is None and not closed:
         return None
-    if block.type not in view.table.blocks:
-        return Body(function, view.start(block), view.end(block), (block,), "", closed=True, is_block=False)
-    closer = block.children[-1] if block.child_count and block.children[0].type == "{" else None
-    if closer is None:
-        start = view.end(_token_before(view, function, block))
-        end, closed = max(view.end(block), start), False
-        inside = [*_comments_before(view, function, block), *block.named_children]
+    if block is not None and has_brackets:
+        start, inside = view.end(block.children[0]), _flat(view, block)
     else:
-        start, closed = view.end(block.children[0]), closer.type == "}" and not closer.is_missing
-        end = view.start(closer) if closed else view.end(block)
-        inside = block.named_children
-    return _without_documentation(view, function, start, end, inside, closed)
+        header, inside = _header_and_rest(view, function, block or closer)
+        start = view.end(header)
+    end = view.start(closer) if closed else view.end(block or function)
+    return _without_documentation(view, function, start, max(start, end), inside, closed)
+
+
+def _header_and_rest(view: View, function: Node, block: Node) -> tuple[Node, list[Node]]:
+    """The last token of a header without brackets behind it, and the comments and statements that follow."""
+    before = list(takewhile(lambda child: child.id != block.id, function.children))
+    comments: list[Node] = []
+    while len(before) > 1 and before[-1].type in view.table.comments:
+        comments.insert(0, before.pop())
+    return (before[-1] if before else function), [*comments, *_flat(view, block)]
+
+
+def _flat(view: View, block: Node) -> list[Node]:
+    """The statements and comments of a block, also where the grammar has them in a list of their own."""
+    return [
+        statement
+        for child in block.named_children
+        for statement in (
+            child.named_children
+            if child.type in view.table.blocks and child.child_count and child.children[0].is_named
+            else [child]
+        )
+    ]
 
 
 def _without_documentation(
@@ -136,23 +166,6 @@ def header_of(view: View, node: Node) -> str:
 
 def _outer(view: View, function: Node) -> str:
     return indentation(view.text, view.start(function))
-
-
-def _token_before(view: View, function: Node, block: Node) -> Node:
-    """The last child before a block that is no comment: it ends the header."""
-    before = [child for child in _children_before(function, block) if child.type not in view.table.comments]
-    return before[-1] if before else function
-
-
-def _comments_before(view: View, function: Node, block: Node) -> list[Node]:
-    behind_header = list(
-        takewhile(lambda child: child.type in view.table.comments, reversed(list(_children_before(function, block))))
-    )
-    return behind_header[::-1]
-
-
-def _children_before(function: Node, block: Node) -> Iterator[Node]:
-    return takewhile(lambda child: child.id != block.id, function.children)
 
 
 def _is_documentation(view: View, function: Node, statement: Node) -> bool:

@@ -39,7 +39,8 @@ def _inside(view: View, node: Node, offset: int) -> Literal | None:
 def _inside_comment(view: View, node: Node) -> Literal:
     start, end = view.start(node), view.end(node)
     closer = next((mark for mark in view.table.comment_ends if view.text.endswith(mark, start, end)), "")
-    return Literal(start + 1, end - len(closer), closer)
+    end -= len(closer)
+    return Literal(start + 1, max(start + len(view.text[start:end].rstrip("\r\n")), start + 1), closer)
 
 
 def _inside_string(view: View, node: Node, offset: int) -> Literal:
@@ -47,9 +48,18 @@ def _inside_string(view: View, node: Node, offset: int) -> Literal:
     start, end = view.start(node), view.end(node)
     if node.child_count < 2:
         return Literal(start + 1, end - 1, view.text[end - 1 : end])
-    first, last = node.children[0], node.children[-1]
-    if not last.is_missing:
-        end = view.start(last)
+    children = node.children
+    first, last = 0, len(children) - 1
+    while first + 1 < last and _is_delimiter(children[first + 1]):  # as in R"x(…)x"
+        first += 1
+    while last - 1 > first and _is_delimiter(children[last - 1]):
+        last -= 1
+    if not children[-1].is_missing:
+        end = view.start(children[last])
     code = (child for child in view.children(node, offset, end) if child.type in view.table.interpolations)
     next_code = next((at for at in map(view.start, code) if at >= offset), end)  # what is embedded stays as it is
-    return Literal(view.end(first), next_code, view.text[end : view.end(node)])
+    return Literal(view.end(children[first]), next_code, view.text[end : view.end(node)])
+
+
+def _is_delimiter(node: Node) -> bool:
+    return not node.is_named or "delimiter" in node.type

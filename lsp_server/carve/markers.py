@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from inference.messages import HoleKind
-from lsp_server.carve.brackets import open_brackets
+from lsp_server.carve.brackets import in_expression, open_brackets
 from lsp_server.carve.languages import table_of
 from lsp_server.carve.lines import indentation, is_blank, is_deeper, line_end, line_start, next_line_indent
 from lsp_server.carve.literals import literal_at
@@ -50,7 +50,7 @@ def _occurrences(text: str, marker: str) -> Iterator[int]:
 def _span(source: Source, view: View | None, start: int, end: int) -> Span:
     text = source.text
     alone = is_blank(text[line_start(text, start) : start]) and is_blank(text[end : line_end(text, end)])
-    if not alone or (view is not None and (literal_at(view, start) or open_brackets(view, start))):
+    if not alone or (view is not None and (literal_at(view, start) or in_expression(open_brackets(view, start)))):
         return Span(start, end, HoleKind.MARKER, single_line=True)
     return Span(start, end, HoleKind.BODY if _is_whole_body(source, start, end) else HoleKind.BLOCK)
 

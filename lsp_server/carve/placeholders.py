@@ -12,15 +12,14 @@ from tree_sitter import Node
 
 from inference.messages import HoleKind
 from lsp_server.carve.functions import Body, body_of, functions_around, header_of, hole_from
-from lsp_server.carve.languages import Table
-from lsp_server.carve.lines import is_blank, line_end, line_start
+from lsp_server.carve.languages import CLOSERS, Table
+from lsp_server.carve.lines import is_blank, is_one_line, line_end, line_start
 from lsp_server.carve.literals import literal_at
 from lsp_server.carve.markers import marker_spans
 from lsp_server.carve.source import Source, Span
 from lsp_server.carve.view import View, ancestors
 
 _TODO = r"\b(?:TODO|FIXME)\b|(?i:\bnot (?:yet )?implemented\b|\bimplement (?:me|this)\b|\byour code here\b)"
-_EMPTY = r"\{\s*\}"
 _NEVER = r"(?!)"
 
 
@@ -45,7 +44,7 @@ def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
     """The functions of which the whole body is missing."""
     seen = set[int]()
     for match in _candidates(view.table).finditer(view.text, start, end):
-        function = next(iter(functions_around(view, match.start(), match.end())), None)
+        function = next(iter(functions_around(view, match.start(), min(match.start() + 1, end))), None)
         if function is None or function.id in seen:
             continue
         seen.add(function.id)
@@ -64,8 +63,15 @@ def _missing(view: View, body: Body) -> Span | None:
     if comments:
         is_todo = any(re.search(_TODO, view.code(comment)) for comment in comments)
         return hole_from(view, body, view.end(comments[-1]), ()) if is_todo else None
-    is_empty = body.closed and is_blank(view.text[body.start : body.end])
-    return hole_from(view, body, body.start, ()) if is_empty and body.function.type not in view.table.closures else None
+    return hole_from(view, body, body.start, ()) if _is_empty(view, body) else None
+
+
+def _is_empty(view: View, body: Body) -> bool:
+    """Whether there is nothing between the brackets of a body; between words it must be an empty line at least."""
+    text, end = view.text, body.end
+    is_kept = not is_one_line(text, body.start, end) or text[end : end + 1] in CLOSERS.values()
+    may_be = body.function.type in view.table.may_be_empty
+    return body.closed and is_kept and not may_be and is_blank(text[body.start : end])
 
 
 def _filled_out(view: View, body: Body, code: list[Node]) -> Span | None:
@@ -91,7 +97,7 @@ def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
         if literal_at(view, match.start()):
             continue
         nodes = [node for node in ancestors(view.leaf_at(match.start())) if view.start(node) == match.start()]
-        whole = [node for node in nodes if _filler(view.table).fullmatch(view.code(node))]
+        whole = [node for node in nodes if _filler(view.table).fullmatch(view.code(node).removesuffix(";"))]
         if whole:
             yield _filler_span(view.text, match.start(), view.end(whole[-1]))
 
@@ -103,8 +109,8 @@ def _filler_span(text: str, start: int, end: int) -> Span:
 
 @cache
 def _candidates(table: Table) -> re.Pattern[str]:
-    """What can be found in a missing body, to look no further at all other functions."""
-    return re.compile("|".join(filter(None, (table.fillers, table.body_fillers, _TODO, _EMPTY))))
+    """Where something starts that can be found in a missing body, to look no further at all other functions."""
+    return re.compile(f"(?={'|'.join(filter(None, (table.fillers, table.body_fillers, _TODO, table.empty)))})")
 
 
 @cache

@@ -10,8 +10,8 @@ from lsp_server.carve.source import Span
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def segments(text: str, spans: Sequence[Span]) -> tuple[Text | Hole, ...]:
-    """`text` as pinned text and holes, in order; there is no empty pinned text.
+def segments(text: str, spans: Sequence[Span], before: str = "", after: str = "") -> tuple[Text | Hole, ...]:
+    """`text` as pinned text and holes, in order, between `before` and `after`; there is no empty pinned text.
 
     A lone surrogate, which an editor may send but UTF-8 cannot hold, becomes U+FFFD: the model reads it, nobody writes
     it back. Raises ValueError where spans overlap, stand in another order than the text's, or reach outside of it.
@@ -19,9 +19,10 @@ def segments(text: str, spans: Sequence[Span]) -> tuple[Text | Hole, ...]:
     _check(text, spans)
     parts: list[Text | Hole] = []
     for pinned, span in zip(_pinned(text, spans), spans, strict=False):
+        pinned, before = before + pinned, ""
         parts += [Text(_sendable(pinned))] if pinned else []
         parts.append(_hole(text, span))
-    last = text[spans[-1].end :] if spans else text
+    last = before + (text[spans[-1].end :] if spans else text) + after
     return (*parts, Text(_sendable(last))) if last else tuple(parts)
 
 

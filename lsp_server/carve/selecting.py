@@ -3,7 +3,7 @@
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.carve.brackets import open_brackets
+from lsp_server.carve.brackets import in_expression, open_brackets
 from lsp_server.carve.functions import body_of, functions_around
 from lsp_server.carve.lines import is_blank, is_one_line, line_end, line_start
 from lsp_server.carve.literals import literal_at
@@ -72,13 +72,15 @@ def _kind(view: View | None, start: int, whole: bool, single_line: bool) -> Hole
 
 
 def _statement(view: View, start: int, end: int) -> Node | None:
-    """The innermost node that covers the range and stands in a block; None where an error is in between."""
+    """The innermost node over the range that stands in a block, or ends with one; None: an error is in between."""
     last: Node | None = None
     for node in ancestors(view.node_over(start, max(end, min(start + 1, len(view.text))))):
         if node.is_error:
             return None
         if node.type in view.table.blocks and last is not None:
             return last
+        if any(child.type in view.table.blocks and view.start(child) >= end for child in node.named_children):
+            return node
         last = node
     return None
 
@@ -86,15 +88,23 @@ def _statement(view: View, start: int, end: int) -> Node | None:
 def _header_or_all(view: View, statement: Node, start: int, end: int) -> tuple[int, int]:
     """The statement, or only what stands before its block if the range does not reach into that."""
     first, last = view.start(statement), view.end(statement)
-    for node in (child for child in statement.children if child.type in view.table.blocks):
-        header_end = view.start(node)
-        if end <= header_end:
-            return trimmed(view.text, first, header_end)
-    return first, last
+    block = _block_behind(view, statement, end)
+    return (first, last) if block is None else trimmed(view.text, first, view.start(block))
+
+
+def _block_behind(view: View, node: Node, offset: int) -> Node | None:
+    """The first block within `node` that starts at or behind `offset`, at any depth."""
+    for child in (child for child in node.children if view.end(child) > offset):
+        if child.type in view.table.blocks and view.start(child) >= offset:
+            return child
+        found = _block_behind(view, child, offset)
+        if found is not None:
+            return found
+    return None
 
 
 def _lines(view: View | None, text: str, start: int, end: int) -> tuple[int, int]:
     """The lines of a range, up to where the brackets around it open, as far as the tree can tell."""
-    brackets = open_brackets(view, start) if view is not None else []
+    brackets = in_expression(open_brackets(view, start)) if view is not None else []
     first = line_start(text, min([start, *(bracket.start for bracket in brackets)]))
     return trimmed(text, first, line_end(text, end))

@@ -67,15 +67,15 @@ class View:
         return None
 
     def leaves(self, start: int, end: int) -> Iterator[Node]:
-        """The tokens between two offsets, in order; a string that starts there counts as one token."""
+        """The tokens between two offsets, in order; a string or comment that starts there counts as one."""
         first, last = self._bytes.to_byte(start), self._bytes.to_byte(end)
         cursor = self.root.walk()
         while True:
             node = cursor.node
             if node is None or node.start_byte >= last:
                 return
-            is_whole_string = node.type in self.table.strings and node.start_byte >= first
-            if not is_whole_string and cursor.goto_first_child_for_byte(first) is not None:
+            is_whole = node.type in self.table.strings | self.table.comments and node.start_byte >= first
+            if not is_whole and cursor.goto_first_child_for_byte(first) is not None:
                 continue
             if first < node.end_byte and node.start_byte < node.end_byte:
                 yield node

@@ -41,18 +41,18 @@ class Around:
 
 def look_around(source: Source, span: Span) -> Around:
     """The surroundings of `span` in `source`."""
-    text, view = source.text, View.of(source)
+    text, view, table = source.text, View.of(source), table_of(source.language_id)
     end = line_end(text, span.end)
     below = plain_line_ends(text[end : end + _AFTER_CHARACTERS]).split("\n")[1:]
     return Around(
         span=span,
-        table=table_of(source.language_id),
+        table=table,
         starts_with=plain_line_ends(span.starts_with),
         above=previous_line(text, span.start) or "",
         before=text[line_start(text, span.start) : span.start],
         after=text[span.end : end],
         below=tuple(line.rstrip() for line in below if not is_blank(line)),
-        brackets=tuple(open_brackets(view, span.start) if view else open_in_text(text, span.start, span.end)),
+        brackets=tuple(open_brackets(view, span.start) if view else open_in_text(text, span.start, span.end, table)),
         literal=literal_at(view, span.start) if view else None,
     )
 

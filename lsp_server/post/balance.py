@@ -5,36 +5,37 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from lsp_server.carve.brackets import Open
-from lsp_server.carve.languages import CLOSERS
+from lsp_server.carve.languages import CLOSERS, Table
 
-_STRINGS = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
 _BRACKETS = "()[]{}"
 _WINDOW_CHARACTERS = 4000
 
 
 @cache
-def _scanner(line_comment: str) -> re.Pattern[str]:
-    comment = rf"|{re.escape(line_comment)}[^\r\n]*" if line_comment else ""
-    return re.compile(f"{_STRINGS}{comment}|[{re.escape(_BRACKETS)}]")
+def _scanner(table: Table) -> re.Pattern[str]:
+    """Strings, comments and brackets. A mark behind `$`, `{` or `&` starts no comment: `$#` is a shell's variable."""
+    comment = rf"|(?<![${{&]){re.escape(table.line_comment)}[^\r\n]*" if table.line_comment else ""
+    block = r"|/\*(?s:.*?)\*/" if "*/" in table.comment_ends else ""
+    return re.compile(f"{table.quoted}{block}{comment}|[{re.escape(_BRACKETS)}]")
 
 
-def brackets_of(text: str, line_comment: str = "") -> Iterator[tuple[int, str]]:
+def brackets_of(text: str, table: Table) -> Iterator[tuple[int, str]]:
     """Each bracket outside strings and comments, with its offset."""
-    for match in _scanner(line_comment).finditer(text):
+    for match in _scanner(table).finditer(text):
         if match.group() in _BRACKETS:
             yield match.start(), match.group()
 
 
-def comment_start(text: str, line_comment: str) -> int:
+def comment_start(text: str, table: Table) -> int:
     """Where the first line comment outside strings begins; -1: there is none."""
-    matches = _scanner(line_comment).finditer(text) if line_comment else ()
-    return next((match.start() for match in matches if match.group().startswith(line_comment)), -1)
+    matches = _scanner(table).finditer(text) if table.line_comment else ()
+    return next((match.start() for match in matches if match.group().startswith(table.line_comment)), -1)
 
 
-def unclosed(text: str, line_comment: str = "") -> list[tuple[int, str]]:
+def unclosed(text: str, table: Table) -> list[tuple[int, str]]:
     """The brackets that `text` opens and does not close, with their offsets."""
     stack: list[tuple[int, str]] = []
-    for at, bracket in brackets_of(text, line_comment):
+    for at, bracket in brackets_of(text, table):
         if bracket in CLOSERS:
             stack.append((at, bracket))
         elif stack and CLOSERS[stack[-1][1]] == bracket:
@@ -42,14 +43,14 @@ def unclosed(text: str, line_comment: str = "") -> list[tuple[int, str]]:
     return stack
 
 
-def cut_at_foreign_closer(fill: str, brackets: Sequence[Open], line_comment: str) -> str:
+def cut_at_foreign_closer(fill: str, brackets: Sequence[Open], table: Table) -> str:
     """`fill` up to the first bracket it closes without having opened it, unless the text before the hole needs it.
 
     `brackets` are those open at the hole, outermost first: one whose partner stands behind the hole must stay open.
     """
     own: list[str] = []
     outer = list(brackets)
-    for at, bracket in brackets_of(fill, line_comment):
+    for at, bracket in brackets_of(fill, table):
         if bracket in CLOSERS:
             own.append(CLOSERS[bracket])
         elif own and own[-1] == bracket:
@@ -61,11 +62,11 @@ def cut_at_foreign_closer(fill: str, brackets: Sequence[Open], line_comment: str
     return fill
 
 
-def open_in_text(text: str, start: int, end: int) -> list[Open]:
+def open_in_text(text: str, start: int, end: int, table: Table) -> list[Open]:
     """The brackets open at a hole [start, end), by the text near it: for languages without a tree."""
     first = max(start - _WINDOW_CHARACTERS, 0)
-    before = unclosed(text[first:start])
-    closers = _closers_behind(text[end : end + _WINDOW_CHARACTERS])
+    before = unclosed(text[first:start], table)
+    closers = _closers_behind(text[end : end + _WINDOW_CHARACTERS], table)
     partners = [*closers[: len(before)], *[""] * (len(before) - len(closers))][::-1]
     return [
         Open(bracket, first + at, CLOSERS[bracket] == partner, "")
@@ -73,10 +74,10 @@ def open_in_text(text: str, start: int, end: int) -> list[Open]:
     ]
 
 
-def _closers_behind(text: str) -> list[str]:
+def _closers_behind(text: str, table: Table) -> list[str]:
     """The closing brackets in `text` that nothing in it opened."""
     depth, found = 0, []
-    for _, bracket in brackets_of(text):
+    for _, bracket in brackets_of(text, table):
         if bracket in CLOSERS:
             depth += 1
         elif depth:

@@ -5,7 +5,7 @@ from lsp_server.carve.source import Source, Span
 from lsp_server.post.around import Around, look_around, plain_line_ends
 from lsp_server.post.balance import cut_at_foreign_closer
 from lsp_server.post.breakage import least_broken
-from lsp_server.post.layout import indent_like, stay_in_block, trim_end, trim_start
+from lsp_server.post.layout import close_on_new_line, indent_like, stay_in_block, trim_end, trim_start
 from lsp_server.post.overlap import (
     cut_comment_before_code,
     cut_repeated_line_end,
@@ -35,13 +35,13 @@ def fit(source: Source, span: Span, fill: str) -> str | None:
     fill = trim_end(around, cut_repeated_line_end(around, source, fill))
     if not fill.startswith(around.starts_with) or _says_nothing(around, source, fill):
         return None
-    return fill.replace("\n", eol_at(source.text, span.start))
+    return close_on_new_line(around, fill).replace("\n", eol_at(source.text, span.start))
 
 
 def _fit_code(around: Around, source: Source, fill: str) -> str:
     fill = cut_comment_before_code(around, drop_repeated_line_start(around, fill))
     fill = stay_in_block(around, indent_like(around, source.text, fill))
-    cut = cut_at_foreign_closer(fill, around.brackets, around.table.line_comment)
+    cut = cut_at_foreign_closer(fill, around.brackets, around.table)
     return cut_repeated_lines(around, least_broken(source, around.span, cut, fill))
 
 

@@ -2,6 +2,7 @@
 
 import re
 
+from inference.messages import HoleKind
 from lsp_server.carve.lines import indent_step, indentation, is_blank, is_deeper
 from lsp_server.post.around import Around
 
@@ -50,6 +51,13 @@ def stay_in_block(around: Around, fill: str) -> str:
         if not is_blank(lines[index]) and not in_string and is_deeper(around.indent, indentation(lines[index], 0)):
             return kept
     return fill
+
+
+def close_on_new_line(around: Around, fill: str) -> str:
+    """`fill`, and a line end if it began on a new line and what closes its block follows on the old one."""
+    follows = re.match(rf"\s*(?:{'|'.join(map(re.escape, around.table.closers)) or '(?!)'})(?!\w)", around.after)
+    began = around.span.kind == HoleKind.BODY and "\n" in around.starts_with
+    return f"{fill}\n{indentation(around.before, 0)}" if began and follows else fill
 
 
 def trim_end(around: Around, fill: str) -> str:

@@ -2,6 +2,7 @@
 
 from itertools import takewhile
 
+from lsp_server.carve.brackets import in_expression
 from lsp_server.carve.languages import CLOSERS
 from lsp_server.carve.lines import is_blank, is_word
 from lsp_server.carve.source import Source
@@ -34,7 +35,7 @@ def drop_repeated_line_start(around: Around, fill: str) -> str:
 def repeats_line_above(around: Around, fill: str) -> bool:
     """Whether a statement only says the line above once more; inside brackets that may be data."""
     first = fill.removeprefix(around.starts_with).partition("\n")[0] if around.at_line_start else ""
-    return _has_letter(first) and not around.brackets and first.strip() == around.above.strip()
+    return _has_letter(first) and not in_expression(around.brackets) and first.strip() == around.above.strip()
 
 
 def cut_repeated_line_end(around: Around, source: Source, fill: str) -> str:
@@ -53,7 +54,7 @@ def cut_repeated_line_end(around: Around, source: Source, fill: str) -> str:
 
 def cut_comment_before_code(around: Around, fill: str) -> str:
     """`fill` without a comment that would swallow what follows on the line."""
-    at = -1 if is_blank(around.after) else comment_start(fill, around.table.line_comment)
+    at = -1 if is_blank(around.after) else comment_start(fill, around.table)
     return fill if at < 0 else fill[:at].rstrip()
 
 
@@ -96,8 +97,7 @@ def _repeats_below(around: Around, index: int, lines: list[str]) -> bool:
 
 def _opens_more(around: Around, kept: str, fill: str) -> bool:
     """Whether a cut takes away the end of a bracket that the fill itself opened."""
-    comment = around.table.line_comment
-    return len(unclosed(kept, comment)) > len(unclosed(fill, comment))
+    return len(unclosed(kept, around.table)) > len(unclosed(fill, around.table))
 
 
 def _has_letter(text: str) -> bool:

@@ -33,11 +33,3 @@ def test_without_its_grammar_a_known_language_is_carved_by_indentation() -> None
     source = carve.Parsed("def f():\n    ", "python", None)
     span = carve.at_cursor(source, len(source.text))
     assert span == carve.Span(13, 13, HoleKind.BODY)
-
-
-@pytest.mark.parametrize(
-    ("path", "language_id"),
-    [("a.py", "python"), ("dir.x/B.PYI", "python"), ("a.unknown", ""), ("py", ""), ("", ""), (".py", "")],
-)
-def test_a_language_is_known_by_the_extension_of_a_path(path: str, language_id: str) -> None:
-    assert carve.language_of(path) == language_id

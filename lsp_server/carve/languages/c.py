@@ -1,0 +1,48 @@
+"""C and C++."""
+
+from dataclasses import replace
+
+from lsp_server.carve.languages.table import BRACES, ON_ITS_LINE, TODO, UNWRITTEN, Table, braces
+
+_WORDS = ("struct", "union", "enum", "extern", "if", "else", "for", "while", "do", "switch")
+
+C = Table(
+    ids=("c",),
+    extensions=(".c", ".h"),
+    grammar="tree_sitter_c:language",
+    comments=frozenset({"comment"}),
+    comment_ends=("*/",),
+    line_comment="//",
+    strings=frozenset({"string_literal", "char_literal", "system_lib_string"}),
+    argument_lists=frozenset({"argument_list", "parameter_list", "preproc_params"}),
+    openers=frozenset({"{"}),
+    blocks=frozenset(
+        {
+            *("translation_unit", "compound_statement", "field_declaration_list", "enumerator_list"),
+            *("case_statement", "declaration_list"),
+        }
+    ),
+    opening=braces(*_WORDS) + ON_ITS_LINE,
+    closers=frozenset({"}"}),
+    statements=frozenset({"expression_statement"}),
+    functions=frozenset({"function_definition"}),
+    empty=BRACES,
+    fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\"{TODO}[^)]*\)",
+    body_fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\"[^)]*{UNWRITTEN}[^)]*\)",
+)
+
+CPP = replace(
+    C,
+    ids=("cpp", "c++", "cuda-cpp"),
+    extensions=(".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".ipp", ".cu", ".cuh"),
+    grammar="tree_sitter_cpp:language",
+    strings=C.strings | {"raw_string_literal"},
+    opening=braces(*_WORDS, "class", "namespace", "try", "catch") + ON_ITS_LINE,
+    functions=C.functions | {"lambda_expression"},
+    may_be_empty=frozenset({"lambda_expression"}),
+    closures=frozenset({"lambda_expression"}),
+    fillers=rf"{C.fillers}|throw std::\w+\(\s*\"{TODO}[^)]*\)",
+    body_fillers=rf"{C.body_fillers}|throw std::\w+\(\s*\"[^)]*{UNWRITTEN}[^)]*\)",
+    # a destructor, and a constructor: with a list of initializers, inside its class, outside of it
+    settled=r"~\w|\)\s*(?:noexcept\s*)?:|^(?:(?:explicit|inline|constexpr|virtual)\s+)*\w+\s*\(|\b(\w+)::\1\s*\(",
+)

@@ -1,0 +1,49 @@
+"""C#."""
+
+from lsp_server.carve.languages.table import BRACES, ON_ITS_LINE, Table, braces
+
+_SPECIAL = frozenset(
+    {
+        *("constructor_declaration", "destructor_declaration", "accessor_declaration"),
+        *("lambda_expression", "anonymous_method_expression"),
+    }
+)
+
+CSHARP = Table(
+    ids=("csharp", "c-sharp", "cs"),
+    extensions=(".cs", ".csx"),
+    grammar="tree_sitter_c_sharp:language",
+    comments=frozenset({"comment"}),
+    comment_ends=("*/",),
+    line_comment="//",
+    strings=frozenset(
+        {
+            *("string_literal", "verbatim_string_literal", "raw_string_literal", "character_literal"),
+            "interpolated_string_expression",
+        }
+    ),
+    interpolations=frozenset({"interpolation"}),
+    word_characters="@",
+    argument_lists=frozenset({"argument_list", "parameter_list", "attribute_argument_list"}),
+    openers=frozenset({"{"}),
+    blocks=frozenset(
+        {
+            *("compilation_unit", "block", "declaration_list", "enum_member_declaration_list", "accessor_list"),
+            *("switch_body", "switch_section"),
+        }
+    ),
+    opening=braces(
+        *("namespace", "class", "struct", "interface", "enum", "record", "if", "else", "for", "foreach", "while"),
+        *("do", "switch", "try", "catch", "finally", "using", "lock", "get", "set", "init", "unsafe", "checked"),
+    )
+    + ON_ITS_LINE,
+    closers=frozenset({"}"}),
+    statements=frozenset({"expression_statement"}),
+    functions=_SPECIAL | {"method_declaration", "local_function_statement", "operator_declaration"},
+    may_be_empty=_SPECIAL,
+    closures=frozenset({"lambda_expression", "anonymous_method_expression"}),
+    classes=frozenset({"class_declaration", "struct_declaration", "interface_declaration", "record_declaration"}),
+    empty=BRACES,
+    fillers=r"throw new (?:System\.)?NotImplementedException\([^)]*\)",
+    settled=r"\bvirtual\b",  # a hook for others
+)

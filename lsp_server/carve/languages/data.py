@@ -1,0 +1,48 @@
+"""JSON, YAML and TOML."""
+
+from lsp_server.carve.languages.table import Table
+
+JSON = Table(
+    ids=("json", "jsonc", "json5"),
+    extensions=(".json", ".jsonc", ".json5", ".webmanifest"),
+    grammar="tree_sitter_json:language",
+    comments=frozenset({"comment"}),
+    comment_ends=("*/",),
+    line_comment="//",
+    strings=frozenset({"string"}),
+    openers=frozenset({"{", "["}),
+    data=frozenset({"object", "array"}),
+    blocks=frozenset({"document"}),
+    opening=r"[\[{]\s*$",
+    closers=frozenset({"}", "]"}),
+    indent="  ",
+)
+
+YAML = Table(
+    ids=("yaml", "dockercompose", "github-actions-workflow"),
+    extensions=(".yaml", ".yml"),
+    grammar="tree_sitter_yaml:language",
+    comments=frozenset({"comment"}),
+    line_comment="#",
+    strings=frozenset({"double_quote_scalar", "single_quote_scalar"}),
+    word_characters="-",
+    blocks=frozenset({"block_mapping", "block_sequence"}),
+    opening=r"[:-]\s*?[\r\n]\s*$",  # on the line itself a value may follow
+    by_indentation=True,
+    indent="  ",
+)
+
+TOML = Table(
+    ids=("toml",),
+    extensions=(".toml",),
+    names=("Cargo.lock", "poetry.lock", "uv.lock"),
+    grammar="tree_sitter_toml:language",
+    comments=frozenset({"comment"}),
+    line_comment="#",
+    strings=frozenset({"string"}),
+    word_characters="-",
+    openers=frozenset({"["}),
+    data=frozenset({"array"}),
+    blocks=frozenset({"document", "table", "table_array_element"}),
+    closers=frozenset({"]"}),
+)

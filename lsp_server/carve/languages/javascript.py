@@ -1,0 +1,59 @@
+"""JavaScript, TypeScript, and both with markup in them."""
+
+from dataclasses import replace
+
+from lsp_server.carve.languages.table import BRACES, NOT_FOR_OTHERS, TODO, UNWRITTEN, Table, braces
+
+JAVASCRIPT = Table(
+    ids=("javascript", "javascriptreact", "jsx"),
+    extensions=(".js", ".mjs", ".cjs", ".jsx"),
+    grammar="tree_sitter_javascript:language",
+    comments=frozenset({"comment"}),
+    comment_ends=("*/",),
+    line_comment="//",
+    strings=frozenset({"string", "template_string", "regex"}),
+    interpolations=frozenset({"template_substitution"}),
+    word_characters="$",
+    argument_lists=frozenset({"arguments", "formal_parameters"}),
+    openers=frozenset({"{"}),
+    blocks=frozenset({"program", "statement_block", "class_body", "switch_body", "switch_case", "switch_default"}),
+    opening=braces("class", "if", "else", "for", "while", "do", "switch", "try", "finally", "function"),
+    closers=frozenset({"}"}),
+    statements=frozenset({"expression_statement"}),
+    indent="  ",
+    functions=frozenset(
+        {
+            *("function_declaration", "generator_function_declaration", "method_definition"),
+            *("function_expression", "generator_function", "arrow_function"),
+        }
+    ),
+    may_be_empty=frozenset({"function_expression", "generator_function", "arrow_function"}),
+    closures=frozenset({"function_expression", "generator_function", "arrow_function"}),
+    classes=frozenset({"class_declaration", "class"}),
+    empty=BRACES,
+    fillers=rf"throw new \w*Error\(\s*[\"'`]{TODO}[^)]*\)",
+    body_fillers=rf"throw new \w*Error\(\s*[\"'`]{NOT_FOR_OTHERS}[^)]*{UNWRITTEN}[^)]*\)",
+    settled=r"^(?:(?:public|private|protected)\s+)?constructor\b",
+)
+
+TYPESCRIPT = replace(
+    JAVASCRIPT,
+    ids=("typescript",),
+    extensions=(".ts", ".mts", ".cts"),
+    grammar="tree_sitter_typescript:language_typescript",
+    blocks=JAVASCRIPT.blocks | {"interface_body", "enum_body", "object_type"},
+    opening=braces(
+        *("class", "if", "else", "for", "while", "do", "switch", "try", "finally", "function"),
+        *("interface", "enum", "namespace", "module"),
+    ),
+    classes=frozenset({"class_declaration", "class", "abstract_class_declaration"}),
+    declarations=(".d.ts", ".d.mts", ".d.cts"),
+)
+
+TSX = replace(
+    TYPESCRIPT,
+    ids=("typescriptreact", "tsx"),
+    extensions=(".tsx",),
+    grammar="tree_sitter_typescript:language_tsx",
+    declarations=(),
+)

@@ -1,0 +1,45 @@
+"""HTML, CSS and Markdown. What is embedded in them is text like any other."""
+
+from lsp_server.carve.languages.table import Table
+
+_VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
+
+HTML = Table(
+    ids=("html", "htm"),
+    extensions=(".html", ".htm", ".xhtml"),
+    grammar="tree_sitter_html:language",
+    comments=frozenset({"comment"}),
+    comment_ends=("-->",),
+    strings=frozenset({"quoted_attribute_value"}),
+    word_characters="-",
+    blocks=frozenset({"document", "element"}),
+    opening=rf"(?i:<(?!(?:{_VOID})\b)[a-z][^<>]*(?<!/)>\s*$)",
+    by_indentation=True,
+    indent="  ",
+)
+
+CSS = Table(
+    ids=("css",),
+    extensions=(".css",),
+    grammar="tree_sitter_css:language",
+    comments=frozenset({"comment"}),
+    comment_ends=("*/",),
+    strings=frozenset({"string_value"}),
+    word_characters="-",
+    argument_lists=frozenset({"arguments"}),
+    operand_ends=frozenset({",", ";", ":", "{"}),
+    openers=frozenset({"{"}),
+    blocks=frozenset({"stylesheet", "block", "keyframe_block_list"}),
+    opening=r"\{\s*$",
+    closers=frozenset({"}"}),
+    indent="  ",
+)
+
+MARKDOWN = Table(
+    ids=("markdown",),
+    extensions=(".md", ".markdown"),
+    grammar="tree_sitter_markdown:language",
+    quoted=r"`[^`\n]*`",
+    blocks=frozenset({"document", "section"}),
+    indent="  ",
+)

@@ -1,0 +1,40 @@
+"""PHP."""
+
+from lsp_server.carve.languages.table import BRACES, NOT_FOR_OTHERS, ON_ITS_LINE, TODO, UNWRITTEN, Table, braces
+
+_THROW = r"throw new [\w\\]*(?:Exception|Error)\(\s*[\"']"
+
+PHP = Table(
+    ids=("php",),
+    extensions=(".php", ".phtml"),
+    grammar="tree_sitter_php:language_php",
+    comments=frozenset({"comment"}),
+    comment_ends=("*/",),
+    line_comment="//",
+    strings=frozenset({"string", "encapsed_string"}),
+    interpolations=frozenset({"variable_name"}),
+    word_characters="$",
+    argument_lists=frozenset({"arguments", "formal_parameters"}),
+    openers=frozenset({"{"}),
+    blocks=frozenset(
+        {
+            *("program", "compound_statement", "declaration_list", "enum_declaration_list"),
+            *("switch_block", "case_statement", "default_statement", "match_block"),
+        }
+    ),
+    opening=braces(
+        *("function", "class", "interface", "trait", "enum", "namespace", "if", "else", "elseif", "for", "foreach"),
+        *("while", "do", "switch", "try", "catch", "finally"),
+    )
+    + ON_ITS_LINE,
+    closers=frozenset({"}"}),
+    statements=frozenset({"expression_statement"}),
+    functions=frozenset({"function_definition", "method_declaration", "anonymous_function", "arrow_function"}),
+    may_be_empty=frozenset({"anonymous_function"}),
+    closures=frozenset({"anonymous_function", "arrow_function"}),
+    classes=frozenset({"class_declaration", "interface_declaration", "trait_declaration", "enum_declaration"}),
+    empty=BRACES,
+    fillers=rf"{_THROW}{TODO}[^)]*\)",
+    body_fillers=rf"{_THROW}{NOT_FOR_OTHERS}[^)]*{UNWRITTEN}[^)]*\)",
+    settled=r"\bfunction\s+__(?:construct|destruct)\b",
+)

@@ -1,0 +1,39 @@
+"""Rust."""
+
+from lsp_server.carve.languages.table import BRACES, TODO, UNWRITTEN, Table, braces
+
+RUST = Table(
+    ids=("rust",),
+    extensions=(".rs",),
+    grammar="tree_sitter_rust:language",
+    comments=frozenset(
+        {"line_comment", "block_comment", "doc_comment", "outer_doc_comment_marker", "inner_doc_comment_marker"}
+    ),
+    comment_ends=("*/",),
+    line_comment="//",
+    strings=frozenset({"string_literal", "raw_string_literal", "char_literal"}),
+    quoted=r'r#+"(?s:.*?)"#+|"(?s:\\.|[^"\\])*"|\'(?:\\[^\'\n]+|\\\'|[^\'\\\n])\'',  # a lifetime has one quote
+    argument_lists=frozenset({"arguments", "parameters", "token_tree"}),
+    operand_ends=frozenset({",", ";", ":", "=>"}),
+    openers=frozenset({"{"}),
+    blocks=frozenset(
+        {
+            *("source_file", "block", "declaration_list", "match_block"),
+            *("field_declaration_list", "enum_variant_list"),
+        }
+    ),
+    opening=braces(
+        *("fn", "impl", "trait", "mod", "struct", "enum", "union"),
+        *("if", "else", "match", "loop", "while", "for", "unsafe", "async", "extern"),
+    ),
+    closers=frozenset({"}"}),
+    statements=frozenset({"expression_statement"}),
+    functions=frozenset({"function_item", "closure_expression"}),
+    may_be_empty=frozenset({"closure_expression"}),
+    closures=frozenset({"closure_expression"}),
+    classes=frozenset({"impl_item", "trait_item"}),
+    empty=BRACES,
+    fillers=r"todo!\s*[(\[{][^;]*?[)\]}]|unimplemented!\(\s*\)",
+    body_fillers=rf"unimplemented!\([^;]*\)|panic!\(\s*\"(?:{TODO}|{UNWRITTEN})[^;]*\)",
+    abstract=r"^(?:pub(?:\([^)]*\))?\s+)?(?:unsafe\s+)?trait\b",  # an empty default method is meant
+)

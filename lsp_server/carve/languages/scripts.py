@@ -1,0 +1,74 @@
+"""Ruby, Lua and the shell, whose blocks end with a word."""
+
+from lsp_server.carve.languages.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, Table
+
+RUBY = Table(
+    ids=("ruby",),
+    extensions=(".rb", ".rake", ".gemspec", ".ru"),
+    names=("Gemfile", "Rakefile"),
+    grammar="tree_sitter_ruby:language",
+    comments=frozenset({"comment"}),
+    line_comment="#",
+    strings=frozenset({"string", "regex", "string_array", "symbol_array"}),
+    interpolations=frozenset({"interpolation"}),
+    word_characters="@$",
+    argument_lists=frozenset({"argument_list", "method_parameters"}),
+    operand_ends=frozenset({",", ";", ":", "=>", "|"}),
+    openers=frozenset(),
+    blocks=frozenset({"program", "body_statement", "then", "else", "do", "block_body", "begin", "ensure", "block"}),
+    opening=(
+        r"^\s*(?:def|class|module|if|elsif|else|unless|while|until|for|case|when|begin|rescue|ensure)\b"
+        r"(?!.*\b(?:end|then)\b)[^;]*$|\b(?:do|then)\s*(?:\|[^|]*\|\s*)?$|=\s*(?:if|case|begin|unless)\b[^;]*$"
+    ),
+    closers=frozenset({"end"}),
+    by_indentation=True,
+    indent="  ",
+    functions=frozenset({"method", "singleton_method"}),
+    classes=frozenset({"class", "module"}),
+    empty=r"\bdef\b[^\n;]*\n\s*end\b",
+    fillers=rf"raise[ (]+(?:\w+, *)?[\"']{TODO}[^\n]*",
+    body_fillers=rf"raise[ (]+(?:NotImplementedError\b{NOT_FOR_OTHERS}|[^\n]*{UNWRITTEN})[^\n]*",
+)
+
+LUA = Table(
+    ids=("lua",),
+    extensions=(".lua",),
+    grammar="tree_sitter_lua:language",
+    comments=frozenset({"comment", "comment_content"}),
+    comment_ends=("]]",),
+    line_comment="--",
+    strings=frozenset({"string"}),
+    argument_lists=frozenset({"arguments", "parameters"}),
+    blocks=frozenset({"chunk", "block"}),
+    opening=r"\b(?:then|do|else|repeat)\s*$|\bfunction\b[^()]*\([^()]*\)\s*$",
+    closers=frozenset({"end"}),
+    by_indentation=True,
+    indent="  ",
+    functions=frozenset({"function_declaration", "function_definition"}),
+    may_be_empty=frozenset({"function_definition"}),
+    closures=frozenset({"function_definition"}),
+    empty=r"\)[ \t]*\n\s*end\b",
+    fillers=rf"error\(\s*[\"']{TODO}[^)]*\)",
+    body_fillers=rf"error\(\s*[\"'][^)]*{UNWRITTEN}[^)]*\)",
+)
+
+BASH = Table(
+    ids=("shellscript", "sh", "bash", "zsh"),
+    extensions=(".sh", ".bash", ".zsh", ".ksh"),
+    names=(".bashrc", ".bash_profile", ".profile", ".zshrc"),
+    grammar="tree_sitter_bash:language",
+    comments=frozenset({"comment"}),
+    line_comment="#",
+    strings=frozenset({"string", "raw_string", "ansi_c_string", "heredoc_body"}),
+    interpolations=frozenset({"simple_expansion", "expansion", "command_substitution"}),
+    word_characters="$-",
+    openers=frozenset({"{"}),
+    blocks=frozenset({"program", "compound_statement", "do_group", "if_statement", "else_clause", "case_item"}),
+    opening=r"\b(?:then|do|else)\s*$|\)\s*\{\s*$|^\s*function\b[^{]*\{\s*$",
+    closers=frozenset({"}", "fi", "done", "esac"}),
+    by_indentation=True,
+    indent="  ",
+    functions=frozenset({"function_definition"}),
+    empty=r"\{\s*\}",
+    body_fillers=r":|true|echo [\"']?TODO\b[^\n]*",
+)

@@ -1,0 +1,84 @@
+"""Tables say what is so: their grammars are installed and have the kinds they name, and are loaded when first used."""
+
+import re
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from tree_sitter import Language
+
+from lsp_server import carve
+from lsp_server.carve import languages
+from lsp_server.carve.languages import TABLES, Table
+
+FIXTURES = Path(__file__).parent / "fixtures"
+REGEXES = ("quoted", "opening", "empty", "fillers", "body_fillers", "settled", "abstract")
+BY_ID = [pytest.param(table, id=table.ids[0]) for table in TABLES]
+
+
+def grammar_of(table: Table) -> Language:
+    grammar = languages.grammar_of(table.ids[0])
+    assert grammar is not None, "the grammar is a dependency of the package"
+    return grammar
+
+
+@pytest.mark.parametrize("table", BY_ID)
+def test_a_table_names_what_its_grammar_has(table: Table) -> None:
+    grammar = grammar_of(table)
+    kinds = {grammar.node_kind_for_id(number) for number in range(grammar.node_kind_count)}
+    for field in fields(table):
+        named = getattr(table, field.name)
+        if isinstance(named, frozenset) and field.name != "operand_ends":
+            assert named <= kinds, field.name
+    assert table.may_be_empty | table.closures <= table.functions
+
+
+@pytest.mark.parametrize("table", BY_ID)
+def test_a_table_is_tried_in_a_fixture_file_of_its_own(table: Table) -> None:
+    assert (FIXTURES / f"{table.ids[0]}.txt").is_file()
+    for name in REGEXES:
+        re.compile(getattr(table, name))
+
+
+@pytest.mark.parametrize("table", BY_ID)
+def test_all_ids_of_a_language_share_one_table_and_grammar(table: Table) -> None:
+    assert {languages.table_of(name) for name in table.ids} == {table}
+    assert {id(languages.grammar_of(name)) for name in table.ids} == {id(grammar_of(table))}
+
+
+def test_no_id_and_no_extension_belongs_to_two_languages() -> None:
+    for named in ([table.ids for table in TABLES], [table.extensions for table in TABLES]):
+        flat = [name for names in named for name in names]
+        assert len(flat) == len(set(flat))
+
+
+@pytest.mark.parametrize(
+    ("path", "language_id"),
+    [
+        *(("a.py", "python"), ("dir.x/B.PYI", "python"), ("a.tsx", "typescriptreact"), ("a.d.ts", "typescript")),
+        *(("x/Rakefile", "ruby"), (".bashrc", "shellscript"), ("a.unknown", ""), ("py", ""), ("", ""), (".py", "")),
+    ],
+)
+def test_a_language_is_known_by_the_name_of_a_file(path: str, language_id: str) -> None:
+    assert carve.language_of(path) == language_id
+
+
+def test_a_grammar_is_loaded_when_its_language_is_first_used() -> None:
+    code = """
+import sys
+from lsp_server import carve
+print(*[name for name in sys.modules if name.startswith("tree_sitter_")])
+carve.read("rust", "fn f() {}")
+print(*[name for name in sys.modules if name.startswith("tree_sitter_")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after = done.stdout.split("\n")[:2]
+    assert before == ""
+    assert set(after.split()) == {"tree_sitter_rust", "tree_sitter_rust._binding"}
+
+
+@pytest.mark.parametrize("grammar", ["tree_sitter_klingon:language", "tree_sitter_python:klingon"])
+def test_a_grammar_that_is_not_installed_is_none(grammar: str) -> None:
+    assert languages.load(replace(languages.table_of("python"), grammar=grammar).grammar) is None
