@@ -5,3 +5,6 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 pytest_plugins = ["tests.workers"]
+
+collect_ignore = ["editors"]
+"""Real editors are for `make test-editors`, which installs them."""
