@@ -88,9 +88,7 @@ class Session:
         self.server.protocol.notify(method, params)
 
     async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> tuple[bool, str | None]:
-        """Have the client apply `edit`: whether it did, and if not, why not."""
-        if not self.features.apply_edit:
-            return False, "this editor does not support workspace/applyEdit"
+        """Have the client, which must be able to, apply `edit`: whether it did, and if not, why not."""
         asked = self.server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit, label))
         try:
             result = await asyncio.shield(asked)  # its answer is taken also when nobody waits for it any more

@@ -9,7 +9,7 @@ from lsprotocol import types
 from msgspec import Meta, Struct
 
 from lsp_server.actions.job import Job
-from lsp_server.actions.outcome import STALE, Cancelled, NotDone
+from lsp_server.actions.outcome import CANNOT_APPLY, STALE, Cancelled, NotDone
 from lsp_server.actions.tasks import Task, holes_of, strength_of
 from lsp_server.filling import Wish
 from lsp_server.handlers.did_accept import accept
@@ -35,10 +35,10 @@ class _Range(Struct, frozen=True):
 
 
 class FillArgument(Struct, frozen=True):
-    """The argument of a fill. With `version` only that version of the document is changed.
+    """The argument of a fill. Without `strength` the task's own is taken.
 
-    With `tell` a reason for doing nothing is shown to the user: an editor that runs the command of a code action does
-    not look at the answer.
+    With `version` only that version of the document is changed. With `tell` a reason for doing nothing is shown to the
+    user: an editor that runs the command of a code action does not look at the answer.
     """
 
     uri: str
@@ -81,6 +81,8 @@ def _fill(task: Task, session: Session, params: types.ExecuteCommandParams) -> A
 
 
 def _job(task: Task, session: Session, order: FillArgument) -> Job:
+    if not session.features.apply_edit:
+        raise NotDone(CANNOT_APPLY)
     snapshot = session.snapshot(order.uri)
     if snapshot is None:
         raise NotDone(f"cannot fill: {session.why_off(order.uri)}")

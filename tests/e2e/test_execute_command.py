@@ -1,0 +1,244 @@
+"""`workspace/executeCommand`: the edit reaches the document by `workspace/applyEdit`, or the answer says why not."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from lsprotocol.types import Position, Range
+from pygls.exceptions import JsonRpcException
+
+from tests.e2e.conftest import PATIENT, StartEditor
+from tests.e2e.editor import Editor, capabilities, everywhere, here
+from tests.e2e.workbench import Workbench, marked, plain
+from tests.workers import is_alive, kill
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+ATTEMPTS = 6
+INVALID_PARAMS = -32602
+NOTHING = "the model found nothing that fits here"
+CODE = """\
+def area(radius):
+    squared = ???
+    return ???
+
+
+def total(items):
+    amount = 0
+    for item in items:
+        amount = amount + item.price
+    return amount
+
+
+print(area(2), ???)
+"""
+
+
+@pytest.fixture
+def bench(editor: Editor) -> Workbench:
+    return Workbench(editor)
+
+
+async def done(bench: Workbench, name: str, uri: str, at: Range, **more: object) -> str:
+    """The text after a command that applied; the embedded model may need more than one go at something that fits."""
+    for _ in range(ATTEMPTS):
+        answer = await bench.fill(name, uri, at, **more)  # type: ignore[arg-type]
+        if answer["applied"]:
+            assert answer["reason"] is None
+            return bench.text(uri)
+        assert answer["reason"] == NOTHING
+    raise AssertionError(f"nothing that fits in {ATTEMPTS} attempts")
+
+
+def changed_lines(before: str, after: str) -> list[int]:
+    """The lines that differ between texts of as many lines."""
+    old, new = before.split("\n"), after.split("\n")
+    assert len(old) == len(new)
+    return [number for number, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1]]
+
+
+async def test_every_command_is_announced(editor: Editor) -> None:
+    provider = editor.started.capabilities.execute_command_provider
+    assert provider is not None
+    names = "fillHole fillFunction fillFile writeBody rework repair didAccept restartWorker"
+    assert sorted(provider.commands) == sorted(f"infill-ls.{name}" for name in names.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "lines"),
+    [
+        ("fillHole", here(Position(1, 15)), [1]),
+        ("fillHole", Range(Position(2, 0), Position(13, 0)), [2, 12]),
+        ("fillFunction", here(Position(0, 2)), [1, 2]),
+        ("fillFile", here(Position(6, 0)), [1, 2, 12]),
+        ("rework", marked(CODE, "amount + item.price"), [8]),
+        ("repair", marked(CODE, "item.price"), [8]),
+    ],
+)
+async def test_a_command_changes_its_holes_and_nothing_else(
+    bench: Workbench, name: str, at: Range, lines: list[int]
+) -> None:
+    code = CODE.replace("item.price\n", "item.price +\n") if name == "repair" else CODE
+    uri = bench.open(code)
+    more = {"strength": 0.9} if name == "rework" else {}
+    after = await done(bench, name, uri, at, **more)
+    assert set(changed_lines(code, after)) <= set(lines)
+    assert after != code
+    for number in lines:
+        head = code.split("\n")[number].split("???")[0] if "???" in code.split("\n")[number] else "        "
+        assert after.split("\n")[number].startswith(head)
+
+
+async def test_a_body_is_written_anew(bench: Workbench) -> None:
+    uri = bench.open(CODE)
+    after = await done(bench, "writeBody", uri, here(Position(7, 0)))
+    head, tail = CODE.split("    amount = 0")[0], "\n\n\nprint(area(2), ???)\n"
+    assert after.startswith(head + "    ")
+    assert after.endswith(tail)
+
+
+async def test_where_nothing_is_marked_the_hole_is_the_one_at_the_cursor(bench: Workbench) -> None:
+    code = "def area(radius):\n    return \n"
+    uri = bench.open(code)
+    after = await done(bench, "fillHole", uri, here(Position(1, 11)))
+    assert after.startswith("def area(radius):\n    return ")
+    assert after.endswith("\n")
+    assert len(after) > len(code)
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "reason"),
+    [
+        ("fillHole", Range(Position(5, 0), Position(6, 0)), "there is no hole here"),
+        ("fillFunction", here(Position(6, 8)), "there is no hole in the function here"),
+        ("writeBody", here(Position(12, 0)), "there is no function here"),
+        ("rework", here(Position(6, 0)), "nothing is selected that could be reworked"),
+        ("repair", here(Position(10, 0)), "there is no statement here"),
+    ],
+)
+async def test_where_there_is_nothing_to_do_the_answer_says_so(
+    bench: Workbench, name: str, at: Range, reason: str
+) -> None:
+    uri = bench.open(CODE)
+    assert await bench.fill(name, uri, at) == {"applied": False, "reason": reason}
+    assert bench.text(uri) == CODE
+
+
+async def test_text_that_is_not_noised_is_nothing_to_change(bench: Workbench) -> None:
+    uri = bench.open(CODE)
+    answer = await bench.fill("rework", uri, marked(CODE, "amount + item.price"), strength=0)
+    assert answer["reason"] == "nothing to change: the model would write what stands there already"
+
+
+async def test_more_strength_changes_more(bench: Workbench) -> None:
+    """Of a list of twenty numbers a little noise keeps most, and much noise few."""
+    numbers = ", ".join(str(number * 37 % 100) for number in range(20))
+    uri = bench.open(f"numbers = [{numbers}]\n")
+    kept = []
+    for strength in (0.2, 0.95):
+        answer = await bench.fill("rework", uri, marked(bench.text(uri), numbers), strength=strength)
+        after = bench.text(uri) if answer["applied"] else f"numbers = [{numbers}]\n"
+        kept.append(sum(a == b for a, b in zip(numbers, after[len("numbers = [") :], strict=False)))
+        bench.type(uri, f"numbers = [{numbers}]\n")
+    assert kept[0] > kept[1]
+
+
+async def test_an_edit_that_the_editor_refuses_is_not_called_applied(bench: Workbench) -> None:
+    uri = bench.open(CODE)
+    bench.refuses = "the buffer is read-only"
+    for _ in range(ATTEMPTS):
+        answer = await bench.fill("fillFile", uri, everywhere())
+        if answer["reason"] != NOTHING:
+            break
+    assert answer == {"applied": False, "reason": "the buffer is read-only"}
+    assert len(bench.edits) == 1
+    assert bench.text(uri) == CODE
+
+
+async def test_a_text_that_changes_meanwhile_is_left_alone(bench: Workbench) -> None:
+    uri = bench.open(CODE)
+    filling = asyncio.create_task(bench.fill("fillFile", uri, everywhere()))
+    await asyncio.sleep(0)
+    bench.type(uri, "x = 1\n" + CODE)
+    answer = await filling
+    assert answer["applied"] is False
+    assert answer["reason"].startswith("the file has changed")
+    assert bench.text(uri) == "x = 1\n" + CODE
+
+
+async def test_a_command_for_another_version_is_refused(bench: Workbench) -> None:
+    uri = bench.open(CODE)
+    answer = await bench.fill("fillFile", uri, everywhere(), version=2)
+    assert answer["reason"].startswith("the file has changed")
+
+
+async def test_files_that_may_hold_secrets_are_not_filled(bench: Workbench) -> None:
+    uri = bench.open("KEY=???\n", "dotenv", ".env")
+    answer = await bench.fill("fillFile", uri, everywhere())
+    assert answer["reason"] == "cannot fill: files like this one may hold secrets and are never read"
+
+
+async def test_an_editor_that_cannot_apply_edits_is_told(start_editor: StartEditor) -> None:
+    can = capabilities()
+    can.workspace.apply_edit = None  # type: ignore[union-attr]
+    bench = Workbench(await start_editor(can))
+    answer = await bench.fill("fillFile", bench.open(CODE), everywhere())
+    assert answer == {"applied": False, "reason": "this editor does not support workspace/applyEdit"}
+
+
+PLACE = plain(here(Position(0, 0)))
+
+
+@pytest.mark.parametrize(
+    ("argument", "complaint"),
+    [
+        (None, "Expected object, got null"),
+        ({"range": PLACE}, "missing required field uri"),
+        ({"uri": 5, "range": PLACE}, "$.uri"),
+        ({"uri": "file:///a.py", "range": {"start": {"line": -1, "character": 0}, "end": PLACE["end"]}}, "start.line"),
+        ({"uri": "file:///a.py", "range": PLACE, "strength": 2}, "$.strength"),
+        ({"uri": "file:///a.py", "range": PLACE, "instruction": ["?"]}, "$.instruction"),
+    ],
+)
+async def test_arguments_that_make_no_sense_are_refused_by_name(
+    bench: Workbench, argument: object, complaint: str
+) -> None:
+    with pytest.raises(JsonRpcException) as refused:
+        await bench.command("infill-ls.rework", argument)
+    assert refused.value.code == INVALID_PARAMS
+    assert "invalid argument for infill-ls.rework" in refused.value.message
+    assert complaint in refused.value.message
+
+
+async def test_an_unknown_command_is_refused(bench: Workbench) -> None:
+    with pytest.raises(JsonRpcException, match="no such command: infill-ls.dance") as refused:
+        await bench.command("infill-ls.dance")
+    assert refused.value.code == INVALID_PARAMS
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def alone() -> AsyncIterator[Editor]:
+    """An editor with a worker of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))
+    editor = await Editor.start(folder, capabilities(), PATIENT)
+    yield editor
+    pid = (await editor.status()).pid
+    assert await editor.quit() == 0
+    kill(pid)
+    shutil.rmtree(folder)
+
+
+async def test_the_worker_can_be_started_anew(alone: Editor) -> None:
+    bench = Workbench(alone)
+    uri = bench.open(CODE)
+    await done(bench, "fillHole", uri, here(Position(1, 15)))
+    before = (await alone.status()).pid
+    assert await bench.command("infill-ls.restartWorker") == {"applied": True, "reason": None}
+    now = await alone.status()
+    assert now.pid != before
+    assert now.state == "ready"
+    assert not is_alive(before)
+    await done(bench, "fillHole", uri, here(Position(2, 12)))
