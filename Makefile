@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format picture clean
+.PHONY: demo test test-editors check format picture clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -13,6 +13,11 @@ demo: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest
+
+# Real editors. What cannot be installed is not tested, which the last lines say in red; EDITORS_ALL=1 makes that a failure.
+test-editors: $(VENV)/.ready
+	-tests/editors/install.sh .editors
+	INFILL_TEST_EDITORS_ALL=$(EDITORS_ALL) $(BIN)/python -m pytest tests/editors
 
 picture: $(VENV)/.ready
 	$(BIN)/python examples/record.py
