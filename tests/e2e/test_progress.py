@@ -1,0 +1,116 @@
+"""Work-done progress: what takes a while is shown, step by step, and can be stopped where it is shown."""
+
+import asyncio
+
+import pytest
+from lsprotocol import types
+from lsprotocol.types import Position
+from pygls.exceptions import JsonRpcException
+
+from tests.e2e.conftest import PATIENT, StartEditor
+from tests.e2e.editor import Editor, capabilities, everywhere, here
+from tests.e2e.workbench import Workbench
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+REQUEST_CANCELLED = -32800
+CODE = "def area(radius):\n    return ???\n"
+LONG = "".join(f"def f{number}(x):\n    y = ???\n    return [x, ???]\n\n\n" for number in range(200))
+"""More holes than anybody waits for."""
+THOROUGH = {**PATIENT, "maxSteps": 64}
+
+
+@pytest.fixture
+def bench(editor: Editor) -> Workbench:
+    return Workbench(editor)
+
+
+async def is_idle(editor: Editor) -> None:
+    """The worker has nothing left to do."""
+    async with asyncio.timeout(60):
+        while (status := await editor.status()).running or status.waiting:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_token_of_the_clients_is_begun_and_ended(bench: Workbench) -> None:
+    uri = bench.open(CODE)
+    await bench.fill("fillFile", uri, everywhere(), token="mine")
+    kinds = bench.kinds("mine")
+    assert (kinds[0], kinds[-1]) == ("begin", "end")
+    assert set(kinds[1:-1]) <= {"report"}
+    begin = bench.progress[0][1]
+    assert begin["title"] == "infill-ls: filling the hole"
+    assert begin["cancellable"] is True
+
+
+async def test_it_says_which_step_it_is_at(start_editor: StartEditor) -> None:
+    bench = Workbench(await start_editor(capabilities(), THOROUGH))
+    filling = asyncio.create_task(bench.fill("fillFile", bench.open(LONG), everywhere(), token="mine"))
+    await bench.until(lambda: bench.kinds("mine").count("report") >= 3)
+    bench.stop("mine")
+    await filling
+    reports = [value for _, value in bench.progress if value["kind"] == "report"]
+    assert all(" of 400, step " in report["message"] for report in reports)
+    assert all(report["message"].startswith("hole") for report in reports)
+    percentages = [report["percentage"] for report in reports]
+    assert percentages == sorted(percentages)
+    assert percentages[-1] < 100
+
+
+async def test_a_command_stopped_by_the_user_says_so_and_stops_the_worker(bench: Workbench) -> None:
+    uri = bench.open(LONG)
+    filling = asyncio.create_task(bench.fill("fillFile", uri, everywhere(), token="stopped"))
+    await bench.until(lambda: "report" in bench.kinds("stopped"))
+    assert (await bench.editor.status()).running == 1
+    bench.stop("stopped")
+    assert await filling == {"applied": False, "reason": "cancelled"}
+    assert bench.kinds("stopped")[-1] == "end"
+    assert bench.edits == []
+    await is_idle(bench.editor)
+
+
+async def test_a_code_action_that_takes_long_is_shown_and_can_be_stopped(bench: Workbench) -> None:
+    uri = bench.open(LONG)
+    (action,) = await bench.editor.actions(uri, here(Position(0, 0)), ["refactor.rewrite.infill.fillFile"])
+    resolving = asyncio.create_task(bench.editor.resolve(action))
+    await bench.until(lambda: bool(bench.progress))
+    token, begin = bench.progress[0]
+    assert begin["title"] == "infill-ls: filling 400 holes"
+    bench.stop(token)
+    with pytest.raises(JsonRpcException) as stopped:
+        await resolving
+    assert (stopped.value.code, stopped.value.message) == (REQUEST_CANCELLED, "cancelled")
+    assert bench.kinds(token)[-1] == "end"
+    await is_idle(bench.editor)
+
+
+async def test_a_cancelled_request_ends_what_was_shown(bench: Workbench) -> None:
+    protocol = bench.editor.client.protocol
+    argument = {"uri": bench.open(LONG), "range": {"start": _ORIGIN, "end": _ORIGIN}}
+    params = types.ExecuteCommandParams("infill-ls.fillFile", [argument], work_done_token="gone")
+    future = protocol.send_request("workspace/executeCommand", params, msg_id="long")  # type: ignore[no-untyped-call]
+    await bench.until(lambda: bool(bench.kinds("gone")))
+    bench.editor.client.cancel_request(types.CancelParams("long"))
+    with pytest.raises(JsonRpcException) as ended:
+        await asyncio.wrap_future(future)
+    assert ended.value.code == REQUEST_CANCELLED
+    await bench.until(lambda: bench.kinds("gone")[-1] == "end")
+    await is_idle(bench.editor)
+
+
+async def test_a_client_that_shows_no_progress_is_asked_for_none(start_editor: StartEditor) -> None:
+    bench = Workbench(await start_editor(capabilities(progress=False)))
+    uri = bench.open("".join(f"a{number} = [???, ???]\n" for number in range(30)))
+    await bench.fill("fillFile", uri, everywhere())
+    assert bench.progress == []
+    assert bench.editor.client.progress_reports == {}
+
+
+async def test_cancelling_what_is_not_running_does_nothing(bench: Workbench) -> None:
+    bench.stop("never heard of")
+    uri = bench.open(CODE)
+    await bench.fill("fillFile", uri, everywhere(), token="ended")
+    bench.stop("ended")
+    assert (await bench.fill("fillFile", uri, everywhere(), token="ended"))["reason"] != "cancelled"
+
+
+_ORIGIN = {"line": 0, "character": 0}
