@@ -21,10 +21,9 @@ export interface Parts {
 const FILLS = ['fillHole', 'fillFunction', 'fillFile', 'writeBody'];
 
 const STRENGTHS = [
-  { label: 'Touch up', description: 'most of it stays', strength: 0.3 },
-  { label: 'Rework', description: 'about half of it stays', strength: 0.5 },
-  { label: 'Rewrite', description: 'little of it stays', strength: 0.8 },
-  { label: 'Write anew', description: 'only its place stays', strength: 1 },
+  { label: 'Lightly', description: 'most of it stays', strength: 0.3 },
+  { label: 'Halfway', description: 'about half of it stays', strength: 0.6 },
+  { label: 'Freely', description: 'little of it stays', strength: 0.9 },
 ];
 
 export function registerCommands(parts: Parts): vscode.Disposable[] {

@@ -10,6 +10,8 @@ export interface Piece {
 const LIKELY = 0.4;
 const SURE = 0.8;
 const LINE_END = ' ⏎ ';
+/** What is more is drawn with the last of them. */
+export const MOST_PIECES = 24;
 /** A decoration is one line: what is longer is cut, and the hover shows the whole. */
 export const MOST_CHARACTERS = 160;
 
@@ -44,7 +46,8 @@ function merged(pieces: Iterable<Piece>): Piece[] {
   const result: Piece[] = [];
   for (const piece of pieces) {
     const last = result.at(-1);
-    if (last !== undefined && (last.tint === piece.tint || piece.text.trim() === '')) {
+    const joins = last?.tint === piece.tint || piece.text.trim() === '' || result.length === MOST_PIECES;
+    if (last !== undefined && joins) {
       last.text += piece.text;
     } else {
       result.push({ ...piece });

@@ -1,6 +1,6 @@
 /** Drafts as text beside the code: not in the document, tinted by confidence, gone when the answer is there. */
 import * as vscode from 'vscode';
-import { drawn, type Piece, type Tint } from './draft_text';
+import { drawn, MOST_PIECES, type Piece, type Tint } from './draft_text';
 import type { Draft, DraftHole } from './wire';
 
 const COLORS: Readonly<Record<Tint, vscode.ThemeColor>> = {
@@ -17,8 +17,9 @@ export interface Proposal {
 }
 
 export class DraftView implements vscode.Disposable {
-  /** A decoration is drawn after those of types made before it: pieces at one place need a type each, in order. */
-  private readonly slots: vscode.TextEditorDecorationType[] = [];
+  /** VS Code draws decorations at one place in the order of their types' keys, so that each piece has a type. */
+  private readonly slots = Array.from({ length: MOST_PIECES }, () => vscode.window.createTextEditorDecorationType({}))
+    .sort((one, other) => (one.key < other.key ? -1 : 1));
   private readonly replaced = vscode.window.createTextEditorDecorationType({
     opacity: '0.45',
     textDecoration: 'line-through',
@@ -55,20 +56,12 @@ export class DraftView implements vscode.Disposable {
   }
 
   private draw(editor: vscode.TextEditor, proposals: readonly Proposal[], strike: boolean): void {
-    const most = Math.max(0, ...proposals.map((proposal) => proposal.pieces.length));
-    for (let slot = 0; slot < most; slot++) {
-      editor.setDecorations(this.slot(slot), proposals.flatMap((proposal) => decoration(proposal, slot)));
+    for (const [slot, type] of this.slots.entries()) {
+      editor.setDecorations(type, proposals.flatMap((proposal) => decoration(proposal, slot)));
     }
     if (strike) {
       editor.setDecorations(this.replaced, proposals.map(({ range, whole }) => ({ range, hoverMessage: hover(editor, whole) })));
     }
-  }
-
-  private slot(number: number): vscode.TextEditorDecorationType {
-    while (this.slots.length <= number) {
-      this.slots.push(vscode.window.createTextEditorDecorationType({ rangeBehavior: vscode.DecorationRangeBehavior.ClosedClosed }));
-    }
-    return this.slots[number]!; // eslint-disable-line @typescript-eslint/no-non-null-assertion -- just made
   }
 }
 

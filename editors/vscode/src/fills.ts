@@ -48,7 +48,7 @@ export class Fills {
     const stale = vscode.workspace.onDidChangeTextDocument((event) => this.stopIfTyped(running, event));
     const uri = client.code2ProtocolConverter.asUri(editor.document.uri);
     const range = client.code2ProtocolConverter.asRange(editor.selection);
-    const params = { command, arguments: [{ uri, range, ...more }], workDoneToken: `infill/${++this.count}` };
+    const params = { command, arguments: [{ uri, range, version: editor.document.version, ...more }], workDoneToken: `infill/${++this.count}` };
     setContext(true);
     try {
       const answer = client.sendRequest(ExecuteCommandRequest.type, params, running.cancel.token);

@@ -1,4 +1,4 @@
-"""Real VS Code as a web server, with our extension installed from its file and `infill-ls` on PATH, and nothing else."""
+"""Real VS Code as a web server, with our extension installed from its file and nothing but `infill-ls` on PATH."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.editors.places import INSTALLED, ROOT, environment, until
+from tests.editors.vscode.private_network import PrivateNetwork
 
 HERE = Path(__file__).resolve().parent
 FOLDER = INSTALLED / "vscode"
@@ -26,7 +27,7 @@ SETTINGS: Mapping[str, Any] = json.loads((HERE / "settings.json").read_text())
 
 def why_missing() -> str | None:
     """What the tests need and do not find; None when all is there."""
-    if not _PROGRAM.is_file() or not _NODE.is_file() or not (FOLDER / ".ready").is_file():
+    if not _PROGRAM.is_file() or not _NODE.is_file() or not list(FOLDER.glob(".ready-*")):
         return f"VS Code IS NOT INSTALLED in {FOLDER}"
     if browser() is None:
         return "CHROMIUM IS NOT INSTALLED"
@@ -42,7 +43,8 @@ def browser() -> str | None:
 class CodeServer:
     """One installation of VS Code for a user without any past, whose home is `home`."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, network: PrivateNetwork | None = None) -> None:
+        self._network = network
         self.home, self.user, self.extensions = home, home / "user", home / "extensions"
         self.runtime = home / "run"
         self.log = home / "code-server.log"
@@ -51,18 +53,29 @@ class CodeServer:
         (commands / "infill-ls").symlink_to(Path(sys.executable).parent / "infill-ls")
         path = os.pathsep.join(map(str, (commands, _NODE.parent, "/usr/bin", "/bin")))
         kept = {name: value for name, value in environment(home).items() if not name.startswith("VSCODE_")}
-        self.environment = {**kept, "PATH": path, "SHELL": "/bin/bash", "INFILL_LS_RUNTIME_DIR": str(self.runtime)}
-        (home / ".bash_profile").write_text(f"export PATH={shlex.quote(path)}\n")  # VS Code takes PATH from a login shell
+        self.environment = {
+            **kept,
+            "PATH": path,
+            "SHELL": "/bin/bash",
+            "EXTENSIONS_GALLERY": "{}",  # else VS Code asks there what to recommend
+            "INFILL_LS_RUNTIME_DIR": str(self.runtime),
+        }
+        profile = home / ".bash_profile"  # VS Code takes PATH from a login shell
+        profile.write_text(f"export PATH={shlex.quote(path)}\n")
         self._common = ["--user-data-dir", str(self.user), "--extensions-dir", str(self.extensions)]
         self._popen: subprocess.Popen[bytes] | None = None
         self.set()
 
     def set(self, **settings: Any) -> None:
-        """The user's settings: those of all tests, and `settings`, with `__` for a dot. Windows notice at once."""
+        """The user's settings: those of all tests, and `settings`, with `__` for a dot. Windows notice at once.
+
+        A window on a server takes settings of the machine, such as paths, from a file of their own.
+        """
         more = {name.replace("__", "."): value for name, value in settings.items()}
-        file = self.user / "User" / "settings.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({**SETTINGS, **more}))
+        for folder in ("User", "Machine"):
+            file = self.user / folder / "settings.json"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps({**SETTINGS, **more}))
 
     def install(self, vsix: Path = VSIX) -> None:
         """Install an extension from its file."""
@@ -72,10 +85,10 @@ class CodeServer:
     def start(self) -> str:
         """Start serving. Returns the address."""
         words = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry", "--disable-update-check"]
-        words += ["--disable-workspace-trust", "--ignore-last-opened", *self._common]
+        words += ["--ignore-last-opened", *self._common]
         with self.log.open("wb") as log:
             self._popen = subprocess.Popen(
-                [_NODE, _PROGRAM, *words], stdout=log, stderr=log, env=self.environment, start_new_session=True
+                self._command(*words), stdout=log, stderr=log, env=self.environment, start_new_session=True
             )
         return until(lambda: _ADDRESS.search(self.log.read_text()), f"VS Code serves: see {self.log}")[1]
 
@@ -91,5 +104,9 @@ class CodeServer:
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [_NODE, _PROGRAM, *self._common, *words], capture_output=True, text=True, env=self.environment, check=False
+            self._command(*self._common, *words), capture_output=True, text=True, env=self.environment, check=False
         )
+
+    def _command(self, *words: str) -> list[str]:
+        command = [str(_NODE), str(_PROGRAM), *words]
+        return command if self._network is None else self._network.command(*command)

@@ -1,71 +1,101 @@
 """One VS Code window in a real browser: what a user would type, and what they would see."""
 
-import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext
 
 from tests.editors.places import PATIENCE_S, until
 
 _GHOST = '.view-lines [class*="ghost-text-decoration"]'
-_LINES = ".editor-instance .view-lines .view-line"
+_LINES = ".editor-instance .view-lines"
 _STATUS = '[id="infill-ls.infill.infill.status"]'
-_WATCH = """
-() => {
-  window.drafts = [];
-  const look = () => {
-    const shown = [...document.querySelectorAll('.view-lines span[class*="ced-"]')]
-      .map((e) => getComputedStyle(e, '::after').content).filter((c) => c.startsWith('"')).map((c) => JSON.parse(c)).join('');
-    if (shown && shown !== window.drafts.at(-1)) window.drafts.push(shown);
-    requestAnimationFrame(look);
-  };
-  look();
-}
-"""
-"""Notes every different text of the decorations, frame by frame."""
+_DIALOG = ".monaco-dialog-box"
+_INPUT = ".quick-input-widget .quick-input-box input"
+_WATCH = (Path(__file__).parent / "watch.js").read_text()
 
 
 class Window:
-    """A window on `folder`, showing `file`."""
+    """A window on `folder`. `file` is the one that is open."""
 
-    def __init__(self, context: BrowserContext, address: str, file: Path) -> None:
-        self.file, self.page = file, context.new_page()
+    def __init__(self, context: BrowserContext, address: str, folder: Path) -> None:
+        self.file = self._folder = folder
+        self.page = context.new_page()
         self.page.set_default_timeout(PATIENCE_S * 1000)
-        place = f"vscode-remote://{urlsplit(address).netloc}{file}"
-        payload = quote(json.dumps([["openFile", place]]))
-        self.page.goto(f"{address}/?folder={quote(str(file.parent))}&payload={payload}")
-        self.page.wait_for_selector(f"{_LINES} >> nth=0")
-        self.status_is("sparkle")
+        self.page.goto(f"{address}/?folder={quote(str(folder))}")
+        self.page.wait_for_selector(".monaco-workbench")
+        self.page.evaluate(_WATCH)
+
+    def open(self, name: str, text: str) -> None:
+        """Writes a new file and opens it; the cursor is at its start."""
+        self.file = self._folder / name
+        assert not self.file.exists(), "each test has files of its own"
+        self.file.write_bytes(text.encode())
+        self.press("Control+p")
+        self._enter(str(self.file), wait=f'.quick-input-list .monaco-list-row.focused:has-text("{name}")')
+        self.page.wait_for_selector(f'.tab.active[data-resource-name="{name}"]')
+        self.page.wait_for_selector(f"{_LINES} .view-line >> nth=0")
+        self.page.wait_for_selector(".quick-input-widget", state="hidden")
+        self.page.locator(_LINES).first.click(position={"x": 2, "y": 2})
+
+    def close_all(self) -> None:
+        """Closes every file; what was not saved is lost."""
+        self.press("Escape", "Escape")
+        self.run("View: Close All Editors")
+        self.page.wait_for_timeout(200)
+        if self.page.is_visible(_DIALOG):
+            self.page.click(f'{_DIALOG} :text("Don\'t Save")')
+        self.page.wait_for_selector(".tab", state="detached")
+        self.page.evaluate("() => { window.seen.drafts = []; window.seen.statuses = []; }")
+
+    def status_is(self, part: str) -> None:
+        """Waits until our item in the status bar has `part` among its icons, words and explanation."""
+        until(lambda: part in self.status, f"the status item shows {part}")
 
     @property
     def status(self) -> str:
-        """Icons and words of our item in the status bar."""
+        """Icons, words and explanation of our item in the status bar."""
         item = self.page.query_selector(_STATUS)
         icons = [str(icon.get_attribute("class")) for icon in item.query_selector_all(".codicon")] if item else []
-        return " ".join([*icons, item.inner_text().strip() if item else ""])
+        return " ".join([*icons, str(item.get_attribute("aria-label")) if item else ""])
 
-    def status_is(self, part: str) -> None:
-        """Waits until our status item has `part` among its icons and words."""
-        until(lambda: part in self.status, f"the status item shows {part}")
+    @property
+    def statuses(self) -> list[str]:
+        """The different looks of the status item since the last file was closed, in order."""
+        found: Any = self.page.evaluate("window.seen.statuses")
+        return list(found)
 
     @property
     def ghost(self) -> str:
         """The ghost text that is shown; empty when there is none."""
-        return "".join(part.text_content() or "" for part in self.page.query_selector_all(_GHOST)).replace("\xa0", " ")
+        parts = self.page.query_selector_all(_GHOST)
+        return "".join(part.text_content() or "" for part in parts).replace("\xa0", " ")
 
     def await_ghost(self) -> str:
         """The next ghost text."""
         return until(lambda: self.ghost, "ghost text is shown")
 
+    @property
+    def drawn(self) -> str:
+        """What is drawn beside the document's text now: a draft, or what is previewed."""
+        return str(self.page.evaluate(_WATCH))
+
+    @property
+    def drafts(self) -> list[str]:
+        """The different texts that were drawn since the last file was closed, in order."""
+        found: Any = self.page.evaluate("window.seen.drafts")
+        return list(found)
+
+    def await_preview(self) -> str:
+        """What is previewed, as soon as it waits for a decision."""
+        self.page.wait_for_selector(".codelens-decoration a")
+        return until(lambda: self.drawn, "the preview is drawn")
+
     def go_to(self, line: int, column: int = 1) -> None:
         """Puts the cursor there; both count from 1."""
-        self.page.locator(".editor-instance .view-lines").first.click(position={"x": 5, "y": 5})
-        self.page.keyboard.press("Control+g")
-        self.page.wait_for_selector(".quick-input-widget input")
-        self.page.keyboard.type(f"{line}:{column}")
-        self.page.keyboard.press("Enter")
+        self.press("Control+g")
+        self._enter(f":{line}:{column}")
         self.page.wait_for_selector(".quick-input-widget", state="hidden")
 
     def press(self, *keys: str) -> None:
@@ -80,23 +110,38 @@ class Window:
     def run(self, title: str) -> None:
         """Choose a command from the palette by its title."""
         self.press("F1")
-        self.page.wait_for_selector(".quick-input-widget input")
-        self.page.keyboard.type(title)
+        self._enter(f">{title}", wait=f'.quick-input-list .monaco-list-row.focused:has-text("{title}")')
+
+    def choose(self, title: str) -> None:
+        """Choose what has `title` in the list that is open."""
         self.page.locator(f'.quick-input-list .monaco-list-row:has-text("{title}")').first.click()
+
+    def light_bulb(self) -> list[str]:
+        """Opens the light bulb's menu. Returns the titles in it."""
+        self.press("Control+.")
+        rows = ".action-widget .monaco-list-row.action"
+        self.page.wait_for_selector(rows)
+        return [row.inner_text().strip() for row in self.page.query_selector_all(rows)]
+
+    def pick(self, title: str) -> None:
+        """Choose an action of the light bulb's open menu."""
+        self.page.locator(f'.action-widget .monaco-list-row.action:has-text("{title}")').first.click()
 
     def saved(self) -> str:
         """Saves the document, and returns what the file holds then."""
-        before = self.file.stat().st_mtime_ns
         self.press("Control+s")
-        until(lambda: self.file.stat().st_mtime_ns != before, "the file is saved")
-        return self.file.read_text()
+        self.page.wait_for_selector(".tab.active:not(.dirty)")
+        return self.file.read_bytes().decode()
 
-    def watch_drafts(self) -> None:
-        """From now on note every draft that is drawn."""
-        self.page.evaluate(_WATCH)
+    def close(self) -> None:
+        """Closes the window."""
+        self.page.close()
 
-    @property
-    def drafts(self) -> list[str]:
-        """The different drafts that were drawn, in order."""
-        found: Any = self.page.evaluate("window.drafts")
-        return list(found)
+    def _enter(self, words: str, wait: str | None = None) -> None:
+        self.page.wait_for_selector(_INPUT)
+        self.page.fill(_INPUT, words)
+        if wait:
+            self.page.wait_for_selector(wait)
+        else:
+            self.page.wait_for_timeout(300)  # the list is filled when it is quiet
+        self.page.keyboard.press("Enter")

@@ -1,0 +1,136 @@
+"""VS Code for the tests: one installation, one browser, one window that most tests share, on a network of its own."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from playwright.sync_api import BrowserContext, sync_playwright
+
+from inference.messages import Status
+from lsp_server.worker.paths import FOLDER_VARIABLE
+from lsp_server.worker.survey import running_workers
+from tests.editors.places import INSTALLED
+from tests.editors.vscode import private_network
+from tests.editors.vscode.browser import browser_in
+from tests.editors.vscode.code_server import CodeServer, why_missing
+from tests.editors.vscode.window import Window
+
+STARTING_S = 240
+Workers = Callable[[], list[Status]]
+_not_tested: list[str] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test starts a browser, an editor and a model, and all share two cores."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(STARTING_S))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What every window looked like when a test failed: pictures in .editors/failed."""
+    report = yield
+    context = getattr(item, "funcargs", {}).get("browser")
+    if report.failed and context is not None:
+        for number, page in enumerate(context.pages):
+            page.screenshot(path=INSTALLED / "failed" / f"{item.name}-{number}.png")
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """At the end, and not to be overlooked: what has not been tested."""
+    for reason in dict.fromkeys(_not_tested):
+        terminalreporter.write_line(f"NOT TESTED: {reason}", red=True, bold=True)
+
+
+def skip(reason: str) -> None:
+    """Skips, loudly; with INFILL_TEST_EDITORS_ALL set, as `make test-editors` does, it fails."""
+    _not_tested.append(f"VS Code: {reason}")
+    if os.environ.get("INFILL_TEST_EDITORS_ALL"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="package")
+def home() -> Iterator[Path]:
+    """The home of a user who has just installed VS Code."""
+    if reason := why_missing():
+        skip(reason)
+    with TemporaryDirectory(prefix="ilv-", dir="/tmp", ignore_cleanup_errors=True) as name:
+        (Path(name) / "run").mkdir(mode=0o700)
+        (Path(name) / "project").mkdir()
+        yield Path(name)
+
+
+@pytest.fixture(scope="package")
+def network(home: Path) -> Iterator[private_network.PrivateNetwork | None]:
+    """The network that editor, browser, server and worker run in; None where this machine allows none."""
+    if private_network.why_impossible():
+        yield None
+        return
+    network = private_network.PrivateNetwork(home / "network.log")
+    yield network
+    network.close()
+
+
+@pytest.fixture(scope="package")
+def code_server(home: Path, network: private_network.PrivateNetwork | None) -> Iterator[CodeServer]:
+    """VS Code with our extension, not yet started."""
+    code_server = CodeServer(home, network)
+    code_server.install()
+    yield code_server
+    code_server.stop()
+    for worker in _workers(code_server):
+        with suppress(ProcessLookupError):
+            os.kill(worker.pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="package")
+def address(code_server: CodeServer) -> str:
+    """Where VS Code answers."""
+    return code_server.start()
+
+
+@pytest.fixture(scope="package")
+def browser(home: Path, network: private_network.PrivateNetwork | None) -> Iterator[BrowserContext]:
+    """A browser without any past."""
+    with sync_playwright() as playwright:
+        context = browser_in(playwright, home, network)
+        yield context
+        context.close()
+
+
+@pytest.fixture(scope="package")
+def shared_window(browser: BrowserContext, address: str, home: Path) -> Window:
+    """The window that most tests use, ready to fill."""
+    window = Window(browser, address, home / "project")
+    window.open("start.py", "\n")
+    window.status_is("sparkle")
+    return window
+
+
+@pytest.fixture
+def window(shared_window: Window) -> Iterator[Window]:
+    """The window, with nothing open."""
+    yield shared_window
+    shared_window.close_all()
+
+
+@pytest.fixture
+def workers(code_server: CodeServer) -> Workers:
+    """Asks which workers run for this VS Code."""
+    return lambda: _workers(code_server)
+
+
+def _workers(code_server: CodeServer) -> list[Status]:
+    """Asked in a thread: in this one a loop of Playwright's runs."""
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread:
+        patch.setenv(FOLDER_VARIABLE, str(code_server.runtime))
+        return [found.status for found in thread.submit(asyncio.run, running_workers("tests")).result()]

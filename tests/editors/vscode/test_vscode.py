@@ -1,0 +1,191 @@
+"""infill-ls in real VS Code: the extension installed from its file, the real server, worker and embedded model."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+from playwright.sync_api import BrowserContext
+
+from tests.editors.places import until
+from tests.editors.vscode.code_server import CodeServer
+from tests.editors.vscode.conftest import Workers, skip
+from tests.editors.vscode.private_network import PrivateNetwork, why_impossible
+from tests.editors.vscode.window import Window
+
+SIZE = '''\
+import os
+
+
+def size(path):
+    """Return the size of a file in bytes, 0 if there is none."""
+    if not os.path.exists(path):
+        return 0
+    return os.
+'''
+REPORT = '''\
+import os
+import sys
+
+
+def report(folder, out=sys.stdout):
+    """Write one line for each file."""
+    for name in ???:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            out.write(???)
+
+
+report(???)
+'''
+
+
+def is_filled(text: str, template: str) -> bool:
+    """Whether `text` is `template` with its holes filled, and not one character else changed."""
+    pattern = "(.*?)".join(re.escape(part) for part in template.split("???"))
+    found = re.fullmatch(pattern, text, re.DOTALL)
+    return found is not None and all("???" not in fill and fill.strip() for fill in found.groups())
+
+
+def test_a_suggestion_is_accepted_with_tab(window: Window) -> None:
+    window.open("tab.py", SIZE)
+    window.go_to(8, 15)
+    window.type("path.")
+    ghost = window.await_ghost()
+    window.press("Tab")
+    assert window.saved() == SIZE.replace("return os.\n", f"return os.path.{ghost}\n")
+
+
+def test_drafts_settle_before_a_suggestion(window: Window) -> None:
+    window.open("settle.py", SIZE.replace("return os.", ""))
+    window.go_to(8, 5)
+    window.type("return ")
+    window.await_ghost()
+    assert len(set(window.drafts)) > 1
+    assert window.drawn == ""
+    assert window.saved() == SIZE.replace("return os.", "return ")
+
+
+def test_the_light_bulb_fills_all_holes_and_changes_nothing_else(window: Window) -> None:
+    window.open("bulb.py", REPORT)
+    titles = window.light_bulb()
+    window.pick(next(title for title in titles if "3 holes" in title))
+    until(lambda: "???" not in window.page.locator(".view-lines").first.inner_text(), "the holes are filled")
+    assert is_filled(window.saved(), REPORT)
+    assert len(set(window.drafts)) > 1
+
+
+def test_a_fill_is_previewed_and_taken_with_enter(window: Window) -> None:
+    window.open("enter.py", REPORT)
+    window.run("Infill: Fill All Holes of the File")
+    preview = window.await_preview()
+    assert window.saved() == REPORT
+    window.press("Enter")
+    until(lambda: not window.drawn, "the preview is gone")
+    text = until(lambda: (found := window.saved()) != REPORT and found, "the fill is applied")
+    assert is_filled(text, REPORT)
+    fills = re.fullmatch("(.*?)".join(map(re.escape, REPORT.split("???"))), text, re.DOTALL)
+    assert fills and "".join(fills.groups()) == preview
+
+
+def test_a_preview_is_left_with_escape(window: Window) -> None:
+    window.open("escape.py", REPORT)
+    window.run("Infill: Fill All Holes of the File")
+    window.await_preview()
+    window.press("Escape")
+    until(lambda: not window.drawn, "the preview is gone")
+    window.status_is("sparkle")
+    window.press("End", "Enter")  # Enter is a line break again
+    assert window.saved() == REPORT.replace("\n", "\n\n", 1)
+
+
+def test_typing_on_cancels_a_fill(window: Window) -> None:
+    window.open("cancel.py", REPORT)
+    window.run("Infill: Fill All Holes of the File")
+    until(lambda: window.drawn, "a draft is drawn")
+    window.type("# ")
+    until(lambda: not window.drawn, "the draft is gone")
+    window.status_is("sparkle")
+    assert window.saved() == "# " + REPORT
+
+
+def test_a_file_with_secrets_is_off_and_says_so(window: Window) -> None:
+    window.open(".env", "KEY=\n")
+    window.status_is("circle-slash")
+    window.go_to(1, 5)
+    window.type("abc")
+    window.open("on.py", SIZE)
+    window.status_is("sparkle")
+    assert window.ghost == ""
+
+
+def test_a_killed_worker_is_shown_and_replaced(window: Window, workers: Workers) -> None:
+    window.open("killed.py", SIZE)
+    [worker] = workers()
+    os.kill(worker.pid, signal.SIGKILL)
+    until(lambda: "sparkle" not in window.status, "the status shows that the worker is gone")
+    window.go_to(8, 15)
+    window.type("path.")
+    window.await_ghost()
+    window.status_is("sparkle")
+    [new] = workers()
+    assert new.pid != worker.pid
+
+
+def test_two_windows_share_one_worker(
+    window: Window, browser: BrowserContext, address: str, home: Path, workers: Workers
+) -> None:
+    window.open("first.py", SIZE)
+    folder = home / "second"
+    folder.mkdir()
+    second = Window(browser, address, folder)
+    second.open("second.py", SIZE)
+    second.status_is("sparkle")
+    second.go_to(8, 15)
+    second.type("path.")
+    second.await_ghost()
+    [worker] = workers()
+    assert worker.clients == 2
+    second.close()
+
+
+def test_a_server_that_is_not_there_is_said_and_can_be_mended(window: Window, code_server: CodeServer) -> None:
+    window.open("mended.py", SIZE)
+    code_server.set(infill__server__path="/nowhere/infill-ls")
+    window.status_is("codicon-error")
+    assert "infill.server.path names no program: /nowhere/infill-ls" in window.status
+    code_server.set()
+    window.status_is("sparkle")
+
+
+def test_only_a_trusted_workspace_has_its_own_server_run(
+    browser: BrowserContext, address: str, home: Path, code_server: CodeServer
+) -> None:
+    folder, ran = home / "foreign", home / "ran"
+    trap = folder / ".venv" / "bin" / "infill-ls"
+    trap.parent.mkdir(parents=True)
+    trap.write_text(f'#!/bin/sh\ntouch "{ran}"\nexec infill-ls "$@"\n')
+    trap.chmod(0o755)
+    code_server.set(security__workspace__trust__enabled=True, security__workspace__trust__startupPrompt="never")
+    restricted = Window(browser, address, folder)
+    restricted.status_is("sparkle")
+    restricted.close()
+    assert not ran.exists()
+    code_server.set()
+    trusted = Window(browser, address, folder)
+    trusted.status_is("sparkle")
+    trusted.close()
+    assert ran.exists()
+
+
+def test_no_address_outside_this_machine_was_asked(
+    shared_window: Window, home: Path, network: PrivateNetwork | None
+) -> None:
+    """Runs last, and speaks of all tests before it."""
+    asked = set((home / "requests.log").read_text().split())
+    assert asked == {"127.0.0.1"}
+    if network is None:
+        skip(
+            f"no private network is possible here ({why_impossible()}), so that only the browser's requests are checked"
+        )
+    assert network.attempts() == []
