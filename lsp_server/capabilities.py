@@ -94,6 +94,9 @@ def server_capabilities(
         text_document_sync=types.TextDocumentSyncOptions(
             open_close=True, change=types.TextDocumentSyncKind.Incremental, save=types.SaveOptions()
         ),
+        notebook_document_sync=types.NotebookDocumentSyncOptions(
+            notebook_selector=[types.NotebookDocumentFilterWithNotebook(notebook="*")], save=True
+        ),
         workspace=types.WorkspaceOptions(
             workspace_folders=types.WorkspaceFoldersServerCapabilities(supported=True, change_notifications=True)
         ),

@@ -9,8 +9,8 @@ wide in every encoding, and as only the text of holes is ever sent back, the edi
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from tree_sitter import Tree
 
@@ -34,7 +34,10 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A document at one version. `tree` is the parse of exactly `text` and stays valid; None: no grammar."""
+    """A document at one version. `tree` is the parse of exactly `text` and stays valid; None: no grammar.
+
+    `before` and `after` are what the model is to see around the text, such as a notebook's other cells: never a hole.
+    """
 
     uri: str
     language_id: str
@@ -42,15 +45,21 @@ class Snapshot:
     text: str
     lines: LineIndex
     tree: Tree | None
+    before: str = ""
+    after: str = ""
 
 
 class Document:
-    """The text of one open document, changed only by `apply`."""
+    """The text of one open document, changed only by `apply`. `around` tells what stands before and after it now."""
 
-    def __init__(self, uri: str, language_id: str, version: int, text: str) -> None:
+    def __init__(
+        self, uri: str, language_id: str, version: int, text: str, around: Callable[[], tuple[str, str]] | None = None
+    ) -> None:
         self.uri = uri
         self.language_id = language_id
         self.version = version
+        self._around = around
+        self._tree: Tree | None = None
         self._snapshot: Snapshot | None = None
         self._replace_all(text)
 
@@ -89,12 +98,15 @@ class Document:
             text = self.text
             tree = parse(self.language_id, text, self._tree)
             self._snapshot = Snapshot(self.uri, self.language_id, self.version, text, self._lines, tree)
+        around = self._around() if self._around else ("", "")
+        if around != (self._snapshot.before, self._snapshot.after):
+            self._snapshot = replace(self._snapshot, before=around[0], after=around[1])
         return self._snapshot
 
     def _replace_all(self, text: str) -> None:
         self._raw, self._lines = text, LineIndex(text)
         self._has_halves = well_formed(text) != text
-        self._tree: Tree | None = None
+        self._tree = None
 
     def _replace(self, start: int, end: int, replacement: str) -> None:
         if self._tree is not None:

@@ -80,7 +80,7 @@ async def fill(
     """
     request = InfillRequest(
         id=request_id or str(next(_ids)),
-        segments=_with_strength(carve.segments(snapshot.text, spans), wish.strength),
+        segments=_with_strength(carve.segments(snapshot.text, spans, snapshot.before, snapshot.after), wish.strength),
         language=snapshot.language_id,
         path=path_of(snapshot.uri).rpartition("/")[2],
         candidates=effort.candidates,

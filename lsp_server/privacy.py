@@ -34,8 +34,15 @@ SECRET_GLOBS = (
 
 
 def path_of(uri: str) -> str:
-    """The path in a document's URI, with slashes; of a URI without one (`untitled:Untitled-1`) its name."""
-    return unquote(urlsplit(uri).path)
+    """The path in a document's URI, with slashes; of a URI without one (`untitled:Untitled-1`) its name.
+
+    Of what is no URI, such as a plain Windows path, it is all that may name a file.
+    """
+    try:
+        path = urlsplit(uri).path
+    except ValueError:  # such as an address in brackets that are not closed
+        path = uri
+    return unquote(path).replace("\\", "/")
 
 
 def is_secret(path: str, settings: Settings) -> bool:

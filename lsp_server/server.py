@@ -28,6 +28,10 @@ from lsp_server.handlers.execute_command import execute_command
 from lsp_server.handlers.initialize import initialize
 from lsp_server.handlers.initialized import initialized
 from lsp_server.handlers.inline_completion import inline_completion
+from lsp_server.handlers.notebook_did_change import notebook_did_change
+from lsp_server.handlers.notebook_did_close import notebook_did_close
+from lsp_server.handlers.notebook_did_open import notebook_did_open
+from lsp_server.handlers.notebook_did_save import notebook_did_save
 from lsp_server.handlers.shutdown import LIMIT_S, leave, shutdown
 from lsp_server.handlers.status import status
 from lsp_server.handlers.work_done_progress_cancel import work_done_progress_cancel
@@ -54,6 +58,10 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL: work_done_progress_cancel,
     accepting.METHOD: accepting.did_accept,
     rejecting.METHOD: rejecting.did_reject,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN: notebook_did_open,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE: notebook_did_change,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE: notebook_did_close,
+    types.NOTEBOOK_DOCUMENT_DID_SAVE: notebook_did_save,
     statuses.METHOD: status,
 }
 log = logging.getLogger(__name__)
@@ -90,6 +98,10 @@ class InfillServer(LanguageServer):
     def _forget(self, method: str, params: Any) -> None:
         """After an edit that could not be read, our text is not the editor's: never fill that document again."""
         try:
-            self.session.forget(params["textDocument"]["uri"])
+            if "notebookDocument" in params:
+                for cell in self.session.notebooks.close(params["notebookDocument"]["uri"]):
+                    self.session.forget(cell)
+            else:
+                self.session.forget(params["textDocument"]["uri"])
         except (TypeError, KeyError):
             log.warning("a %s that could not be read was ignored", method)

@@ -17,6 +17,7 @@ from lsp_server.capabilities import ClientFeatures
 from lsp_server.configuration import Configuration
 from lsp_server.document import Document, Snapshot
 from lsp_server.inline import Desk
+from lsp_server.notebooks import Notebooks
 from lsp_server.privacy import is_secret, path_of, why_off
 from lsp_server.resident import Resident
 from lsp_server.settings import Settings
@@ -30,6 +31,7 @@ class Session:
         self.features = ClientFeatures()
         self.configuration = Configuration(flags, os.environ)
         self.documents: dict[str, Document] = {}
+        self.notebooks = Notebooks(self.documents)
         self.resident = Resident(server, self.show_once)
         self.inline = Desk(self.documents, self.resident)
         self.completions = self.inline
@@ -100,8 +102,10 @@ class Session:
         """Keep a document; one that may hold secrets is not kept."""
         self.forget(uri)
         self.refresh_settings()
-        if not is_secret(path_of(uri), self.settings_of(uri)):
-            self.documents[uri] = Document(uri, language_id, version, text)
+        home = self.notebooks.home_of(uri)
+        if not is_secret(path_of(home), self.settings_of(home)):
+            around = self.notebooks.surroundings_of(uri)
+            self.documents[uri] = Document(uri, language_id, version, text, around)
             for desk in self.desks:
                 desk.open(uri)
 
@@ -115,7 +119,8 @@ class Session:
         """Why a document gets no fills; None when it does."""
         document = self.documents.get(uri)
         language = document.language_id if document else ""
-        return why_off(path_of(uri), language, self.settings_of(uri)) or (
+        home = self.notebooks.home_of(uri)
+        return why_off(path_of(home), language, self.settings_of(home)) or (
             None if document else "the document is not open"
         )
 

@@ -1,0 +1,25 @@
+"""`notebookDocument/didChange`: cells come, go and move, and their text changes as any document's does."""
+
+from lsprotocol import types
+
+from lsp_server.handlers.did_change import did_change
+from lsp_server.session import Session
+
+
+def notebook_did_change(session: Session, params: types.DidChangeNotebookDocumentParams) -> None:
+    cells = params.change.cells
+    if cells is None:  # its metadata alone
+        return
+    if cells.structure is not None:
+        _restructure(session, params.notebook_document.uri, cells.structure)
+    for content in cells.text_content or ():
+        did_change(session, types.DidChangeTextDocumentParams(content.document, content.changes))
+
+
+def _restructure(session: Session, notebook: str, change: types.NotebookDocumentCellChangeStructure) -> None:
+    array = change.array
+    session.notebooks.splice(notebook, array.start, array.delete_count, [cell.document for cell in array.cells or ()])
+    for closed in change.did_close or ():
+        session.forget(closed.uri)
+    for cell in change.did_open or ():
+        session.open(cell.uri, cell.language_id, cell.version, cell.text)

@@ -1,0 +1,73 @@
+"""Notebooks: which cells they have, in which order, and what stands around one. Knows no LSP types.
+
+Each cell is a document of its own. A fill in it sees the cells of its language before and after it, pinned like the
+rest of its own text, so that it is filled as a part of the whole.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from lsp_server.document import Document
+
+MAX_CHARACTERS = 40_000
+"""Of other cells on each side of one. Cells are left out whole, so that what the model has read stays what it was."""
+_BETWEEN = "\n\n"
+
+
+class Notebooks:
+    """The open notebooks. `documents` are the session's: the cells among them, and others."""
+
+    def __init__(self, documents: Mapping[str, Document]) -> None:
+        self._documents = documents
+        self._cells: dict[str, list[str]] = {}
+        self._home: dict[str, str] = {}
+
+    def open(self, notebook: str, cells: Sequence[str]) -> None:
+        """A notebook with these cells. Notebooks and cells are named by their URIs."""
+        self.close(notebook)
+        self.splice(notebook, 0, 0, cells)
+
+    def splice(self, notebook: str, start: int, count: int, cells: Sequence[str]) -> None:
+        """`cells` take the place of `count` cells from the `start`th on, counted from 0."""
+        self._cells.setdefault(notebook, [])[start : start + count] = cells
+        self._home.update(dict.fromkeys(cells, notebook))
+
+    def close(self, notebook: str) -> list[str]:
+        """The cells of a notebook, which is forgotten."""
+        cells = [cell for cell, home in self._home.items() if home == notebook]
+        for cell in cells:
+            del self._home[cell]
+        self._cells.pop(notebook, None)
+        return cells
+
+    def home_of(self, uri: str) -> str:
+        """The notebook that a cell is in, whose rules hold for the cell; for any other document its own URI."""
+        return self._home.get(uri, uri)
+
+    def surroundings_of(self, uri: str) -> Callable[[], tuple[str, str]] | None:
+        """A function that tells what stands before and after a cell; None for what is no cell."""
+        return (lambda: self._around(uri)) if uri in self._home else None
+
+    def _around(self, cell: str) -> tuple[str, str]:
+        order = self._cells.get(self.home_of(cell), [])
+        if cell not in order or cell not in self._documents:
+            return "", ""
+        at, language = order.index(cell), self._documents[cell].language_id
+        before = _nearest(self._texts(reversed(order[:at]), language))
+        after = _nearest(self._texts(order[at + 1 :], language))
+        return "".join(text + _BETWEEN for text in reversed(before)), "".join(_BETWEEN + text for text in after)
+
+    def _texts(self, cells: Iterable[str], language: str) -> Iterable[str]:
+        found = (self._documents.get(cell) for cell in cells)
+        return (document.text for document in found if document and document.language_id == language)
+
+
+def _nearest(texts: Iterable[str]) -> list[str]:
+    """The first of `texts` that fit together."""
+    chosen: list[str] = []
+    left = MAX_CHARACTERS
+    for text in texts:
+        left -= len(text) + len(_BETWEEN)
+        if left < 0:
+            break
+        chosen.append(text)
+    return chosen

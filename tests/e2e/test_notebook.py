@@ -1,0 +1,150 @@
+"""Notebooks, untitled documents and odd URIs: each gets fills, and only where its file may have them."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import PATIENT, StartRaw
+from tests.e2e.raw_client import RawClient
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ACTIONS = {
+    "codeAction": {
+        "dataSupport": True,
+        "resolveSupport": {"properties": ["edit"]},
+        "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["refactor"]}},
+    }
+}
+NOTEBOOK = "file:///project/notebook.ipynb"
+CELL = "vscode-notebook-cell:/project/notebook.ipynb#W1sZmlsZQ%3D%3D"
+MARKED = "total = ???\n"
+
+
+def item(uri: str, text: str, language: str = "python") -> dict[str, Any]:
+    return {"uri": uri, "languageId": language, "version": 1, "text": text}
+
+
+def open_notebook(client: RawClient, uri: str, *cells: dict[str, Any]) -> None:
+    ids = [{"kind": 1 if cell["languageId"] == "markdown" else 2, "document": cell["uri"]} for cell in cells]
+    notebook = {"uri": uri, "notebookType": "jupyter-notebook", "version": 1, "cells": ids}
+    client.send(
+        {"method": "notebookDocument/didOpen", "params": {"notebookDocument": notebook, "cellTextDocuments": cells}}
+    )
+
+
+def change_notebook(client: RawClient, uri: str, cells: dict[str, Any]) -> None:
+    params = {"notebookDocument": {"uri": uri, "version": 2}, "change": {"cells": cells}}
+    client.send({"method": "notebookDocument/didChange", "params": params})
+
+
+async def actions(client: RawClient, key: str, uri: str) -> list[Any]:
+    place = {"line": 0, "character": 9}
+    context = {"diagnostics": [], "only": ["refactor.rewrite.infill"]}
+    params = {"textDocument": {"uri": uri}, "range": {"start": place, "end": place}, "context": context}
+    client.request(key, "textDocument/codeAction", params)
+    return list((await client.reply(key))["result"])
+
+
+async def test_a_cell_is_filled_and_only_that_cell_is_edited(start_raw: StartRaw) -> None:
+    client = await start_raw(capabilities={"textDocument": ACTIONS, "workspace": {"workspaceEdit": {}}})
+    open_notebook(
+        client, NOTEBOOK, item("cell:0", "x = 1\n"), item("cell:md", "# Sums", "markdown"), item(CELL, MARKED)
+    )
+    client.complete("inline", CELL, 0, 8, invoked=True)
+    assert "items" in (await client.reply("inline"))["result"]
+    action = (await actions(client, "offer", CELL))[0]
+    client.request("fill", "codeAction/resolve", action)
+    reply = await client.reply("fill")
+    if "result" in reply:  # else the model found nothing, and said so
+        assert set(reply["result"]["edit"]["changes"]) == {CELL}
+    else:
+        assert reply["error"]["code"] == -32803
+
+
+async def test_cells_are_edited_added_moved_and_closed(start_raw: StartRaw) -> None:
+    client = await start_raw({"startWorker": False}, capabilities={"textDocument": ACTIONS})
+    open_notebook(client, NOTEBOOK, item("cell:0", "x = 1\n"))
+    end = {"line": 0, "character": 5}
+    edit = {
+        "document": {"uri": "cell:0", "version": 2},
+        "changes": [{"range": {"start": end, "end": end}, "text": "0"}],
+    }
+    change_notebook(client, NOTEBOOK, {"textContent": [edit]})
+    assert (await client.status("cell:0"))["version"] == 2
+    added = {"start": 1, "deleteCount": 0, "cells": [{"kind": 2, "document": "cell:1"}]}
+    change_notebook(client, NOTEBOOK, {"structure": {"array": added, "didOpen": [item("cell:1", MARKED)]}})
+    assert await actions(client, "added", "cell:1")
+    gone = {"start": 1, "deleteCount": 1}
+    change_notebook(client, NOTEBOOK, {"structure": {"array": gone, "didClose": [{"uri": "cell:1"}]}})
+    assert await actions(client, "gone", "cell:1") == []
+    client.send({"method": "notebookDocument/didSave", "params": {"notebookDocument": {"uri": NOTEBOOK}}})
+    closed = {"notebookDocument": {"uri": NOTEBOOK}, "cellTextDocuments": []}
+    client.send({"method": "notebookDocument/didClose", "params": closed})
+    assert (await client.status("cell:0"))["off"] == "the document is not open"
+
+
+async def test_what_is_off_for_a_notebook_is_off_for_its_cells(start_raw: StartRaw) -> None:
+    options = {"startWorker": False, "disabledGlobs": ["drafts/*"]}
+    client = await start_raw(options, capabilities={"textDocument": ACTIONS})
+    open_notebook(client, "file:///project/drafts/n.ipynb", item("cell:off", MARKED))
+    open_notebook(client, "file:///home/me/.ssh/n.ipynb", item("cell:secret", MARKED))
+    assert "disabledGlobs" in (await client.status("cell:off"))["off"]
+    assert "secrets" in (await client.status("cell:secret"))["off"]
+    assert (await client.status("cell:secret"))["sha256"] is None
+    assert await actions(client, "off", "cell:off") == await actions(client, "secret", "cell:secret") == []
+
+
+async def test_a_notebook_whose_change_cannot_be_read_gets_no_more_fills(start_raw: StartRaw) -> None:
+    client = await start_raw({"startWorker": False}, capabilities={"textDocument": ACTIONS})
+    open_notebook(client, NOTEBOOK, item(CELL, MARKED))
+    assert await actions(client, "before", CELL)
+    change_notebook(client, NOTEBOOK, {"structure": {"array": "all of them"}})
+    assert await actions(client, "after", CELL) == []
+
+
+ODD = (
+    "untitled:Untitled-1",
+    "vscode-remote://ssh-remote%2Bhost/home/me/a.py",
+    "file:///c%3A/Users/me/a%20b.py",
+    "file:///C:/Users/me/caf%C3%A9/%F0%9F%98%80.py",
+    "C:\\Users\\me\\a.py",
+    "file:///p/100%.py",
+    "http://[broken/a.py",
+)
+
+
+async def test_documents_with_odd_uris_are_filled(start_raw: StartRaw) -> None:
+    client = await start_raw({"startWorker": False}, capabilities={"textDocument": ACTIONS})
+    for uri in ODD:
+        client.open(uri, MARKED)
+        assert (await actions(client, uri, uri))[0]["title"]
+        assert (await client.status(uri))["off"] is None
+    assert not [note for note in client.notes if note["method"] == "window/showMessage"]
+
+
+async def test_the_language_of_an_untitled_document_is_what_the_editor_says(start_raw: StartRaw) -> None:
+    client = await start_raw({**PATIENT, "disabledLanguages": ["markdown"]})
+    client.open("untitled:Untitled-1", MARKED)
+    client.open("untitled:Untitled-2", MARKED, "markdown")
+    client.complete(1, "untitled:Untitled-1", 0, 8, invoked=True)
+    assert "items" in (await client.reply(1))["result"]
+    assert "disabledLanguages" in (await client.status("untitled:Untitled-2"))["off"]
+
+
+SECRET = (
+    "file:///home/me/%2Eenv",
+    "vscode-remote://ssh-remote%2Bhost/home/me/.ssh/id_rsa",
+    "file:///c%3A/Users/me/.aws/credentials",
+    "C:\\Users\\me\\.env",
+    "untitled:/p/.env",
+    "http://[broken/.env",
+)
+
+
+async def test_secrets_are_not_read_whatever_their_uri_looks_like(start_raw: StartRaw) -> None:
+    client = await start_raw({"startWorker": False})
+    for uri in SECRET:
+        client.open(uri, MARKED)
+        status = await client.status(uri)
+        assert (status["sha256"], "secrets" in status["off"]) == (None, True), uri
