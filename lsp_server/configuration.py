@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lsp_server.context.question import Place
 from lsp_server.settings import Settings
 from lsp_server.settings_environment import environment_layers
 from lsp_server.settings_file import SettingsFile
@@ -101,6 +102,11 @@ class Configuration:
         """The settings for a document. A file outside of all folders has none of their files' settings."""
         folder, is_outside = self.folder_of(uri), local_path(uri) is not None
         return self._of(folder)[0] if folder or is_outside else self.settings
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The folders on this machine, each with the settings that hold there."""
+        return tuple(Place(folder.path, self._of(folder)[0]) for folder in self._files if folder.path)
 
     def folder_of(self, uri: str) -> Folder | None:
         """The innermost workspace folder that holds a document."""

@@ -9,7 +9,7 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from inference.messages import Hole, InfillRequest, Outcome, Text
+from inference.messages import Hole, InfillRequest, Outcome, Snippet, Text
 from lsp_server import carve, fitting
 from lsp_server.document import Snapshot
 from lsp_server.privacy import path_of
@@ -73,10 +73,11 @@ async def fill(
     wish: Wish = ANEW,
     on_draft: OnDraft | None = None,
     request_id: str = "",
+    context: tuple[Snippet, ...] = (),
 ) -> Filled:
     """Fill all `spans` together. Raises WorkerFailure. Cancelling this cancels the request in the worker.
 
-    `request_id` is for `WorkerClient.amend`, and one that nobody else uses.
+    `request_id` is for `WorkerClient.amend`, and one that nobody else uses. `context` is text of other files.
     """
     request = InfillRequest(
         id=request_id or str(next(_ids)),
@@ -88,6 +89,7 @@ async def fill(
         max_steps=effort.max_steps,
         drafts=on_draft is not None,
         instruction=wish.instruction,
+        context=context,
     )
     answer = await alive.answer(worker, request, on_draft)
     fits = fitting.fitted(snapshot, spans, answer.candidates)

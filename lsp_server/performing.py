@@ -24,7 +24,8 @@ async def perform(session: Session, job: Job, token: Token | None) -> types.Work
 
     async def work(report: Report) -> tuple[str, ...]:
         worker = await session.resident.loaded()
-        return await job.texts(worker, effort, _on_draft(session, job, token, report))
+        context = await session.gather(job.snapshot, job.holes[0].start if job.holes else 0)
+        return await job.texts(worker, effort, _on_draft(session, job, token, report), context)
 
     try:
         texts = await session.works.run(job.title, work, token=token, may_create=session.features.progress)

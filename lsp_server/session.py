@@ -13,14 +13,17 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
+from inference.messages import Snippet
 from lsp_server.capabilities import ClientFeatures
 from lsp_server.configuration import Configuration
+from lsp_server.context import Buffer, ContextSource, Question
 from lsp_server.document import Document, Snapshot
 from lsp_server.inline import Desk
 from lsp_server.notebooks import Notebooks
 from lsp_server.privacy import is_secret, path_of, why_off
 from lsp_server.resident import Resident
 from lsp_server.settings import Settings
+from lsp_server.uris import local_path
 from lsp_server.work import Works
 
 
@@ -33,13 +36,14 @@ class Session:
         self.documents: dict[str, Document] = {}
         self.notebooks = Notebooks(self.documents)
         self.resident = Resident(server, self.show_once)
-        self.inline = Desk(self.documents, self.resident)
+        self.inline = Desk(self.documents, self.resident, self.gather)
         self.completions = self.inline
         """The same, unless the client asks for both: then neither answer makes the other one stale."""
         self.offers_completion = False
         self.telling: asyncio.Task[None] | None = None
         self.works = Works(server)
         self.configuration_round = 0
+        self._context = ContextSource()
         self.server = server
         self._shown: set[str] = set()
 
@@ -62,7 +66,7 @@ class Session:
         self.features = features
         self.configuration.start(options, folders)
         if features.inline_completion:
-            self.completions = Desk(self.documents, self.resident)
+            self.completions = Desk(self.documents, self.resident, self.gather)
         self.resident.configure(self.settings, progress=features.progress)
 
     def refresh_settings(self) -> None:
@@ -128,7 +132,28 @@ class Session:
         """The document as it stands, if it is open and may be filled."""
         return None if self.why_off(uri) else self.documents[uri].snapshot()
 
+    async def gather(self, snapshot: Snapshot, offset: int) -> tuple[Snippet, ...]:
+        """What of other files helps to fill a hole at `offset`; nothing where the model has no use for it."""
+        wanted, said = self.settings_of(snapshot.uri).context, self.resident.client.last_status
+        max_tokens = min(wanted.max_tokens, said.context_tokens if said else 0)
+        document, opened = buffer_of(snapshot), self.documents.get(snapshot.uri)
+        if not wanted.enabled or not max_tokens or document is None or opened is None:
+            return ()
+        del self.documents[snapshot.uri]
+        self.documents[snapshot.uri] = opened  # the last one is the one used last
+        others = (buffer_of(other) for uri, other in reversed(self.documents.items()) if uri != snapshot.uri)
+        line = snapshot.lines.line_of(offset)
+        buffers = tuple(buffer for buffer in others if buffer)
+        question = Question(document, snapshot.tree, line, buffers, self.configuration.places)
+        return await self._context.gather(question, max_tokens, wanted.max_ms)
+
     def is_current(self, snapshot: Snapshot) -> bool:
         """Whether the document still stands as it did when `snapshot` was taken."""
         now = self.documents.get(snapshot.uri)
         return now is not None and now.version == snapshot.version and now.text == snapshot.text
+
+
+def buffer_of(document: Document | Snapshot) -> Buffer | None:
+    """A document as context has to do with it; None where it is no file on this machine."""
+    path = local_path(document.uri)
+    return Buffer(path, document.language_id, document.version, document.text) if path else None

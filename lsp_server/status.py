@@ -35,6 +35,7 @@ _OF_WORKER = {
     "running": "running",
     "waiting": "waiting",
     "memory_bytes": "memoryBytes",
+    "context_tokens": "contextTokens",
 }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from inference.engine import checkpoint, loading
+from inference.engine import checkpoint, loading, prompt
 from inference.engine.checkpoint import EMBEDDED
 from inference.engine.constraints import Constraints
 from inference.engine.infilling import Infilling
@@ -27,6 +27,7 @@ class Engine:
         self.tools = tools
         self.device = str(tools.network.device)
         self.dtype = str(tools.network.dtype).removeprefix("torch.")
+        self.context_tokens = prompt.context_tokens(tools.vocabulary, tools.properties)
 
     @classmethod
     def load(

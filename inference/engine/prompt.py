@@ -12,6 +12,8 @@ some end-of-sequence tokens, the tail it saw in tuning. It has neither mask nor 
 
 from dataclasses import dataclass
 
+import msgspec
+
 from inference.engine.checkpoint import Properties
 from inference.engine.vocabulary import Vocabulary
 from inference.messages import InfillRequest
@@ -22,6 +24,8 @@ _WINDOW_PARTS = 4
 prefix, stays the same from keystroke to keystroke."""
 
 _TAIL_EOS_TOKENS = 8
+_CONTEXT_SHARE = 2
+"""Other files get one part in so many of the prefix; the file's own text is what matters most."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,20 @@ def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest
         return Frame((), () if eos is None else (eos,))
     bos = vocabulary.id_of("<bos>")
     user = vocabulary.encode("user\n" + _instruction(request))
+    most = context_tokens(vocabulary, properties)
+    while request.context and len(user) > most:  # the snippets are in their order of use
+        request = msgspec.structs.replace(request, context=request.context[:-1])
+        user = vocabulary.encode("user\n" + _instruction(request))
     model = vocabulary.encode("model\n")
     line_break = vocabulary.encode("\n")
     before = ((bos,) if bos is not None else ()) + (start, *user, end, *line_break, start, *model)
     return Frame(before, (end,) + ((eos,) * _TAIL_EOS_TOKENS if eos is not None else ()))
+
+
+def context_tokens(vocabulary: Vocabulary, properties: Properties) -> int:
+    """How much of other files a prompt has room for beside the file's own prefix; 0 where it shows the file alone."""
+    has_turns = vocabulary.id_of("<|turn>") is not None and vocabulary.id_of("<turn|>") is not None
+    return properties.max_prefix_tokens // _CONTEXT_SHARE if properties.prompt == "chat" and has_turns else 0
 
 
 def prefix(vocabulary: Vocabulary, properties: Properties, text: str, maximum: int) -> tuple[int, ...]:

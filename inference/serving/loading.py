@@ -25,6 +25,7 @@ class LoadedEngine(Infiller, Protocol):
     model: str
     device: str
     dtype: str
+    context_tokens: int
 
 
 Progress = Callable[[float, str], None]

@@ -132,7 +132,11 @@ class Service:
         """The model is loaded."""
         if self._state.state is WorkerState.LOADING:
             self._state = msgspec.structs.replace(
-                self._state, model=engine.model, device=engine.device, dtype=engine.dtype
+                self._state,
+                model=engine.model,
+                device=engine.device,
+                dtype=engine.dtype,
+                context_tokens=engine.context_tokens,
             )
             self._enter(WorkerState.READY, progress=1.0)
             self._refresh()

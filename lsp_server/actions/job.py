@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from inference.messages import Snippet
 from lsp_server import carve
 from lsp_server.actions.outcome import NOTHING_FITS, NOTHING_TO_CHANGE, TOO_LATE, NotDone
 from lsp_server.actions.tasks import Task
@@ -38,11 +39,15 @@ class Job:
             case _:
                 return "filling the hole" if len(self.holes) == 1 else f"filling {len(self.holes)} holes"
 
-    async def texts(self, worker: WorkerClient, effort: Effort, on_draft: OnDraft | None) -> tuple[str, ...]:
+    async def texts(
+        self, worker: WorkerClient, effort: Effort, on_draft: OnDraft | None, context: tuple[Snippet, ...] = ()
+    ) -> tuple[str, ...]:
         """What is to stand in the holes. Raises NotDone, WorkerFailure. Cancelling this cancels it in the worker."""
         if self.task is Task.REPAIR:
             effort = replace(effort, candidates=max(effort.candidates, _REPAIR_CANDIDATES))
-        filled = await fill(worker, self.snapshot, self.holes, effort, wish=self.wish, on_draft=on_draft)
+        filled = await fill(
+            worker, self.snapshot, self.holes, effort, wish=self.wish, on_draft=on_draft, context=context
+        )
         good = [texts for texts in filled.answers if not self._adds_markers(texts)]
         if good:
             return good[0]

@@ -29,8 +29,7 @@ _REEXPORTS = 2
 
 def gather(question: Question, library: Library) -> Iterator[Snippet]:
     """Snippets for the document, not yet limited in number. Raises `library.TooLate`."""
-    roots = (replace(place, root=Path(os.path.realpath(place.root))) for place in question.places)
-    question = replace(question, places=tuple(roots))
+    question = _real(question)
     shown = set()
     for snippet in imported(question, library):
         shown.add(snippet.path)
@@ -51,9 +50,8 @@ def open_parts(question: Question) -> Iterator[Snippet]:
     """Of each open document the lines that are most like those around the cursor; those of the same language first."""
     document = question.document
     wanted = around(document.text, question.line)
-    others = [buffer for buffer in question.others[:MAX_BUFFERS] if buffer.path != document.path]
-    for buffer in sorted(others, key=lambda buffer: buffer.language_id != document.language_id):
-        if len(buffer.text) <= MAX_BYTES and "\0" not in buffer.text and _may_be_shown(buffer, question.places):
+    for buffer in sorted(question.others, key=lambda buffer: buffer.language_id != document.language_id):
+        if len(buffer.text) <= MAX_BYTES and "\0" not in buffer.text:
             best = most_like(wanted, _windows(buffer.text))
             if best is not None:
                 yield Snippet(_shown(buffer.path, question.places), _sendable(best.text))
@@ -71,12 +69,11 @@ class _Reader:
         self, importer: Buffer | File, wanted: Sequence[Import], depth: int
     ) -> Iterator[tuple[File, tuple[str, ...]]]:
         """Each file that is imported, with the names that are wanted of it; none is looked at twice."""
-        real = Path(os.path.realpath(importer.path))
-        place = place_of(real, self._places)
+        place = place_of(importer.path, self._places)
         if place is None:
             return
         for one in wanted:
-            for path, meant in self._library.found((real, one), partial(self._find, importer, one, real, place)):
+            for path, meant in self._library.found((importer.path, one), partial(self._find, importer, one, place)):
                 file = self._read(path)
                 if file is None or file.path in self._seen:
                     continue
@@ -97,10 +94,10 @@ class _Reader:
             yield file, () if all_missing else names
         yield from self.follow(file, passed_on, depth - 1)
 
-    def _find(self, importer: Buffer | File, one: Import, real: Path, place: Place) -> list[tuple[Path, Import]]:
+    def _find(self, importer: Buffer | File, one: Import, place: Place) -> list[tuple[Path, Import]]:
         """The files that an import means, each with what is wanted of it."""
         found = []
-        for paths, meant in places_of(importer.language_id, one, real, place.root):
+        for paths, meant in places_of(importer.language_id, one, importer.path, place.root):
             file = next((file for path in paths if (file := self._library.read(path, self._places))), None)
             if file is not None:
                 found.append((file.path, meant))
@@ -122,11 +119,20 @@ def _windows(text: str) -> tuple[Window, ...]:
     return tuple(windows(text))
 
 
-def _may_be_shown(buffer: Buffer, places: Sequence[Place]) -> bool:
+def _real(question: Question) -> Question:
+    """The question with all links followed, and of the open documents those that may be shown."""
+    places = tuple(replace(place, root=Path(os.path.realpath(place.root))) for place in question.places)
+    document = replace(question.document, path=Path(os.path.realpath(question.document.path)))
+    others = [replace(buffer, path=real) for buffer in question.others if (real := _allowed(buffer, places))]
+    others = [buffer for buffer in others if buffer.path != document.path][:MAX_BUFFERS]
+    return replace(question, document=document, others=tuple(others), places=places)
+
+
+def _allowed(buffer: Buffer, places: Sequence[Place]) -> Path | None:
     try:
-        return allowed(buffer.path, places) is not None
+        return allowed(buffer.path, places)
     except (OSError, ValueError):  # not saved yet, or gone: then there is no knowing where it would lead
-        return False
+        return None
 
 
 def _shown(path: Path, places: Sequence[Place]) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from lsp_server.document import Document
 from lsp_server.filling import Effort
 from lsp_server.inline.ahead import Ahead
-from lsp_server.inline.page import Page, Shared, TakeSnapshot, Workers
+from lsp_server.inline.page import Gather, Page, Shared, TakeSnapshot, Workers, nothing_gathered
 from lsp_server.inline.question import Question
-from lsp_server.inline.work import Outcome
+from lsp_server.inline.work import NOTHING, Outcome
 from lsp_server.suggestions import Change
 
 Answer = Outcome | asyncio.Future[Outcome]
@@ -23,9 +23,9 @@ Answer = Outcome | asyncio.Future[Outcome]
 class Desk:
     """All inline completions of a session. It must be told of every change of a document."""
 
-    def __init__(self, documents: Mapping[str, Document], workers: Workers) -> None:
+    def __init__(self, documents: Mapping[str, Document], workers: Workers, gather: Gather = nothing_gathered) -> None:
         self._documents = documents
-        self._shared = Shared(workers)
+        self._shared = Shared(workers, gather)
         self._ahead = Ahead(self._shared)
 
     def open(self, uri: str) -> None:
@@ -43,6 +43,7 @@ class Desk:
 
     def forget(self, uri: str) -> None:
         """The document was closed, or what we have of it can no longer be trusted."""
+        self._ahead.forget(uri)
         if page := self._shared.pages.pop(uri, None):
             for work in tuple(page.works):
                 page.end(work)
@@ -55,7 +56,7 @@ class Desk:
         """
         page = self._shared.pages.get(uri)
         if page is None:
-            return []
+            return NOTHING
         page.supersede(keep_invoked=not question.invoked)
         answer = page.answer(question, snapshot)
         for work in tuple(page.works):

@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from inference.messages import Draft
+from inference.messages import Draft, Snippet
 from lsp_server import carve
 from lsp_server.document import Document, Snapshot
 from lsp_server.filling import Filled, fill
 from lsp_server.inline.question import Drafted, Question
-from lsp_server.inline.work import Outcome, Waiter, Work
+from lsp_server.inline.work import NOTHING, Outcome, Waiter, Work
 from lsp_server.suggestions import Change, Cursor, Debounce, Memory, Place
 from lsp_server.worker import WorkerClient, WorkerFailure
 
@@ -19,6 +19,13 @@ log = logging.getLogger(__name__)
 GRACE_S = 0.3
 """So long after its request was cancelled, work waits for the next request."""
 TakeSnapshot = Callable[[], Snapshot | None]
+Gather = Callable[[Snapshot, int], Awaitable[tuple[Snippet, ...]]]
+"""Context from other files for a hole at an offset; it takes its time, but not long."""
+
+
+async def nothing_gathered(_snapshot: Snapshot, _offset: int) -> tuple[Snippet, ...]:
+    """No context."""
+    return ()
 
 
 class Workers(Protocol):
@@ -37,6 +44,7 @@ class Shared:
     """What all documents of a session share."""
 
     workers: Workers
+    gather: Gather
     debounce: Debounce = field(default_factory=Debounce)
     pages: "dict[str, Page]" = field(default_factory=dict)
 
@@ -59,17 +67,17 @@ class Page:
         for work in self.works:
             for waiter in tuple(work.waiters):
                 if not (keep_invoked and waiter.question.invoked):
-                    waiter.answer([])
+                    waiter.answer(NOTHING)
                     work.waiters.remove(waiter)
 
     def answer(self, question: Question, snapshot: TakeSnapshot) -> "Outcome | asyncio.Future[Outcome]":
         """From memory, from work that is under way, or by new work. `snapshot` is only called where it is needed."""
         if self.memory.after_undo and not question.invoked:
-            return []
+            return NOTHING
         text = self.document.text
         found = self._find(text, question, question.cursor.offset)
         if found and (not question.invoked or _is_a_choice(found)):
-            self.memory.show(found, text, invoked=question.invoked)
+            self.memory.show(found.found, text, invoked=question.invoked)
             return found
         waiter = Waiter(question, question.cursor.offset, asyncio.get_running_loop().create_future())
         running = next((work for work in self.works if work.is_for(text, question)), None)
@@ -77,7 +85,7 @@ class Page:
             self._wait(running, waiter, joined=True)
             return waiter.outcome
         taken = snapshot()
-        return waiter.outcome if taken is not None and self._begin_for(waiter, taken) else []
+        return waiter.outcome if taken is not None and self._begin_for(waiter, taken) else NOTHING
 
     def follow(self, changes: Sequence[Change]) -> None:
         """The text has changed: keep the work that the changes agree with, and tell the worker what was typed."""
@@ -107,12 +115,13 @@ class Page:
         if work.sent_at is not None and not work.ahead:
             self._shared.debounce.filled(_now() - work.sent_at, used=False)
         for waiter in work.waiters:
-            waiter.answer([])
+            waiter.answer(NOTHING)
 
     def _find(self, text: str, question: Question, offset: int) -> Outcome:
         cursor = question.cursor if offset == question.cursor.offset else Cursor(offset)
         limit = question.effort.candidates
-        return self.memory.find(text, cursor, invoked=question.invoked, floor=question.floor, limit=limit)
+        found = self.memory.find(text, cursor, invoked=question.invoked, floor=question.floor, limit=limit)
+        return Outcome(found, self.document.lines)
 
     def _begin_for(self, waiter: Waiter, snapshot: Snapshot) -> bool:
         """New work for a request; False where there is no hole. It comes before all that is computed ahead."""
@@ -160,12 +169,19 @@ class Page:
             self._show(work, draft)
 
         try:
-            await asyncio.sleep(pause_s)
             workers = self._shared.workers
             worker = await workers.loaded() if work.invoked else workers.client
+            gathering = self._shared.gather(work.snapshot, work.hole.start)  # no pause is longer for it
+            context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))
             work.sent_at = _now()
             filled = await fill(
-                worker, work.snapshot, [work.hole], work.effort, request_id=work.id, on_draft=show if drafts else None
+                worker,
+                work.snapshot,
+                [work.hole],
+                work.effort,
+                request_id=work.id,
+                on_draft=show if drafts else None,
+                context=context,
             )
         except WorkerFailure as failure:
             log.warning("no inline completion: %s", failure)
@@ -182,9 +198,9 @@ class Page:
             found = self._find(text, waiter.question, waiter.cursor)
             if not found and waiter.joined and work.is_amended:  # it led elsewhere: compute what this one asked for
                 if not self._begin_for(waiter, self.document.snapshot()):
-                    waiter.answer([])
+                    waiter.answer(NOTHING)
                 continue
-            self.memory.show(found, text, invoked=waiter.question.invoked)
+            self.memory.show(found.found, text, invoked=waiter.question.invoked)
             waiter.answer(found)
             used = used or bool(found)
         if not work.ahead and work.sent_at is not None:
@@ -227,7 +243,7 @@ def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | No
 
 def _is_a_choice(found: Outcome) -> bool:
     """Whether the user was given these on request, and need not wait for others."""
-    return len(found) > 1 and all(suggestion.invoked for suggestion, _ in found)
+    return len(found.found) > 1 and all(suggestion.invoked for suggestion, _ in found.found)
 
 
 def _now() -> float:

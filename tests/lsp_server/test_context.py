@@ -171,6 +171,15 @@ def test_same_language_comes_first_then_what_was_used_last(workspace: Workspace)
     assert list(workspace.shown("main.py", OTHERS, *others)) == ["b.py", "d.py", "a.txt", "c.txt"]
 
 
+def test_a_workspace_behind_a_link_is_read_like_any_other(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.write(helpers="def load(): pass\n", billing=OTHERS)
+    (tmp_path / "link").symlink_to(workspace.root, target_is_directory=True)
+    linked = Workspace(tmp_path / "link")
+    others = linked.buffer("helpers.py", "def load(new): pass\n"), linked.buffer("billing.py", OTHERS)
+    shown = linked.shown("main.py", f"import helpers\n{OTHERS}", *others)
+    assert shown == {"helpers.py": "def load(new): ...", "billing.py": OTHERS}
+
+
 def test_what_utf_8_cannot_hold_is_replaced(workspace: Workspace) -> None:
     workspace.write(billing="")
     other = workspace.buffer("billing.py", f"half = '\ud83d'\n{OTHERS}")

@@ -26,6 +26,21 @@ def test_a_plain_checkpoint_reads_the_file_alone(embedded: Engine) -> None:
     assert frame.after == (embedded.tools.vocabulary.id_of("<eos>"),)
 
 
+def test_a_plain_checkpoint_has_no_use_for_other_files_and_a_chat_one_keeps_room_for_the_file(
+    embedded: Engine, released: Engine
+) -> None:
+    assert embedded.context_tokens == 0
+    properties = released.tools.properties
+    assert 0 < released.context_tokens < properties.max_prefix_tokens
+    many = tuple(Snippet(f"file_{number}.py", f"OTHER_{number} = 1\n" * 200) for number in range(40))
+    request = InfillRequest("r", (), path="sizes.py", context=many)
+    frame = prompt.frame(released.tools.vocabulary, properties, request)
+    text = released.tools.vocabulary.decode(list(frame.before))
+    assert len(frame.before) <= released.context_tokens + 16
+    assert "OTHER_0 = 1" in text
+    assert "OTHER_39 = 1" not in text
+
+
 def test_the_start_of_the_window_stays_while_the_cursor_moves_a_little(embedded: Engine) -> None:
     vocabulary, properties = embedded.tools.vocabulary, embedded.tools.properties
     text = "".join(f"value_{number} = {number}\n" for number in range(900))

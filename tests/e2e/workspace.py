@@ -1,0 +1,83 @@
+"""An editor with workspace folders that answers what it is asked: settings, and to watch files."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+from lsprotocol import types
+from pytest_lsp import LanguageClient, make_test_lsp_client
+
+from tests.e2e.editor import SERVER, Editor, capabilities, environment
+
+PATIENCE = 500
+AWAKE = {"startWorker": False}
+
+
+def asked_capabilities() -> types.ClientCapabilities:
+    """Those of an editor that lets itself be asked for settings, and watches files."""
+    can = capabilities()
+    assert can.workspace is not None
+    watched = types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True)
+    pushed = types.DidChangeConfigurationClientCapabilities(dynamic_registration=True)
+    more = {"configuration": True, "did_change_watched_files": watched, "did_change_configuration": pushed}
+    return attrs.evolve(can, workspace=attrs.evolve(can.workspace, workspace_folders=True, **more))
+
+
+class Workspace(Editor):
+    """An editor with folders, that keeps what the server has registered and how often it was asked for settings."""
+
+    registered: list[types.Registration]
+
+    def open_in(self, folder: Path, text: str = "x = 1\n") -> str:
+        """Open a document of a folder; its URI."""
+        uri = (folder / "main.py").as_uri()
+        item = types.TextDocumentItem(uri=uri, language_id="python", version=1, text=text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        return uri
+
+    async def is_off(self, uri: str) -> bool:
+        """Whether the settings switch the document off."""
+        return (await self.status(uri)).off is not None
+
+    async def comes_to(self, wanted: object, ask: Callable[[], Any]) -> None:
+        """Wait until what is asked for is as wanted."""
+        for _ in range(PATIENCE):
+            if (found := await ask()) == wanted:
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"it stays {found}")
+
+    async def messages(self) -> list[str]:
+        """What the server has shown."""
+        await self.status()
+        return [message.message for message in self.client.messages]
+
+
+async def open_workspace(
+    runtime: Path,
+    *folders: Path,
+    can: types.ClientCapabilities | None = None,
+    configuration: dict[str, Any] | None = None,
+    options: object = AWAKE,
+    flags: tuple[str, ...] = (),
+) -> Workspace:
+    """A new server process for these folders."""
+    client: LanguageClient = make_test_lsp_client()
+    registered: list[types.Registration] = []
+    client.feature(types.CLIENT_REGISTER_CAPABILITY)(lambda params: registered.extend(params.registrations))
+    client.feature("infill/didChangeStatus")(lambda note: None)
+    for scope, settings in (configuration or {}).items():
+        client.set_configuration(settings, scope_uri=scope)
+    await client.start_io(*SERVER, *flags, env=environment(runtime))
+    initialized = await client.initialize_session(
+        types.InitializeParams(
+            capabilities=can or asked_capabilities(),
+            initialization_options=options,
+            workspace_folders=[types.WorkspaceFolder(folder.as_uri(), folder.name) for folder in folders],
+        )
+    )
+    workspace = Workspace(client, "utf-16", initialized)
+    workspace.registered = registered
+    return workspace
