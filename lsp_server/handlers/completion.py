@@ -54,12 +54,12 @@ async def _reply(session: Session, uri: str, question: Question, answer: "asynci
     await asyncio.wait({answer}, timeout=question.effort.deadline_ms / 1000 + GRACE_S)
     now = session.documents.get(uri)
     is_current = now is not None and now.version == version  # else the item's place would be another
-    return _listed(session, uri, question, answer.result() if answer.done() and is_current else [])
+    return _listed(session, uri, question, answer.result() if answer.done() and is_current else Outcome())
 
 
 def _listed(session: Session, uri: str, question: Question, outcome: Outcome) -> CompletionList:
     """Incomplete, always: with each character typed there may be other suggestions."""
     document, features = session.documents.get(uri), session.features
-    found = enumerate(outcome if document else [])
+    found = enumerate(outcome.found)
     items = [item_of(document, question.cursor.offset, number, it, features) for number, it in found if document]
     return CompletionList(is_incomplete=True, items=items)

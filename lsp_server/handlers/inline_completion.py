@@ -13,6 +13,7 @@ from inference.messages import Draft
 from lsp_server import drafts
 from lsp_server.filling import Effort
 from lsp_server.inline import Drafted, OnDraft, Outcome, Question
+from lsp_server.positions import Encoding, LineIndex
 from lsp_server.session import Session
 from lsp_server.suggestions import Cursor, Shown, Suggestion
 
@@ -27,7 +28,7 @@ def inline_completion(
         return InlineCompletionList(items=[])
     answer = session.inline.ask(uri, _question(session, params), lambda: session.snapshot(uri))
     if not isinstance(answer, asyncio.Future):
-        return _shown(session, uri, answer)
+        return _list(session, uri, answer)
     replying = asyncio.create_task(_reply(session, uri, answer))
     replying.add_done_callback(lambda _: answer.cancel())  # also when cancelled before it began to wait
     return replying
@@ -56,16 +57,18 @@ def _question(session: Session, params: types.InlineCompletionParams) -> Questio
 
 
 async def _reply(session: Session, uri: str, answer: "asyncio.Future[Outcome]") -> InlineCompletionList:
-    return _shown(session, uri, await answer)
+    return _list(session, uri, await answer)
 
 
-def _shown(session: Session, uri: str, outcome: Outcome) -> InlineCompletionList:
-    return InlineCompletionList(items=[_item(session, uri, *found) for found in outcome])
+def _list(session: Session, uri: str, outcome: Outcome) -> InlineCompletionList:
+    lines, encoding = outcome.lines, session.features.encoding
+    if lines is None:
+        return InlineCompletionList(items=[])
+    return InlineCompletionList(items=[_item(uri, lines, encoding, *found) for found in outcome.found])
 
 
-def _item(session: Session, uri: str, suggestion: Suggestion, shown: Shown) -> InlineCompletionItem:
+def _item(uri: str, lines: LineIndex, encoding: Encoding, suggestion: Suggestion, shown: Shown) -> InlineCompletionItem:
     """No `filter_text`: what stands in the range is always the start of the text, which is what editors filter by."""
-    lines, encoding = session.documents[uri].lines, session.features.encoding
     start, end = (types.Position(*lines.position(at, encoding)) for at in (shown.start, shown.end))
     command = types.Command(title="Accept", command=ACCEPTED, arguments=[suggestion.id, uri])
     return InlineCompletionItem(insert_text=shown.text, range=types.Range(start=start, end=end), command=command)

@@ -35,6 +35,10 @@ class Ahead:
         self._accepted[uri] = _Accepted(suggestion.id, text, effort, marker)
         self.changed(uri)
 
+    def forget(self, uri: str) -> None:
+        """The document was closed."""
+        self._accepted.pop(uri, None)
+
     def changed(self, uri: str) -> None:
         """The text has changed, or something was accepted: go on from there once the text holds it."""
         accepted, page = self._accepted.get(uri), self._shared.pages.get(uri)

@@ -1,6 +1,7 @@
 """One request to the worker for the hole at a cursor, and what the user types into that hole while it runs."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -8,13 +9,26 @@ from lsp_server.carve import Span
 from lsp_server.document import Snapshot
 from lsp_server.filling import Effort, Filled
 from lsp_server.inline.question import Question
+from lsp_server.positions import LineIndex
 from lsp_server.suggestions import Change, Place, Shown, Suggestion
 
 _numbers = count(1)
 _PAIRS = ("()", "[]", "{}", '""', "''", "``")
 """What an editor that closes brackets and quotes inserts at once: the cursor stands between the two."""
 
-Outcome = list[tuple[Suggestion, Shown]]
+
+@dataclass(frozen=True)
+class Outcome:
+    """What to show, best first, in a text with these lines; the document may have moved on when it is looked at."""
+
+    found: Sequence[tuple[Suggestion, Shown]] = ()
+    lines: LineIndex | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+
+NOTHING = Outcome()
 
 
 @dataclass(eq=False)
