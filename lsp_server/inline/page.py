@@ -12,6 +12,7 @@ from lsp_server.document import Document, Snapshot
 from lsp_server.filling import Filled, fill
 from lsp_server.inline.question import Drafted, Question
 from lsp_server.inline.work import NOTHING, Outcome, Waiter, Work
+from lsp_server.reply import describe
 from lsp_server.suggestions import Change, Cursor, Debounce, Memory, Place
 from lsp_server.worker import WorkerClient, WorkerFailure
 
@@ -186,8 +187,19 @@ class Page:
         except WorkerFailure as failure:
             log.warning("no inline completion: %s", failure)
             filled = Filled([], late=False)
+        except Exception as error:  # a fault of ours: it is theirs to tell who asked, and nobody may wait for ever
+            self._failed(work, error)
+            return
         if work in self.works:
             self._filled(work, filled)
+
+    def _failed(self, work: Work, error: Exception) -> None:
+        if work in self.works:
+            self._put_away(work)
+        if not work.waiters:
+            log.error("an inline completion failed: %s", describe(error))
+        for waiter in work.waiters:
+            waiter.fail(error)
 
     def _filled(self, work: Work, filled: Filled) -> None:
         """Remember what was computed, and answer those who wait for it with what of it goes on from what is typed."""

@@ -46,6 +46,11 @@ class Waiter:
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
+    def fail(self, error: Exception) -> None:
+        """Have the request fail, unless it was answered."""
+        if not self.outcome.done():
+            self.outcome.set_exception(error)
+
 
 @dataclass(eq=False)
 class Work:

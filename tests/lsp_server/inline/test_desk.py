@@ -1,0 +1,136 @@
+"""Who is answered with what, and which work goes on. No worker is asked here: what is computed waits at its context."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from inference.messages import Snippet
+from lsp_server.document import Document, Snapshot
+from lsp_server.filling import Effort
+from lsp_server.inline import Answer, Desk, Outcome, Question
+from lsp_server.suggestions import Change, Cursor
+from lsp_server.worker import WorkerClient, WorkerOptions
+
+URI = "file:///a.py"
+TEXT = "x = \ny = \n"
+EFFORT = Effort(candidates=3, deadline_ms=1000, max_steps=1)
+
+
+@dataclass
+class Office:
+    """A desk with one document, and a count of the work that has got as far as its context."""
+
+    begun: int = 0
+    stopped: int = 0
+    fault: Exception | None = None
+    client: WorkerClient = field(default_factory=lambda: WorkerClient(WorkerOptions(), name="tests"))
+
+    def __post_init__(self) -> None:
+        self.document = Document(URI, "python", 1, TEXT)
+        self.desk = Desk({URI: self.document}, self, self.gather)
+        self.desk.open(URI)
+
+    async def loaded(self) -> WorkerClient:
+        return self.client
+
+    async def gather(self, _snapshot: Snapshot, _offset: int) -> tuple[Snippet, ...]:
+        self.begun += 1
+        if self.fault:
+            raise self.fault
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.stopped += 1
+        return ()
+
+    def ask(self, offset: int = 4, *, invoked: bool = False) -> "asyncio.Future[Outcome]":
+        question = Question(Cursor(offset), EFFORT, "???", invoked=invoked)
+        answer: Answer = self.desk.ask(URI, question, self.document.snapshot)
+        assert isinstance(answer, asyncio.Future)
+        return answer
+
+    def close(self) -> None:
+        self.desk.forget(URI)
+
+
+async def test_the_newer_request_is_answered_and_the_older_one_stopped() -> None:
+    office = Office()
+    older = office.ask(4)
+    await asyncio.sleep(0.01)
+    newer = office.ask(9)
+    await asyncio.sleep(0.01)
+    assert not (await older).found
+    assert not newer.done()
+    assert (office.begun, office.stopped) == (2, 1)
+    office.close()
+
+
+async def test_a_request_at_the_same_place_takes_over_what_was_begun() -> None:
+    office = Office()
+    older = office.ask()
+    await asyncio.sleep(0.01)
+    newer = office.ask()
+    await asyncio.sleep(0.01)
+    assert older.done()
+    assert not newer.done()
+    assert (office.begun, office.stopped) == (1, 0)
+    office.close()
+
+
+async def test_what_the_user_asked_for_is_not_stopped_by_what_appears_while_typing() -> None:
+    office = Office()
+    asked, typed = office.ask(4, invoked=True), office.ask(9)
+    await asyncio.sleep(0.01)
+    assert not asked.done()
+    assert not typed.done()
+    assert office.begun == 2
+    office.close()
+
+
+async def test_what_the_user_asks_for_stops_what_appears_while_typing() -> None:
+    """Also at the same place: it is worth more effort."""
+    office = Office()
+    typed = office.ask()
+    await asyncio.sleep(0.01)
+    asked = office.ask(invoked=True)
+    await asyncio.sleep(0.01)
+    assert not (await typed).found
+    assert not asked.done()
+    assert (office.begun, office.stopped) == (2, 1)
+    office.close()
+
+
+@pytest.mark.parametrize("invoked", [False, True])
+async def test_a_change_of_the_text_that_disagrees_stops_all(invoked: bool) -> None:
+    office = Office()
+    asked = office.ask(invoked=invoked)
+    await asyncio.sleep(0.01)
+    change = Change(2, "= ", "")
+    office.document = Document(URI, "python", 2, change.applied(TEXT))
+    office.desk.changed(URI, [change])
+    assert not (await asked).found
+    await asyncio.sleep(0.01)
+    assert office.stopped == 1
+
+
+async def test_a_cancelled_request_that_was_not_sent_stops_at_once() -> None:
+    office = Office()
+    asked = office.ask()
+    await asyncio.sleep(0.01)
+    asked.cancel()
+    await asyncio.sleep(0.01)
+    assert office.stopped == 1
+
+
+async def test_closing_the_document_answers_who_waits() -> None:
+    office = Office()
+    asked = office.ask()
+    office.close()
+    assert not (await asked).found
+
+
+async def test_a_fault_is_told_to_who_asked() -> None:
+    office = Office(fault=ValueError("a fault"))
+    with pytest.raises(ValueError, match="a fault"):
+        await office.ask()
