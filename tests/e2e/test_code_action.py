@@ -1,9 +1,10 @@
 """`textDocument/codeAction` offers at once, `codeAction/resolve` fills: the holes change, and nothing else does."""
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from lsprotocol.types import (
     CodeAction,
@@ -294,15 +295,26 @@ BITS = ("x = ", "# ??", "f(", ")", "\n", "\r\n", "\t", "    ", "😀", "𝔘", "
 PIECES = st.lists(st.lists(st.sampled_from(BITS), max_size=6).map("".join), min_size=2, max_size=4)
 
 
+@pytest.fixture
+def changed_texts() -> Iterator[list[str]]:
+    """What a property was tried on, over all of its examples; it is an error if that was nothing."""
+    changed = list[str]()
+    yield changed
+    assert changed, "no example was edited, so nothing was tested"
+
+
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(pieces=["x = ", "\ny = [", "]\n"])
 @given(pieces=PIECES)
-async def test_whatever_the_document_the_text_outside_the_holes_is_the_same(editor: Editor, pieces: list[str]) -> None:
+async def test_whatever_the_document_the_text_outside_the_holes_is_the_same(
+    editor: Editor, changed_texts: list[str], pieces: list[str]
+) -> None:
     """Unicode, mixed line ends, tabs, no final newline: the edit is made of markers alone."""
     text = " ??? ".join(pieces)
     uri = editor.open(text)
     for action in await editor.actions(uri, everywhere(), [f"{FILL}.fillHole"]):
         try:
-            check_only_holes_changed(editor, uri, text, await editor.resolve(action))
+            changed_texts.append(check_only_holes_changed(editor, uri, text, await editor.resolve(action)))
         except JsonRpcException as error:
             assert error.message == NOTHING
 

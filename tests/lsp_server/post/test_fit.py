@@ -25,14 +25,16 @@ def check(language_id: str, case: Case) -> None:
     assert (NOTHING if fitted is None else fitted) == case.said["="]
 
 
-@pytest.mark.parametrize("case", cases(FIXTURES / "python.txt", "+", "="))
-def test_python(case: Case) -> None:
-    check("python", case)
+CASES = [
+    pytest.param("" if path.stem == "plain" else path.stem, *case.values, id=f"{path.stem}: {case.id}")
+    for path in sorted(FIXTURES.glob("*.txt"))
+    for case in cases(path, "+", "=")
+]
 
 
-@pytest.mark.parametrize("case", cases(FIXTURES / "plain.txt", "+", "="))
-def test_a_language_without_a_grammar(case: Case) -> None:
-    check("", case)
+@pytest.mark.parametrize(("language_id", "case"), CASES)
+def test_what_is_shown(language_id: str, case: Case) -> None:
+    check(language_id, case)
 
 
 @pytest.mark.parametrize("marker_fill", ["???", "", "  \n ", "\ufffd1"])
@@ -47,7 +49,12 @@ def test_a_marker_in_the_middle_of_a_line_is_filled_without_what_follows() -> No
 
 
 @settings(max_examples=200, deadline=None)
-@given(text=texts, fill=short_texts, language_id=st.sampled_from(["python", ""]), data=st.data())
+@given(
+    text=texts,
+    fill=short_texts,
+    language_id=st.sampled_from(["python", "rust", "typescript", "ruby", ""]),
+    data=st.data(),
+)
 def test_any_fill_keeps_to_its_hole(text: str, fill: str, language_id: str, data: st.DataObject) -> None:
     source = carve.read(language_id, text)
     span = carve.at_cursor(source, data.draw(st.integers(0, len(text))))
