@@ -1,14 +1,18 @@
 """The editors that the tests drive. One that is not on this machine has its tests skipped, and that is said loudly."""
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NoReturn
 
 import pytest
 
 from tests.editors.neovim import PLUGIN, Neovim
 from tests.editors.places import program
+from tests.editors.vscode import private_network
+from tests.editors.vscode.private_network import PrivateNetwork
 
 _missing: set[str] = set()
 SETUP = """
@@ -21,17 +25,37 @@ require('infill').setup({{ settings = {{
 StartNeovim = Callable[..., Neovim]
 
 
-def require(name: str) -> None:
-    """Skips the test where an editor is missing."""
-    if program(name) is None:
-        _missing.add(name)
-        pytest.skip(f"{name} IS NOT INSTALLED: nothing of it is tested here; see tests/editors/install.sh")
+def require(*names: str) -> None:
+    """Skips the test where one of these programs is missing."""
+    for name in names:
+        if program(name) is None:
+            not_tested(f"{name}, which is not installed here (tests/editors/install.sh says why when it runs)")
+
+
+def not_tested(what: str) -> NoReturn:
+    """Skips the test, loudly; with INFILL_TEST_EDITORS_ALL set, it fails."""
+    _missing.add(what)
+    if os.environ.get("INFILL_TEST_EDITORS_ALL"):
+        pytest.fail(f"NOT TESTED: {what}")
+    pytest.skip(f"NOT TESTED: {what}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """At the end, and not to be overlooked: what has not been tested."""
-    for name in sorted(_missing):
-        terminalreporter.write_line(f"NOT TESTED: {name}, which is not installed here", red=True, bold=True)
+    for what in sorted(_missing):
+        terminalreporter.write_line(f"NOT TESTED: {what}", red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def network() -> Iterator[PrivateNetwork | None]:
+    """The network that editors, servers and workers run in, from which nothing leaves; None where there can be none."""
+    if private_network.why_impossible():
+        yield None
+        return
+    with TemporaryDirectory(prefix="ile-", dir="/tmp") as folder:
+        network = PrivateNetwork(Path(folder) / "attempts")
+        yield network
+        network.close()
 
 
 @pytest.fixture
@@ -50,7 +74,7 @@ def plugin_init(project: Path) -> Path:
 
 
 @pytest.fixture
-def start_neovim(project: Path) -> Iterator[StartNeovim]:
+def start_neovim(project: Path, network: PrivateNetwork | None) -> Iterator[StartNeovim]:
     """Starts Neovims on files of their own; they are quit after the test."""
     require("nvim")
     started: list[Neovim] = []
@@ -60,9 +84,16 @@ def start_neovim(project: Path) -> Iterator[StartNeovim]:
         home.mkdir()
         file = home / name
         file.write_text(text)
-        started.append(Neovim(home, init, file))
+        started.append(Neovim(home, init, file, network=network))
         return started[-1]
 
     yield start
     for neovim in started:
         neovim.close()
+
+
+def assert_only_holes_changed(before: str, after: str) -> None:
+    """Every `???` is something else, and all around them is as it was."""
+    pinned = [re.escape(part) for part in before.split("???")]
+    assert re.fullmatch("(.+)".join(pinned), after, re.DOTALL), after
+    assert "???" not in after

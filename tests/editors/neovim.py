@@ -8,6 +8,7 @@ from typing import Any
 import pynvim
 
 from tests.editors.places import EDITORS, environment, program, until
+from tests.editors.vscode.private_network import PrivateNetwork
 
 PLUGIN = EDITORS / "nvim"
 GHOSTS = "nvim.lsp.inline_completion"
@@ -62,14 +63,22 @@ _DEBOUNCE_S = 0.4
 class Neovim:
     """One Neovim, with the configuration `init` and nothing of the user's."""
 
-    def __init__(self, folder: Path, init: Path, *files: Path, size: tuple[int, int] = (100, 30)) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        init: Path,
+        *files: Path,
+        size: tuple[int, int] = (100, 30),
+        network: PrivateNetwork | None = None,
+    ) -> None:
         self._folder = folder
         self._socket = folder / "nvim.sock"
         words = [program("nvim") or "nvim", "--headless", "--listen", str(self._socket), "-u", str(init), "-i", "NONE"]
         width, height = size
         self._log = (folder / "nvim.out").open("w")
+        words += ["-n", "--cmd", f"set columns={width} lines={height}", *map(str, files)]
         self._process = subprocess.Popen(
-            [*words, "-n", "--cmd", f"set columns={width} lines={height}", *map(str, files)],
+            network.command(*words) if network else words,
             cwd=folder,
             env=environment(folder),
             stdin=subprocess.DEVNULL,

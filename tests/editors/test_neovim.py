@@ -1,11 +1,10 @@
 """Neovim with the lines of the README alone, and what every plugin has to do in it."""
 
 import os
-import re
 import signal
 from pathlib import Path
 
-from tests.editors.conftest import StartNeovim
+from tests.editors.conftest import StartNeovim, assert_only_holes_changed
 from tests.editors.neovim import PLUGIN, Neovim
 from tests.editors.places import ROOT, until
 from tests.workers import kill
@@ -95,10 +94,3 @@ def takes_a_suggestion(neovim: Neovim) -> None:
     neovim.type("<Tab>")
     until(lambda: neovim.text != LINE, "the suggestion is in the buffer")
     assert neovim.text == f"def add(a, b):\n    return {ghost}\n"
-
-
-def assert_only_holes_changed(before: str, after: str) -> None:
-    """Every `???` is something else, and all around them is as it was."""
-    pinned = [re.escape(part) for part in before.split("???")]
-    assert re.fullmatch("(.+)".join(pinned), after, re.DOTALL), after
-    assert "???" not in after

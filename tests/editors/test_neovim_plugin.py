@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.editors.conftest import StartNeovim
+from tests.editors.conftest import StartNeovim, assert_only_holes_changed
 from tests.editors.neovim import DRAFTS, GHOSTS, PLUGIN, Neovim
 from tests.editors.places import until
-from tests.editors.test_neovim import HOLES, LINE, assert_only_holes_changed
+from tests.editors.test_neovim import HOLES, LINE
 
 INIT = "class Shape{0}:\n    def __init__(self, name, size):\n        self.name = name\n        self."
 DRAW = """

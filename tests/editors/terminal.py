@@ -1,0 +1,61 @@
+"""A real terminal (tmux) with a program in it, driven by keys and read from its screen."""
+
+import subprocess
+from pathlib import Path
+
+from tests.editors.places import environment, program, until
+from tests.editors.vscode.private_network import PrivateNetwork
+
+
+class Terminal:
+    """Runs `words` in `folder`, which is also the home of its user. Each has a tmux server of its own."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *words: str,
+        size: tuple[int, int] = (100, 30),
+        network: PrivateNetwork | None = None,
+    ) -> None:
+        self._tmux = [program("tmux") or "tmux", "-S", str(folder / "tmux.sock"), "-f", "/dev/null"]
+        self._environment = environment(folder) | {"COLORTERM": "truecolor"}
+        width, height = map(str, size)
+        begin = ["set", "-s", "escape-time", "0", ";", "set", "-g", "status", "off", ";"]
+        begin += ["set", "-s", "default-terminal", "tmux-256color", ";"]
+        self._command(
+            *(network.command(*self._tmux) if network else self._tmux),
+            *[*begin, "new-session", "-d", "-x", width, "-y", height, "-c", str(folder), "--", *words],
+        )
+
+    def press(self, *keys: str) -> None:
+        """Press keys, by tmux's names, one after the other."""
+        for key in keys:
+            self._command(*self._tmux, "send-keys", key)
+
+    def type(self, text: str) -> None:
+        """Type text as it is."""
+        self._command(*self._tmux, "send-keys", "-l", text)
+
+    @property
+    def screen(self) -> list[str]:
+        """What is on the screen, row by row."""
+        return self._command(*self._tmux, "capture-pane", "-p").splitlines()
+
+    @property
+    def colours(self) -> str:
+        """The same with its colours, as escape sequences."""
+        return self._command(*self._tmux, "capture-pane", "-p", "-e")
+
+    def shows(self, text: str) -> int:
+        """Wait until a row contains `text`; that row's number, from 0."""
+        until(lambda: any(text in row for row in self.screen), f"{text!r} is on the screen")
+        return next((number for number, row in enumerate(self.screen) if text in row), -1)
+
+    def close(self) -> None:
+        """End the terminal and what runs in it."""
+        subprocess.run([*self._tmux, "kill-server"], check=False, env=self._environment, capture_output=True)
+
+    def _command(self, *words: str) -> str:
+        done = subprocess.run(words, env=self._environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
+        return done.stdout

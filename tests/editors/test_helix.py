@@ -1,0 +1,116 @@
+"""Helix with the configuration file of this repository, beside another server (ruff): completion and code actions."""
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.editors.conftest import assert_only_holes_changed, require
+from tests.editors.places import EDITORS, ROOT, until
+from tests.editors.terminal import Terminal
+from tests.editors.vscode.private_network import PrivateNetwork
+
+CONFIGURATION = EDITORS / "helix" / "languages.toml"
+HOLES = "import os\n\n\ndef area(w, h):\n    return ???\n\n\ndef half(number):\n    result = ???\n    return result\n"
+LINES = "\n\n\n\n\n".join(f"def add{number}(a, b):\n    return " for number in range(6)) + "\n"
+OFFERED = re.compile(r"^\s*(?:\d+|~)\s+(\S.*?)\s+text\s*$")
+"""A row of the menu of completions, over rows with nothing but a number: the label, and of what kind it is."""
+ENTRY = re.compile(r"^\s*\d*\s+((?:Fill|Rework|Write|Ruff:) .*\S)")
+"""A row of the menu of code actions."""
+
+
+TRY_S = 8.0
+
+
+class Helix:
+    """One Helix on one file."""
+
+    def __init__(self, home: Path, text: str, network: PrivateNetwork | None) -> None:
+        (home / "config" / "helix").mkdir(parents=True)
+        shutil.copy(CONFIGURATION, home / "config" / "helix")
+        self.file = home / "main.py"
+        self.file.write_text(text)
+        self.terminal = Terminal(home, "hx", str(self.file), size=(110, 40), network=network)
+        self.terminal.shows("NOR")
+
+    def saved(self) -> str:
+        """The text, once Helix has written it to its file."""
+        self.terminal.press("Escape")
+        self.terminal.shows("NOR")
+        self.terminal.type(":write")
+        self.terminal.press("Enter")
+        self.terminal.shows("written")
+        return self.file.read_text()
+
+    def actions(self) -> list[str]:
+        """The code actions of both servers, for the place the cursor is at, in a menu that stays open.
+
+        Helix asks each server once, so that one which is not yet there is left out; then it is asked again.
+        """
+
+        def look() -> list[str]:
+            self.terminal.press("Escape", "Space", "a")
+            time.sleep(1)
+            found = [ENTRY.match(row) for row in self.terminal.screen]
+            entries = [entry[1] for entry in found if entry]
+            return entries if {entry.split()[0] for entry in entries} >= {"Fill", "Ruff:"} else []
+
+        return until(look, "both servers offer code actions")
+
+    def completion(self, line: int) -> str:
+        """What is offered at the end of a line (from 1) in a menu that stays open; empty when nothing is."""
+        self.terminal.press("Escape")
+        self.terminal.type(f"{line}ggA")
+        self.terminal.shows("INS")
+        self.terminal.press("C-x")
+        give_up = time.monotonic() + TRY_S
+        while time.monotonic() < give_up:
+            time.sleep(0.2)
+            if found := [match[1] for row in self.terminal.screen if (match := OFFERED.match(row))]:
+                return found[0]
+        return ""
+
+
+@pytest.fixture
+def start_helix(project: Path, network: PrivateNetwork | None) -> Iterator[Callable[[str], Helix]]:
+    """Starts a Helix on a text; it is ended after the test."""
+    require("hx", "tmux")
+    started: list[Helix] = []
+
+    def start(text: str) -> Helix:
+        started.append(Helix(project, text, network))
+        return started[-1]
+
+    yield start
+    for helix in started:
+        helix.terminal.close()
+
+
+def test_the_readme_shows_the_configuration_that_is_tested_here() -> None:
+    assert f"```toml\n{CONFIGURATION.read_text()}```" in (ROOT / "README.md").read_text()
+
+
+def test_filling_all_holes_beside_ruff_changes_the_holes_and_nothing_else(start_helix: Callable[[str], Helix]) -> None:
+    helix = start_helix(HOLES)
+    entries = helix.actions()
+    wanted = next(number for number, entry in enumerate(entries) if entry.startswith("Fill the 2 holes"))
+    helix.terminal.press(*["Down"] * wanted, "Enter")
+    until(lambda: "???" not in "".join(helix.terminal.screen), "the holes are filled")
+    assert_only_holes_changed(HOLES, helix.saved())
+
+
+def test_a_completion_appears_and_is_accepted(start_helix: Callable[[str], Helix]) -> None:
+    helix = start_helix(LINES)
+    before = LINES.splitlines()
+    for number in range(1, len(before), 6):  # the small model has not something for each of them
+        if label := helix.completion(number + 1):
+            break
+    else:
+        raise AssertionError("nothing was offered anywhere")
+    helix.terminal.press("Tab", "Enter")
+    after = helix.saved().splitlines()
+    assert after[number].startswith(before[number] + label.rstrip("…"))
+    assert [*after[:number], *after[number + 1 :]] == [*before[:number], *before[number + 1 :]]
