@@ -50,6 +50,7 @@ class Resident:
             self._client = WorkerClient(
                 self._options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state
             )
+            self.status.log = str(self._client.place.log)
         return self._client
 
     async def loaded(self) -> WorkerClient:

@@ -8,12 +8,23 @@ Both carry the same object; the notification comes when its first three keys or 
     progress   0 to 1 while loading
     model, device, dtype, pid, uptimeS, clients, running, waiting, memoryBytes
                as the worker said last; `null` where it has said nothing yet
+    contextTokens
+               how much of other files the model has a use for, 0 for none; `null` as above
+    lastFailure
+               what went wrong with the worker last, even if all is well again; `null` when nothing did
+    log        the file that the worker writes its log to
 
-The answer to `infill/status` with `{"textDocument": {"uri": …}}` as params has more keys, as of the request's arrival:
+The answer to `infill/status` has one key more:
+
+    problems   what could not be used of the settings, a list of lines
+
+With `{"textDocument": {"uri": …}}` as params it has these, too, as of the request's arrival:
 
     off        why that document gets no fills, `null` when it does
+    grammar    whether there is a grammar for its language; without one holes are chosen by indentation
     version    the version of the document that the server has; `null` when it has none
     sha256     of its text in UTF-8 (U+FFFD for a lone surrogate), in hex: a plugin compares it with its own
+    noHole     with `"position"` beside `"textDocument"`: why no inline completion comes there, `null` if one may
 """
 
 from collections.abc import Callable
@@ -40,10 +51,15 @@ _OF_WORKER = {
 
 
 class StatusBoard:
-    """What was last heard of the worker. `tell` gets the notification's object each time it changes."""
+    """What was last heard of the worker. `tell` gets the notification's object each time it changes.
+
+    `log` is where the worker's log is.
+    """
 
     def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        self.log = ""
         self._tell = tell
+        self._last_failure: str | None = None
         self._state, self._detail = ClientState.STOPPED, ""
         self._status: Status | None = None
         self._told: tuple[object, ...] = (self._state, self._detail, 0.0, None)
@@ -67,6 +83,8 @@ class StatusBoard:
     def on_state(self, state: ClientState, detail: str, status: Status | None) -> None:
         """The client's connection has changed; `status` is what the worker has said of itself by now."""
         self._state, self._detail, self._status = state, detail, status
+        if state in (ClientState.FAILED, ClientState.BACKING_OFF) and detail:
+            self._last_failure = detail
         self._changed()
 
     def on_status(self, status: Status) -> None:
@@ -77,7 +95,8 @@ class StatusBoard:
     def report(self) -> dict[str, Any]:
         """The whole object."""
         said = {name: getattr(self._status, field, None) for field, name in _OF_WORKER.items()}
-        return {"state": self._state.value, "detail": self._detail, "progress": self.progress, **said}
+        where = {"state": self._state.value, "detail": self._detail, "progress": self.progress}
+        return {**where, **said, "lastFailure": self._last_failure, "log": self.log or None}
 
     def _changed(self) -> None:
         now = (self._state, self._detail, self.progress, self._status and self._status.model)

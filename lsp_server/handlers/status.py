@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Awaitable
 from typing import Any
 
+from lsp_server.carve.languages import grammar_of
+from lsp_server.explain import why_no_hole
 from lsp_server.session import Session
 
 
@@ -13,7 +15,7 @@ def status(session: Session, params: Any) -> Awaitable[dict[str, Any]]:
 
 async def _report(session: Session, document: dict[str, Any]) -> dict[str, Any]:
     await session.resident.refresh()
-    return session.resident.status.report() | document
+    return session.resident.status.report() | {"problems": session.configuration.problems} | document
 
 
 def _of_document(session: Session, params: Any) -> dict[str, Any]:
@@ -24,4 +26,21 @@ def _of_document(session: Session, params: Any) -> dict[str, Any]:
         return {}
     document = session.documents.get(uri)
     digest = document and hashlib.sha256(document.text.encode()).hexdigest()
-    return {"off": session.why_off(uri), "version": document and document.version, "sha256": digest}
+    off = session.why_off(uri)
+    return {
+        "off": off,
+        "grammar": document and grammar_of(document.language_id) is not None,
+        "version": document and document.version,
+        "sha256": digest,
+        **({} if off else _of_position(session, uri, params.get("position"))),
+    }
+
+
+def _of_position(session: Session, uri: str, position: Any) -> dict[str, Any]:
+    """What is asked of a position; nothing where none is named."""
+    line, character = (position.get("line"), position.get("character")) if isinstance(position, dict) else (None, None)
+    snapshot = session.snapshot(uri)
+    if snapshot is None or not isinstance(line, int) or not isinstance(character, int) or min(line, character) < 0:
+        return {}
+    offset = snapshot.lines.offset(line, character, session.features.encoding)
+    return {"noHole": why_no_hole(snapshot, offset, session.settings_of(uri).marker)}

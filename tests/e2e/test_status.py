@@ -47,6 +47,26 @@ async def test_it_says_why_a_document_gets_nothing(start_editor: StartEditor) ->
     assert await editor.complete(off, Position(0, 7)) == []
 
 
+async def test_it_says_why_nothing_comes_at_a_position(editor: Editor) -> None:
+    uri = editor.open("name = \n")
+    here, there = {"line": 0, "character": 7}, {"line": 0, "character": 2}
+    asked = [{"textDocument": {"uri": uri}, "position": position} for position in (here, there, {"line": "x"})]
+    at_end, in_word, nowhere = [
+        await editor.client.protocol.send_request_async("infill/status", params) for params in asked
+    ]
+    assert at_end.noHole is None
+    assert "middle of a word" in in_word.noHole
+    assert not hasattr(nowhere, "noHole")
+    assert at_end.grammar is True
+
+
+async def test_it_tells_what_is_wrong_with_the_settings(start_editor: StartEditor) -> None:
+    editor = await start_editor(capabilities(), {"startWorker": False, "markr": "@@"})
+    (problem,) = (await editor.status()).problems
+    assert "'markr' (did you mean 'marker'?)" in problem
+    assert (await editor.status(editor.open("", "nothing-we-know", "a.xyz"))).grammar is False
+
+
 async def test_nothing_is_started_before_it_is_needed(start_editor: StartEditor) -> None:
     with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
         editor = await Editor.start(Path(folder), capabilities(), {"startWorker": False})
@@ -62,9 +82,9 @@ async def test_a_load_is_shown_from_its_begin_to_its_end_and_survives_a_cancel()
         uri = editor.open("x = ")
         impatient = asyncio.create_task(editor.complete(uri, Position(0, 4)))
         await asyncio.sleep(0.3)
-        editor.change(uri, 2, "xy = ")
+        editor.change(uri, 2, "y")  # what was asked about is gone
         assert await impatient == []
-        await editor.complete(uri, Position(0, 5))
+        await editor.complete(uri, Position(0, 1))
         pid = (await editor.status()).pid
         ((_, shown),) = editor.client.progress_reports.items()
         assert await editor.quit() == 0
@@ -96,7 +116,10 @@ async def test_a_model_that_cannot_be_loaded_is_explained_once_and_typing_goes_o
         uri = editor.open("x = ")
         for _ in range(3):
             assert await editor.complete(uri, Position(0, 4)) == []
-        assert (await editor.status()).state in ("failed", "backing_off", "stopping", "stopped")
+        status = await editor.status()
+        assert status.state in ("failed", "backing_off", "stopping", "stopped")
+        assert "no-such-model" in status.lastFailure
+        assert Path(status.log).is_file()
         shown = [message.message for message in editor.client.messages]
         assert await editor.quit() == 0
     assert len(shown) == 1
