@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-editors check format picture clean
+.PHONY: demo test test-editors check format picture vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -17,10 +17,24 @@ test: $(VENV)/.ready
 # Real editors. What cannot be installed is not tested, which the last lines say in red; EDITORS_ALL=1 makes that a failure.
 test-editors: $(VENV)/.ready
 	-tests/editors/install.sh .editors
+	-tests/editors/vscode/install.sh .editors/vscode && $(MAKE) vsix
 	INFILL_TEST_EDITORS_ALL=$(EDITORS_ALL) $(BIN)/python -m pytest tests/editors
 
 picture: $(VENV)/.ready
 	$(BIN)/python examples/record.py
+
+# The VS Code extension as one file to install: checked, tested, bundled. Needs Node.js 20 or newer.
+VSCODE := editors/vscode
+VSIX := $(VSCODE)/dist/infill-ls.vsix
+vsix: $(VSIX)
+
+$(VSIX): $(VSCODE)/node_modules/.ready $(VENV)/.ready $(wildcard $(addprefix $(VSCODE)/,*.json *.mjs *.md src/* test/* scripts/* images/*))
+	cd $(VSCODE) && export INFILL_LS=$(CURDIR)/$(BIN)/infill-ls && npm run --silent check && npm run --silent test && \
+		npm run --silent build && npm run --silent package
+
+$(VSCODE)/node_modules/.ready: $(VSCODE)/package-lock.json
+	cd $(VSCODE) && npm ci --silent
+	touch $@
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -24,7 +24,8 @@ export class DraftView implements vscode.Disposable {
     opacity: '0.45',
     textDecoration: 'line-through',
   });
-  private shownIn: vscode.TextEditor[] = [];
+  /** What each editor shows, by type: what stays the same is not set again, so that nothing flickers. */
+  private readonly shown = new Map<vscode.TextEditor, Map<vscode.TextEditorDecorationType, string>>();
 
   /** Draws a draft in every editor that shows its document, unless the document has moved on. */
   showDraft(draft: Draft): void {
@@ -35,20 +36,23 @@ export class DraftView implements vscode.Disposable {
     }
   }
 
-  /** Draws proposals. `strike`: what they would replace is struck through. */
+  /** Draws proposals in the stead of what was drawn. `strike`: what they would replace is struck through. */
   show(document: vscode.TextDocument, proposals: readonly Proposal[], strike: boolean): void {
-    this.clear();
-    this.shownIn = vscode.window.visibleTextEditors.filter((editor) => editor.document === document);
-    for (const editor of this.shownIn) {
-      this.draw(editor, proposals, strike);
+    const editors = vscode.window.visibleTextEditors.filter((editor) => editor.document === document);
+    for (const editor of this.shown.keys()) {
+      if (!editors.includes(editor)) {
+        this.draw(editor, [], false);
+        this.shown.delete(editor);
+      }
     }
+    editors.forEach((editor) => this.draw(editor, proposals, strike));
   }
 
   clear(): void {
-    for (const editor of this.shownIn) {
-      [this.replaced, ...this.slots].forEach((type) => editor.setDecorations(type, []));
+    for (const editor of this.shown.keys()) {
+      this.draw(editor, [], false);
     }
-    this.shownIn = [];
+    this.shown.clear();
   }
 
   dispose(): void {
@@ -57,10 +61,17 @@ export class DraftView implements vscode.Disposable {
 
   private draw(editor: vscode.TextEditor, proposals: readonly Proposal[], strike: boolean): void {
     for (const [slot, type] of this.slots.entries()) {
-      editor.setDecorations(type, proposals.flatMap((proposal) => decoration(proposal, slot)));
+      this.set(editor, type, proposals.flatMap((proposal) => decoration(proposal, slot)));
     }
-    if (strike) {
-      editor.setDecorations(this.replaced, proposals.map(({ range, whole }) => ({ range, hoverMessage: hover(editor, whole) })));
+    this.set(editor, this.replaced, strike ? proposals.map((proposal) => replaced(editor, proposal)) : []);
+  }
+
+  private set(editor: vscode.TextEditor, type: vscode.TextEditorDecorationType, options: vscode.DecorationOptions[]): void {
+    const shown = this.shown.get(editor) ?? new Map<vscode.TextEditorDecorationType, string>();
+    const now = options.length === 0 ? '' : JSON.stringify(options);
+    if (now !== (shown.get(type) ?? '')) {
+      editor.setDecorations(type, options);
+      this.shown.set(editor, shown.set(type, now));
     }
   }
 }
@@ -85,8 +96,10 @@ function decoration({ range, pieces }: Proposal, slot: number): vscode.Decoratio
   return [{ range: new vscode.Range(range.end, range.end), renderOptions: { after } }];
 }
 
-function hover(editor: vscode.TextEditor, text: string): vscode.MarkdownString {
-  return new vscode.MarkdownString().appendCodeblock(text, editor.document.languageId);
+/** What would be replaced; pointing at it shows the whole of what would stand there. */
+function replaced(editor: vscode.TextEditor, { range, whole }: Proposal): vscode.DecorationOptions {
+  const hoverMessage = new vscode.MarkdownString().appendCodeblock(whole, editor.document.languageId);
+  return { range, hoverMessage };
 }
 
 function openDocument(uri: string): vscode.TextDocument | undefined {

@@ -15,15 +15,15 @@ from playwright.sync_api import BrowserContext, sync_playwright
 from inference.messages import Status
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from lsp_server.worker.survey import running_workers
+from tests.editors.conftest import not_tested
 from tests.editors.places import INSTALLED
-from tests.editors.vscode import private_network
 from tests.editors.vscode.browser import browser_in
 from tests.editors.vscode.code_server import CodeServer, why_missing
+from tests.editors.vscode.private_network import PrivateNetwork
 from tests.editors.vscode.window import Window
 
 STARTING_S = 240
 Workers = Callable[[], list[Status]]
-_not_tested: list[str] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,25 +44,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """At the end, and not to be overlooked: what has not been tested."""
-    for reason in dict.fromkeys(_not_tested):
-        terminalreporter.write_line(f"NOT TESTED: {reason}", red=True, bold=True)
-
-
-def skip(reason: str) -> None:
-    """Skips, loudly; with INFILL_TEST_EDITORS_ALL set, as `make test-editors` does, it fails."""
-    _not_tested.append(f"VS Code: {reason}")
-    if os.environ.get("INFILL_TEST_EDITORS_ALL"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="package")
 def home() -> Iterator[Path]:
     """The home of a user who has just installed VS Code."""
     if reason := why_missing():
-        skip(reason)
+        not_tested(f"VS Code: {reason}")
     with TemporaryDirectory(prefix="ilv-", dir="/tmp", ignore_cleanup_errors=True) as name:
         (Path(name) / "run").mkdir(mode=0o700)
         (Path(name) / "project").mkdir()
@@ -70,18 +56,13 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="package")
-def network(home: Path) -> Iterator[private_network.PrivateNetwork | None]:
-    """The network that editor, browser, server and worker run in; None where this machine allows none."""
-    if private_network.why_impossible():
-        yield None
-        return
-    network = private_network.PrivateNetwork(home / "network.log")
-    yield network
-    network.close()
+def asked_before(network: PrivateNetwork | None) -> set[str]:
+    """What others have asked of the network that all editors share."""
+    return set(network.attempts()) if network else set()
 
 
 @pytest.fixture(scope="package")
-def code_server(home: Path, network: private_network.PrivateNetwork | None) -> Iterator[CodeServer]:
+def code_server(home: Path, network: PrivateNetwork | None, asked_before: set[str]) -> Iterator[CodeServer]:
     """VS Code with our extension, not yet started."""
     code_server = CodeServer(home, network)
     code_server.install()
@@ -99,7 +80,7 @@ def address(code_server: CodeServer) -> str:
 
 
 @pytest.fixture(scope="package")
-def browser(home: Path, network: private_network.PrivateNetwork | None) -> Iterator[BrowserContext]:
+def browser(home: Path, network: PrivateNetwork | None) -> Iterator[BrowserContext]:
     """A browser without any past."""
     with sync_playwright() as playwright:
         context = browser_in(playwright, home, network)

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { drawn, MOST_CHARACTERS, MOST_PIECES } from '../src/draft_text';
+
+const text = (pieces: { text: string }[]): string => pieces.map((piece) => piece.text).join('');
+
+test('pieces of one tint are drawn as one', () => {
+  assert.deepEqual(drawn(['a', 'b', 'c', 'd'], [0.9, 0.95, 0.5, 0.1], ''), [
+    { text: 'ab', tint: 'sure' },
+    { text: 'c', tint: 'likely' },
+    { text: 'd', tint: 'unsure' },
+  ]);
+});
+
+test('what stands there already is not drawn again, at either end', () => {
+  assert.equal(text(drawn(['os', '.path', '.join', '()'], [1, 1, 1, 1], 'os.p')), 'ath.join()');
+  assert.equal(text(drawn(['name', ')'], [1, 1], ')')), 'name');
+  assert.equal(text(drawn(['aa'], [1], 'aa')), '');
+});
+
+test('several lines are drawn as one, without their indentation', () => {
+  assert.equal(text(drawn(['if x:\n', '        y()\r\n'], [1, 1], '')), 'if x: ⏎ y() ⏎ ');
+});
+
+test('a long draft is cut', () => {
+  const long = text(drawn(['x'.repeat(100), 'y'.repeat(100)], [1, 0], ''));
+  assert.equal(long.length, MOST_CHARACTERS + 1);
+  assert.ok(long.endsWith('y…'));
+});
+
+test('more pieces than can be drawn are joined to the last', () => {
+  const many = Array.from({ length: 100 }, (_, index) => index);
+  const pieces = drawn(many.map(() => 'x'), many.map((index) => index % 2), '');
+  assert.equal(pieces.length, MOST_PIECES);
+  assert.equal(text(pieces).length, 100);
+});

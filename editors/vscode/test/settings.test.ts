@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { changeable, needsRestart, startOptions, STARTUP, toggled } from '../src/settings';
+
+const SECTION = { server: { path: '/x' }, drafts: true, preview: true, model: 'm', trustWorkspace: true, maxSteps: 4 };
+
+test('the server gets its settings at start, and none of the extension', () => {
+  assert.deepEqual(startOptions(SECTION, undefined, true), { model: 'm', trustWorkspace: true, maxSteps: 4, secretGlobs: [] });
+});
+
+test('a workspace that is not trusted chooses nothing, whatever the settings say', () => {
+  assert.equal(startOptions(SECTION, undefined, false)['trustWorkspace'], false);
+});
+
+test('what is read only at start is not sent again', () => {
+  assert.deepEqual(changeable(SECTION, undefined), { maxSteps: 4, secretGlobs: [] });
+});
+
+test('patterns for secrets of the user and the workspace add up', () => {
+  const places = { globalValue: ['*.key', 'a'], workspaceValue: ['a', 'b'], workspaceFolderValue: 7 };
+  assert.deepEqual(changeable({}, places)['secretGlobs'], ['*.key', 'a', 'b']);
+});
+
+test('only what is read at start takes a restart', () => {
+  assert.ok(needsRestart(SECTION, { ...SECTION, model: 'other' }));
+  assert.ok(needsRestart(SECTION, { ...SECTION, server: { path: '/y' } }));
+  assert.ok(!needsRestart(SECTION, { ...SECTION, maxSteps: 5 }));
+});
+
+test('a language goes off and on again', () => {
+  assert.deepEqual(toggled(['go'], 'python'), ['go', 'python']);
+  assert.deepEqual(toggled(['go', 'python'], 'python'), ['go']);
+});
+
+test('every setting of the manifest has a place: ours, at start, or while it runs', () => {
+  const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
+    contributes: { configuration: { properties: Record<string, { scope: string }> } };
+  };
+  const { properties } = manifest.contributes.configuration;
+  for (const name of STARTUP) {
+    assert.ok(`infill.${name}` in properties, name);
+  }
+  for (const name of ['model', 'device', 'dtype', 'allowDownload', 'trustWorkspace', 'server.path']) {
+    assert.equal(properties[`infill.${name}`]?.scope, 'machine', `a workspace must not set ${name}`);
+  }
+});

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { isFailure, lookOf, lookWithout } from '../src/status';
+
+const REPORT = { state: 'ready', detail: '', progress: 0, model: 'embedded', device: 'cpu' };
+
+test('loading shows how far it is', () => {
+  assert.match(lookOf({ ...REPORT, state: 'loading', progress: 0.424, detail: 'reading weights' }).text, /infill 42%$/);
+});
+
+test('ready and busy name the model and the device', () => {
+  for (const state of ['ready', 'busy']) {
+    assert.match(lookOf({ ...REPORT, state }).tooltip, /embedded on cpu/);
+  }
+});
+
+test('a file that is off says why', () => {
+  const look = lookOf({ ...REPORT, off: 'it may hold secrets' });
+  assert.match(look.text, /circle-slash/);
+  assert.match(look.tooltip, /it may hold secrets/);
+});
+
+test('a failure is an error with its reason, also for a file that is off', () => {
+  const look = lookOf({ ...REPORT, state: 'failed', detail: 'no such model', off: 'disabled' });
+  assert.equal(look.level, 'error');
+  assert.match(look.tooltip, /no such model/);
+  assert.ok(isFailure({ ...REPORT, state: 'backing_off' }));
+});
+
+test('without a server there is a reason to click on', () => {
+  assert.equal(lookWithout('missing', 'infill-ls was not found').level, 'error');
+  assert.match(lookWithout('waiting', 'it is started again in 2 s').tooltip, /2 s/);
+});
+
+test('a state that this release does not know is no error', () => {
+  assert.equal(lookOf({ ...REPORT, state: 'dreaming' }).level, 'plain');
+});
