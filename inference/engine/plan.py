@@ -163,7 +163,7 @@ class Planner:
     def _slots(self, hole: Hole, healed: tuple[int, ...]) -> Slots:
         before = self._vocabulary.bytes_of(list(healed))
         if hole.text and hole.strength < 1:
-            return self._reworked(hole, before)
+            return self._reworked(hole, healed, before)
         start, healable = self._start(healed, before, hole.starts_with)
         forced = start[:-1] if healable else start
         wanted = hole.max_tokens or DEFAULT_SLOTS[hole.kind]
@@ -177,13 +177,20 @@ class Planner:
             single_line=hole.single_line,
         )
 
-    def _reworked(self, hole: Hole, before: bytes) -> Slots:
-        """A hole that starts from its own text: as many rows as that has, none of them open at strength 0."""
+    def _reworked(self, hole: Hole, healed: tuple[int, ...], before: bytes) -> Slots:
+        """A hole that starts from its own text: as many rows as that has, none of them open at strength 0.
+
+        Its first row begins with what was healed into it; where that is no part of a token of the text, it is given.
+        """
         ids = tuple(self._vocabulary.encode(before.decode() + hole.text))
-        self._room(len(ids))
-        forced, existing = (ids, ()) if hole.strength == 0 else ((), ids)
-        rows = len(existing)
-        return Slots(rows, rows, forced, None, len(before), hole.single_line, existing, hole.strength)
+        forced: tuple[int, ...] = ()
+        if not self._vocabulary.bytes_of(list(ids[:1])).startswith(before):
+            forced, ids = healed, tuple(self._vocabulary.encode(hole.text))
+        self._room(len(forced + ids))
+        if hole.strength == 0:
+            return Slots(0, 0, forced + ids, None, len(before), hole.single_line, (), 0.0)
+        allowed = tuple(self._vocabulary.starting_with(before)) if before and not forced else None
+        return Slots(len(ids), len(ids), forced, allowed, len(before), hole.single_line, ids, hole.strength)
 
     def _room(self, used: int) -> int:
         """How many rows a hole may have beside `used` others. Raises RequestError where that is none."""

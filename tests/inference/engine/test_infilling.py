@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.engine import Engine, RequestError
+from inference.engine.plan import Planner
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
 
 SOURCE = "import os\n\n\ndef size(path):\n    "
@@ -194,6 +195,23 @@ def test_rework_at_strength_0_returns_the_text_and_at_1_forgets_it(engine: Engin
     filled, *_ = fill(engine, Text(SOURCE), Hole(max_tokens=6), Text(REST), max_steps=4, seed=1)
     forgot, *_ = fill(engine, Text(SOURCE), Hole(text=text, max_tokens=6), Text(REST), max_steps=4, seed=1)
     assert forgot[0].texts == filled[0].texts
+
+
+@pytest.mark.parametrize("source", [SOURCE, "import os\n", "size = ", "x = f(", ""])
+def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, source: str) -> None:
+    """Else the bytes that stand before the hole would be cut off another token."""
+    vocabulary, text = engine.tools.vocabulary, "return os.path.getsize(path)"
+    request = InfillRequest("r", (Text(source), Hole(text=text, strength=0.5, single_line=True), Text(REST)))
+    planner = Planner(vocabulary, engine.tools.properties, request)
+    (slots,) = planner.plan(planner.groups[0], ()).layout.holes
+    given = vocabulary.bytes_of(list(slots.forced + slots.existing))
+    before = given[: slots.skip]
+    assert given == before + text.encode()
+    assert source.endswith(before.decode())
+    open_start = before[len(vocabulary.bytes_of(list(slots.forced))) :]
+    if open_start:
+        assert slots.allowed
+        assert all(vocabulary.bytes_of([token]).startswith(open_start) for token in slots.allowed)
 
 
 def test_rework_takes_fewer_steps_the_weaker_it_is(engine: Engine) -> None:
