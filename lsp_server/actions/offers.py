@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lsp_server import carve
-from lsp_server.actions.tasks import DEFAULT_STRENGTH, Task, among, in_file
+from lsp_server.actions.tasks import DEFAULT_STRENGTH, Task, among, in_file, in_function
 from lsp_server.carve import Source, Span
 
 STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}
@@ -49,12 +49,9 @@ def fills(source: Source, marker: str, start: int, end: int, *, unasked: bool = 
     """
     every = in_file(source, marker)
     chosen = among(every, start, end)
-    around = carve.function_around(source, start, end)
-    inside = [span for span in every if around is not None and around[0] <= span.start and span.end <= around[1]]
+    inside = in_function(source, marker, start, end)
     offers = list(_of_holes(start, end, chosen, inside, every))
-    if (
-        around is not None and not inside
-    ):  # else the body is what is to be filled, and markers in it may hide how far it reaches
+    if not inside:  # else the body is what is to be filled, and markers in it may hide how far it reaches
         offers += _of_body(source, start, end, unasked=unasked)
     if not chosen:
         offers += _of_selection(source, start, end)
@@ -107,7 +104,7 @@ def _fill(task: Task, holes: Sequence[Span], start: int, end: int, one: str, whe
 
 
 def _of_body(source: Source, start: int, end: int, *, unasked: bool) -> Iterator[Offer]:
-    body = carve.body_around(source, start)
+    body = carve.body_around(source, start) if carve.function_around(source, start, end) else None
     if body is None or (unasked and start > body.start):
         return
     is_there = bool(source.text[body.start : body.end].strip())

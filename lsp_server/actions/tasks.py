@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from weakref import WeakKeyDictionary
 
 from lsp_server import carve
 from lsp_server.actions.outcome import NotDone
@@ -21,6 +22,10 @@ class Task(StrEnum):
 
 DEFAULT_STRENGTH = {Task.REWORK: 0.6, Task.REPAIR: 0.6}
 """What is reworked where nobody says how much; every other task fills anew."""
+
+
+_found: WeakKeyDictionary[Source, dict[str, tuple[Span, ...]]] = WeakKeyDictionary()
+"""The placeholders of texts that are still in use, by marker."""
 
 
 def strength_of(task: Task, wanted: float | None) -> float:
@@ -48,15 +53,19 @@ def holes_of(task: Task, source: Source, marker: str, start: int, end: int) -> t
             return _one(carve.statement_around(source, start, end), "there is no statement here")
 
 
-def in_file(source: Source, marker: str) -> list[Span]:
-    """All placeholders of the text."""
-    return carve.placeholders(source, marker, 0, len(source.text))
+def in_file(source: Source, marker: str) -> Sequence[Span]:
+    """All placeholders of the text. Editors ask with each move of the cursor: they are looked for once in each text."""
+    known = _found.setdefault(source, {})
+    if marker not in known:
+        known[marker] = tuple(carve.placeholders(source, marker))
+    return known[marker]
 
 
 def in_function(source: Source, marker: str, start: int, end: int) -> list[Span]:
     """The placeholders of the function around the selection."""
     around = carve.function_around(source, start, end)
-    return [] if around is None else carve.placeholders(source, marker, *around)
+    every = in_file(source, marker) if around else ()
+    return [span for span in every if around and around[0] <= span.start and span.end <= around[1]]
 
 
 def touching(source: Source, marker: str, start: int, end: int) -> list[Span]:
