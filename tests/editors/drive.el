@@ -1,0 +1,51 @@
+;;; drive.el --- what the tests do in Emacs  -*- lexical-binding: t -*-
+
+;; A line of JSON on standard output for each thing asked for: `infill-test-complete', `infill-test-fill-file'.
+
+(require 'eglot)
+(setq eglot-sync-connect 60 eglot-confirm-server-edits nil eglot-autoshutdown t inhibit-interaction nil make-backup-files nil)
+
+(defun infill-test-open (file)
+  "Visit FILE, with its server connected and the model loaded."
+  (find-file file)
+  (python-mode)
+  (apply #'eglot--connect (eglot--guess-contact))
+  (eglot--maybe-activate-editing-mode)
+  (while (not (member (plist-get (jsonrpc-request (eglot-current-server) :infill/status nil) :state) '("ready" "busy")))
+    (accept-process-output nil 0.2)))
+
+(defun infill-test-say (&rest fields)
+  "Write FIELDS as one line of JSON, with the text of the buffer."
+  (princ (concat (json-encode (append fields (list :text (buffer-substring-no-properties (point-min) (point-max))))) "\n")))
+
+(defun infill-test-candidates ()
+  "Completions at point: start, end, table, properties and the candidates."
+  (eglot--signal-textDocument/didChange)
+  (let ((found (run-hook-with-args-until-success 'completion-at-point-functions)))
+    (when found
+      (cons found (all-completions (buffer-substring (nth 0 found) (nth 1 found)) (nth 2 found))))))
+
+(defun infill-test-complete (file)
+  "Accept the first completion at the end of a line of FILE where there is one."
+  (infill-test-open file)
+  (let (offered)
+    (goto-char (point-min))
+    (while (and (null (cdr offered)) (re-search-forward "return $" nil t))
+      (setq offered (infill-test-candidates)))
+    (let* ((found (car offered)) (candidate (cadr offered)))
+      (when candidate
+        (delete-region (nth 0 found) (nth 1 found))
+        (insert candidate)
+        (funcall (plist-get (nthcdr 3 found) :exit-function) candidate 'finished))
+      (infill-test-say :candidate (and candidate (substring-no-properties candidate)) :line (line-number-at-pos)))))
+
+(defun infill-test-fill-file (file)
+  "Choose the code action that fills all holes of FILE."
+  (infill-test-open file)
+  (let* ((actions (eglot-code-actions (point-min) (point-min) nil nil))
+         (fill (seq-find (lambda (action) (string-suffix-p "fillFile" (plist-get action :kind)))
+                         (mapcar (lambda (action) (if (stringp (car-safe action)) (cdr action) action)) actions))))
+    (when fill (eglot-execute (eglot-current-server) fill))
+    (infill-test-say :title (plist-get fill :title))))
+
+;;; drive.el ends here

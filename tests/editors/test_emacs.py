@@ -1,0 +1,52 @@
+"""Emacs in batch mode with the configuration file of this repository: completion and code actions by eglot."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.editors.conftest import assert_only_holes_changed, require
+from tests.editors.places import EDITORS, PATIENCE_S, environment, program
+from tests.editors.vscode.private_network import PrivateNetwork
+
+CONFIGURATION = EDITORS / "emacs" / "infill.el"
+DRIVER = Path(__file__).with_name("drive.el")
+HOLES = "def area(w, h):\n    return ???\n\n\ndef half(number):\n    result = ???\n    return result\n"
+LINES = "\n\n\n".join(f"def add{number}(a, b):\n    return " for number in range(6)) + "\n"
+
+
+def test_a_completion_is_accepted(project: Path, network: PrivateNetwork | None) -> None:
+    found = emacs("infill-test-complete", LINES, project, network)
+    assert found["candidate"], "nothing was offered anywhere"
+    before, after, at = LINES.splitlines(), found["text"].splitlines(), found["line"] - 1
+    assert after[at].startswith(before[at] + found["candidate"].rstrip("…"))
+    assert [*after[:at], *after[at + 1 :]] == [*before[:at], *before[at + 1 :]]
+
+
+def test_filling_all_holes_changes_the_holes_and_nothing_else(project: Path, network: PrivateNetwork | None) -> None:
+    found = emacs("infill-test-fill-file", HOLES, project, network)
+    assert "2 holes" in found["title"]
+    assert_only_holes_changed(HOLES, found["text"])
+
+
+def emacs(function: str, text: str, folder: Path, network: PrivateNetwork | None) -> dict[str, Any]:
+    """What a function of the driver says, called on a file with `text`."""
+    require("emacs")
+    file = folder / "main.py"
+    file.write_text(text)
+    words = [program("emacs") or "emacs", "--batch", "-Q", "-l", str(CONFIGURATION), "-l", str(DRIVER)]
+    words += ["--eval", f"({function} {json.dumps(str(file))})", "--eval", "(eglot-shutdown (eglot-current-server))"]
+    done = subprocess.run(
+        network.command(*words) if network else words,
+        env=environment(folder),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_S,
+        check=False,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    assert done.returncode == 0, done.stderr
+    assert lines, done.stderr
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found
