@@ -26,6 +26,8 @@ PROBE_S = 120.0
 ENOUGH_BYTES = 1_000_000_000
 """What a worker with the embedded model needs, torch included."""
 _COMPLAINT = re.compile(r"Error\b|^Fatal|cannot")
+_LOGGED = re.compile(r"\b(ERROR|CRITICAL)\b")
+_TAIL_BYTES = 200_000
 PACKAGES = ("torch", "transformers", "pygls", "tree-sitter")
 _REINSTALL = "install it again: pip install --force-reinstall infill-ls"
 
@@ -165,15 +167,19 @@ def _folder(place: WorkerPlace) -> Check:
 
 def _log(place: WorkerPlace) -> Check:
     found = str(place.log) if place.log.is_file() else f"{place.log} (not there yet)"
-    if complaint := _last_complaint(place.errors):
+    if complaint := _last_line(place.errors, _COMPLAINT):
         return Check("log", Verdict.WARN, f"{found}; the last worker said: {complaint}", f"read {place.errors}")
+    if failure := _last_line(place.log, _LOGGED):
+        return Check("log", Verdict.WARN, f"{found}; the last failure in it: {failure}", f"read {place.log}")
     return Check("log", Verdict.OK, found)
 
 
-def _last_complaint(errors: Path) -> str:
-    """The last line of stderr that tells of an error; libraries also write warnings there."""
+def _last_line(file: Path, wanted: re.Pattern[str]) -> str:
+    """The last line near the end of a file that tells of an error; libraries also write warnings."""
     try:
-        lines = errors.read_text(errors="replace").splitlines()
+        with file.open("rb") as stream:
+            stream.seek(max(0, file.stat().st_size - _TAIL_BYTES))
+            lines = stream.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    return next((line[:200] for line in reversed(lines) if _COMPLAINT.search(line)), "")
+    return next((line[:200] for line in reversed(lines) if wanted.search(line)), "")

@@ -1,21 +1,27 @@
-"""`infill-ls doctor`: what was found on this machine, and what to do about it."""
+"""`infill-ls doctor`: what was found on this machine and in a file, and what to do about it."""
 
 import argparse
 import dataclasses
 import json
+import sys
+from pathlib import Path
 
 from rich.console import Console
 
 from lsp_server.commands.fill import add_model_arguments
 from lsp_server.commands.worker import options_of
 from lsp_server.doctor import Check, Verdict, examine
+from lsp_server.doctor_file import examine_file, examine_grammars, examine_settings
 from lsp_server.settings_schema import json_schema
 
+EXIT_USAGE = 2
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a file in which nothing happens")
+    parser.add_argument("--at", metavar="LINE:COL", help="a place in it, counted from 1")
     add_model_arguments(parser)
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print one JSON object")
@@ -23,17 +29,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints every check; exit status 1 when one failed."""
+    """Prints every check; exit status 1 when one failed, 2 where the arguments make no sense."""
     if args.schema:
         print(json.dumps(json_schema(), indent=2))
         return 0
-    checks = examine(options_of(args))
+    if args.at and not args.file:
+        print("infill-ls: --at LINE:COL needs a FILE", file=sys.stderr)
+        return EXIT_USAGE
+    checks = _examine(args)
     healthy = all(check.verdict is not Verdict.FAIL for check in checks)
     if args.json:
         print(json.dumps({"healthy": healthy, "checks": [dataclasses.asdict(check) for check in checks]}))
     else:
         _show(checks)
     return 0 if healthy else 1
+
+
+def _examine(args: argparse.Namespace) -> list[Check]:
+    """The machine, the settings that hold here, and the file, if one is named."""
+    of_settings, settings = examine_settings((args.file or Path()).absolute())
+    of_file = examine_file(args.file, args.at, settings) if args.file else ()
+    return [*examine(options_of(args)), examine_grammars(), *of_settings, *of_file]
 
 
 def _show(checks: list[Check]) -> None:

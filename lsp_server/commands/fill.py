@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import itertools
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -20,15 +21,15 @@ from inference.messages import (
     WorkerState,
 )
 from lsp_server import carve, fitting
-from lsp_server.commands import files, output
+from lsp_server.commands import files, output, places
 from lsp_server.commands.files import BadInput
 from lsp_server.document import Document, Snapshot
-from lsp_server.positions import Encoding
+from lsp_server.settings_environment import environment_layers
+from lsp_server.settings_layers import resolve
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions, alive
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 _DAY_MS = 24 * 3600 * 1000
-_DIGITS = 10
 _POLL_S = 0.05
 _SPARE_CANDIDATES = 3
 """At least this many answers are asked for, because some are not fit to be put in."""
@@ -83,11 +84,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which model, where."""
-    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: %(default)s)")
-    parser.add_argument("--device", metavar="NAME", help="cuda, mps or cpu (default: the best there is)")
-    parser.add_argument("--dtype", metavar="NAME", help="float32, bfloat16 or float16")
-    parser.add_argument("--allow-download", action="store_true", help="fetch the model from the hub if it is not here")
+    """Which model, where. What is not given is what the environment sets, as for an editor's server."""
+    layers, _ = environment_layers(os.environ)
+    now, _ = resolve(layers)
+    parser.add_argument("--model", default=now.model, metavar="ID_OR_FOLDER", help="the model (default: %(default)s)")
+    parser.add_argument("--device", default=now.device, metavar="NAME", help="cuda, mps or cpu (default: the best)")
+    parser.add_argument("--dtype", default=now.dtype, metavar="NAME", help="float32, bfloat16 or float16")
+    parser.add_argument(
+        "--allow-download",
+        action="store_true",
+        default=now.allow_download,
+        help="fetch the model from the hub if it is not here",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -136,21 +144,10 @@ def _spans(snapshot: Snapshot, args: argparse.Namespace) -> list[carve.Span]:
 
 
 def _span_at(snapshot: Snapshot, place: str, file: Path) -> carve.Span:
-    line, column = _line_and_column(place)
-    lines = snapshot.lines
-    if line > lines.line_count or column - 1 > lines.line_end(line - 1) - lines.line_start(line - 1):
-        raise BadInput(f"{file}: --at {place} is outside the file")
-    span = carve.at_cursor(snapshot, lines.offset(line - 1, column - 1, Encoding.UTF32))
+    span = carve.at_cursor(snapshot, places.offset_of(snapshot, place, file))
     if span is None:
         raise BadInput(f"{file}: nothing to fill at {place}; choose the end of a word, of a line, or a missing body")
     return span
-
-
-def _line_and_column(place: str) -> tuple[int, int]:
-    line, _, column = place.partition(":")
-    if not all(part.isdecimal() and len(part) < _DIGITS and int(part) for part in (line, column)):
-        raise BadInput(f"--at {place[:40]}: give a line and a column counted from 1, as in --at 12:5")
-    return int(line), int(column)
 
 
 async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argparse.Namespace) -> Filled:

@@ -1,9 +1,12 @@
 """Settings are read key by key: what is wrong is reported, what is right is used."""
 
+import argparse
+
 import msgspec
 import pytest
 
 from inference.messages import MAX_STEPS
+from lsp_server.commands.fill import add_model_arguments
 from lsp_server.settings import STARTUP, USER_ONLY, Settings
 from lsp_server.settings_environment import environment_layers
 from lsp_server.settings_layers import Layer, Origin, resolve
@@ -179,3 +182,13 @@ def test_every_setting_has_a_default_a_description_and_a_scope_in_the_schema() -
 def test_the_defaults_in_the_schema_are_valid_settings() -> None:
     defaults = {name: entry["default"] for name, entry in json_schema()["properties"].items()}
     assert resolve([Layer("schema", defaults)]) == (Settings(), [])
+
+
+def test_the_environment_chooses_the_model_of_commands_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = argparse.ArgumentParser()
+    monkeypatch.setenv("INFILL_LS_MODEL", "owner/model")
+    monkeypatch.setenv("INFILL_LS_ALLOW_DOWNLOAD", "true")
+    add_model_arguments(parser)
+    chosen = parser.parse_args([])
+    assert (chosen.model, chosen.device, chosen.allow_download) == ("owner/model", None, True)
+    assert parser.parse_args(["--model", "embedded"]).model == "embedded"

@@ -1,0 +1,95 @@
+"""Why nothing happens in one file, and what the settings are that would hold for it. Asks no worker, loads no model."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from lsp_server import carve
+from lsp_server.carve.languages import TABLES, grammar_of
+from lsp_server.commands import files, places
+from lsp_server.commands.files import BadInput
+from lsp_server.configuration import Configuration
+from lsp_server.doctor import Check, Verdict
+from lsp_server.document import Document, Snapshot
+from lsp_server.explain import why_no_hole
+from lsp_server.privacy import why_off
+from lsp_server.settings import Settings
+from lsp_server.settings_environment import PREFIX
+from lsp_server.settings_file import NAME
+
+
+def examine_settings(path: Path) -> tuple[list[Check], Settings]:
+    """What is set outside of editors for a file or folder, what is wrong with it, and the settings that it comes to."""
+    folder = _workspace_of(path)
+    configuration = Configuration({}, os.environ)
+    configuration.start(None, [folder.as_uri()])
+    sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
+    found = ", ".join(sources) or f"the defaults (no {NAME} in {folder})"
+    checks = [Check("settings", Verdict.OK, f"{found}; what the editor sets is not known here")]
+    checks += [Check("settings", Verdict.WARN, problem) for problem in configuration.problems]
+    return checks, configuration.of(path.as_uri())
+
+
+def examine_grammars() -> Check:
+    """Which languages there is a grammar for."""
+    names = sorted({(table.ids[0], grammar_of(table.ids[0]) is not None) for table in TABLES})
+    missing = [name for name, is_there in names if not is_there]
+    if missing:
+        advice = "holes are chosen by indentation there; install infill-ls again for its grammars"
+        return Check("grammars", Verdict.WARN, f"missing for {', '.join(missing)}", advice)
+    return Check("grammars", Verdict.OK, ", ".join(name for name, _ in names))
+
+
+def examine_file(file: Path, place: str | None, settings: Settings) -> Iterator[Check]:
+    """Whether `file` gets fills, and whether there is a hole at `place` (LINE:COL), if one is given."""
+    path, language = file.absolute(), carve.language_of(str(file))
+    if reason := why_off(path.as_posix(), language, settings):
+        yield Check("file", Verdict.FAIL, f"{file}: {reason}", "fill in another file, or change that setting")
+        return
+    try:
+        text = files.read(file)
+    except BadInput as error:
+        yield Check("file", Verdict.FAIL, str(error), "give a text file in UTF-8")
+        return
+    snapshot = Document(path.as_uri(), language, 0, text).snapshot()
+    yield Check("file", Verdict.OK, f"{file}: {snapshot.lines.line_count} lines, not switched off")
+    yield _language(file, snapshot)
+    yield _place(snapshot, place, file, settings) if place else _markers(snapshot, settings)
+
+
+def _language(file: Path, snapshot: Snapshot) -> Check:
+    if not snapshot.language_id:
+        found = f"not known by the name {file.name}; an editor may know it"
+        return Check("language", Verdict.WARN, found, "without a grammar holes are chosen by indentation")
+    if snapshot.tree is None:
+        advice = "holes are chosen by indentation here"
+        return Check("language", Verdict.WARN, f"{snapshot.language_id}, no grammar, or too long to be parsed", advice)
+    return Check("language", Verdict.OK, f"{snapshot.language_id}, with a grammar")
+
+
+def _place(snapshot: Snapshot, place: str, file: Path, settings: Settings) -> Check:
+    try:
+        offset = places.offset_of(snapshot, place, file)
+    except BadInput as error:
+        return Check("hole", Verdict.FAIL, str(error), "give a place inside the file")
+    if reason := why_no_hole(snapshot, offset, settings.marker):
+        found, _, advice = reason.partition(": ")
+        return Check("hole", Verdict.FAIL, f"none at {place}: {found}", advice)
+    hole = carve.at_cursor(snapshot, offset, settings.marker)
+    kind = hole.kind.value if hole else ""
+    return Check("hole", Verdict.OK, f"at {place} there is one ({kind})")
+
+
+def _markers(snapshot: Snapshot, settings: Settings) -> Check:
+    count = len(carve.markers(snapshot, settings.marker))
+    advice = "" if count else "where the cursor stands one may open all the same: ask with --at LINE:COL"
+    return Check("hole", Verdict.OK, f"{count} marked with {settings.marker}", advice)
+
+
+def _workspace_of(path: Path) -> Path:
+    """The folder that an editor is likely to have opened for it: with our settings, or with a repository in it."""
+    folders = [path, *path.parents] if path.is_dir() else list(path.parents)
+    for name in (NAME, ".git"):
+        if found := next((folder for folder in folders if (folder / name).exists()), None):
+            return found
+    return folders[0]

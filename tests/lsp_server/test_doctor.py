@@ -1,0 +1,106 @@
+"""`infill-ls doctor FILE`: why nothing happens there, told of real files."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lsp_server.doctor import Check, Verdict
+from lsp_server.doctor_file import examine_file, examine_grammars, examine_settings
+from tests.workers import PATIENCE_S
+
+
+def examined(file: Path, place: str | None = None) -> dict[str, Check]:
+    _, settings = examine_settings(file)
+    return {check.name: check for check in examine_file(file, place, settings)}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder that stands for itself, whatever is above it."""
+    (tmp_path / "infill-ls.toml").write_text('disabledGlobs = ["gen_*"]\nmarker = "@@"\n')
+    return tmp_path
+
+
+def test_a_file_without_trouble(project: Path) -> None:
+    file = project / "a.py"
+    file.write_text("x = @@\ny = @@\n")
+    found = examined(file, "1:5")
+    assert {check.verdict for check in found.values()} == {Verdict.OK}
+    assert "python, with a grammar" in found["language"].found
+    assert "(marker)" in found["hole"].found
+    assert examined(file)["hole"].found == "2 marked with @@"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place", "check", "verdict", "said"),
+    [
+        (".env", "A=1", None, "file", Verdict.FAIL, "may hold secrets"),
+        ("gen_a.py", "x = 1", None, "file", Verdict.FAIL, "disabledGlobs"),
+        ("gone.py", None, None, "file", Verdict.FAIL, "no such file"),
+        ("a.py", b"\xff\xfe", None, "file", Verdict.FAIL, "not UTF-8"),
+        ("a.xyz", "x = 1\n", None, "language", Verdict.WARN, "not known"),
+        ("a.py", "name = 1\n", "1:3", "hole", Verdict.FAIL, "middle of a word"),
+        ("a.py", "name = 1\n", "9:3", "hole", Verdict.FAIL, "outside the file"),
+        ("a.py", "name = 1\n", "nine", "hole", Verdict.FAIL, "counted from 1"),
+    ],
+)
+def test_what_keeps_a_file_from_being_filled_is_told(
+    project: Path, name: str, text: str | bytes | None, place: str | None, check: str, verdict: Verdict, said: str
+) -> None:
+    file = project / name
+    if text is not None:
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+    found = examined(file, place)[check]
+    assert found.verdict is verdict
+    assert said in found.found
+    assert found.advice
+
+
+def test_a_secret_file_is_not_even_opened(project: Path) -> None:
+    """A pipe without a writer: whoever opens it to read waits for ever."""
+    os.mkfifo(project / "id_rsa")
+    assert "may hold secrets" in examined(project / "id_rsa")["file"].found
+
+
+def test_settings_files_variables_and_their_problems_are_told(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "infill-ls.toml").write_text('markr = "@@"\nmodel = "x/y"\n')
+    (project / "deep").mkdir()
+    monkeypatch.setenv("INFILL_LS_MAX_STEPS", "4")
+    monkeypatch.setenv("INFILL_LS_PREFETCH", "perhaps")
+    (first, *problems), settings = examine_settings(project / "deep" / "a.py")
+    assert settings.max_steps == 4
+    assert first.verdict is Verdict.OK
+    assert str(project / "infill-ls.toml") in first.found
+    assert "INFILL_LS_MAX_STEPS" in first.found
+    assert [problem.verdict for problem in problems] == [Verdict.WARN] * 3
+    for said in ("INFILL_LS_PREFETCH: Expected", "did you mean 'marker'?", "model is ignored"):
+        assert sum(said in problem.found for problem in problems) == 1
+
+
+def test_every_grammar_that_belongs_to_us_is_there() -> None:
+    found = examine_grammars()
+    assert found.verdict is Verdict.OK
+    assert {"python", "typescript", "rust"} <= set(found.found.split(", "))
+
+
+def test_the_command_fails_where_a_file_gets_nothing(project: Path) -> None:
+    file = project / "gen_a.py"
+    file.write_text("x = 1\n")
+    words = [sys.executable, "-m", "lsp_server.cli", "doctor", str(file), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["healthy"]) == (1, False)
+    (failed,) = [check for check in report["checks"] if check["verdict"] == "fail"]
+    assert "disabledGlobs" in failed["found"]
+
+
+def test_a_place_needs_a_file_and_the_schema_is_one_object() -> None:
+    command = [sys.executable, "-m", "lsp_server.cli", "doctor"]
+    done = subprocess.run([*command, "--at", "1:1"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "infill-ls: --at LINE:COL needs a FILE\n")
+    done = subprocess.run([*command, "--schema"], capture_output=True, text=True, check=True)
+    assert "debounceMs" in json.loads(done.stdout)["properties"]
