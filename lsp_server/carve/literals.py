@@ -9,11 +9,15 @@ from lsp_server.carve.view import View, ancestors
 
 @dataclass(frozen=True)
 class Literal:
-    """The inside of a comment or string, its delimiters not included, as `str` indices. `closer`: its end delimiter."""
+    """The inside of a comment or string, its delimiters not included, as `str` indices. `closer`: its end delimiter.
+
+    `unfinished`: a comment that swallows the start of another one has lost its own end, and lasts up to the other's.
+    """
 
     start: int
     end: int
     closer: str = ""
+    unfinished: bool = False
 
 
 def literal_at(view: View, offset: int) -> Literal | None:
@@ -38,9 +42,11 @@ def _inside(view: View, node: Node, offset: int) -> Literal | None:
 
 def _inside_comment(view: View, node: Node) -> Literal:
     start, end = view.start(node), view.end(node)
-    closer = next((mark for mark in view.table.comment_ends if view.text.endswith(mark, start, end)), "")
-    end -= len(closer)
-    return Literal(start + 1, max(start + len(view.text[start:end].rstrip("\r\n")), start + 1), closer)
+    for opener, closer in view.table.block_comments:
+        if view.text.startswith(opener, start) and view.text.endswith(closer, start + len(opener), end):
+            end -= len(closer)
+            return Literal(start + 1, end, closer, unfinished=view.text.find(opener, start + len(opener), end) >= 0)
+    return Literal(start + 1, max(start + len(view.text[start:end].rstrip("\r\n")), start + 1))
 
 
 def _inside_string(view: View, node: Node, offset: int) -> Literal:

@@ -4,6 +4,7 @@ Only nodes near an offset are visited, never the whole tree. Knows no cursor and
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Self
 
 from tree_sitter import Node, TreeCursor
@@ -15,6 +16,7 @@ from lsp_server.carve.source import Source
 
 _MAX_COMMENTS = 500
 _MAX_DEPTH = 200
+_MAX_DEPTH_OF_COMMENT = 3
 """Limits that no code written by people comes near; without them some generated files would block typing."""
 
 
@@ -26,6 +28,8 @@ class View:
         self.table = table
         self.root = root
         self._bytes = ByteOffsets(text)
+        self._no_code = table.comments | table.ignored
+        self._tokens = table.comments | table.strings
 
     @classmethod
     def of(cls, source: Source) -> Self | None:
@@ -61,9 +65,11 @@ class View:
         """The last token that ends at or before `offset`, comments and continuations passed over; None: none near."""
         for _ in range(_MAX_COMMENTS):
             leaf = self.leaf_at(end_of_text_before(self.text, offset) - 1)
-            if leaf is None or leaf.type not in self.table.comments | self.table.ignored:
+            around = islice(ancestors(leaf), _MAX_DEPTH_OF_COMMENT)
+            passed = next((node for node in around if node.type in self._no_code), None)
+            if passed is None:
                 return leaf
-            offset = self.start(leaf)
+            offset = self.start(passed)
         return None
 
     def leaves(self, start: int, end: int) -> Iterator[Node]:
@@ -74,7 +80,7 @@ class View:
             node = cursor.node
             if node is None or node.start_byte >= last:
                 return
-            is_whole = node.type in self.table.strings | self.table.comments and node.start_byte >= first
+            is_whole = node.type in self._tokens and node.start_byte >= first
             if not is_whole and cursor.goto_first_child_for_byte(first) is not None:
                 continue
             if first < node.end_byte and node.start_byte < node.end_byte:

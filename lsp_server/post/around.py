@@ -51,7 +51,7 @@ def look_around(source: Source, span: Span) -> Around:
         above=previous_line(text, span.start) or "",
         before=text[line_start(text, span.start) : span.start],
         after=text[span.end : end],
-        below=tuple(line.rstrip() for line in below if not is_blank(line)),
+        below=tuple(filter(None, (line.rstrip() for line in below))),
         brackets=tuple(open_brackets(view, span.start) if view else open_in_text(text, span.start, span.end, table)),
         literal=literal_at(view, span.start) if view else None,
     )

@@ -15,7 +15,7 @@ _WINDOW_CHARACTERS = 4000
 def _scanner(table: Table) -> re.Pattern[str]:
     """Strings, comments and brackets. A mark behind `$`, `{` or `&` starts no comment: `$#` is a shell's variable."""
     comment = rf"|(?<![${{&]){re.escape(table.line_comment)}[^\r\n]*" if table.line_comment else ""
-    block = r"|/\*(?s:.*?)\*/" if "*/" in table.comment_ends else ""
+    block = r"|/\*(?s:.*?)\*/" if ("/*", "*/") in table.block_comments else ""
     return re.compile(f"{table.quoted}{block}{comment}|[{re.escape(_BRACKETS)}]")
 
 

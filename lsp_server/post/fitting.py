@@ -54,7 +54,9 @@ def _fit_literal(around: Around, source: Source, fill: str) -> str:
     at = fill.find(closer) if closer else -1
     while at > 0 and fill[at - 1] == "\\":
         at = fill.find(closer, at + 1)
-    return fill if at < 0 else least_broken(source, around.span, fill[:at], fill)
+    if at < 0 or (around.literal and around.literal.unfinished):
+        return fill
+    return least_broken(source, around.span, fill[:at], fill)
 
 
 def _says_nothing(around: Around, source: Source, fill: str) -> bool:

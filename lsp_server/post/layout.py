@@ -23,6 +23,8 @@ def trim_start(around: Around, fill: str) -> str:
 
 def indent_like(around: Around, text: str, fill: str) -> str:
     """`fill` with tabs where the text around it is indented by tabs, and spaces where it is by spaces."""
+    if "\n" not in fill:
+        return fill
     step = indent_step(text, around.span.start, around.table.indent)
     with_tabs = "\t" in (around.indent or step)
     lines = fill.split("\n")

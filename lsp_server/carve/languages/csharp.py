@@ -14,7 +14,7 @@ CSHARP = Table(
     extensions=(".cs", ".csx"),
     grammar="tree_sitter_c_sharp:language",
     comments=frozenset({"comment"}),
-    comment_ends=("*/",),
+    block_comments=(("/*", "*/"),),
     line_comment="//",
     strings=frozenset(
         {

@@ -6,10 +6,8 @@ RUST = Table(
     ids=("rust",),
     extensions=(".rs",),
     grammar="tree_sitter_rust:language",
-    comments=frozenset(
-        {"line_comment", "block_comment", "doc_comment", "outer_doc_comment_marker", "inner_doc_comment_marker"}
-    ),
-    comment_ends=("*/",),
+    comments=frozenset({"line_comment", "block_comment"}),
+    block_comments=(("/*", "*/"),),
     line_comment="//",
     strings=frozenset({"string_literal", "raw_string_literal", "char_literal"}),
     quoted=r'r#+"(?s:.*?)"#+|"(?s:\\.|[^"\\])*"|\'(?:\\[^\'\n]+|\\\'|[^\'\\\n])\'',  # a lifetime has one quote

@@ -28,7 +28,7 @@ class Table:
 
     # words and literals
     comments: frozenset[str] = frozenset()
-    comment_ends: tuple[str, ...] = ()  # a comment that ends with one of these ends there, not with its line
+    block_comments: tuple[tuple[str, str], ...] = ()  # start and end of comments that do not end with their line
     line_comment: str = ""
     ignored: frozenset[str] = frozenset()  # nodes that are neither code nor comment, as a line continuation
     strings: frozenset[str] = frozenset()

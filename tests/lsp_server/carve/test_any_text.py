@@ -1,0 +1,77 @@
+"""Any text, in any language, with the cursor anywhere: an answer that lies inside it, or the error that is documented.
+
+The texts are made of pieces that go wrong close together, and of the fixtures' code, damaged.
+"""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lsp_server import carve, post
+from lsp_server.carve.languages import TABLES
+from tests.lsp_server.documents import PIECES, short_texts
+from tests.lsp_server.fixtures import cases
+
+FIXTURES = Path(__file__).parent / "fixtures"
+CODE = [
+    *PIECES,
+    *("\0", "//", "/*", "*/", "--", "<!--", "-->", "<div>", "</div>", "`", "${", "#{", "=>", "->", ";", "&&", "|x|"),
+    *("fn f() {\n", "function f() {}", "def f\n", "end\n", "then\n", "do\n", "}\n", "class A {\n", "todo!()", "TODO"),
+    *("throw new Error('TODO')", 'panic("TODO")', "key:\n  - ", "[a]\n", "<?php\n", "if (a) {", "else {", "()"),
+]
+random_texts = st.lists(st.sampled_from(CODE), max_size=25).map("".join)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, code: list[str]) -> str:
+    """A piece of real code, of which something is lost and into which something else has got."""
+    text = draw(st.sampled_from(code))
+    start = draw(st.integers(0, len(text)))
+    end = draw(st.integers(start, min(start + 12, len(text))))
+    return text[:start] + draw(short_texts) + text[end:]
+
+
+def code_of(language_id: str) -> list[str]:
+    found = [case.values[0].text for case in cases(FIXTURES / f"{language_id}.txt", "---")]  # type: ignore[union-attr]
+    return [text.translate(dict.fromkeys(map(ord, "⟦⟧«»‸"))) for text in found]
+
+
+@pytest.mark.parametrize("language_id", [*(table.ids[0] for table in TABLES), "plain"])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_every_answer_lies_inside_the_text(language_id: str, data: st.DataObject) -> None:
+    text = data.draw(st.one_of(random_texts, damaged(code_of(language_id))), "text")
+    text = text.replace("\n", "\r\n") if data.draw(st.booleans(), "CRLF") else text
+    start = data.draw(st.integers(0, len(text)), "start")
+    end = data.draw(st.integers(start, len(text)), "end")
+    source = carve.read(language_id, text)
+    found = carve.placeholders(source, "???", start, end)
+    assert all(start <= span.start and span.end <= end for span in found)
+    assert set(carve.markers(source, "???", start, end)) <= set(found)
+    check_splice(text, found, "x")  # which rejects what overlaps or is out of order
+    function = carve.function_around(source, start, end)
+    assert function is None or 0 <= function[0] <= start <= end <= max(function[1], end) <= len(text)
+    for span in (
+        carve.at_cursor(source, start),
+        carve.body_around(source, start),
+        carve.selection(source, start, end),
+        carve.statement_around(source, start, end),
+    ):
+        if span is not None:
+            check_splice(text, [span], "x")
+            assert span.single_line <= (not {"\r", "\n"} & set(text[span.start : span.end] + span.starts_with))
+            fitted = post.fit(source, span, span.starts_with + "x")
+            assert fitted is None or fitted.startswith(span.starts_with)
+
+
+def check_splice(text: str, spans: list[carve.Span], fill: str) -> None:
+    """Every character outside the holes is where it was."""
+    filled = carve.splice(text, spans, [fill] * len(spans))
+    at = 0
+    for span, before in zip(spans, [0, *(span.end for span in spans)], strict=False):
+        kept = text[before : span.start]
+        assert filled[at : at + len(kept)] == kept
+        at += len(kept) + len(fill)
+    assert filled[at:] == text[spans[-1].end if spans else 0 :]
