@@ -1,0 +1,44 @@
+"""The configuration files of editors that do not run here can at least be read, and start what there is to start."""
+
+import json
+import tomllib
+from typing import Any
+
+import pytest
+
+from lsp_server.cli import main
+from tests.editors.places import EDITORS
+
+JSON = ["zed/settings.json", "sublime/LSP.sublime-settings", "kate/settings.json"]
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_it_is_json_that_starts_the_server(name: str) -> None:
+    lines = (EDITORS / name).read_text().splitlines()
+    settings = json.loads("\n".join(line for line in lines if not line.startswith("//")))
+    assert any(command[:2] == ["infill-ls", "serve"] for command in commands(settings)), settings
+
+
+def test_that_of_helix_is_toml_that_starts_the_server() -> None:
+    settings = tomllib.loads((EDITORS / "helix" / "languages.toml").read_text())
+    assert commands(settings) == [["infill-ls", "serve"]]
+    assert settings["language"][0]["language-servers"][-1] in settings["language-server"]
+
+
+def test_the_command_they_start_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "--help"])
+    assert ended.value.code == 0
+    assert "language server" in capsys.readouterr().out
+
+
+def commands(settings: Any) -> list[list[str]]:
+    """Every command line in a tree of settings, however the editor writes it."""
+    if isinstance(settings, list):
+        return [found for value in settings for found in commands(value)]
+    if not isinstance(settings, dict):
+        return []
+    program = settings.get("command", settings.get("path"))
+    words = [program] if isinstance(program, str) else program or []
+    words = [*words, *settings.get("args", []), *settings.get("arguments", [])]
+    return [words] * bool(words) + [found for value in settings.values() for found in commands(value)]
