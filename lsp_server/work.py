@@ -68,10 +68,6 @@ class Works:
         if task := self._tasks.get(token):
             task.cancel()
 
-    def __len__(self) -> int:
-        """How many are running."""
-        return len(self._tasks)
-
 
 class _Display:
     """One progress display: begun at most once, and ended if it was begun."""

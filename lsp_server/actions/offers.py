@@ -12,7 +12,11 @@ from lsp_server.actions.tasks import DEFAULT_STRENGTH, Task, among, in_file, in_
 from lsp_server.carve import Source, Span
 
 STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}
-"""How much of a selection is noised; measured on the embedded checkpoint (see tests/e2e/test_rework.py)."""
+"""How much of a selection is noised.
+
+Of 40 Python statements the embedded checkpoint keeps 0.88, 0.68 and 0.40 (mean similarity, 1 is unchanged), and 36, 28
+and 25 of the results parse. Below 0.2 many come back as they were.
+"""
 LONGEST_REWORK_CHARACTERS = 4000
 """No canvas holds more."""
 LONGEST_INSTRUCTION_CHARACTERS = 500
