@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-BENCHMARKS = ("latency", "infilling", "make-data")
+BENCHMARKS = ("latency", "server", "infilling", "make-data")
 EXIT_USAGE = 2
 
 

@@ -25,12 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--foreground", action="store_true", help="run it here until Ctrl-C (the default)")
     how.add_argument("--background", action="store_true", help="start it if none runs and wait for its model")
+    how.add_argument("--where", action="store_true", help="print the path of its socket, whether it runs or not")
     how.add_argument("--stop", action="store_true", help="let the running one finish what it does and end")
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs, starts or stops the worker. Exit status 1 where that failed."""
     options = options_of(args)
+    if args.where:
+        print(place_of(options).socket)
+        return 0
     try:
         if args.stop:
             return asyncio.run(_stop(options))

@@ -45,7 +45,7 @@ class Place:
         What was taken back belongs to the place from now on: to type it again makes no difference to the whole.
         """
         if self.start <= change.start and change.end <= self.end:
-            return replace(self, end=self.end + change.shift), ""
+            return Place(self.start, self.end + change.shift, self.before, self.cursor, self.elsewhere), ""
         if change.start < self.start <= change.end <= self.end and change.removed:
             return self._taken_back(change)
         return self._moved(change)
@@ -62,9 +62,9 @@ class Place:
         if elsewhere > MAX_ELSEWHERE_CHARACTERS:
             return None
         if change.end <= self.start:
-            moved = replace(self, start=self.start + change.shift, end=self.end + change.shift)
+            shift = change.shift
         elif change.start > self.end:
-            moved = self
+            shift = 0
         else:  # the text right behind it, or on both sides, has changed
             return None
-        return replace(moved, elsewhere=elsewhere), ""
+        return Place(self.start + shift, self.end + shift, self.before, self.cursor, elsewhere), ""

@@ -4,7 +4,7 @@ A suggestion replaces its place by its text. As the place keeps all that is type
 however much of it was typed meanwhile; whether it may still be shown is all there is to decide.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lsp_server.carve.lines import line_start
 from lsp_server.carve.source import Span
@@ -50,7 +50,8 @@ class Suggestion:
             return None
         place, taken_back = found
         shown_from = None if self.shown_from is None else self.shown_from + len(taken_back)
-        return replace(self, place=place, text=taken_back + self.text, shown_from=shown_from)
+        text = taken_back + self.text  # made anew by hand: of this there is much with each key, and `replace` is slow
+        return Suggestion(self.id, place, text, self.hole, self.confidence, self.invoked, shown_from)
 
     def applied(self, text: str) -> str:
         """The whole text with the suggestion in it."""

@@ -1,0 +1,233 @@
+"""`infill-ls bench server`: what a keystroke costs in the server itself, in a file of 5,000 lines.
+
+A real server process over stdio, and a worker process that speaks the real protocol but answers at once with a text
+that means nothing: the model's time is not in these figures. Measured are a request that does nothing (the floor), a
+keystroke whose suggestion is remembered (it agrees with what was shown), and one for which the worker is asked. The
+server's own share is a round trip less the floor's; the processor time that its process used stands beside it.
+
+Last line of output: one JSON object. Times are in milliseconds; compare ratios, not machines.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from inference.bench.server_client import PATIENCE_S, SERVER, Client, ServerError, server_environment
+
+TARGET_MS = 3.0
+"""What the server's own share should be at p95."""
+_OPTIONS = {"debounceMs": 0, "deadlineMs": {"automatic": 60_000, "invoked": 60_000}}
+_FUNCTION = '''
+def name_{0}(first, second):
+    """Add what is {0}."""
+    total = first + {0}
+    for value in second:
+        if value > total:
+            total += value
+    return total
+
+'''
+_HEIGHT = _FUNCTION.count("\n")
+_LINE_IN_FUNCTION = 4
+_TYPED_BEFORE = "    chosen = "
+_OPEN_BRACKET = "    chosen = ["
+_LONGEST_LINE = 60
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measures, prints, and returns the exit status."""
+    args = _parser().parse_args(argv)
+    try:
+        result = measure(args.lines, args.keystrokes)
+    except (ServerError, OSError) as error:
+        print(f"infill-ls: {error}", file=sys.stderr)
+        return 1
+    if not args.json:
+        _show(result)
+    print(json.dumps(result))
+    return 0
+
+
+def measure(lines: int, keystrokes: int) -> dict[str, Any]:
+    """All sections, in one run of one server. Raises ServerError."""
+    text = document(lines)
+    with tempfile.TemporaryDirectory(prefix="ils-") as folder, _echo_worker(Path(folder)), _client(folder) as client:
+        client.open(text)
+        _wait_until_ready(client)
+        typist = _Typist(client, lines // 2)
+        works = typist.sections()
+        for work in works.values():  # whatever is set up on first use
+            _timed(client, work, max(keystrokes // 4, 2))
+        sections = {name: _timed(client, work, keystrokes) for name, work in works.items()}
+    return {
+        "lines": len(text.splitlines()),
+        "keystrokes": keystrokes,
+        "worker": "echo: a real process that answers at once, no model",
+        "sections": _with_own_share(sections),
+        "target_ms": TARGET_MS,
+        "within_target": all(sections[name]["own_p95_ms"] <= TARGET_MS for name in ("remembered", "asked")),
+    }
+
+
+def document(lines: int) -> str:
+    """Python code of about so many lines."""
+    return "".join(_FUNCTION.format(number) for number in range(max(lines // _HEIGHT, 2)))
+
+
+class _Typist:
+    """Types in one function after the other, each time in a new line. Each section's method is one keystroke's ms."""
+
+    def __init__(self, client: Client, line: int) -> None:
+        self._client = client
+        self._line = line // _HEIGHT * _HEIGHT + _LINE_IN_FUNCTION
+        self._column, self._before, self._shown = 0, "", ""
+
+    def sections(self) -> dict[str, Callable[[], float]]:
+        """What is measured."""
+        return {
+            "no_op": self.no_op,
+            "remembered": self.remembered,
+            "asked": self.asked,
+            "asked_in_open_bracket": self.asked_in_open_bracket,
+        }
+
+    def no_op(self) -> float:
+        """A request that does nothing."""
+        began = time.perf_counter()
+        self._client.no_op()
+        return (time.perf_counter() - began) * 1000
+
+    def remembered(self) -> float:
+        """The next character of what is shown. Where all of it is typed, first a new line."""
+        if len(self._shown) < 2 or self._before != _TYPED_BEFORE:
+            self._finish_line(self._shown)
+            self._begin_line(_TYPED_BEFORE)
+        wanted = self._shown[1:]
+        ms = self._key(self._shown[0])
+        if self._shown != wanted:
+            raise ServerError(f"of a suggestion {wanted!r} should have been left, and was {self._shown!r}")
+        return ms
+
+    def asked(self) -> float:
+        """A character that nobody expects: the worker is needed."""
+        return self._unexpected(_TYPED_BEFORE)
+
+    def asked_in_open_bracket(self) -> float:
+        """The same where the text is no whole Python, so that more of it has to be parsed."""
+        return self._unexpected(_OPEN_BRACKET)
+
+    def _unexpected(self, before: str) -> float:
+        if self._before != before or self._column > _LONGEST_LINE:
+            self._finish_line("]" if self._before == _OPEN_BRACKET else "")
+            self._begin_line(before)
+        ms = self._key("z")
+        if not self._shown:
+            raise ServerError("the server had nothing to show")
+        return ms
+
+    def _begin_line(self, text: str) -> None:
+        """In the next function, so that nothing that was turned down is near."""
+        self._line += _HEIGHT + 1
+        self._client.type(self._line, 0, f"{text}\n")
+        self._before, self._column = text, len(text)
+        self._shown = self._ask()
+
+    def _finish_line(self, rest: str) -> None:
+        """Leave whole Python behind."""
+        if rest:
+            self._client.type(self._line, self._column, rest)
+
+    def _key(self, character: str) -> float:
+        began = time.perf_counter()
+        self._client.type(self._line, self._column, character)
+        self._column += 1
+        self._shown = self._ask()
+        return (time.perf_counter() - began) * 1000
+
+    def _ask(self) -> str:
+        """What is shown behind the cursor: a suggestion begins with what is typed of its place."""
+        item = self._client.complete(self._line, self._column)
+        return item.text[self._column - item.start :] if item else ""
+
+
+def _timed(client: Client, keystroke: Callable[[], float], count: int) -> dict[str, float]:
+    """Percentiles of a section, and the processor time of the server for each time."""
+    used_s = client.cpu_s()
+    times = sorted(keystroke() for _ in range(count))
+    cuts = statistics.quantiles(times, n=100, method="inclusive")
+    found = {"p50_ms": cuts[49], "p95_ms": cuts[94], "p99_ms": cuts[98]}
+    found["server_cpu_ms"] = (client.cpu_s() - used_s) * 1000 / count
+    return {name: round(value, 3) for name, value in found.items()}
+
+
+def _with_own_share(sections: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Beside each percentile what is left of it without the floor's."""
+    floor = sections["no_op"]
+    for name in sections.keys() - {"no_op"}:
+        own = {f"own_{cut}": round(sections[name][cut] - floor[cut], 3) for cut in ("p50_ms", "p95_ms", "p99_ms")}
+        sections[name] |= own
+    return sections
+
+
+def _client(runtime: str) -> Client:
+    return Client(Path(runtime), _OPTIONS)
+
+
+@contextmanager
+def _echo_worker(runtime: Path) -> Iterator[None]:
+    """An echo worker at the place where the servers of this runtime folder look for theirs."""
+    where = [*SERVER, "worker", "--where"]
+    found = subprocess.run(where, env=server_environment(runtime), capture_output=True, text=True, check=True)
+    words = [sys.executable, "-P", "-m", "inference.bench.echo_worker", "--socket", found.stdout.strip()]
+    worker = subprocess.Popen([*words, "--model", "echo"])
+    try:
+        yield
+    finally:
+        worker.terminate()
+        worker.wait()
+
+
+def _wait_until_ready(client: Client) -> None:
+    """Raises ServerError where the worker that answers is not the echo worker."""
+    give_up = time.monotonic() + PATIENCE_S
+    while (status := client.status())["state"] != "ready":
+        if time.monotonic() > give_up:
+            raise ServerError(f"the worker is {status['state']}")
+        time.sleep(0.05)
+    if status["model"] != "echo":
+        raise ServerError(f"the worker that answers is no echo worker: {status['model']}")
+
+
+def _show(result: dict[str, Any]) -> None:
+    print(f"{result['lines']} lines, {result['keystrokes']} keystrokes each; worker: {result['worker']}")
+    for name, section in result["sections"].items():
+        own = f", of it the server's own {section['own_p95_ms']:.2f} at p95" if "own_p95_ms" in section else ""
+        times = " / ".join(f"{section[cut]:.2f}" for cut in ("p50_ms", "p95_ms", "p99_ms"))
+        print(f"{name:22} p50 / p95 / p99 {times} ms{own}; server CPU {section['server_cpu_ms']:.2f} ms")
+
+
+def _count(text: str) -> int:
+    """A number of lines or keystrokes. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and 10 <= int(text[:7]) <= 100_000):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 10 to 100000")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="infill-ls bench server", description=__doc__)
+    parser.add_argument("--lines", type=_count, default=5_000, help="of the Python file (default: %(default)s)")
+    parser.add_argument("--keystrokes", type=_count, default=500, help="in each section (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the JSON object only")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""An editor that is not one: it types into one document of a real server process, in raw JSON over stdio.
+
+Knows the protocol's messages as JSON and nothing of the server's code. Positions are in UTF-16; the text it types is
+ASCII.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, Queue
+from typing import IO, Any
+
+import psutil
+
+URI = "file:///project/big.py"
+SERVER = (sys.executable, "-P", "-m", "lsp_server.cli")
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Item:
+    """An inline completion: `text` replaces what stands between the column `start` and the cursor, or more."""
+
+    text: str
+    start: int
+
+
+class ServerError(Exception):
+    """The server did not do its part; str() says what."""
+
+
+def server_environment(runtime: Path) -> dict[str, str]:
+    """An environment in which a server finds no worker but ours."""
+    return {**os.environ, "INFILL_LS_RUNTIME_DIR": str(runtime)}
+
+
+class Client:
+    """One server process with one open document. Use it in a `with` statement."""
+
+    def __init__(self, runtime: Path, options: Mapping[str, Any]) -> None:
+        environment = server_environment(runtime)
+        words = [*SERVER, "serve", "--stdio"]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        self._replies: Queue[dict[str, Any]] = Queue()
+        self._last_id = self._version = 0
+        assert self._process.stdout is not None
+        threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
+        self.ask("initialize", {"capabilities": {}, "initializationOptions": options})
+        self.tell("initialized", {})
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.tell("exit", None)
+        try:
+            self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+    def open(self, text: str) -> None:
+        """Open the document."""
+        self._version = 1
+        document = {"uri": URI, "languageId": "python", "version": 1, "text": text}
+        self.tell("textDocument/didOpen", {"textDocument": document})
+
+    def type(self, line: int, character: int, text: str) -> None:
+        """Insert `text`."""
+        self._version += 1
+        place = {"line": line, "character": character}
+        document = {"uri": URI, "version": self._version}
+        change = {"range": {"start": place, "end": place}, "text": text}
+        self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
+
+    def complete(self, line: int, character: int) -> Item | None:
+        """The first of the inline completions that appear by themselves at a position."""
+        params = {
+            "textDocument": {"uri": URI},
+            "position": {"line": line, "character": character},
+            "context": {"triggerKind": 2},
+        }
+        items = self.ask("textDocument/inlineCompletion", params)["items"]
+        return Item(items[0]["insertText"], items[0]["range"]["start"]["character"]) if items else None
+
+    def no_op(self) -> None:
+        """A request that is answered without being looked at."""
+        self._ask("no/such/method", None)
+
+    def status(self) -> dict[str, Any]:
+        """How the server's worker is."""
+        result: dict[str, Any] = self.ask("infill/status", None)
+        return result
+
+    def cpu_s(self) -> float:
+        """The processor time that the server has used."""
+        used = psutil.Process(self._process.pid).cpu_times()
+        return float(used.user + used.system)
+
+    def tell(self, method: str, params: Any) -> None:
+        """Send a notification."""
+        self._send({"method": method, "params": params})
+
+    def ask(self, method: str, params: Any) -> Any:
+        """The result of a request. Raises ServerError."""
+        reply = self._ask(method, params)
+        if "result" not in reply:
+            raise ServerError(f"{method}: {reply.get('error')}")
+        return reply["result"]
+
+    def _ask(self, method: str, params: Any) -> dict[str, Any]:
+        self._last_id += 1
+        self._send({"id": self._last_id, "method": method, "params": params})
+        try:
+            while (reply := self._replies.get(timeout=PATIENCE_S)).get("id") != self._last_id:
+                pass
+        except Empty:
+            raise ServerError(f"{method} was not answered within {PATIENCE_S:g} s") from None
+        return reply
+
+    def _send(self, message: dict[str, Any]) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        self._process.stdin.flush()
+
+    def _read(self, stream: IO[bytes]) -> None:
+        while header := stream.readline():
+            stream.readline()
+            message = json.loads(stream.read(int(header.partition(b":")[2])))
+            if "method" not in message:
+                self._replies.put(message)

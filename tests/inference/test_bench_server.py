@@ -1,0 +1,34 @@
+"""The server's benchmark types into a real server with an echo worker, and prints one JSON object last."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "lsp_server.cli", "bench", "server"]
+
+
+def test_it_measures_each_kind_of_keystroke_and_says_what_the_worker_is() -> None:
+    done = subprocess.run(
+        [*COMMAND, "--lines", "200", "--keystrokes", "60"], capture_output=True, text=True, check=True
+    )
+    *shown, last = done.stdout.splitlines()
+    result = json.loads(last)
+    assert result["lines"] == pytest.approx(200, abs=10)
+    assert "no model" in result["worker"]
+    assert any("remembered" in line for line in shown)
+    floor = result["sections"].pop("no_op")
+    assert set(result["sections"]) == {"remembered", "asked", "asked_in_open_bracket"}
+    for section in result["sections"].values():
+        assert 0 < section["p50_ms"] <= section["p95_ms"] <= section["p99_ms"]
+        assert section["own_p95_ms"] == pytest.approx(section["p95_ms"] - floor["p95_ms"], abs=0.002)
+    within = all(result["sections"][name]["own_p95_ms"] <= result["target_ms"] for name in ("remembered", "asked"))
+    assert result["within_target"] is within
+
+
+@pytest.mark.parametrize("wrong", ["0", "-5", "many", "1e3"])
+def test_what_is_no_number_of_keystrokes_is_refused(wrong: str) -> None:
+    done = subprocess.run([*COMMAND, f"--keystrokes={wrong}"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "not a number" in done.stderr
