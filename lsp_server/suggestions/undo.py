@@ -12,7 +12,8 @@ KEPT = 100
 class UndoWatch:
     """Knows earlier texts by their hashes.
 
-    A single character typed or deleted is never taken for an undo: that would be every backspace.
+    A single character typed or deleted is never taken for an undo: that would be every backspace. Nor is white space,
+    which editors add and take away by the line.
     """
 
     def __init__(self, text: str) -> None:
@@ -22,7 +23,7 @@ class UndoWatch:
     def changed(self, changes: Sequence[Change], text: str) -> None:
         """`changes` came at once and made `text`."""
         key = hash(text)
-        characters = sum(max(len(change.removed), len(change.added)) for change in changes)
+        characters = sum(max(len(change.removed.strip()), len(change.added.strip())) for change in changes)
         known = key in self._texts
         self.undone = known and characters > 1
         self._texts[key] = None

@@ -1,5 +1,7 @@
 """What a suggestion does while the user types, accepts and turns down; with the real worker and model."""
 
+import asyncio
+import random
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +60,13 @@ async def test_what_is_typed_while_it_is_computed_is_pinned_and_the_next_request
         asked = await user.requests()
         first = user.ask(invoked=True)
         await user.client.is_at_work()
-        user.type("a")
+        user.type("m")
         user.client.cancel(first)
-        second = user.ask(invoked=True)
         assert (await user.client.reply(first))["error"]["code"] == CANCELLED
+        second = user.ask(invoked=True)
         items = await user.items(second)
         if items and await user.becomes_idle(after=asked) == ["complete"]:
-            assert all(item["insertText"][: -len(user.rest(item))].endswith("a") for item in items)
+            assert all(item["insertText"][: -len(user.rest(item))].endswith("m") for item in items)
             return
         user.delete(1)
     raise AssertionError(f"in {ATTEMPTS} attempts the second request never took over what the first began")
@@ -77,7 +79,7 @@ async def test_a_request_that_nobody_cancels_is_answered_with_the_rest(
     for _ in range(ATTEMPTS):
         asked = user.ask(invoked=True)
         await user.client.is_at_work()
-        user.type("a")
+        user.type("m")
         items = await user.items(asked)
         if items:
             assert all(user.rest(item) for item in items)
@@ -246,6 +248,27 @@ def check_hole(user: Typist, holes: list[dict[str, Any]]) -> None:
     assert hole["text"] == "".join(hole["pieces"])
     assert len(hole["pieces"]) == len(hole["confidences"])
     assert all(0 <= confidence <= 1 for confidence in hole["confidences"])
+
+
+async def test_in_a_storm_of_keys_each_request_is_answered_once_and_the_worker_is_idle_after_it(
+    start_raw: StartRaw, runtime_folder: Path
+) -> None:
+    """Typing, deleting, asking and cancelling at random, so that work is taken over, amended and dropped."""
+    user = Typist.at(await start_raw({**QUICK, "maxSteps": 8}), runtime_folder, BODY)
+    chance, cancelled = random.Random(3), dict[str, bool]()
+    for _ in range(60):
+        if chance.random() < 0.8:
+            user.type(chance.choice("abself. (")) if chance.random() < 0.8 else user.delete(1)
+        key = user.ask(invoked=chance.random() < 0.3)
+        cancelled[key] = chance.random() < 0.6
+        await asyncio.sleep(chance.choice([0, 0, 0.02, 0.1]))
+        if cancelled[key]:
+            user.client.cancel(key)
+    for key, may_fail in cancelled.items():
+        reply = await user.client.reply(key)
+        assert "result" in reply or (may_fail and reply["error"]["code"] == CANCELLED)
+    await user.requests()  # once the worker has none
+    assert {user.client.counts[key] for key in cancelled} == {1}
 
 
 async def test_a_notification_that_cannot_be_read_does_no_harm(start_raw: StartRaw, runtime_folder: Path) -> None:

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from inference.messages import Snippet
-from lsp_server.document import Document, Snapshot
+from inference.messages import HoleKind, Snippet
+from lsp_server.carve import Span
+from lsp_server.document import Document, Edit, Snapshot
 from lsp_server.filling import Effort
 from lsp_server.inline import Answer, Desk, Outcome, Question
-from lsp_server.suggestions import Change, Cursor
+from lsp_server.positions import Encoding
+from lsp_server.suggestions import Change, Cursor, Place, Suggestion
 from lsp_server.worker import WorkerClient, WorkerOptions
 
 URI = "file:///a.py"
@@ -49,6 +51,14 @@ class Office:
         answer: Answer = self.desk.ask(URI, question, self.document.snapshot)
         assert isinstance(answer, asyncio.Future)
         return answer
+
+    def accept(self, text: str, effort: Effort | None = EFFORT) -> None:
+        """A suggestion at the end of the first line was accepted: we are told of that first, and then of the change."""
+        place, hole = Place.of(TEXT, 4, 4, 4), Span(4, 4, HoleKind.LINE, single_line=True)
+        self.desk._shared.pages[URI].memory.add([Suggestion("s", place, text, hole)])
+        self.desk.accepted(URI, "s", None, effort, "???")
+        self.document.apply([Edit((0, 4), (0, 4), text)], 2, Encoding.UTF16)
+        self.desk.changed(URI, [Change(4, "", text)])
 
     def close(self) -> None:
         self.desk.forget(URI)
@@ -107,7 +117,7 @@ async def test_a_change_of_the_text_that_disagrees_stops_all(invoked: bool) -> N
     asked = office.ask(invoked=invoked)
     await asyncio.sleep(0.01)
     change = Change(2, "= ", "")
-    office.document = Document(URI, "python", 2, change.applied(TEXT))
+    office.document.apply([Edit((0, 2), (0, 4), "")], 2, Encoding.UTF16)
     office.desk.changed(URI, [change])
     assert not (await asked).found
     await asyncio.sleep(0.01)
@@ -121,6 +131,33 @@ async def test_a_cancelled_request_that_was_not_sent_stops_at_once() -> None:
     asked.cancel()
     await asyncio.sleep(0.01)
     assert office.stopped == 1
+
+
+async def test_what_is_computed_ahead_gives_way_to_what_is_asked_for() -> None:
+    office = Office()
+    office.accept("1")
+    await asyncio.sleep(0.01)
+    assert (office.begun, office.stopped) == (1, 0)
+    office.ask(len("x = 1\ny = "))
+    await asyncio.sleep(0.01)
+    assert (office.begun, office.stopped) == (2, 1)
+    office.close()
+
+
+async def test_what_is_computed_ahead_is_what_the_next_request_waits_for() -> None:
+    office = Office()
+    office.accept("1")
+    office.ask(len("x = 1"))
+    await asyncio.sleep(0.01)
+    assert (office.begun, office.stopped) == (1, 0)
+    office.close()
+
+
+async def test_nothing_is_computed_ahead_where_the_user_wants_none() -> None:
+    office = Office()
+    office.accept("1", effort=None)
+    await asyncio.sleep(0.01)
+    assert office.begun == 0
 
 
 async def test_closing_the_document_answers_who_waits() -> None:

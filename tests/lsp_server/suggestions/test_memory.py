@@ -105,9 +105,9 @@ def test_only_the_latest_are_kept() -> None:
     assert user.memory.get("5") is not None
 
 
-@pytest.mark.parametrize(("typed", "undone"), [("word", True), ("w", False)])
+@pytest.mark.parametrize(("typed", "undone"), [("word", True), ("w", False), ("\n    ", False)])
 def test_a_change_that_brings_an_earlier_text_back_is_an_undo(typed: str, undone: bool) -> None:
-    """A single character is not: that would be every backspace."""
+    """A single character or an indentation is not: that would be every backspace."""
     user = Typist.at(HERE)
     user.type(typed)
     assert not user.memory.after_undo
