@@ -7,7 +7,7 @@ import { Inline } from './inline';
 import { offerInstall } from './install';
 import { Preview } from './preview';
 import { watchPython } from './python';
-import { section, Server } from './server';
+import { asked, section, Server } from './server';
 import { needsRestart } from './settings';
 import { StatusBar } from './status_bar';
 import { StatusWatch } from './status_watch';
@@ -43,6 +43,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       ...inline.middleware,
       resolveCodeAction: (action, token, next) => fills.resolving(action, token, next),
       workspace: {
+        configuration: ({ items }) => items.map((item) => (item.section === 'infill' ? asked(item.scopeUri) : null)),
         handleApplyEdit: (params, next) => fills.onEdit(running.client, params, async () => next(params, NEVER)),
       },
     },

@@ -142,6 +142,12 @@ export function section(): Section {
   return JSON.parse(JSON.stringify(vscode.workspace.getConfiguration('infill'))) as Section;
 }
 
+/** What the server is told when it asks for the settings of a folder, or of none. */
+export function asked(folder: string | undefined): Section {
+  const settings = vscode.workspace.getConfiguration('infill', folder === undefined ? undefined : vscode.Uri.parse(folder));
+  return changeable(JSON.parse(JSON.stringify(settings)) as Section, settings.inspect('secretGlobs'));
+}
+
 function secrets(): { globalValue?: unknown; workspaceValue?: unknown; workspaceFolderValue?: unknown } | undefined {
   return vscode.workspace.getConfiguration('infill').inspect('secretGlobs');
 }
