@@ -48,15 +48,16 @@ def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[S
     found = [(layer, _read_layer(layer, problems)) for layer in layers]
     users = [values for layer, values in found if layer.origin is Origin.USER]
     trusts = next((values["trust_workspace"] for values in reversed(users) if "trust_workspace" in values), False)
+    refused = [dict(_refused(layer.origin, values, trusts=trusts, started=started)) for layer, values in found]
     merged: dict[str, Any] = {}
     for at, (layer, values) in enumerate(found):
-        refused = dict(_refused(layer.origin, values, trusts=trusts, started=started))
-        above = {name for later, others in found[at + 1 :] if later.origin is Origin.USER for name in others}
-        for name, why in refused.items():
+        later = zip(found[at + 1 :], refused[at + 1 :], strict=True)
+        overruled = {name for (_, others), theirs in later for name in others.keys() - theirs.keys()}
+        for name, why in refused[at].items():
             now = getattr(started, name) if started else merged.get(name, _FIELDS[name].default)
-            if values[name] != now and name not in above:
+            if values[name] != now and name not in overruled:
                 problems.append(f"{layer.source}: {_FIELDS[name].encode_name} {why}")
-        allowed = {name: value for name, value in values.items() if name not in refused}
+        allowed = {name: value for name, value in values.items() if name not in refused[at]}
         _merge(merged, allowed, adds=layer.origin is Origin.WORKSPACE)
     settings: Settings = _build(Settings(), merged)
     if started is not None:

@@ -25,6 +25,18 @@ def settings(**values: object) -> Settings:
         "/p/secrets.yml",
         "/p/terraform.tfvars",
         "C:/p/.npmrc",
+        "/home/a/.netrc",
+        "/home/a/.kube/config",
+        "/p/prod.kubeconfig",
+        "/p/terraform.tfstate.backup",
+        "/p/.terraform/terraform.tfstate",
+        "/home/a/.config/gcloud/application_default_credentials.json",
+        "/p/k8s/db-secret.yaml",
+        "/p/client_secret_12.apps.json",
+        "/p/.dev.vars",
+        "/home/a/.bash_history",
+        "/p/store.keytab",
+        "/home/a/.m2/settings.xml",
     ],
 )
 def test_files_that_may_hold_secrets_are_secret(path: str) -> None:
@@ -32,7 +44,11 @@ def test_files_that_may_hold_secrets_are_secret(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/p/environment.py", "/p/keys.py", "/p/credentials.py", "/p/secrets/views.py", "/env/a.py"]
+    "path",
+    [
+        *("/p/environment.py", "/p/keys.py", "/p/credentials.py", "/p/secrets/views.py", "/env/a.py", "/p/token.py"),
+        *("/p/kube/config.go", "/p/settings.xml", "/p/main.tf", "/p/.github/workflows/ci.yml", "/p/package.json"),
+    ],
 )
 def test_code_is_not_secret(path: str) -> None:
     assert not is_secret(path, Settings())

@@ -114,6 +114,17 @@ def test_what_a_workspace_repeats_or_the_user_overrules_is_no_problem() -> None:
     assert (settings.model, problems) == ("mine", [])
 
 
+def test_defaults_that_an_editor_sends_are_no_problem_where_a_trusted_workspace_decides() -> None:
+    layers = [
+        Layer("options", {"trustWorkspace": True}),
+        Layer("settings", {"model": "embedded"}, Origin.EDITOR),
+        Layer("infill-ls.toml", {"model": "theirs"}, WORKSPACE),
+    ]
+    started, problems = resolve(layers)
+    assert (started.model, problems) == ("theirs", [])
+    assert resolve(layers, started) == (started, [])
+
+
 def test_a_workspace_switches_off_more_but_nothing_on() -> None:
     layers = [Layer("a", {"disabledGlobs": ["*.gen.py"], "disabledLanguages": ["sql"]})]
     theirs = Layer("infill-ls.toml", {"disabledGlobs": ["vendor/*"], "disabledLanguages": []}, WORKSPACE)
