@@ -19,7 +19,12 @@ METHOD = "infill/draft"
 INTERVAL_S = 1 / 30
 """Drafts that come sooner after the one before are left out: no eye follows them."""
 
+PAUSE_SHARE = 4
+"""A pause is so many times as long as it took to make what was shown before it."""
+
 Kind = Literal["inline", "action"]
+Texts = tuple[str, ...]
+Numbers = tuple[float, ...]
 Token = int | str | None
 Send = Callable[[str, Any], None]
 
@@ -48,12 +53,13 @@ class Sketch:
 
 def sketches(snapshot: Snapshot, spans: Sequence[carve.Span], draft: Draft) -> list[Sketch]:
     """The holes of a draft for which it has something fit to be put in; the others stay as they are."""
-    found = []
-    for span, pieces, confidences in zip(spans, draft.pieces, draft.confidences, strict=False):
-        text = post.fit(snapshot, span, "".join(pieces))
-        if text is not None:
-            found.append(Sketch(span.start, span.end, text, *_by_token(text, pieces, confidences)))
-    return found
+    every = zip(spans, draft.pieces, draft.confidences, strict=False)
+    return [found for parts in every if (found := _sketch(snapshot, *parts)) is not None]
+
+
+def _sketch(snapshot: Snapshot, span: carve.Span, pieces: Texts, confidences: Numbers) -> Sketch | None:
+    text = post.fit(snapshot, span, "".join(pieces)) if pieces else None
+    return None if text is None else Sketch(span.start, span.end, text, *_by_token(text, pieces, confidences))
 
 
 def params(
@@ -88,18 +94,22 @@ class Ruler:
 
 
 class Throttle:
-    """Lets something through at most once in `INTERVAL_S`."""
+    """Lets something through at most once in `INTERVAL_S`, and less often what takes long to make."""
 
     def __init__(self) -> None:
-        self._last = float("-inf")
+        self._next = float("-inf")
 
     def passes(self) -> bool:
         """Whether enough time has gone by since this was last true."""
         now = time.monotonic()
-        if now - self._last < INTERVAL_S:
+        if now < self._next:
             return False
-        self._last = now
+        self._next = now + INTERVAL_S
         return True
+
+    def spent(self, seconds: float) -> None:
+        """What was let through took so long to make: a pause follows, so that typing does not wait for drafts."""
+        self._next = max(self._next, time.monotonic() + PAUSE_SHARE * seconds)
 
 
 class Drafts:
@@ -122,16 +132,26 @@ class Drafts:
         self._send, self._snapshot, self._spans, self._is_current = send, snapshot, spans, is_current
         self._kind, self._token, self._ruler = kind, token, Ruler(snapshot.lines, encoding)
         self._throttle = Throttle()
+        self._known: dict[int, tuple[Texts, Numbers, Sketch | None]] = {}
+        """What was made of each hole the last time: most holes of a long fill are settled, or have not begun."""
 
     def __call__(self, draft: Draft) -> None:
         if not self._is_current() or not self._throttle.passes():
             return
-        found = sketches(self._snapshot, self._spans, draft)
-        if found:
-            snapshot = self._snapshot
+        began, snapshot = time.monotonic(), self._snapshot
+        every = zip(self._spans, draft.pieces, draft.confidences, strict=False)
+        made = [self._made(number, *parts) for number, parts in enumerate(every)]
+        if found := [sketch for sketch in made if sketch is not None]:
             self._send(
                 METHOD, params(snapshot.uri, snapshot.version, self._kind, self._token, draft, found, self._ruler)
             )
+        self._throttle.spent(time.monotonic() - began)
+
+    def _made(self, number: int, span: carve.Span, pieces: Texts, confidences: Numbers) -> Sketch | None:
+        known = self._known.get(number)
+        if known is None or known[:2] != (pieces, confidences):
+            known = self._known[number] = (pieces, confidences, _sketch(self._snapshot, span, pieces, confidences))
+        return known[2]
 
 
 def _by_token(

@@ -3,13 +3,14 @@
 Text outside the holes is never part of an answer, so it cannot change.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
 from msgspec.structs import replace
 
-from inference.messages import Hole, InfillRequest, Outcome, Snippet, Text
+from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet, Text
 from lsp_server import carve, fitting
 from lsp_server.document import Snapshot
 from lsp_server.privacy import path_of
@@ -17,6 +18,8 @@ from lsp_server.settings import Settings
 from lsp_server.worker import WorkerClient, alive
 from lsp_server.worker.link import OnDraft
 
+FEW_HOLES = 8
+"""So many are fitted in no time."""
 _ids = count(1)
 
 
@@ -92,7 +95,7 @@ async def fill(
         context=context,
     )
     answer = await alive.answer(worker, request, on_draft)
-    fits = fitting.fitted(snapshot, spans, answer.candidates)
+    fits = await _fitted(snapshot, spans, answer.candidates)
     now = fitting.standing(snapshot, spans)
     return Filled(
         [candidate.texts for candidate in fits],
@@ -100,6 +103,13 @@ async def fill(
         unchanged=any(candidate.texts == now for candidate in answer.candidates),
         confidences=tuple(candidate.confidence for candidate in fits),
     )
+
+
+async def _fitted(snapshot: Snapshot, spans: Sequence[carve.Span], candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Many holes take most of a second to fit, in which typing would wait: those are done in a thread."""
+    if len(spans) <= FEW_HOLES:
+        return fitting.fitted(snapshot, spans, candidates)
+    return await asyncio.to_thread(fitting.fitted, snapshot, spans, candidates)
 
 
 def _with_strength(segments: tuple[Text | Hole, ...], strength: float) -> tuple[Text | Hole, ...]:
