@@ -114,7 +114,7 @@ def _imports(language_id: str, text: str) -> tuple[Import, ...]:
     return tuple(imports(language_id, carve.parse(language_id, text)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=MAX_BUFFERS + 4)
 def _windows(text: str) -> tuple[Window, ...]:
     return tuple(windows(text))
 

@@ -35,7 +35,7 @@ class Definition:
         return self.whole if self.whole.count("\n") < SHORT_LINES else "\n".join((self.head, *self.members))
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=64)
 def definitions(language_id: str, text: str) -> tuple[Definition, ...]:
     """The definitions at the top level of a text, in order; none where there is no grammar."""
     tree = carve.parse(language_id, text)

@@ -115,6 +115,15 @@ async def test_a_checkout_cannot_choose_the_model_and_says_how_to_allow_it_once(
     assert len(await editor.messages()) == 2
 
 
+async def test_a_trusted_checkout_chooses_the_model(start: Start, tmp_path: Path) -> None:
+    """One that is not there: the server tries to load it, and says so."""
+    a = folder(tmp_path, "a", f'model = "{tmp_path}/no-such-model"\n')
+    editor = await start(a, flags=("--trust-workspace",))
+    assert await editor.messages() == []
+    await editor.complete(editor.open_in(a, "x = "), types.Position(0, 4))
+    assert "no-such-model" in (await editor.status()).lastFailure
+
+
 async def test_the_environment_is_the_users_own(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a = folder(tmp_path, "a", "startWorker = true")
     monkeypatch.setenv("INFILL_LS_DISABLED_LANGUAGES", "sql,python")
