@@ -19,6 +19,10 @@ from lsp_server.settings_layers import Layer, Origin, resolve
 from lsp_server.uris import local_path
 
 
+MAX_PROBLEMS = 10
+_MAX_LINE = 400
+
+
 @dataclass(frozen=True)
 class Folder:
     """A workspace folder. `path` is None where it is not on this machine."""
@@ -56,10 +60,13 @@ class Configuration:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be used, of all folders; each thing once."""
+        """What could not be used, of all folders; each thing once, and not more than anybody reads."""
         every = [self._of(folder)[1] for folder in self._files or (None,)]
         files = [file.problem for file in self._files.values() if file and file.problem]
-        return list(dict.fromkeys([*self._environment_problems, *files, *(line for lines in every for line in lines)]))
+        lines = list(dict.fromkeys([*self._environment_problems, *files, *(line for lines in every for line in lines)]))
+        more = len(lines) - MAX_PROBLEMS
+        shown = [line[:_MAX_LINE] for line in lines[:MAX_PROBLEMS]]
+        return [*shown, f"{more} more settings could not be used; correct these first"] if more > 0 else shown
 
     @property
     def files(self) -> list[Path]:

@@ -102,6 +102,14 @@ def test_a_problem_names_the_file(tmp_path: Path, text: str, said: str) -> None:
     assert said in problem
 
 
+def test_a_file_full_of_mistakes_is_not_told_in_full(tmp_path: Path) -> None:
+    mistakes = "".join(f"{'mistake' * 20}_{number} = '{'x' * 1_000}'\n" for number in range(50))
+    problems = started(folder(tmp_path, "a", f"{mistakes}completion = '{'y' * 5_000}'\n")).problems
+    assert len(problems) == 11
+    assert max(map(len, problems)) <= 400
+    assert problems[-1].startswith("41 more")
+
+
 def test_a_settings_file_may_be_anything_and_is_never_waited_for(tmp_path: Path) -> None:
     pipe, huge, binary = (folder(tmp_path, name) for name in ("pipe", "huge", "binary"))
     os.mkfifo(pipe / "infill-ls.toml")
