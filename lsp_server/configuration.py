@@ -18,7 +18,6 @@ from lsp_server.settings_file import SettingsFile
 from lsp_server.settings_layers import Layer, Origin, resolve
 from lsp_server.uris import local_path
 
-
 MAX_PROBLEMS = 10
 _MAX_LINE = 400
 
