@@ -4,6 +4,7 @@ Stopped by something newer, out of date or failed: the answer is an empty list, 
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable
 
 from lsprotocol import types
@@ -82,11 +83,13 @@ def _teller(session: Session, uri: str, token: drafts.Token) -> OnDraft:
         document = session.documents.get(uri)
         if document is None or not throttle.passes():
             return
+        began = time.monotonic()
         for sketch in drafts.sketches(of.snapshot, [of.hole], draft):
             moved = sketch.at(document.text, of.place, of.cursor)
             if moved is not None:
                 ruler = drafts.Ruler(document.lines, session.features.encoding)
                 said = drafts.params(uri, document.version, "inline", token, draft, [moved], ruler)
                 session.notify(drafts.METHOD, said)
+        throttle.spent(time.monotonic() - began)
 
     return tell

@@ -8,6 +8,7 @@ from lsp_server import carve
 from lsp_server.document import Document, Snapshot
 from lsp_server.drafts import METHOD, Drafts, sketches
 from lsp_server.positions import Encoding
+from lsp_server.suggestions import Change, Place
 
 
 def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:
@@ -44,6 +45,22 @@ def test_line_ends_are_those_of_the_document() -> None:
 def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
     snapshot, span = at_cursor("x = ‸\n")
     assert sketches(snapshot, [span], draft("\ufffd")) == []
+
+
+def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
+    snapshot, span = at_cursor("def f():‸\n")
+    (sketch,) = sketches(snapshot, [span], draft("\n    re", "turn", " 1"))
+    place = Place.of(snapshot.text, span.start, span.end, span.start)
+    change = Change(span.start, "", "\n    r")
+    moved = place.after(change)
+    assert moved is not None
+    text = change.applied(snapshot.text)
+    shown = sketch.at(text, moved[0], text.index("r\n") + 1)
+    assert shown is not None
+    assert (shown.start, shown.end) == (9, 14), "what is typed of its last line is replaced"
+    assert (shown.text, shown.pieces) == ("    return 1", ("    re", "turn", " 1"))
+    assert shown.confidences == sketch.confidences
+    assert sketch.at(text.replace("r\n", "x\n"), moved[0], text.index("r\n") + 1) is None
 
 
 @pytest.mark.parametrize("current", [True, False])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.positions import Encoding, LineIndex
+from lsp_server.positions import Encoding, LineIndex, first_units
 from tests.lsp_server.documents import short_texts, texts
 
 ENCODINGS = st.sampled_from(Encoding)
@@ -104,3 +104,15 @@ def test_an_edited_index_equals_a_fresh_one(text: str, replacement: str, data: s
     assert edited.line_count == fresh.line_count
     assert [edited.line_start(line) for line in lines] == [fresh.line_start(line) for line in lines]
     assert [edited.line_end(line) for line in lines] == [fresh.line_end(line) for line in lines]
+
+
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_the_first_units_of_a_text_run_over_its_lines(encoding: Encoding) -> None:
+    text = "a\u00e9\n\U0001f600b"
+    width = {Encoding.UTF8: 4, Encoding.UTF16: 2, Encoding.UTF32: 1}[encoding]
+    before = {Encoding.UTF8: 4, Encoding.UTF16: 3, Encoding.UTF32: 3}[encoding]
+    assert first_units(text, before, encoding) == text[:3]
+    assert first_units(text, before + width, encoding) == text[:4]
+    assert first_units(text, before + width - 1, encoding) == text[:3], "half a character is left out"
+    assert first_units(text, 99, encoding) == text
+    assert first_units(text, 0, encoding) == ""

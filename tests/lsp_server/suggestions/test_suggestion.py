@@ -76,6 +76,13 @@ def test_enter_and_the_indentation_that_comes_with_it_are_typed_like_anything_el
     assert (shown[1].start, shown[1].end, shown[1].text) == (9, 13, "    return 1"), "what is replaced is on one line"
 
 
+def test_line_ends_of_two_characters_are_typed_like_anything_else() -> None:
+    user = Typist.at("def f():‸\r\n", suggestion("def f():‸\r\n", "\r\n    return 1"))
+    user.type("\r\n    ")
+    (shown,) = user.memory.find(user.text, Cursor(user.cursor), invoked=False)
+    assert (shown[1].start, shown[1].end, shown[1].text) == (10, 14, "    return 1")
+
+
 @pytest.mark.parametrize("typed", ["\n", "\n\t", "\n        "])
 def test_another_indentation_than_the_suggested_one_hides_it(typed: str) -> None:
     user = Typist.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
