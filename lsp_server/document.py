@@ -96,7 +96,7 @@ class Document:
         """The document as it stands. Parses what changed since the last snapshot; without a change it is that one."""
         if self._snapshot is None:
             text = self.text
-            tree = parse(self.language_id, text, self._tree)
+            tree = parse(self.language_id, text, self._tree, self._edited)
             self._snapshot = Snapshot(self.uri, self.language_id, self.version, text, self._lines, tree)
         around = self._around() if self._around else ("", "")
         if around != (self._snapshot.before, self._snapshot.after):
@@ -107,10 +107,12 @@ class Document:
         self._raw, self._lines = text, LineIndex(text)
         self._has_halves = well_formed(text) != text
         self._tree = None
+        self._edited: int | None = None  # where the last edit ends
 
     def _replace(self, start: int, end: int, replacement: str) -> None:
         if self._tree is not None:
             edit_tree(self._tree, self.text, start, end, well_formed(replacement))
+        self._edited = start + len(replacement)
         self._raw = self._raw[:start] + replacement + self._raw[end:]
         self._lines = self._lines.edited(start, end, replacement, self._raw)
         self._has_halves = self._has_halves or well_formed(replacement) != replacement

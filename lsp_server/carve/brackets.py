@@ -53,7 +53,7 @@ def _among(view: View, node: Node, offset: int) -> list[Open]:
     near = list(view.children(node, offset - _WINDOW_CHARACTERS, offset + _WINDOW_CHARACTERS))
     before = [child for child in near if view.end(child) <= offset]
     stack = list(_unclosed(before))
-    closers = list(_unopened(child.type for child in near[len(before) :] if not child.is_missing))
+    closers = list(_unopened(child.type for child in near[len(before) :]))
     return [
         Open(
             child.type,

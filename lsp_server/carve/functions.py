@@ -85,7 +85,7 @@ def body_of(view: View, function: Node) -> Body | None:
     has_brackets = block is not None and block.child_count > 0 and block.children[0].type in view.table.openers
     owner = block if block is not None and has_brackets else function
     closer = owner.children[-1]
-    closed = closer.type in view.table.closers and not closer.is_missing
+    closed = closer.type in view.table.closers and closer.start_byte < closer.end_byte
     if block is None and not closed:
         return None
     if block is not None and has_brackets:

@@ -60,7 +60,7 @@ def _inside_string(view: View, node: Node, offset: int) -> Literal:
         first += 1
     while last - 1 > first and _is_delimiter(children[last - 1]):
         last -= 1
-    if not children[-1].is_missing:
+    if children[-1].start_byte < children[-1].end_byte:
         end = view.start(children[last])
     code = (child for child in view.children(node, offset, end) if child.type in view.table.interpolations)
     next_code = next((at for at in map(view.start, code) if at >= offset), end)  # what is embedded stays as it is

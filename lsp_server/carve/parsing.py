@@ -7,10 +7,14 @@ from bisect import bisect_right
 
 from tree_sitter import Parser, Tree
 
-from lsp_server.carve.languages import grammar_of
+from lsp_server.carve.languages import grammar_of, table_of
+from lsp_server.carve.mending import parse_mended
 
 MAX_PARSED_CHARACTERS = 2_000_000
 """A longer text gets no tree: its first parse would block typing for a good part of a second."""
+
+LONG_CHARACTERS = 20_000
+"""A shorter text is parsed in no time, broken or not."""
 
 _CHUNK_CHARACTERS = 2048
 
@@ -20,14 +24,19 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def parse(language_id: str, text: str, old_tree: Tree | None = None) -> Tree | None:
+def parse(language_id: str, text: str, old_tree: Tree | None = None, edited: int | None = None) -> Tree | None:
     """The tree of `text`; None where its language has no grammar, or it is longer than `MAX_PARSED_CHARACTERS`.
 
     `old_tree` makes it fast: the tree of an earlier text, to which each edit since then was applied with `edit_tree`.
+    `edited`, where the last one of them ends, keeps it fast in a long text that it broke: see `mending`.
     """
     language = grammar_of(language_id)
     if language is None or len(text) > MAX_PARSED_CHARACTERS:
         return None
+    if old_tree is not None and edited is not None and len(text) > LONG_CHARACTERS:
+        mended = parse_mended(language, table_of(language_id), text, old_tree, edited)
+        if mended is not None:
+            return mended
     data = encode(text)
     return Parser(language).parse(data) if old_tree is None else Parser(language).parse(data, old_tree)
 

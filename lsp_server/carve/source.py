@@ -11,8 +11,8 @@ from inference.messages import HoleKind
 class Source(Protocol):
     """One immutable text to carve: a document's snapshot, or `Parsed`.
 
-    `tree` is the parse of exactly `text`, or None where there is no grammar; then indentation decides. Of `uri` only
-    the extension is looked at; it is empty for a text without a name.
+    `tree` is the parse of exactly `text` (of a long one that is being typed, as `mending` says), or None where there is
+    no grammar; then indentation decides. Of `uri` only the extension is looked at; it is empty for a nameless text.
     """
 
     @property

@@ -89,13 +89,14 @@ class View:
                 return
 
     def children(self, node: Node, start: int, end: int) -> Iterator[Node]:
-        """The children of `node` that reach into [start, end), in order."""
+        """The children of `node` that reach into [start, end), in order; those that are missing are not among them."""
         first, last = self._bytes.to_byte(max(start, 0)), self._bytes.to_byte(min(end, len(self.text)))
         cursor = node.walk()
         if cursor.goto_first_child_for_byte(first) is None:
             return
         while (child := cursor.node) is not None and child.start_byte < last:
-            yield child
+            if child.start_byte < child.end_byte:  # else it is missing
+                yield child
             if not cursor.goto_next_sibling():
                 return
 

@@ -5,9 +5,9 @@ from itertools import takewhile
 from lsp_server.carve.brackets import in_expression
 from lsp_server.carve.languages import CLOSERS
 from lsp_server.carve.lines import is_blank, is_word
+from lsp_server.carve.looks import comment_start, unclosed
 from lsp_server.carve.source import Source
 from lsp_server.post.around import Around
-from lsp_server.post.balance import comment_start, unclosed
 from lsp_server.post.breakage import least_broken
 
 _MIN_LINES = 2

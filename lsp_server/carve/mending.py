@@ -1,0 +1,92 @@
+"""Parsing a long text fast while a line of it is being typed.
+
+A bracket that stands open makes tree-sitter try to make sense of all that follows: 30 ms for half of 5,000 lines, again
+with every key. So the attempt is given up after a few steps without progress, and the text is parsed as if the
+brackets that were opened before the cursor on its line were closed there. What was added for that is taken out of the
+tree again: it remains as tokens without any width, which is how tree-sitter itself writes what is missing.
+"""
+
+from collections.abc import Callable
+from time import perf_counter
+
+from tree_sitter import Language, Parser, Tree
+
+from lsp_server.carve.languages import CLOSERS, Table
+from lsp_server.carve.lines import line_end, line_start
+from lsp_server.carve.looks import closers_behind, unclosed
+
+_MAX_SLOW_STEPS = 16
+_SLOW_BYTES = 600
+"""tree-sitter asks after some hundred operations whether to go on. If it reads anew it has come less far than this
+since it last asked, if it reuses the old tree, farther."""
+
+_MAX_MS = 12.0
+"""What a mended text may take: as much as a sound text of some thousand lines where no old tree can be reused."""
+
+_CHUNK_BYTES = 16384
+_NAME = "x"
+_BEFORE_A_NAME = "+-*/%=&|<>!?:.,^~@"
+
+
+def parse_mended(language: Language, table: Table, text: str, old_tree: Tree, edited: int) -> Tree | None:
+    """The tree of `text`, as if what is being typed before `edited` were closed there.
+
+    None where both this and the text as it is take long: nothing is gained then. `old_tree` is as `parse` wants it.
+    """
+    data = text.encode("utf-8", "replace")
+    tree = _parse_unless(_after_slow_steps(), language, data, old_tree)
+    if tree is not None:
+        return tree
+    added = missing_before(text, edited, table)
+    if not added:
+        return None
+    at = len(text[:edited].encode("utf-8", "replace"))
+    line = data.count(b"\n", 0, at)
+    start = (line, at - data.rfind(b"\n", 0, at) - 1)
+    end = (line, start[1] + len(added))
+    mended = old_tree.copy()
+    mended.edit(at, at, at + len(added), start, start, end)
+    tree = _parse_unless(_after_a_while(), language, data[:at] + added.encode() + data[at:], mended)
+    if tree is not None:
+        tree.edit(at, at + len(added), at, start, end, start)
+    return tree
+
+
+def missing_before(text: str, offset: int, table: Table) -> str:
+    """What would end the expression before `offset` on its line: a name if it ends with an operator, and brackets.
+
+    Brackets whose partner follows on the line are not missing. Empty where nothing is.
+    """
+    start, end = line_start(text, offset), line_end(text, offset)
+    before = text[start:offset].rstrip()
+    name = _NAME if before[-1:] and before[-1:] in _BEFORE_A_NAME else ""
+    still_open = [bracket for _, bracket in unclosed(before, table)]
+    missing = still_open[len(closers_behind(text[offset:end], table)) :]
+    return name + "".join(CLOSERS[bracket] for bracket in reversed(missing))
+
+
+def _parse_unless(give_up: Callable[[int], bool], language: Language, data: bytes, old_tree: Tree) -> Tree | None:
+    """The tree, or None where `give_up`, which is told how far the parser has come, has said so."""
+    try:
+        return Parser(language).parse(
+            lambda byte, point: data[byte : byte + _CHUNK_BYTES], old_tree, progress_callback=lambda at, _: give_up(at)
+        )
+    except ValueError:  # how a parse that was stopped ends
+        return None
+
+
+def _after_slow_steps() -> Callable[[int], bool]:
+    last = slow = 0
+
+    def give_up(offset: int) -> bool:
+        nonlocal last, slow
+        slow += offset - last < _SLOW_BYTES
+        last = offset
+        return slow > _MAX_SLOW_STEPS
+
+    return give_up
+
+
+def _after_a_while() -> Callable[[int], bool]:
+    until = perf_counter() + _MAX_MS / 1000
+    return lambda offset: perf_counter() > until

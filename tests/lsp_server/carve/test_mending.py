@@ -1,0 +1,92 @@
+"""While a line of a long file is typed, its tree is that of a file that is not broken: fast, and good for carving."""
+
+import time
+
+import pytest
+
+from lsp_server import carve
+from lsp_server.carve.languages import table_of
+from lsp_server.carve.mending import missing_before
+from lsp_server.carve.parsing import edit_tree, parse
+from tests.lsp_server.long_files import TEMPLATES, TYPED, LongFile, long_file, typing
+
+BY_LANGUAGE = pytest.mark.parametrize("language_id", TEMPLATES)
+
+
+def moved(span: carve.Span | None, by: int) -> carve.Span | None:
+    return span and carve.Span(span.start + by, span.end + by, span.kind, span.starts_with, span.single_line)
+
+
+@BY_LANGUAGE
+def test_the_holes_of_a_long_file_are_those_of_a_short_one(language_id: str) -> None:
+    long, short = long_file(language_id), long_file(language_id, lines=1)
+    for (snapshot, offset), (other, at) in zip(typing(long), typing(short), strict=True):
+        assert carve.at_cursor(snapshot, offset) == moved(carve.at_cursor(other, at), offset - at)
+
+
+@BY_LANGUAGE
+def test_when_the_line_is_whole_the_tree_is_that_of_the_text(language_id: str) -> None:
+    *_, (snapshot, offset) = typing(long_file(language_id))
+    fresh = parse(language_id, snapshot.text)
+    assert snapshot.tree is not None
+    assert fresh is not None
+    assert str(snapshot.tree.root_node) == str(fresh.root_node)
+    assert not fresh.root_node.has_error
+
+
+@BY_LANGUAGE
+def test_what_is_missing_has_no_width_and_leaves_the_rest_of_the_file_whole(language_id: str) -> None:
+    (snapshot, offset) = list(typing(long_file(language_id), TYPED[: TYPED.index("second")]))[-1]
+    assert snapshot.tree is not None
+    assert not snapshot.tree.root_node.has_error
+    assert snapshot.tree.root_node.end_byte == len(snapshot.text)
+    last = snapshot.text.rindex("total")
+    assert carve.function_around(snapshot, last, last) == (
+        snapshot.text.rindex("\n\n") + 2,
+        len(snapshot.text.rstrip()),
+    )
+
+
+@BY_LANGUAGE
+def test_a_line_that_stays_open_costs_a_fraction_of_a_parse(language_id: str) -> None:
+    """Two parses of the same text, so that a slow machine slows both."""
+    file = long_file(language_id)
+    typed = TYPED[: TYPED.index("second")]
+    with_mending, without = [], []
+    for _ in range(5):
+        tree = parse(language_id, file.text)
+        assert tree is not None
+        edit_tree(tree, file.text, file.offset, file.offset, typed)
+        text = file.text[: file.offset] + typed + file.text[file.offset :]
+        with_mending.append(spent(language_id, text, tree, file.offset + len(typed)))
+        without.append(spent(language_id, text, tree, None))
+    assert min(with_mending) < min(without) / 1.5
+
+
+def spent(language_id: str, text: str, tree: object, edited: int | None) -> float:
+    started = time.thread_time()
+    parse(language_id, text, tree.copy(), edited)  # type: ignore[attr-defined]
+    return time.thread_time() - started
+
+
+def test_a_call_of_several_lines_is_left_as_it_is() -> None:
+    file = long_file("python")
+    text = file.text[: file.offset] + " + f(\n        a,\n        b,\n    )" + file.text[file.offset :]
+    at = text.index("f(\n") + 2
+    *_, (snapshot, _) = typing(LongFile("python", text, at), "c, ")
+    fresh = parse("python", snapshot.text)
+    assert snapshot.tree is not None
+    assert fresh is not None
+    assert str(snapshot.tree.root_node) == str(fresh.root_node)
+
+
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [
+        *(("f(a, [b‸", "])"), ("f(a, [b‸)", "]"), ("f(‸)", ""), ("x = ‸", "x"), ("x = f(a +‸", "x)"), ("x = 1‸", "")),
+        *(('f("(", ‸', "x)"), ("if a {‸", "}"), ("f() # (‸", ""), ("x.‸", "x"), ("‸", ""), ("a\nb(‸\nc)", ")")),
+    ],
+)
+def test_what_is_missing_is_what_would_end_the_expression(line: str, missing: str) -> None:
+    before, _, after = line.partition("‸")
+    assert missing_before(before + after, len(before), table_of("python")) == missing

@@ -1,0 +1,79 @@
+"""Generated files of 5,000 lines, and a line in the middle of them that is being typed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lsp_server.document import Document, Edit, Snapshot
+from lsp_server.positions import Encoding
+
+_PYTHON = '''
+def name_{0}(first, second):
+    """Add what is {0}."""  # {1}
+    total = first + {0}
+    for value in second:
+        if value > total:
+            total += value
+    return total
+'''
+_RUST = """
+fn name_{0}(first: i32, second: &[i32]) -> i32 {{
+    // Add what is {0}. {1}
+    let total = first + {0};
+    for value in second {{
+        if *value > total {{
+            total += value;
+        }}
+    }}
+    total
+}}
+"""
+_TYPESCRIPT = """
+function name_{0}(first: number, second: number[]): number {{
+  // Add what is {0}. {1}
+  let total = first + {0}
+  for (const value of second) {{
+    if (value > total) {{
+      total += value
+    }}
+  }}
+  return total
+}}
+"""
+TEMPLATES = {"python": _PYTHON, "rust": _RUST, "typescript": _TYPESCRIPT}
+TYPED = " + compute(total, [first, second])"
+
+
+@dataclass(frozen=True)
+class LongFile:
+    """`text`, and the offset behind `first + …` in its middle, where `TYPED` is typed."""
+
+    language_id: str
+    text: str
+    offset: int
+
+    def document(self) -> Document:
+        return Document("file:///long", self.language_id, 0, self.text)
+
+    def keys(self, typed: str = TYPED) -> Iterator[Edit]:
+        """One edit for each character."""
+        line = self.text.count("\n", 0, self.offset)
+        start = self.offset - self.text.rfind("\n", 0, self.offset) - 1
+        for column, key in enumerate(typed, start):
+            yield Edit((line, column), (line, column), key)
+
+
+def long_file(language_id: str, comment: str = "plain", lines: int = 5000) -> LongFile:
+    template = TEMPLATES[language_id]
+    count = max(lines // template.count("\n"), 1)
+    text = "".join(template.format(number, comment) for number in range(count))
+    sum_ = f"first + {count // 2}"
+    return LongFile(language_id, text, text.index(sum_) + len(sum_))
+
+
+def typing(file: LongFile, typed: str = TYPED) -> Iterator[tuple[Snapshot, int]]:
+    """The snapshot and the cursor after each key."""
+    document = file.document()
+    document.snapshot()
+    for count, key in enumerate(file.keys(typed), 1):
+        document.apply([key], count, Encoding.UTF16)
+        yield document.snapshot(), file.offset + count
