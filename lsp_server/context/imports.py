@@ -21,19 +21,24 @@ _DEPTH = 5
 
 @dataclass(frozen=True)
 class Table:
-    """How a language names files. `folders` are tried below each folder above the document, for what is not relative.
+    """How a language names files.
 
-    `dotted`: `..a.b` is `../a/b`, and what is imported from a module may be a module itself. Else names are paths;
-    where there is `dot_relative`, those that begin with a dot are looked for beside the document alone.
+    A module's name is parts between `separator`s. With `dots_up` each dot before it is a folder up, as in Python; with
+    `dot_relative` a name that begins with `./` or `../` is looked for beside the document alone. Any other is tried
+    below each of `folders` of each folder above the document. First parts in `roots` stand for one of those. With
+    `submodules` a name that is imported from a module may be a module itself. A name's ending in `replaced` may stand
+    for another of `suffixes`.
     """
 
     ids: tuple[str, ...]
     query: str
     suffixes: tuple[str, ...]
-    dotted: bool = False
-    dot_relative: bool = True
-    aliases: tuple[str, ...] = ()  # first parts that stand for the folder `src`
-    replaced: tuple[str, ...] = ()  # endings that may stand for another of `suffixes`
+    separator: str = "/"
+    dots_up: bool = False
+    dot_relative: bool = False
+    submodules: bool = False
+    roots: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
     folders: tuple[str, ...] = ("", "src")
 
 
@@ -68,7 +73,9 @@ TABLES = (
 (import_from_statement module_name: (_) @module name: (aliased_import name: (dotted_name) @name))
 """,
         suffixes=(".py", "/__init__.py", ".pyi"),
-        dotted=True,
+        separator=".",
+        dots_up=True,
+        submodules=True,
     ),
     Table(
         ids=("javascript", "javascriptreact", "jsx", "typescript", "typescriptreact", "tsx"),
@@ -77,7 +84,8 @@ TABLES = (
             *(".ts", ".tsx", ".js", ".jsx", ".mts", ".mjs", ".cjs", ".d.ts", ""),
             *("/index.ts", "/index.tsx", "/index.js", "/src/index.ts", "/src/index.js"),
         ),
-        aliases=("@", "~"),
+        dot_relative=True,
+        roots=("@", "~"),
         replaced=(".js", ".jsx", ".mjs", ".cjs"),
         folders=("", "src", "node_modules", "packages"),
     ),
@@ -85,8 +93,46 @@ TABLES = (
         ids=("c", "cpp"),
         query="(preproc_include path: (string_literal (string_content) @module))",
         suffixes=("",),
-        dot_relative=False,
         folders=("", "include", "src"),
+    ),
+    Table(
+        ids=("rust",),
+        query="""
+(mod_item name: (identifier) @module !body)
+(use_declaration argument: (scoped_identifier path: (_) @module name: (identifier) @name))
+(use_declaration argument: (scoped_use_list path: (_) @module list: (use_list (identifier) @name)))
+""",
+        suffixes=(".rs", "/mod.rs"),
+        separator="::",
+        submodules=True,
+        roots=("crate", "self", "super"),
+    ),
+    Table(
+        ids=("java",),
+        query="(import_declaration (scoped_identifier) @module)",
+        suffixes=(".java",),
+        separator=".",
+        folders=("", "src", "src/main/java", "src/test/java"),
+    ),
+    Table(
+        ids=("ruby",),
+        query="""
+(call method: (identifier) @_method arguments: (argument_list (string (string_content) @module))
+  (#any-of? @_method "require_relative" "require"))
+""",
+        suffixes=(".rb",),
+        dot_relative=True,
+        folders=("", "lib"),
+    ),
+    Table(
+        ids=("lua",),
+        query="""
+(function_call name: (identifier) @_function arguments: (arguments (string (string_content) @module))
+  (#eq? @_function "require"))
+""",
+        suffixes=(".lua", "/init.lua"),
+        separator=".",
+        folders=("", "lua", "src"),
     ),
 )
 _BY_ID = {name: table for table in TABLES for name in table.ids}
@@ -94,7 +140,7 @@ _BY_ID = {name: table for table in TABLES for name in table.ids}
 
 def may_be_module(language_id: str) -> bool:
     """Whether a name that a module does not define may be a module of its own, and is then looked for there."""
-    return language_id in _BY_ID and _BY_ID[language_id].dotted
+    return language_id in _BY_ID and _BY_ID[language_id].submodules
 
 
 def imports(language_id: str, tree: Tree | None) -> list[Import]:
@@ -123,24 +169,21 @@ def places_of(language_id: str, wanted: Import, document: Path, root: Path) -> I
         yield [path for base in bases for path in _files(table, Path(normpath(base.joinpath(*parts))))], wanted
     else:  # the package that the document is in
         yield [base / suffix[1:] for base in bases for suffix in table.suffixes if suffix.startswith("/")], wanted
-    for name in wanted.names if table.dotted else ():
+    for name in wanted.names if table.submodules else ():
         module = Import(name, ())
         yield [path for base in bases for path in _files(table, base.joinpath(*parts, name))], module
 
 
 def _from(table: Table, module: str, document: Path, root: Path) -> tuple[list[Path], list[str]]:
     """The folders that a module's name may be seen from, and its parts."""
-    if table.dotted:
-        name = module.lstrip(".")
-        up, parts = len(module) - len(name), [part.strip() for part in name.split(".") if part.strip()]
-        if up:
-            return list(document.parents[up - 1 : up]), parts
-        return _above(table, document, root), parts
-    parts = module.split("/")
-    if parts[0] in table.aliases:
-        return _above(table, document, root), parts[1:]
-    if table.dot_relative and parts[0] in (".", ".."):
+    name = module.lstrip(".") if table.dots_up else module
+    parts = [part.strip() for part in name.split(table.separator) if part.strip()]
+    if up := len(module) - len(name):
+        return list(document.parents[up - 1 : up]), parts
+    if table.dot_relative and parts and parts[0] in (".", ".."):
         return [document.parent], parts
+    while parts and parts[0] in table.roots:
+        parts = parts[1:]
     return _above(table, document, root), parts
 
 

@@ -53,9 +53,12 @@ def _definitions(root: Node) -> Iterator[Definition]:
 
 
 def outline(found: Sequence[Definition], names: Sequence[str]) -> str:
-    """The definitions with these names, in their order; the heads of all where none are asked for."""
+    """The definitions with these names, in their order; the heads of all where none are asked for.
+
+    A file that is about one thing is shown like a name that is asked for.
+    """
     if not names:
-        return "\n".join(definition.head for definition in found)
+        return found[0].shown() if len(found) == 1 else "\n".join(definition.head for definition in found)
     wanted = [definition for name in names for definition in found if name in definition.names]
     return "\n".join(dict.fromkeys(definition.shown() for definition in wanted))
 
