@@ -7,22 +7,26 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext
 
+from tests.editors.conftest import not_tested
 from tests.editors.places import until
+from tests.editors.vscode import pictures
 from tests.editors.vscode.code_server import CodeServer
 from tests.editors.vscode.conftest import Workers
 from tests.editors.vscode.private_network import PrivateNetwork, why_impossible
 from tests.editors.vscode.window import Window
 
-SIZE = '''\
-import os
+BASKET = '''\
+class Basket:
+    """What somebody is going to buy."""
 
+    def __init__(self):
+        self.items = []
 
-def size(path):
-    """Return the size of a file in bytes, 0 if there is none."""
-    if not os.path.exists(path):
-        return 0
-    return os.
+    def add(self, item):
+        if item not in self
+            self.items.append(item)
 '''
+HALF_LINE = (8, 28)
 BODY = '''\
 import os
 
@@ -35,20 +39,16 @@ def size(path):
     """Return the size of a file in bytes."""
     return os.path.getsize(path)
 '''
-REPORT = '''\
-import os
-import sys
+HOLES = '''\
+class Basket:
+    """What somebody is going to buy."""
 
+    def __init__(self):
+        self.items = ???
 
-def report(folder, out=sys.stdout):
-    """Write one line for each file."""
-    for name in ???:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            out.write(???)
-
-
-report(???)
+    def add(self, item):
+        if item not in self.???:
+            self.items.append(???)
 '''
 
 
@@ -60,12 +60,13 @@ def is_filled(text: str, template: str) -> bool:
 
 
 def test_a_suggestion_is_accepted_with_tab(window: Window) -> None:
-    window.open("tab.py", SIZE)
-    window.go_to(8, 15)
-    window.type("path.")
+    window.open("tab.py", BASKET)
+    window.go_to(*HALF_LINE)
+    window.type(".")
     ghost = window.await_ghost()
+    pictures.take(window, "ghost-text", width=600, height=250)
     window.press("Tab")
-    assert window.saved() == SIZE.replace("return os.\n", f"return os.path.{ghost}\n")
+    assert window.saved() == BASKET.replace("not in self", f"not in self.{ghost}")
 
 
 def test_drafts_settle_before_a_suggestion(window: Window) -> None:
@@ -79,46 +80,51 @@ def test_drafts_settle_before_a_suggestion(window: Window) -> None:
 
 
 def test_the_light_bulb_fills_all_holes_and_changes_nothing_else(window: Window) -> None:
-    window.open("bulb.py", REPORT)
+    window.open("bulb.py", HOLES)
+    window.go_to(9, 32)
     titles = window.light_bulb()
+    pictures.take(window, "light-bulb", width=600, height=330)
     window.pick(next(title for title in titles if "3 holes" in title))
     until(lambda: "???" not in window.page.locator(".view-lines").first.inner_text(), "the holes are filled")
-    assert is_filled(window.saved(), REPORT)
+    assert is_filled(window.saved(), HOLES)
     assert len(set(window.drafts)) > 1
 
 
 def test_a_fill_is_previewed_and_taken_with_enter(window: Window) -> None:
-    window.open("enter.py", REPORT)
-    window.run("Infill: Fill All Holes of the File")
-    preview = window.await_preview()
-    assert window.saved() == REPORT
+    window.open("enter.py", HOLES)
+    window.go_to(5, 22)
+    with pictures.film(window, "settling", width=600, height=280):
+        window.press("Alt+i", "a")
+        preview = window.await_preview()
+    pictures.take(window, "preview", width=600, height=280)
+    assert window.saved() == HOLES
     window.press("Enter")
     until(lambda: not window.drawn, "the preview is gone")
-    text = until(lambda: (found := window.saved()) != REPORT and found, "the fill is applied")
-    assert is_filled(text, REPORT)
-    fills = re.fullmatch("(.*?)".join(map(re.escape, REPORT.split("???"))), text, re.DOTALL)
+    text = until(lambda: (found := window.saved()) != HOLES and found, "the fill is applied")
+    assert is_filled(text, HOLES)
+    fills = re.fullmatch("(.*?)".join(map(re.escape, HOLES.split("???"))), text, re.DOTALL)
     assert fills and "".join(fills.groups()) == preview
 
 
 def test_a_preview_is_left_with_escape(window: Window) -> None:
-    window.open("escape.py", REPORT)
+    window.open("escape.py", HOLES)
     window.run("Infill: Fill All Holes of the File")
     window.await_preview()
     window.press("Escape")
     until(lambda: not window.drawn, "the preview is gone")
     window.status_is("sparkle")
     window.press("End", "Enter")  # Enter is a line break again
-    assert window.saved() == REPORT.replace("\n", "\n\n", 1)
+    assert window.saved() == HOLES.replace("\n", "\n    \n", 1)
 
 
 def test_typing_on_cancels_a_fill(window: Window) -> None:
-    window.open("cancel.py", REPORT)
+    window.open("cancel.py", HOLES)
     window.run("Infill: Fill All Holes of the File")
     until(lambda: window.drawn, "a draft is drawn")
     window.type("# ")
     until(lambda: not window.drawn, "the draft is gone")
     window.status_is("sparkle")
-    assert window.saved() == "# " + REPORT
+    assert window.saved() == "# " + HOLES
 
 
 def test_a_file_with_secrets_is_off_and_says_so(window: Window) -> None:
@@ -126,18 +132,18 @@ def test_a_file_with_secrets_is_off_and_says_so(window: Window) -> None:
     window.status_is("circle-slash")
     window.go_to(1, 5)
     window.type("abc")
-    window.open("on.py", SIZE)
+    window.open("on.py", BASKET)
     window.status_is("sparkle")
     assert window.ghost == ""
 
 
 def test_a_killed_worker_is_shown_and_replaced(window: Window, workers: Workers) -> None:
-    window.open("killed.py", SIZE)
+    window.open("killed.py", BASKET)
     [worker] = workers()
     os.kill(worker.pid, signal.SIGKILL)
     until(lambda: "sparkle" not in window.status, "the status shows that the worker is gone")
-    window.go_to(8, 15)
-    window.type("path.")
+    window.go_to(*HALF_LINE)
+    window.type(".")
     window.await_ghost()
     window.status_is("sparkle")
     [new] = workers()
@@ -147,14 +153,14 @@ def test_a_killed_worker_is_shown_and_replaced(window: Window, workers: Workers)
 def test_two_windows_share_one_worker(
     window: Window, browser: BrowserContext, address: str, home: Path, workers: Workers
 ) -> None:
-    window.open("first.py", SIZE)
+    window.open("first.py", BASKET)
     folder = home / "second"
     folder.mkdir()
     second = Window(browser, address, folder)
-    second.open("second.py", SIZE)
+    second.open("second.py", BASKET)
     second.status_is("sparkle")
-    second.go_to(8, 15)
-    second.type("path.")
+    second.go_to(*HALF_LINE)
+    second.type(".")
     second.await_ghost()
     [worker] = workers()
     assert worker.clients == 2
@@ -162,7 +168,7 @@ def test_two_windows_share_one_worker(
 
 
 def test_a_server_that_is_not_there_is_said_and_can_be_mended(window: Window, code_server: CodeServer) -> None:
-    window.open("mended.py", SIZE)
+    window.open("mended.py", BASKET)
     code_server.set(infill__server__path="/nowhere/infill-ls")
     window.status_is("codicon-error")
     assert "infill.server.path names no program: /nowhere/infill-ls" in window.status
@@ -197,7 +203,5 @@ def test_no_address_outside_this_machine_was_asked(
     asked = set((home / "requests.log").read_text().split())
     assert asked == {"127.0.0.1"}
     if network is None:
-        skip(
-            f"no private network is possible here ({why_impossible()}), so that only the browser's requests are checked"
-        )
+        not_tested(f"whether VS Code asks any address, beyond the browser's own requests: {why_impossible()}")
     assert set(network.attempts()) == asked_before

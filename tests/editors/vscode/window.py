@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import BrowserContext, FloatRect
 
 from tests.editors.places import PATIENCE_S, until
 
@@ -132,6 +132,12 @@ class Window:
         self.press("Control+s")
         self.page.wait_for_selector(".tab.active:not(.dirty)")
         return self.file.read_bytes().decode()
+
+    def clip(self, width: int, height: int) -> FloatRect:
+        """The place in the page of the editor's upper left part, in CSS pixels."""
+        box = self.page.locator(".editor-instance .overflow-guard").first.bounding_box()
+        assert box is not None
+        return {"x": box["x"], "y": box["y"], "width": width, "height": height}
 
     def close(self) -> None:
         """Closes the window."""

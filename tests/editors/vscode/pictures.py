@@ -1,0 +1,76 @@
+"""Pictures of what the tests see, for the READMEs. Nothing is staged: each is what VS Code showed in the test.
+
+They are kept only where INFILL_PICTURES names a folder, as `make pictures` does.
+"""
+
+import base64
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, ImageChops
+
+from tests.editors.vscode.window import Window
+
+HOLD_MS, LAST_MS = 300, 2500
+COLORS = 64
+
+
+def kept_in() -> Path | None:
+    """The folder that pictures are kept in; None when nobody wants any."""
+    name = os.environ.get("INFILL_PICTURES")
+    return Path(name) if name else None
+
+
+def take(window: Window, name: str, *, width: int, height: int) -> None:
+    """Keeps a picture of the upper left of the editor; its size is in CSS pixels."""
+    if folder := kept_in():
+        image = Image.open(io.BytesIO(window.page.screenshot(clip=window.clip(width, height))))
+        image.quantize(256, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
+
+
+@contextmanager
+def film(window: Window, name: str, *, width: int, height: int) -> Iterator[None]:
+    """Keeps what happens meanwhile as an animation: each different frame that was painted, slowed down."""
+    folder = kept_in()
+    if folder is None:
+        yield
+        return
+    session = window.page.context.new_cdp_session(window.page)
+    painted: list[bytes] = []
+
+    def on_frame(frame: dict[str, Any]) -> None:
+        painted.append(base64.b64decode(frame["data"]))
+        session.send("Page.screencastFrameAck", {"sessionId": frame["sessionId"]})
+
+    session.on("Page.screencastFrame", on_frame)
+    session.send("Page.startScreencast", {"format": "png", "everyNthFrame": 1, "maxWidth": 4000, "maxHeight": 4000})
+    yield
+    window.page.wait_for_timeout(300)
+    session.send("Page.stopScreencast")
+    session.detach()
+    _animate([_cut(window, frame, width, height) for frame in painted], folder / f"{name}.gif")
+
+
+def _cut(window: Window, frame: bytes, width: int, height: int) -> Image.Image:
+    """The wanted part of a frame, which comes in a scale of its own."""
+    image = Image.open(io.BytesIO(frame)).convert("RGB")
+    view = window.page.viewport_size
+    assert view is not None
+    scale, clip = image.width / view["width"], window.clip(width, height)
+    left, top = clip["x"] * scale, clip["y"] * scale
+    return image.crop((round(left), round(top), round(left + width * scale), round(top + height * scale)))
+
+
+def _animate(frames: list[Image.Image], file: Path) -> None:
+    different = [frames[0]]
+    for frame in frames[1:]:
+        if ImageChops.difference(frame, different[-1]).getbbox():
+            different.append(frame)
+    palette = different[-1].quantize(COLORS, dither=Image.Dither.NONE)
+    first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in different]
+    durations = [HOLD_MS] * len(rest) + [LAST_MS]
+    first.save(file, save_all=True, append_images=rest, duration=durations, loop=0, optimize=True)
