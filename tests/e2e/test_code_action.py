@@ -1,7 +1,9 @@
 """`textDocument/codeAction` offers at once, `codeAction/resolve` fills: the holes change, and nothing else does."""
 
+import ast
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -155,6 +157,28 @@ async def test_the_statement_under_a_diagnostic_can_be_repaired(editor: Editor) 
     (edit,) = reference.text_edits((await filled(editor, uri, action)).edit, uri)  # type: ignore[arg-type]
     assert (edit.range.start.line, edit.range.end.line) == (2, 2)
     assert edit.new_text != "total + = item"
+
+
+BROKEN = (
+    "    for item in items\n        total += item.price\n",
+    "    total = total + (item.price\n",
+    "    values = [1, 2, 3\n",
+    "    print('total', total))\n",
+)
+
+
+async def test_most_statements_parse_once_they_are_repaired(editor: Editor) -> None:
+    parses = 0
+    for body in BROKEN:
+        text = f"def total_of(items, item, total):\n{body}    return total\n"
+        uri = editor.open(text)
+        at = Position(1, len(body.split("\n")[0]) - 1)
+        (action,) = await editor.actions(uri, here(at), ["quickfix"], diagnostics=[Diagnostic(here(at), "broken")])
+        edits = reference.text_edits((await filled(editor, uri, action)).edit, uri)  # type: ignore[arg-type]
+        with suppress(SyntaxError):
+            ast.parse(reference.applied(text, edits, editor.encoding))
+            parses += 1
+    assert parses >= len(BROKEN) / 2
 
 
 async def test_a_complaint_about_a_marker_is_not_repaired_but_filled(editor: Editor) -> None:
