@@ -36,7 +36,6 @@ class Body:
     start: int
     end: int
     parts: tuple[Node, ...]
-    indent: str  # of its statements, as they are or as they should be
     closed: bool  # by a bracket or word of its own
     is_block: bool  # and not a mere expression
 
@@ -56,8 +55,8 @@ def _around(view: View, start: int, end: int) -> list[Node]:
     found = dict[int, Node]()
     for first in (start, start - 1) if start == end and start > 0 else (start,):
         for node in ancestors(view.node_over(first, max(end, first))):
-            function = next((child for child in node.named_children if child.type in view.table.functions), None)
-            function = function if function and node.type in view.table.wrappers else node
+            wrapped = node.named_children if node.type in view.table.wrappers else ()
+            function = next((child for child in wrapped if child.type in view.table.functions), node)
             if function.type in view.table.functions and not _is_short_closure(view, function):
                 found[function.id] = function
     return sorted(found.values(), key=lambda node: node.end_byte - node.start_byte)
@@ -81,7 +80,7 @@ def body_of(view: View, function: Node) -> Body | None:
     block = function.child_by_field_name("body")
     if block is not None and block.type not in view.table.blocks:
         value = block.named_children[0] if block.child_count and block.children[0].type == "=>" else block
-        return Body(function, view.start(value), view.end(value), (value,), "", closed=True, is_block=False)
+        return Body(function, view.start(value), view.end(value), (value,), closed=True, is_block=False)
     has_brackets = block is not None and block.child_count > 0 and block.children[0].type in view.table.openers
     owner = block if block is not None and has_brackets else function
     closer = owner.children[-1]
@@ -126,14 +125,12 @@ def _without_documentation(
     parts = list(inside)
     while parts and parts[0].type in view.table.comments and is_one_line(view.text, start, view.start(parts[0])):
         start = view.end(parts.pop(0))
-    indent = _outer(view, function) + indent_step(view.text, start, view.table.indent)
     first = next((part for part in parts if part.type not in view.table.comments), None)
-    if first is not None and not is_one_line(view.text, start, view.start(first)):
-        indent = indentation(view.text, view.start(first))
-        if _is_documentation(view, function, first):
-            start = view.end(first)
-            parts = parts[parts.index(first) + 1 :]
-    return Body(function, start, max(end, start), tuple(parts), indent, closed, is_block=True)
+    is_below = first is not None and not is_one_line(view.text, start, view.start(first))
+    if first is not None and is_below and _is_documentation(view, function, first):
+        start = view.end(first)
+        parts = parts[parts.index(first) + 1 :]
+    return Body(function, start, max(end, start), tuple(parts), closed, is_block=True)
 
 
 def whole_hole(view: View, body: Body) -> Span:
@@ -154,7 +151,18 @@ def hole_from(view: View, body: Body, start: int, parts: Sequence[Node]) -> Span
         last = body.end
     elif body.closed and not parts:  # blank lines
         last = max(end_of_line_before(text, body.end), start)
-    return Span(start, last, HoleKind.BODY, eol_at(text, start) + body.indent)
+    return Span(start, last, HoleKind.BODY, eol_at(text, start) + _indent(view, body))
+
+
+def _indent(view: View, body: Body) -> str:
+    """The indentation of a body's statements: as that of its first one, if it has one on a line of its own."""
+    block = body.function.child_by_field_name("body")
+    parts = _flat(view, block) if block is not None else []
+    first = next((view.start(part) for part in parts if part.type not in view.table.comments), 0)
+    before = view.text[line_start(view.text, first) : first]
+    if before and is_blank(before):
+        return before
+    return _outer(view, body.function) + indent_step(view.text, body.start, view.table.indent)
 
 
 def header_of(view: View, node: Node) -> str:

@@ -5,13 +5,13 @@ Lines end as in the LSP: `\\n`, `\\r\\n`, `\\r`. Nothing here knows a language.
 
 import re
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 
 BLANK = " \t\f\v\xa0"
 _LINE_END = re.compile(r"\r\n|[\r\n]")
 _INDENT = re.compile(r"[ \t]*")
 _INDENTED_LINE = re.compile(r"^([ \t]*)[^\s]", re.MULTILINE)
-_NEAR_CHARACTERS = 6000
+_NEAR_CHARACTERS = 4000
 _CHUNK_CHARACTERS = 512
 
 
@@ -98,15 +98,20 @@ def end_of_text_before(text: str, offset: int) -> int:
 
 def indent_step(text: str, offset: int, default: str) -> str:
     """One step of indentation as the lines near `offset` show it: the step most often taken from a line to the next."""
+    return _step_near(text, offset // _NEAR_CHARACTERS * _NEAR_CHARACTERS) or default
+
+
+@lru_cache(maxsize=4)
+def _step_near(text: str, offset: int) -> str:
     start = line_start(text, max(offset - _NEAR_CHARACTERS, 0))
     steps: Counter[str] = Counter()
     previous: str | None = None
-    for match in _INDENTED_LINE.finditer(text, start, min(offset + _NEAR_CHARACTERS, len(text))):
+    for match in _INDENTED_LINE.finditer(text, start, min(offset + 2 * _NEAR_CHARACTERS, len(text))):
         indent = match.group(1)
         if previous is not None and indent.startswith(previous) and len(indent) > len(previous):
             steps[indent[len(previous) :]] += 1
         previous = indent
-    return steps.most_common(1)[0][0] if steps else default
+    return steps.most_common(1)[0][0] if steps else ""
 
 
 def is_word(character: str, extra: str = "") -> bool:

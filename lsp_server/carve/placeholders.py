@@ -5,6 +5,7 @@ Nothing is taken for missing that may be meant: a declaration in a stub, protoco
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache
 
@@ -30,14 +31,17 @@ def placeholder_spans(source: Source, marker: str, start: int, end: int) -> list
     if view is None or source.uri.endswith(view.table.declarations or ("\0",)):
         return found
     for span in (*_bodies(view, start, end), *_fillers(view, start, end)):
-        if start <= span.start and span.end <= end and not any(_overlap(span, other) for other in found):
-            found.append(span)
-    return sorted(found, key=lambda span: (span.start, span.end))
+        if start <= span.start and span.end <= end:
+            _insert(found, span)
+    return found
 
 
-def _overlap(one: Span, other: Span) -> bool:
-    """Whether two holes share a character, or touch: the text between them would be nothing."""
-    return one.start <= other.end and other.start <= one.end
+def _insert(found: list[Span], span: Span) -> None:
+    """Put `span` in its place, unless it overlaps or touches another: there is no text between them then."""
+    at = bisect_left(found, span.start, key=lambda other: other.start)
+    near = found[max(at - 1, 0) : at + 1]
+    if all(span.end < other.start or other.end < span.start for other in near):
+        found.insert(at, span)
 
 
 def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
