@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-editors check format picture vsix clean
+.PHONY: demo test test-editors check format picture pictures vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -22,6 +22,11 @@ test-editors: $(VENV)/.ready
 
 picture: $(VENV)/.ready
 	$(BIN)/python examples/record.py
+
+# What the READMEs show, taken by the tests in real editors.
+pictures: $(VENV)/.ready
+	tests/editors/vscode/install.sh .editors/vscode && $(MAKE) vsix
+	INFILL_PICTURES=$(CURDIR)/editors/vscode/images $(BIN)/python -m pytest tests/editors/vscode -k "tab or bulb or preview"
 
 # The VS Code extension as one file to install: checked, tested, bundled. Needs Node.js 20 or newer.
 VSCODE := editors/vscode

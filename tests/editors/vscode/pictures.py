@@ -15,8 +15,8 @@ from PIL import Image, ImageChops
 
 from tests.editors.vscode.window import Window
 
-HOLD_MS, LAST_MS = 300, 2500
-COLORS = 64
+FIRST_MS, HOLD_MS, LAST_MS = 1200, 400, 3000
+COLORS = 128
 
 
 def kept_in() -> Path | None:
@@ -39,6 +39,7 @@ def film(window: Window, name: str, *, width: int, height: int) -> Iterator[None
     if folder is None:
         yield
         return
+    window.page.wait_for_timeout(600)  # the light bulb has come
     session = window.page.context.new_cdp_session(window.page)
     painted: list[bytes] = []
 
@@ -47,7 +48,7 @@ def film(window: Window, name: str, *, width: int, height: int) -> Iterator[None
         session.send("Page.screencastFrameAck", {"sessionId": frame["sessionId"]})
 
     session.on("Page.screencastFrame", on_frame)
-    session.send("Page.startScreencast", {"format": "png", "everyNthFrame": 1, "maxWidth": 4000, "maxHeight": 4000})
+    session.send("Page.startScreencast", {"format": "png", "everyNthFrame": 1})
     yield
     window.page.wait_for_timeout(300)
     session.send("Page.stopScreencast")
@@ -70,7 +71,10 @@ def _animate(frames: list[Image.Image], file: Path) -> None:
     for frame in frames[1:]:
         if ImageChops.difference(frame, different[-1]).getbbox():
             different.append(frame)
-    palette = different[-1].quantize(COLORS, dither=Image.Dither.NONE)
+    strip = Image.new("RGB", (different[0].width, different[0].height * len(different)))
+    for number, frame in enumerate(different):
+        strip.paste(frame, (0, number * frame.height))
+    palette = strip.quantize(COLORS, dither=Image.Dither.NONE)
     first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in different]
-    durations = [HOLD_MS] * len(rest) + [LAST_MS]
+    durations = [FIRST_MS, *[HOLD_MS] * (len(rest) - 1), LAST_MS]
     first.save(file, save_all=True, append_images=rest, duration=durations, loop=0, optimize=True)
