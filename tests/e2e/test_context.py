@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from lsprotocol.types import Position
@@ -26,6 +27,8 @@ from lsp_server.worker.paths import FOLDER_VARIABLE, place_of
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import everywhere
 from tests.e2e.workspace import Workspace, open_workspace
+from tests.inference.engine.random_model import save_random_checkpoint
+from tests.workers import kill
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 HELPERS = "def load(path, strict):\n    return path\n"
@@ -95,3 +98,20 @@ async def test_nothing_is_gathered_for_a_model_without_a_use_for_it_or_where_it_
         await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))
         assert (await editor.status()).contextTokens == context_tokens
     assert [request.context for request in recorder.requests] == [()]
+
+
+async def test_a_real_worker_with_a_chat_checkpoint_takes_context(project: Path, tmp_path_factory: Any) -> None:
+    """Random weights of the released kind: what they answer is noise, but they answer."""
+    checkpoint = tmp_path_factory.mktemp("checkpoint")
+    save_random_checkpoint(checkpoint)
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        options = {**PATIENT, "model": str(checkpoint), "device": "cpu", "maxSteps": 1, "context": {"maxMs": 5_000}}
+        editor = await open_workspace(Path(folder), project, options=options)
+        uri = editor.open_in(project, DOCUMENT)
+        await editor.complete(uri, Position(2, 4))
+        status = await editor.status()
+        shown = await editor.messages()
+        assert await editor.quit() == 0
+        kill(status.pid)
+    assert status.contextTokens > 0
+    assert (status.lastFailure, shown) == (None, [])
