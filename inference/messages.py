@@ -157,6 +157,7 @@ class Status(_Message, frozen=True, tag="status"):
     """The worker's state. `progress` is 0 to 1 while loading.
 
     `memory_bytes` is what the process holds resident, `device_memory_bytes` what it holds on an accelerator.
+    `step_s` is how long the engine has been in its present step, 0 between steps: one of minutes never ends.
     `context_tokens` is how much of other files the model has a use for; 0: none, and none should be sent.
     """
 
@@ -174,6 +175,7 @@ class Status(_Message, frozen=True, tag="status"):
     memory_bytes: int = 0
     device_memory_bytes: int = 0
     context_tokens: int = 0
+    step_s: float = 0.0
 
 
 class Draft(_Message, frozen=True, tag="draft"):

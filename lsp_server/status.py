@@ -8,6 +8,7 @@ Both carry the same object; the notification comes when its first three keys or 
     progress   0 to 1 while loading
     model, device, dtype, pid, uptimeS, clients, running, waiting, memoryBytes
                as the worker said last; `null` where it has said nothing yet
+    stepS      how long its model has been in one step, 0 between steps; of minutes: it hangs; `null` as above
     contextTokens
                how much of other files the model has a use for, 0 for none; `null` as above
     lastFailure
@@ -46,6 +47,7 @@ _OF_WORKER = {
     "running": "running",
     "waiting": "waiting",
     "memory_bytes": "memoryBytes",
+    "step_s": "stepS",
     "context_tokens": "contextTokens",
 }
 

@@ -46,6 +46,7 @@ class Scheduler:
         self._changed = threading.Condition()
         self._jobs: list[Job] = []
         self._fairness = Fairness()
+        self._step_began: float | None = None
 
     def submit(self, job: Job) -> None:
         """Take `job` in; it waits until the engine is there and its turn comes."""
@@ -86,6 +87,12 @@ class Scheduler:
             running = sum(job.started for job in self._jobs)
             return running, len(self._jobs) - running
 
+    @property
+    def step_s(self) -> float:
+        """How long the engine has been in its present step, in seconds; 0 between steps."""
+        began = self._step_began
+        return 0.0 if began is None else time.monotonic() - began
+
     def run(self, engine: Infiller) -> None:
         """Step jobs for ever; one that fails fails alone. Raises DeviceLostError."""
         while True:
@@ -111,7 +118,7 @@ class Scheduler:
         return self._fairness.next(running if len(running) >= MAX_RUNNING else self._jobs)
 
     def _step(self, job: Job, engine: Infiller) -> Event | None:
-        began = time.monotonic()
+        began = self._step_began = time.monotonic()
         try:
             if job.steps is None:
                 job.steps = engine.infill(job.request, deadline=job.deadline)
@@ -120,6 +127,7 @@ class Scheduler:
         except Exception as error:
             return self._failed(job, error)
         finally:
+            self._step_began = None
             with self._changed:
                 self._fairness.charge(job, time.monotonic() - began)
 

@@ -20,6 +20,8 @@ LINGER_S = 2.0
 """How long a worker without an engine stays, so that clients learn why."""
 FINISH_S = 60.0
 """How long running requests may take to finish once the worker is to end."""
+HUNG_STEP_S = 10.0
+"""Who asks the worker to end need not wait for a step that takes longer: most likely it never ends."""
 MIN_STARTUP_S = 10.0
 """However short the idle time is: whoever started this worker needs a moment to connect."""
 _STOPPED = "The worker is ending; the next request starts a new one"
@@ -66,6 +68,7 @@ class Service:
             waiting=waiting,
             memory_bytes=memory.resident_bytes(),
             device_memory_bytes=memory.device_bytes(),
+            step_s=self._scheduler.step_s,
         )
 
     def joined(self, connection: Connection) -> None:
@@ -111,8 +114,8 @@ class Service:
         self._scheduler.amend(job, amendment)
 
     def shut_down(self) -> None:
-        """Finish what runs, refuse what waits, then end; at once when asked a second time."""
-        if self._failure or self._state.state is WorkerState.STOPPING:
+        """Finish what runs, refuse what waits, then end; at once when asked a second time, or when the engine hangs."""
+        if self._failure or self._state.state is WorkerState.STOPPING or self._scheduler.step_s > HUNG_STEP_S:
             self.ended.set()
             return
         log.info("asked to end")

@@ -11,6 +11,8 @@ from inference.messages import Status
 from lsp_server.worker.survey import Running, Survey, survey
 
 EXIT_SILENT, EXIT_NONE = 1, 3
+_LONG_STEP_S = 5.0
+"""Worth telling: a step usually takes milliseconds."""
 _STYLES = {"ready": "green", "busy": "cyan", "failed": "red"}
 
 
@@ -54,6 +56,8 @@ def describe(status: Status) -> str:
     words += [f"process {status.pid}", f"up {duration(status.uptime_s)}", size(status.memory_bytes)]
     if status.device_memory_bytes:
         words.append(f"{size(status.device_memory_bytes)} on the device")
+    if status.step_s >= _LONG_STEP_S:
+        words.append(f"{duration(status.step_s)} in one step")
     words += [f"clients {status.clients}", f"running {status.running}", f"waiting {status.waiting}"]
     return ", ".join(words)
 

@@ -1,0 +1,99 @@
+"""An engine's thread that hangs while the worker lives: who waits is told so, and the worker can be ended.
+
+The thread is stopped for good by ptrace, as a fault deep in a driver would stop it; the other threads run on.
+"""
+
+import asyncio
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker.alive import while_alive
+from tests.workers import PATIENCE_S, Process, long_fill
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads are stopped with Linux's ptrace")
+
+SEIZE, INTERRUPT, CONTINUE, DETACH = 0x4206, 0x4207, 7, 17
+WAIT_FOR_THREADS = 0x40000000
+SHORT_S, LONG_S = 1.0, 10.5
+
+
+class Hang:
+    """A thread of another process, stopped until `release`."""
+
+    def __init__(self, thread: int) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+        self._thread = thread
+        if self._ask(SEIZE) != 0:
+            pytest.skip(f"this machine lets nobody stop a thread: {os.strerror(ctypes.get_errno())}")
+        self.stop()
+
+    def stop(self) -> None:
+        self._ask(INTERRUPT)
+        os.waitpid(self._thread, WAIT_FOR_THREADS)
+
+    def go_on(self) -> None:
+        self._ask(CONTINUE)
+
+    def release(self) -> None:
+        """Let go of the thread; of one that has ended it is for us to take note, or its process never ends."""
+        if self._ask(DETACH) != 0:
+            os.waitpid(self._thread, WAIT_FOR_THREADS)
+
+    def _ask(self, what: int) -> int:
+        return int(self._libc.ptrace(what, self._thread, None, None))
+
+
+@pytest.fixture
+def worker(start_worker: Callable[..., Process]) -> Iterator[Process]:
+    yield start_worker()
+
+
+async def busiest_thread(pid: int) -> int:
+    """The engine's thread: the one that computes."""
+
+    def used() -> dict[int, float]:
+        return {thread.id: thread.user_time + thread.system_time for thread in psutil.Process(pid).threads()}
+
+    before = used()
+    await asyncio.sleep(0.5)
+    return max((seconds - before.get(thread, 0.0), thread) for thread, seconds in used().items() if thread != pid)[1]
+
+
+async def hang_in_a_step(client: WorkerClient, pid: int) -> Hang:
+    """Stop the engine in the middle of a step, where it does not hold the interpreter: the worker still answers."""
+    hang = Hang(await busiest_thread(pid))
+    async with asyncio.timeout(PATIENCE_S):
+        while not (await client.answers(0.5) and client.last_status and client.last_status.step_s > 0):
+            hang.go_on()
+            await asyncio.sleep(0.05)
+            hang.stop()
+    return hang
+
+
+async def test_a_fill_whose_engine_hangs_fails_and_the_worker_can_be_ended(worker: Process) -> None:
+    (await worker.connect()).close()
+    client = WorkerClient(WorkerOptions(), name="tests")
+    client.place = worker.place
+    drafted = asyncio.Event()
+    filling = asyncio.create_task(
+        while_alive(client, client.infill(long_fill(), lambda _: drafted.set()), SHORT_S, SHORT_S)
+    )
+    async with asyncio.timeout(PATIENCE_S):
+        await drafted.wait()
+    hang = await hang_in_a_step(client, worker.popen.pid)
+    try:
+        with pytest.raises(WorkerFailure, match=r"one step for \d+ s.*infill-ls worker --stop"):
+            await filling
+        await asyncio.sleep(LONG_S - SHORT_S)
+        assert await client.shut_down()
+    finally:
+        hang.release()
+    assert await worker.exit_status() == 0
+    await client.close()
