@@ -1,6 +1,7 @@
 """Whatever an editor sends, the server's text is the editor's, in every encoding, and its tree a fresh parse's."""
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -108,7 +109,9 @@ class Typing(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
-def test_thousands_of_edits_leave_the_text_that_the_editor_has(encoding: str) -> None:
+async def test_thousands_of_edits_leave_the_text_that_the_editor_has(
+    encoding: str, caplog: pytest.LogCaptureFixture
+) -> None:
     machine = type("Typing", (Typing,), {"encoding": encoding, "applied": 0})
     checks = list(HealthCheck)
     while machine.applied < EDITS:
@@ -118,3 +121,4 @@ def test_thousands_of_edits_leave_the_text_that_the_editor_has(encoding: str) ->
                 max_examples=20, stateful_step_count=20, deadline=None, suppress_health_check=checks, database=None
             ),
         )
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR], "a handler failed"

@@ -1,0 +1,116 @@
+"""A storm of a thousand requests, fired and cancelled at random while the text changes.
+
+Each is answered exactly once, the worker is idle after it, and neither process has grown.
+"""
+
+import asyncio
+import random
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.e2e.conftest import StartRaw
+from tests.e2e.raw_client import RawClient
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+REQUESTS = 1_000
+DOCUMENTS = 8
+TEXT = "def add(a, b):\n    return \n\n\nprint(???)\n"
+CANCELLED, REFUSED = -32800, -32803
+QUICK = {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "maxSteps": 2, "debounceMs": 20, "idleSeconds": 30}
+CAPABILITIES = {
+    "textDocument": {
+        "codeAction": {
+            "dataSupport": True,
+            "resolveSupport": {"properties": ["edit"]},
+            "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["refactor"]}},
+        }
+    }
+}
+GROWTH_BYTES = 40 * 1024 * 1024
+"""Of a process in the second half of the storm. Were each request's document or canvas kept, it would be hundreds."""
+
+
+class Storm:
+    """One client, the requests it has made, and which of them it has cancelled."""
+
+    def __init__(self, client: RawClient, actions: dict[str, Any]) -> None:
+        self.client = client
+        self.actions = actions
+        self.chance = random.Random(5)
+        self.cancelled: set[int] = set()
+        self.versions = dict.fromkeys(actions, 1)
+
+    async def blow(self, keys: range) -> None:
+        """Fire a request for each key; wait for all the answers."""
+        for key in keys:
+            self.fire(key, self.chance.choice(list(self.actions)))
+            await asyncio.sleep(self.chance.choice([0, 0, 0.01, 0.03]))
+            if self.chance.random() < 0.5:
+                self.cancel(self.chance.choice([key, key, self.chance.randrange(keys.start, key + 1)]))
+        for key in keys:
+            await self.client.reply(key)
+
+    def fire(self, key: int, uri: str) -> None:
+        if self.chance.random() < 0.3:
+            self.change(uri)
+        kind = self.chance.randrange(6)
+        place = {"line": 1, "character": 11}
+        if kind < 4:
+            self.client.complete(key, uri, 1, 11, invoked=kind == 0)
+        elif kind == 4:
+            self.client.request(key, "textDocument/completion", {"textDocument": {"uri": uri}, "position": place})
+        else:
+            self.client.request(key, "codeAction/resolve", self.actions[uri])
+
+    def change(self, uri: str) -> None:
+        """Type something into the hole and take it out again, or new text everywhere, so that nothing is remembered."""
+        self.versions[uri] += 1
+        document = {"uri": uri, "version": self.versions[uri]}
+        change = {"text": f"{TEXT}# {self.chance.random()}\n"}
+        self.client.send(
+            {"method": "textDocument/didChange", "params": {"textDocument": document, "contentChanges": [change]}}
+        )
+
+    def cancel(self, key: int) -> None:
+        self.client.cancel(key)
+        self.cancelled.add(key)
+
+
+async def offered(client: RawClient, uri: str) -> Any:
+    """The code action that fills the marked hole."""
+    place = {"line": 4, "character": 7}
+    params = {"textDocument": {"uri": uri}, "range": {"start": place, "end": place}, "context": {"diagnostics": []}}
+    client.request(f"offer {uri}", "textDocument/codeAction", params)
+    return (await client.reply(f"offer {uri}"))["result"][0]
+
+
+async def test_each_of_a_thousand_requests_is_answered_once_and_nothing_is_left_behind(start_raw: StartRaw) -> None:
+    client = await start_raw(QUICK, capabilities=CAPABILITIES)
+    uris = [f"file:///p/{number}.py" for number in range(DOCUMENTS)]
+    for uri in uris:
+        client.open(uri, TEXT)
+    storm = Storm(client, {uri: await offered(client, uri) for uri in uris})
+    sizes = []
+    for keys in (range(REQUESTS // 2), range(REQUESTS // 2, REQUESTS)):
+        await storm.blow(keys)
+        status = await _settled(client)
+        assert (status["state"], status["running"], status["waiting"]) == ("ready", 0, 0)
+        sizes.append([psutil.Process(pid).memory_info().rss for pid in (client.process.pid, status["pid"])])
+    assert all(client.counts[key] == 1 for key in range(REQUESTS))
+    for key in range(REQUESTS):
+        error = client.replies[key].get("error", {"code": None})
+        assert error["code"] in (None, REFUSED) or (error["code"] == CANCELLED and key in storm.cancelled), error
+    assert all(after - before < GROWTH_BYTES for before, after in zip(*sizes, strict=True)), sizes
+
+
+async def _settled(client: RawClient) -> dict[str, Any]:
+    """The status once the worker has nothing left to do, or as it is after a while."""
+    for _ in range(200):
+        status = await client.status()
+        if status["state"] == "ready" and not (status["running"] or status["waiting"]):
+            break
+        await asyncio.sleep(0.1)
+    return status
