@@ -52,10 +52,14 @@ class Office:
         assert isinstance(answer, asyncio.Future)
         return answer
 
-    def accept(self, text: str, effort: Effort | None = EFFORT) -> None:
-        """A suggestion at the end of the first line was accepted: we are told of that first, and then of the change."""
+    def know(self, text: str) -> None:
+        """A suggestion at the end of the first line was computed before."""
         place, hole = Place.of(TEXT, 4, 4, 4), Span(4, 4, HoleKind.LINE, single_line=True)
         self.desk._shared.pages[URI].memory.add([Suggestion("s", place, text, hole)])
+
+    def accept(self, text: str, effort: Effort | None = EFFORT) -> None:
+        """A suggestion at the end of the first line was accepted: we are told of that first, and then of the change."""
+        self.know(text)
         self.desk.accepted(URI, "s", None, effort, "???")
         self.document.apply([Edit((0, 4), (0, 4), text)], 2, Encoding.UTF16)
         self.desk.changed(URI, [Change(4, "", text)])
@@ -157,6 +161,19 @@ async def test_nothing_is_computed_ahead_where_the_user_wants_none() -> None:
     office = Office()
     office.accept("1", effort=None)
     await asyncio.sleep(0.01)
+    assert office.begun == 0
+
+
+async def test_what_is_known_is_answered_at_once_and_parses_nothing() -> None:
+    """The path of every key: it must cost next to nothing, however long the document is."""
+    office = Office()
+    office.know("foo")
+    office.document.apply([Edit((0, 4), (0, 4), "f")], 2, Encoding.UTF16)
+    office.desk.changed(URI, [Change(4, "", "f")])
+    question = Question(Cursor(5), EFFORT, "???")
+    answer = office.desk.ask(URI, question, lambda: pytest.fail("a snapshot was taken"))
+    assert isinstance(answer, Outcome)
+    assert [shown.text for _, shown in answer.found] == ["foo"]
     assert office.begun == 0
 
 
