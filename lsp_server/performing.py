@@ -3,23 +3,29 @@
 `codeAction/resolve` and `workspace/executeCommand` differ only in what they do with the edit.
 """
 
+from collections.abc import Sequence
+
 from lsprotocol import types
 
 from inference.messages import Draft
 from lsp_server.actions.job import Job
-from lsp_server.actions.outcome import STALE, Cancelled, NotDone
+from lsp_server.actions.outcome import LEFT, STALE, Cancelled, NotDone
 from lsp_server.actions.pace import Pace
 from lsp_server.drafts import Drafts
 from lsp_server.edits import workspace_edit
 from lsp_server.filling import Effort
+from lsp_server.fitting import standing, unfilled
 from lsp_server.session import Session
 from lsp_server.work import Report, StoppedByUser, Token
 from lsp_server.worker import WorkerFailure
 from lsp_server.worker.link import OnDraft
 
 
-async def perform(session: Session, job: Job, token: Token | None) -> types.WorkspaceEdit:
-    """The edit of `job`, shown under the client's progress `token` where it gave one. Raises NotDone."""
+async def perform(session: Session, job: Job, token: Token | None) -> tuple[types.WorkspaceEdit, str | None]:
+    """The edit of `job`, shown under the client's progress `token` where it gave one, and what is left to do.
+
+    Raises NotDone.
+    """
     effort = Effort.of(session.settings_of(job.snapshot.uri), invoked=True)
 
     async def work(report: Report) -> tuple[str, ...]:
@@ -35,7 +41,12 @@ async def perform(session: Session, job: Job, token: Token | None) -> types.Work
         raise NotDone(f"cannot fill: {failure}") from failure
     if not session.is_current(job.snapshot):
         raise NotDone(STALE)
-    return workspace_edit(job.snapshot, job.holes, texts, session.features)
+    return workspace_edit(job.snapshot, job.holes, texts, session.features), _left(job, texts)
+
+
+def _left(job: Job, texts: Sequence[str]) -> str | None:
+    left = unfilled(texts, standing(job.snapshot, job.holes))
+    return LEFT.format(left, len(job.holes)) if left else None
 
 
 def _on_draft(session: Session, job: Job, token: Token | None, report: Report) -> OnDraft | None:

@@ -74,6 +74,8 @@ def repairs(source: Source, marker: str, complaints: Sequence[Complaint]) -> lis
     """What repairs the statements that are complained about; those with holes of their own are to be filled instead."""
     offers: dict[Span, Offer] = {}
     for number, (start, end, message) in enumerate(complaints):
+        if len(offers) == MOST_REPAIRS:
+            break
         span = carve.statement_around(source, start, end)
         if span is None or span in offers or carve.placeholders(source, marker, span.start, span.end):
             continue
@@ -87,7 +89,7 @@ def repairs(source: Source, marker: str, complaints: Sequence[Complaint]) -> lis
             instruction=f"Repair this: {message}"[:LONGEST_INSTRUCTION_CHARACTERS],
             about=number,
         )
-    return list(offers.values())[:MOST_REPAIRS]
+    return list(offers.values())
 
 
 def _of_holes(

@@ -36,11 +36,12 @@ def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Aw
 
 async def _resolved(session: Session, action: CodeAction, job: Job) -> CodeAction:
     try:
-        return attrs.evolve(action, edit=await perform(session, job, None))
+        edit, _ = await perform(session, job, None)
     except Cancelled as cancelled:
         raise RequestError(str(cancelled), types.LSPErrorCodes.RequestCancelled) from None
     except NotDone as reason:
         raise RequestError(str(reason)) from None
+    return attrs.evolve(action, edit=edit)
 
 
 def _is_ours(kind: types.CodeActionKind | str | None) -> bool:

@@ -101,8 +101,9 @@ async def _filled(
     try:
         if isinstance(job, NotDone):
             raise job
-        edit = await perform(session, job, params.work_done_token)
+        edit, left = await perform(session, job, params.work_done_token)
         applied, reason = await session.apply_edit(edit, f"infill: {job.title}")
+        reason = reason or left
     except Cancelled as cancelled:  # the user knows
         return answer(applied=False, reason=str(cancelled))
     except NotDone as not_done:

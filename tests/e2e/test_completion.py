@@ -1,6 +1,8 @@
 """`textDocument/completion`: the fill at the cursor as a list item, for editors that have no ghost text."""
 
 import asyncio
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -158,6 +160,18 @@ async def test_a_cancelled_request_is_answered_as_cancelled(helix: Editor) -> No
     with pytest.raises(JsonRpcException) as ended:
         await asyncio.wrap_future(future)
     assert ended.value.code == REQUEST_CANCELLED
+
+
+async def test_the_list_does_not_wait_for_a_model_that_is_loading() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))
+    hurried = {"startWorker": False, "idleSeconds": 1, "deadlineMs": {"automatic": 1, "invoked": 1}}
+    editor = await Editor.start(folder, without_ghost_text(), hurried)
+    found = await asked(editor, editor.open("def add(a, b):\n    return \n"), Position(1, 11))
+    assert found.items == ()
+    assert found.is_incomplete
+    assert (await editor.status()).state in ("starting", "loading")
+    assert await editor.quit() == 0
+    shutil.rmtree(folder, ignore_errors=True)  # its worker ends by itself
 
 
 @pytest.mark.parametrize(
