@@ -16,6 +16,7 @@ from lsp_server.carve.lines import line_end, line_start
 from lsp_server.carve.looks import closers_behind, unclosed
 
 _MAX_SLOW_STEPS = 16
+_MAX_SLOW_STEPS_MENDED = 60
 _SLOW_BYTES = 600
 """tree-sitter asks after some hundred operations whether to go on. If it reads anew it has come less far than this
 since it last asked, if it reuses the old tree, farther."""
@@ -23,8 +24,8 @@ since it last asked, if it reuses the old tree, farther."""
 _MAX_MS = 12.0
 """What a mended text may take: as much as a sound text of some thousand lines where no old tree can be reused."""
 
+_MAX_LINE_CHARACTERS = 4000
 _CHUNK_BYTES = 16384
-_NAME = "x"
 _BEFORE_A_NAME = "+-*/%=&|<>!?:.,^~@"
 
 
@@ -34,7 +35,7 @@ def parse_mended(language: Language, table: Table, text: str, old_tree: Tree, ed
     None where both this and the text as it is take long: nothing is gained then. `old_tree` is as `parse` wants it.
     """
     data = text.encode("utf-8", "replace")
-    tree = _parse_unless(_after_slow_steps(), language, data, old_tree)
+    tree = _parse_unless(_after_slow_steps(_MAX_SLOW_STEPS), language, data, old_tree)
     if tree is not None:
         return tree
     added = missing_before(text, edited, table)
@@ -46,7 +47,10 @@ def parse_mended(language: Language, table: Table, text: str, old_tree: Tree, ed
     end = (line, start[1] + len(added))
     mended = old_tree.copy()
     mended.edit(at, at, at + len(added), start, start, end)
-    tree = _parse_unless(_after_a_while(), language, data[:at] + added.encode() + data[at:], mended)
+    data = data[:at] + added.encode() + data[at:]
+    tree = _parse_unless(_after_slow_steps(_MAX_SLOW_STEPS_MENDED), language, data, mended)
+    if tree is None and old_tree.root_node.has_error:  # of which nothing can be reused, until it has been mended once
+        tree = _parse_unless(_after_a_while(), language, data, mended)
     if tree is not None:
         tree.edit(at, at + len(added), at, start, end, start)
     return tree
@@ -58,8 +62,10 @@ def missing_before(text: str, offset: int, table: Table) -> str:
     Brackets whose partner follows on the line are not missing. Empty where nothing is.
     """
     start, end = line_start(text, offset), line_end(text, offset)
+    if end - start > _MAX_LINE_CHARACTERS:
+        return ""
     before = text[start:offset].rstrip()
-    name = _NAME if before[-1:] and before[-1:] in _BEFORE_A_NAME else ""
+    name = table.name if before[-1:] and before[-1:] in _BEFORE_A_NAME else ""
     still_open = [bracket for _, bracket in unclosed(before, table)]
     missing = still_open[len(closers_behind(text[offset:end], table)) :]
     return name + "".join(CLOSERS[bracket] for bracket in reversed(missing))
@@ -75,14 +81,14 @@ def _parse_unless(give_up: Callable[[int], bool], language: Language, data: byte
         return None
 
 
-def _after_slow_steps() -> Callable[[int], bool]:
+def _after_slow_steps(count: int) -> Callable[[int], bool]:
     last = slow = 0
 
     def give_up(offset: int) -> bool:
         nonlocal last, slow
         slow += offset - last < _SLOW_BYTES
         last = offset
-        return slow > _MAX_SLOW_STEPS
+        return slow > count
 
     return give_up
 

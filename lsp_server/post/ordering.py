@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from lsp_server.carve.languages import table_of
 from lsp_server.carve.source import Source, Span
 from lsp_server.post.breakage import errors_of, errors_with
 
@@ -9,7 +10,7 @@ from lsp_server.post.breakage import errors_of, errors_with
 def order(source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]]) -> list[int]:
     """The indices of `candidates`, in the order given but for those that leave more errors in the tree than there were.
 
-    A text with holes is often broken by the holes alone, so a fill is also held against a mere name in its place.
+    A text with holes is often broken by the holes alone, so a fill is also held against a mere name or statement in its place.
     Without a tree the order stays as it is. Raises ValueError where `splice` does, if there is a choice.
     """
     if source.tree is None or len(candidates) < 2:  # to parse costs milliseconds, and there is nothing to choose
@@ -25,5 +26,8 @@ def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str]) ->
 
 
 def _allowed_errors(source: Source, spans: Sequence[Span]) -> int:
-    names = tuple(span.starts_with + "_" for span in spans)
-    return min(errors_of(source.tree) if source.tree else 0, errors_with(source, spans, names))
+    table = table_of(source.language_id)
+    least = errors_of(source.tree) if source.tree else 0
+    for name in dict.fromkeys((table.name, table.name + table.statement_end)):
+        least = min(least, errors_with(source, spans, [span.starts_with + name for span in spans]))
+    return least

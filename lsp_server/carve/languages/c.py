@@ -14,6 +14,7 @@ C = Table(
     block_comments=(("/*", "*/"),),
     line_comment="//",
     strings=frozenset({"string_literal", "char_literal", "system_lib_string"}),
+    statement_end=";",
     argument_lists=frozenset({"argument_list", "parameter_list", "preproc_params"}),
     openers=frozenset({"{"}),
     blocks=frozenset(

@@ -24,6 +24,7 @@ CSHARP = Table(
     ),
     interpolations=frozenset({"interpolation"}),
     word_characters="@",
+    statement_end=";",
     argument_lists=frozenset({"argument_list", "parameter_list", "attribute_argument_list"}),
     openers=frozenset({"{"}),
     blocks=frozenset(

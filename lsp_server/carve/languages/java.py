@@ -13,6 +13,7 @@ JAVA = Table(
     line_comment="//",
     strings=frozenset({"string_literal", "character_literal"}),
     interpolations=frozenset({"string_interpolation"}),
+    statement_end=";",
     argument_lists=frozenset({"argument_list", "formal_parameters"}),
     openers=frozenset({"{"}),
     blocks=frozenset(

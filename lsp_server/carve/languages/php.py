@@ -14,6 +14,7 @@ PHP = Table(
     strings=frozenset({"string", "encapsed_string"}),
     interpolations=frozenset({"variable_name"}),
     word_characters="$",
+    statement_end=";",
     argument_lists=frozenset({"arguments", "formal_parameters"}),
     openers=frozenset({"{"}),
     blocks=frozenset(

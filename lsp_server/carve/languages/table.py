@@ -37,6 +37,8 @@ class Table:
     word_characters: str = ""  # what belongs to a word beside what an identifier has anywhere
 
     # expressions
+    name: str = "x"  # the shortest one
+    statement_end: str = ""  # what makes a statement of one
     argument_lists: frozenset[str] = frozenset()
     operand_ends: frozenset[str] = frozenset({",", ";", ":"})  # tokens that end an expression inside brackets
 

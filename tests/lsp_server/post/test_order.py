@@ -50,6 +50,25 @@ def test_characters_of_several_bytes_do_not_shift_the_holes() -> None:
     assert order("s = '日本😀'\nx = ???  # é\ny = ???\n", ("(", "1"), ("'é'", "'😀'")) == [1, 0]
 
 
+@pytest.mark.parametrize(
+    ("language_id", "text", "broken", "whole"),
+    [
+        ("javascript", "const x = f(???);\n", "a b", "a, b"),
+        ("typescript", "function f(): number {\n  ???\n}\n", "return {", "return 1;"),
+        ("rust", "fn f() -> i32 {\n    ???\n}\n", "let x = ;", "let x = 1;"),
+        ("go", "package a\n\nfunc f() int {\n\t???\n}\n", "return (", "return 1"),
+        ("c", "int f(void) {\n    ???\n}\n", "return 1 +;", "return 1;"),
+        ("java", "class A {\n    int f() {\n        ???\n    }\n}\n", "return (;", "return 1;"),
+        ("ruby", "def f\n  ???\nend\n", "if a", "a"),
+        ("lua", "local x = ???\n", "1 +", "1"),
+        ("json", '{"a": ???}\n', "[1", "[1]"),
+        ("css", "a {\n  color: ???;\n}\n", "}", "red"),
+    ],
+)
+def test_every_grammar_tells_what_breaks(language_id: str, text: str, broken: str, whole: str) -> None:
+    assert order(text, (broken,), (whole,), language_id=language_id) == [1, 0]
+
+
 def test_without_a_grammar_the_order_stays() -> None:
     assert order("x = ???\n", ("(",), ("1",), language_id="") == [0, 1]
 
