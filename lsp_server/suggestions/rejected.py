@@ -6,11 +6,13 @@ comes back would annoy more than one that comes twice. Nor is one that a slip of
 """
 
 from lsp_server.suggestions.change import Change
-from lsp_server.suggestions.suggestion import Suggestion
+from lsp_server.suggestions.suggestion import Cursor, Suggestion
 
 KEPT = 16
 SLIP_CHARACTERS = 2
 """So many characters that disagree may be a slip of a key; more of them are meant."""
+_NEAR_CHARACTERS = 100
+"""How far in front of the end of what was inserted the cursor may stand."""
 
 
 class Rejected:
@@ -60,4 +62,7 @@ def is_typed_over(suggestion: Suggestion, change: Change, text: str) -> bool:
     typed = text[place.start : end]
     pairs = enumerate(zip(typed, suggestion.text, strict=False))
     differs_at = next((at for at, (one, other) in pairs if one != other), None)
-    return differs_at is not None and len(typed) - differs_at > SLIP_CHARACTERS
+    if differs_at is None or len(typed) - differs_at <= SLIP_CHARACTERS:
+        return False
+    near = range(max(change.start, end - _NEAR_CHARACTERS), end + 1)
+    return not any(suggestion.at(text, Cursor(offset)) for offset in near)  # the editor may have closed a bracket

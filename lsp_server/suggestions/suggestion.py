@@ -67,11 +67,15 @@ class Suggestion:
         typed, behind = text[place.start : offset], text[offset : place.end]
         if (typed, behind) == (place.head, place.tail):  # as when it was made, whatever stands there
             return Shown(place.start, place.end, self.text) if _on_one_line(typed + behind) else None
-        if not self.continues(typed) or not self._fits_behind(typed, behind):
+        if not self.continues(typed):
             return None
-        first = line_start(text, offset)
-        done = max(first - place.start, 0)
-        return Shown(place.start + done, place.end, self.text[done:])
+        done = max(line_start(text, offset) - place.start, 0)
+        if self._fits_behind(typed, behind):
+            return Shown(place.start + done, place.end, self.text[done:])
+        left = len(self.text) - len(behind)
+        if _is_line_end(behind) and left > len(typed) and self.text.endswith(behind):  # Enter between two braces
+            return Shown(place.start + done, offset, self.text[done:left])
+        return None
 
     def continues(self, typed: str) -> bool:
         """Whether there is more of the suggestion than `typed`, which it begins with."""
@@ -97,6 +101,11 @@ class Suggestion:
         if not self.continues(typed) or not place.tail.endswith(behind):
             return None
         return Shown(start, place.end, self.text[start - place.start :])
+
+
+def _is_line_end(text: str) -> bool:
+    """Whether this is the end of a line and at most the indentation of the next."""
+    return not _on_one_line(text) and text.isspace()
 
 
 def _on_one_line(text: str) -> bool:

@@ -76,6 +76,18 @@ def test_enter_and_the_indentation_that_comes_with_it_are_typed_like_anything_el
     assert (shown[1].start, shown[1].end, shown[1].text) == (9, 13, "    return 1"), "what is replaced is on one line"
 
 
+@pytest.mark.parametrize("outer", ["", "    "])
+def test_enter_between_two_braces_keeps_it(outer: str) -> None:
+    """The editor puts the second brace on a line of its own, where the suggestion has it, too."""
+    here = f"{outer}f() {{‸}}\n"
+    user = Typist.at(here, suggestion(here, f"\n{outer}    a()\n{outer}"))
+    assert user.shown()
+    user.type(f"\n{outer}    ", closed=f"\n{outer}")
+    assert user.shown() == [f"{outer}f() {{\n{outer}    [a()]\n{outer}}}\n"]
+    user.type("a")
+    assert user.shown() == [f"{outer}f() {{\n{outer}    a[()]\n{outer}}}\n"]
+
+
 def test_line_ends_of_two_characters_are_typed_like_anything_else() -> None:
     user = Typist.at("def f():‸\r\n", suggestion("def f():‸\r\n", "\r\n    return 1"))
     user.type("\r\n    ")
