@@ -76,17 +76,22 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_a_fill_and_an_action_show_the_model_what_is_imported(
+async def test_a_fill_and_an_action_show_the_model_what_is_imported_and_what_is_open(
     monkeypatch: pytest.MonkeyPatch, project: Path
 ) -> None:
     async with recorded(monkeypatch, project, 4_000, context={"maxMs": 5_000}) as (recorder, editor):
+        for name in ("a.py", "b.py", ".env"):
+            (project / name).touch()
+            editor.open_in(project, f"# {name}\n{DOCUMENT}", name)
         uri = editor.open_in(project, DOCUMENT)
         await editor.complete(uri, Position(2, 4))
         action = next(action for action in await editor.actions(uri, everywhere()) if "hole" in action.title)
         await editor.resolve(action)
     assert len(recorder.requests) == 2
     for request in recorder.requests:
-        assert [(snippet.path, snippet.text) for snippet in request.context] == [("helpers.py", HELPERS.rstrip())]
+        assert [snippet.path for snippet in request.context] == ["helpers.py", "b.py", "a.py"]
+        assert request.context[0].text == HELPERS.rstrip()
+        assert request.context[1].text.startswith("# b.py")
 
 
 @pytest.mark.parametrize(("context_tokens", "enabled"), [(0, True), (4_000, False)])

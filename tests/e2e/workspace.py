@@ -30,9 +30,9 @@ class Workspace(Editor):
 
     registered: list[types.Registration]
 
-    def open_in(self, folder: Path, text: str = "x = 1\n") -> str:
+    def open_in(self, folder: Path, text: str = "x = 1\n", name: str = "main.py") -> str:
         """Open a document of a folder; its URI."""
-        uri = (folder / "main.py").as_uri()
+        uri = (folder / name).as_uri()
         item = types.TextDocumentItem(uri=uri, language_id="python", version=1, text=text)
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
         return uri

@@ -306,7 +306,7 @@ def test_nothing_more_is_read_when_nobody_waits(workspace: Workspace) -> None:
 
 
 async def test_a_request_takes_what_there_is_when_its_time_is_up(workspace: Workspace) -> None:
-    """The first question holds up the only thread; the second one's time ends before its turn comes."""
+    """Forty files take longer than a millisecond; what is not done by then is there for the next request."""
     workspace.write(**{f"mod_{number}": HELPERS for number in range(40)})
     names = "".join(f"import mod_{number}\n" for number in range(40))
     source, question = ContextSource(), workspace.question("main.py", names)
