@@ -1,6 +1,7 @@
 """One request to the worker for the hole at a cursor, and what the user types into that hole while it runs."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,6 +14,7 @@ from lsp_server.positions import LineIndex
 from lsp_server.suggestions import Change, Place, Shown, Suggestion
 
 _numbers = count(1)
+_LINE_END = re.compile(r"\r\n|[\r\n]")
 _PAIRS = ("()", "[]", "{}", '""', "''", "``")
 """What an editor that closes brackets and quotes inserts at once: the cursor stands between the two."""
 
@@ -118,6 +120,7 @@ class Work:
         hole, typed = self.hole, self.typed + change.added
         if self.sent_at is None or change.removed or change.start != self.place.start + len(self.typed):
             return False
-        if change.added in _PAIRS or (hole.single_line and ("\n" in typed or "\r" in typed)):
+        lines = len(_LINE_END.findall(change.added))
+        if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may not stand at its end
             return False
         return typed.startswith(hole.starts_with) or hole.starts_with.startswith(typed)
