@@ -63,6 +63,8 @@ class Job:
             best = best or found
             if found is not None and not (self.task is Task.REPAIR and self._is_broken(found)):
                 return found
+            if filled.late:
+                break
         if best is not None:
             return best
         if filled.late:
