@@ -1,6 +1,7 @@
 """Work-done progress: what takes a while is shown, step by step, and can be stopped where it is shown."""
 
 import asyncio
+import random
 
 import pytest
 from lsprotocol import types
@@ -97,9 +98,27 @@ async def test_a_cancelled_request_ends_what_was_shown(bench: Workbench) -> None
     await is_idle(bench.editor)
 
 
+async def test_however_many_are_stopped_each_is_answered_and_the_worker_ends_idle(bench: Workbench) -> None:
+    uri, chance = bench.open(LONG), random.Random(7)
+
+    async def stopped(number: int) -> str:
+        token = f"many-{number}"
+        filling = asyncio.create_task(bench.fill("fillFile", uri, everywhere(), token=token))
+        await bench.until(lambda: bool(bench.kinds(token)))
+        await asyncio.sleep(chance.random() / 5)
+        bench.stop(token)
+        return str((await filling)["reason"])
+
+    assert await asyncio.gather(*map(stopped, range(40))) == ["cancelled"] * 40
+    begun = [token for token, value in bench.progress if value["kind"] == "begin"]
+    ended = [token for token, value in bench.progress if value["kind"] == "end"]
+    assert sorted(begun) == sorted(ended) == sorted(f"many-{number}" for number in range(40))
+    await is_idle(bench.editor)
+
+
 async def test_a_client_that_shows_no_progress_is_asked_for_none(start_editor: StartEditor) -> None:
     bench = Workbench(await start_editor(capabilities(progress=False)))
-    uri = bench.open("".join(f"a{number} = [???, ???]\n" for number in range(30)))
+    uri = bench.open("".join(f"a{number} = [???, ???]\n" for number in range(14)))
     await bench.fill("fillFile", uri, everywhere())
     assert bench.progress == []
     assert bench.editor.client.progress_reports == {}
