@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from lsp_server import carve
 from lsp_server.filling import Effort
-from lsp_server.inline.page import Page, Shared, hole_for
+from lsp_server.inline.hole import hole_for
+from lsp_server.inline.page import Page, Shared
 from lsp_server.inline.work import Work
 from lsp_server.suggestions import Cursor, Place, Suggestion
 

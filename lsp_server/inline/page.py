@@ -3,13 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from inference.messages import Draft, Snippet
-from lsp_server import carve
 from lsp_server.document import Document, Snapshot
 from lsp_server.filling import Filled, fill
+from lsp_server.inline.hole import hole_for
 from lsp_server.inline.question import Drafted, Question
 from lsp_server.inline.work import NOTHING, Outcome, Waiter, Work
 from lsp_server.reply import describe
@@ -235,22 +235,6 @@ class Page:
         for waiter in work.waiters:
             if waiter.question.on_draft is not None and not waiter.outcome.done():
                 waiter.question.on_draft(draft, Drafted(work.snapshot, work.hole, work.place, waiter.cursor))
-
-
-def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | None:
-    """The hole at a cursor, as far as an editor can show what is put there: on one line of the document.
-
-    With an item selected in the editor's list, the fill extends that item, in its place.
-    """
-    hole = carve.at_cursor(snapshot, cursor.offset, marker)
-    if hole is None or snapshot.lines.line_of(hole.start) != snapshot.lines.line_of(hole.end):
-        return None
-    if cursor.selected is None:
-        return hole
-    start, end, text = cursor.selected
-    if not start <= cursor.offset <= end:
-        return None
-    return replace(hole, start=start, end=max(hole.end, end), starts_with=text)
 
 
 def _is_a_choice(found: Outcome) -> bool:
