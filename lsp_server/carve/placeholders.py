@@ -7,12 +7,12 @@ Nothing is taken for missing that may be meant: a declaration in a stub, protoco
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.carve.functions import Body, body_of, functions_around, header_of, hole_from
+from lsp_server.carve.functions import Body, body_of, extent, functions_around, header_of, hole_from
 from lsp_server.carve.languages import CLOSERS, Table
 from lsp_server.carve.lines import is_blank, is_one_line, line_end, line_start
 from lsp_server.carve.literals import literal_at
@@ -21,6 +21,7 @@ from lsp_server.carve.source import Source, Span
 from lsp_server.carve.view import View, ancestors
 
 _TODO = r"\b(?:TODO|FIXME)\b|(?i:\bnot (?:yet )?implemented\b|\bimplement (?:me|this)\b|\byour code here\b)"
+_MEANT = r"(?i:\bdo(?:es)? nothing\b|\bnothing to do\b|\bno-?op\b|\bintentional|\bon purpose\b|\bdeliberate)"
 _NEVER = r"(?!)"
 
 
@@ -53,8 +54,8 @@ def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
             continue
         seen.add(function.id)
         body = body_of(view, function)
-        span = _missing(view, body) if body is not None and not _is_meant(view, function) else None
-        if span is not None:
+        span = _missing(view, body) if body is not None else None
+        if span is not None and not _is_meant(view, function):
             yield span
 
 
@@ -74,25 +75,39 @@ def _is_empty(view: View, body: Body) -> bool:
     """Whether there is nothing between the brackets of a body; between words it must be an empty line at least."""
     text, end = view.text, body.end
     is_kept = not is_one_line(text, body.start, end) or text[end : end + 1] in CLOSERS.values()
-    may_be = body.function.type in view.table.may_be_empty
+    holder = body.function.parent
+    may_be = {body.function.type, holder.type if holder else ""} & view.table.may_be_empty
     return body.closed and is_kept and not may_be and is_blank(text[body.start : end])
 
 
 def _filled_out(view: View, body: Body, code: list[Node]) -> Span | None:
     """The one statement of a body, if it is a filler. Comments before it stay."""
-    if not _body_filler(view.table).fullmatch(view.code(code[0])):
+    filler, table = view.code(code[0]), view.table
+    is_inline = is_one_line(view.text, body.start, view.start(code[0]))
+    if not _body_filler(table).fullmatch(filler) or (is_inline and filler in table.meant_inline):
         return None
     before = [part for part in body.parts if part.start_byte < code[0].start_byte]
     return hole_from(view, body, view.end(before[-1]) if before else body.start, code)
 
 
 def _is_meant(view: View, function: Node) -> bool:
-    """Whether a function has no body on purpose."""
-    if view.table.settled and re.search(view.table.settled, header_of(view, function)):
+    """Whether a function has no body on purpose, as its header says, its documentation, a comment, or its class."""
+    start, end = extent(view, function)
+    said = view.text[start : line_end(view.text, end)]
+    if re.search(_MEANT, said) or (view.table.settled and re.search(view.table.settled, said)):
         return True
-    around = (node for node in ancestors(function) if node.type in view.table.classes)
-    owner = next(around, None) if view.table.abstract else None
-    return owner is not None and re.search(view.table.abstract, header_of(view, owner)) is not None
+    owner = next((node for node in ancestors(function) if node.type in view.table.classes), None)
+    name = None if owner is None else owner.child_by_field_name("name")
+    if owner is None or name is None:
+        return False
+    is_abstract = view.table.abstract and re.search(view.table.abstract, header_of(view, owner))
+    return bool(is_abstract) or _is_inherited(view.text, view.code(name))
+
+
+@lru_cache(maxsize=4)
+def _is_inherited(text: str, name: str) -> bool:
+    """Whether other classes of the file build on the class `name`: what it lacks is for them to write."""
+    return re.search(rf"\b(?:extends\s+|class\s+\w+\s*[(<:][^{{)\n]*?\b){re.escape(name)}\b", text) is not None
 
 
 def _fillers(view: View, start: int, end: int) -> Iterator[Span]:

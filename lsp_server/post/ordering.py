@@ -10,8 +10,8 @@ from lsp_server.post.breakage import errors_of, errors_with
 def order(source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]]) -> list[int]:
     """The indices of `candidates`, in the order given but for those that leave more errors in the tree than there were.
 
-    A text with holes is often broken by the holes alone, so a fill is also held against a mere name or statement in its place.
-    Without a tree the order stays as it is. Raises ValueError where `splice` does, if there is a choice.
+    A text with holes is often broken by the holes alone, so a fill is also held against a mere name or statement in
+    its place. Without a tree the order stays as it is. Raises ValueError where `splice` does, if there is a choice.
     """
     if source.tree is None or len(candidates) < 2:  # to parse costs milliseconds, and there is nothing to choose
         return list(range(len(candidates)))

@@ -27,7 +27,7 @@ JAVASCRIPT = Table(
             *("function_expression", "generator_function", "arrow_function"),
         }
     ),
-    may_be_empty=frozenset({"function_expression", "generator_function", "arrow_function"}),
+    may_be_empty=frozenset({"function_expression", "generator_function", "arrow_function", "object"}),
     closures=frozenset({"function_expression", "generator_function", "arrow_function"}),
     classes=frozenset({"class_declaration", "class"}),
     empty=BRACES,

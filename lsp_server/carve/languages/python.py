@@ -30,7 +30,8 @@ PYTHON = Table(
     classes=frozenset({"class_definition"}),
     wrappers=frozenset({"decorated_definition"}),
     body_fillers=rf"\.\.\.|pass\b|raise NotImplementedError\b{NOT_FOR_OTHERS}.*",
-    settled=r"@(?:\w+\.)*(?:abstract\w*|overload)\b",
+    meant_inline=frozenset({"pass"}),
+    settled=r"@(?:\w+\.)*(?:abstract\w*|overload)\b|#.*(?:pragma: no cover|(?i:\babstract))",
     abstract=r"\b(?:Protocol|ABC|ABCMeta)\b",
     declarations=(".pyi",),
 )

@@ -11,7 +11,7 @@ CLOSERS = {"(": ")", "[": "]", "{": "}"}
 BRACES = r"\{\s*\}"
 TODO = r"(?:TODO|FIXME)\b"
 UNWRITTEN = r"(?i:not (?:yet )?(?:implemented|supported yet)|unimplemented|to be implemented)"
-NOT_FOR_OTHERS = r"(?!.*(?i:subclass|overrid|abstract))"
+NOT_FOR_OTHERS = r"(?!.*(?i:subclass|derived|extending|overrid|abstract|must implement))"
 """What keeps an error that says `subclasses must override this` from being taken for code that is still missing."""
 
 QUOTED = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
@@ -56,14 +56,15 @@ class Table:
 
     # functions, and what stands where their code is still missing
     functions: frozenset[str] = frozenset()  # functions, methods and whatever else has a body of its own
-    may_be_empty: frozenset[str] = frozenset()  # those of them whose empty body is meant
+    may_be_empty: frozenset[str] = frozenset()  # those of them whose empty body is meant, and nodes that hold such
     closures: frozenset[str] = frozenset()  # those of them that are part of an expression
     classes: frozenset[str] = frozenset()
     wrappers: frozenset[str] = frozenset()  # nodes around a function that belong to it, as its decorators
     empty: str = ""  # regex: what an empty body looks like
     fillers: str = ""  # regex: code that stands for missing code, wherever it is
     body_fillers: str = ""  # regex: statements that do so where they are all of a function's body
-    settled: str = ""  # regex: found in the header of a function that has no more body on purpose
+    meant_inline: frozenset[str] = frozenset()  # those of them that are meant where they share the header's line
+    settled: str = ""  # regex: found in a function that has no more body on purpose
     abstract: str = ""  # regex: found in the header of a class whose methods have no body on purpose
     declarations: tuple[str, ...] = ()  # extensions of files in which no function has a body
 

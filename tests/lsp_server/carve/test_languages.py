@@ -82,3 +82,13 @@ def without_signs(drawn: str) -> tuple[str, tuple[int, int]]:
 @pytest.mark.parametrize(("language_id", "case"), CASES)
 def test_what_is_found(language_id: str, case: Case) -> None:
     check(language_id, case)
+
+
+@pytest.mark.parametrize("language_id", LANGUAGES)
+def test_each_language_is_asked_all_that_matters(language_id: str) -> None:
+    """The rest of a line, a word, the middle of a word, brackets, what is missing, and the function around."""
+    asked_for = "\n".join(param.values[1].said["---"] for param in CASES if param.values[0] == language_id)  # type: ignore[union-attr]
+    wanted = {"line", "starts with", "nothing", "expression", "lines"}
+    if language_id != "plain":
+        wanted |= {"placeholders: ", "function", "marker"}
+    assert {word for word in wanted if word not in asked_for} == set()

@@ -32,7 +32,7 @@ def test_a_table_names_what_its_grammar_has(table: Table) -> None:
         named = getattr(table, field.name)
         if isinstance(named, frozenset) and field.name != "operand_ends":
             assert named <= kinds, field.name
-    assert table.may_be_empty | table.closures <= table.functions
+    assert table.closures <= table.functions
 
 
 @pytest.mark.parametrize("table", BY_ID)
