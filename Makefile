@@ -25,6 +25,8 @@ picture: $(VENV)/.ready
 
 # What the READMEs show, taken by the tests in real editors.
 pictures: $(VENV)/.ready
+	tests/editors/install.sh .editors
+	INFILL_TEST_PICTURES=$(CURDIR)/editors/nvim/images $(BIN)/python -m pytest tests/editors/test_neovim_pictures.py
 	tests/editors/vscode/install.sh .editors/vscode && $(MAKE) vsix
 	INFILL_PICTURES=$(CURDIR)/editors/vscode/images $(BIN)/python -m pytest tests/editors/vscode -k "tab or bulb or preview"
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -79,12 +79,12 @@ def start_neovim(project: Path, network: PrivateNetwork | None) -> Iterator[Star
     require("nvim")
     started: list[Neovim] = []
 
-    def start(text: str, init: Path, name: str = "main.py") -> Neovim:
+    def start(text: str, init: Path, name: str = "main.py", **options: Any) -> Neovim:
         home = project / str(len(started))
         home.mkdir()
         file = home / name
         file.write_text(text)
-        started.append(Neovim(home, init, file, network=network))
+        started.append(Neovim(home, init, file, network=network, **options))
         return started[-1]
 
     yield start

@@ -2,12 +2,14 @@
 
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pynvim
 
 from tests.editors.places import EDITORS, environment, program, until
+from tests.editors.terminal import Terminal
 from tests.editors.vscode.private_network import PrivateNetwork
 
 PLUGIN = EDITORS / "nvim"
@@ -70,24 +72,26 @@ class Neovim:
         *files: Path,
         size: tuple[int, int] = (100, 30),
         network: PrivateNetwork | None = None,
+        visible: bool = False,
     ) -> None:
+        """`folder` is the home of its user. A `visible` one draws in a terminal, which can be looked at."""
         self._folder = folder
-        self._socket = folder / "nvim.sock"
-        words = [program("nvim") or "nvim", "--headless", "--listen", str(self._socket), "-u", str(init), "-i", "NONE"]
+        socket = folder / "nvim.sock"
         width, height = size
-        self._log = (folder / "nvim.out").open("w")
-        words += ["-n", "--cmd", f"set columns={width} lines={height}", *map(str, files)]
-        self._process = subprocess.Popen(
-            network.command(*words) if network else words,
-            cwd=folder,
-            env=environment(folder),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-        )
-        until(self._socket.exists, "Neovim listens")
-        self.rpc = pynvim.attach("socket", path=str(self._socket))
+        words = [program("nvim") or "nvim", "--listen", str(socket), "-u", str(init), "-i", "NONE", "-n"]
+        words += [] if visible else ["--headless", "--cmd", f"set columns={width} lines={height}"]
+        words += map(str, files)
+        self._terminal = Terminal(folder, *words, size=size, network=network) if visible else None
+        self._process = None if visible else _started(network.command(*words) if network else words, folder)
+        until(socket.exists, "Neovim listens")
+        self.rpc = pynvim.attach("socket", path=str(socket))
         self.lua(_WATCH)
+
+    @property
+    def terminal(self) -> Terminal:
+        """The terminal of a visible one."""
+        assert self._terminal is not None
+        return self._terminal
 
     def lua(self, code: str, *arguments: Any) -> Any:
         """Run Lua in it; what that returns."""
@@ -165,15 +169,24 @@ class Neovim:
 
     def close(self) -> None:
         """Quit, as a user does, and its server with it."""
-        try:
+        with suppress(OSError, EOFError):
             self.rpc.command("qall!", async_=True)
-            self._process.wait(10)
-        except (OSError, EOFError, subprocess.TimeoutExpired):
-            self._process.kill()
-            self._process.wait()
-        finally:
-            self.rpc.close()
-            self._log.close()
+        self.rpc.close()
+        if self._terminal is not None:
+            self._terminal.close()
+        if self._process is not None:
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+def _started(words: list[str], folder: Path) -> "subprocess.Popen[bytes]":
+    with (folder / "nvim.out").open("w") as log:
+        return subprocess.Popen(
+            words, cwd=folder, env=environment(folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
 
 
 def _answered(requests: list[str]) -> bool:

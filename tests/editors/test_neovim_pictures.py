@@ -1,0 +1,168 @@
+"""Pictures of a real Neovim: a suggestion, drafts that settle, the menu of code actions.
+
+They are drawn into a folder that is thrown away, or into the one that INFILL_TEST_PICTURES names (`make pictures`).
+"""
+
+import ast
+import io
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from tests.editors.conftest import StartNeovim, require
+from tests.editors.neovim import Neovim
+from tests.editors.places import until
+
+SUGGEST = '''\
+class Shape:
+    """Something with a name and a size."""
+
+    def __init__(self, name, size):
+        self.name = name
+        self.size = \n
+    def area(self):
+        return self.size * self.size
+'''
+FILL = """\
+def count(words):
+    result = ???
+    for word in words:
+        result[word] = ???
+    return sorted(???)
+"""
+LOOK = """
+vim.o.showcmd = false  -- or 'Press ENTER' follows a message that is not much narrower than the window
+vim.o.termguicolors, vim.o.number, vim.o.laststatus, vim.o.ruler, vim.o.showmode = true, true, 0, false, false
+vim.o.fillchars, vim.o.shortmess, vim.o.wrap = 'eob: ', vim.o.shortmess .. 'aF', false
+"""
+SLOWLY = """
+local pause = ...
+vim.o.winbar = 'filled'
+vim.api.nvim_create_autocmd('User', { pattern = 'InfillDraft', callback = function(args)
+  vim.o.winbar = ('step %d of %d'):format(args.data.step, args.data.max_steps)
+  vim.cmd.redraw()
+  vim.uv.sleep(pause)
+  vim.o.winbar = 'filled'
+end })
+"""
+"""Says on top which step it is, and gives the tests time to look."""
+PAUSE_MS = 400
+FRAMES = 4
+TRIES = 8
+WIDTH, NARROW = 72, 46
+THEME = TerminalTheme((20, 22, 27), (224, 226, 234), [(7, 8, 10)] * 8, [(79, 82, 88)] * 8)
+"""Background and text of Neovim's own colours; it names all others by their values."""
+_FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
+"""Fonts that a viewer would fetch from elsewhere; its own monospaced font serves."""
+Picture = Callable[[str, str, Sequence[tuple[str, str]]], str]
+
+
+def _screen(caption: str, escaped: str) -> Text:
+    """A screen without the empty lines at its end, below its caption."""
+    lines = [Text.from_ansi(line, no_wrap=True, overflow="crop") for line in escaped.splitlines()]
+    while lines and not lines[-1].plain.strip():
+        lines.pop()
+    return Text("\n").join([*([Text(caption, style="#8a8f98")] if caption else []), *lines])
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Picture:
+    """Draws a picture: its name, its title, and screens with a caption each. Returns its text."""
+    folder = Path(os.environ.get("INFILL_TEST_PICTURES") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def draw(name: str, title: str, screens: Sequence[tuple[str, str]]) -> str:
+        width = WIDTH if len(screens) == 1 else 2 * NARROW + 1
+        console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+        drawn = [_screen(caption, screen) for caption, screen in screens]
+        table = Table.grid(padding=(0, 1, 0, 0))
+        for number in range(0, len(drawn), 2):
+            if number:
+                table.add_row("")
+            table.add_row(*drawn[number : number + 2])
+        console.print(table)
+        svg = console.export_svg(title=title, theme=THEME, unique_id=name)
+        (folder / f"{name}.svg").write_text(_FONTS.sub("", svg))
+        return "\n".join(screen.plain for screen in drawn)
+
+    return draw
+
+
+@pytest.fixture
+def visible(start_neovim: StartNeovim, plugin_init: Path) -> Callable[..., Neovim]:
+    """Starts a Neovim in a terminal, on a text, with its model loaded."""
+    require("tmux")
+    one = "settings = { candidates = { invoked = 1 }, "  # the answer is what the drafts were of
+    plugin_init.write_text(LOOK + plugin_init.read_text().replace("settings = {", one))
+
+    def start(text: str, width: int = WIDTH) -> Neovim:
+        neovim = start_neovim(text, plugin_init, visible=True, size=(width, len(text.splitlines()) + 6))
+        neovim.attached()
+        return neovim
+
+    return start
+
+
+def test_picture_of_a_suggestion(visible: Callable[..., Neovim], picture: Picture) -> None:
+    neovim = visible(SUGGEST)
+    neovim.type("5jA")
+    ghost = neovim.ghost()
+    neovim.terminal.shows(ghost.splitlines()[0])
+    assert f"self.size = {ghost}" in picture("ghost-text", "Neovim", [("", neovim.terminal.colours)])
+
+
+def test_picture_of_drafts_that_settle(visible: Callable[..., Neovim], picture: Picture) -> None:
+    """Of a fill that can be parsed, for the small model does not always find one."""
+    neovim = visible(FILL, NARROW)
+    neovim.lua(SLOWLY, PAUSE_MS)
+    for _ in range(TRIES):
+        frames = frames_of(neovim, "Infill file")
+        if parses(neovim.text):
+            break
+        neovim.lua("vim.cmd('silent undo')")
+    assert len(frames) >= FRAMES
+    chosen = [frames[index * (len(frames) - 1) // (FRAMES - 1)] for index in range(FRAMES)]
+    drawn = picture("drafts", "Neovim :Infill file", chosen)
+    assert neovim.text.splitlines()[1] in drawn
+    assert "???" not in drawn
+
+
+def test_picture_of_the_menu_of_code_actions(visible: Callable[..., Neovim], picture: Picture) -> None:
+    neovim = visible(FILL)
+    neovim.type("jf?gra")
+    neovim.terminal.shows("together")
+    assert "Fill" in picture("code-actions", "Neovim gra", [("", neovim.terminal.colours)])
+
+
+def frames_of(neovim: Neovim, command: str) -> list[tuple[str, str]]:
+    """The screens while a command fills FILL, with what stands above them. The last is that of the answer."""
+    neovim.lua("vim.cmd(...)", command)
+    frames = dict[str, str]()
+    seen = time.monotonic()
+    while not frames or time.monotonic() < seen + 5 * PAUSE_MS / 1000:
+        caption, *rows = neovim.terminal.colours.splitlines()[: len(FILL.splitlines()) + 1]
+        screen = "\n".join(rows)
+        caption = Text.from_ansi(caption).plain.strip()
+        if "???" not in Text.from_ansi(screen).plain and caption not in frames:
+            seen = time.monotonic()
+            frames[caption] = screen
+        time.sleep(PAUSE_MS / 4000)
+    until(lambda: neovim.text != FILL, "the holes are filled")
+    return list(frames.items())
+
+
+def parses(text: str) -> bool:
+    """Whether it is Python."""
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
