@@ -31,9 +31,13 @@ class Notebooks:
         self._cells.setdefault(notebook, [])[start : start + count] = cells
         self._home.update(dict.fromkeys(cells, notebook))
 
+    def cells_of(self, notebook: str) -> list[str]:
+        """All cells that a notebook has or had."""
+        return [cell for cell, home in self._home.items() if home == notebook]
+
     def close(self, notebook: str) -> list[str]:
         """The cells of a notebook, which is forgotten."""
-        cells = [cell for cell, home in self._home.items() if home == notebook]
+        cells = self.cells_of(notebook)
         for cell in cells:
             del self._home[cell]
         self._cells.pop(notebook, None)

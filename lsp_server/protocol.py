@@ -101,11 +101,12 @@ class InfillProtocol(LanguageServerProtocol):
             message = json.loads(body.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             message = None
-        message = message if isinstance(message, dict) else {}
-        key, method = message.get("id"), message.get("method")
-        self._reply_error(key if _is_id(key) else None, refusal(ErrorCodes.ParseError, "not JSON in UTF-8"))
-        if key is None and isinstance(method, str):
-            self.on_unreadable(method, message.get("params"))
+        for one in message if isinstance(message, list) and message else [message]:
+            one = one if isinstance(one, dict) else {}
+            key, method = one.get("id"), one.get("method")
+            self._reply_error(key if _is_id(key) else None, refusal(ErrorCodes.ParseError, "not JSON in UTF-8"))
+            if key is None and isinstance(method, str):
+                self.on_unreadable(method, one.get("params"))
 
     def _dispatch(self, key: Any, method: Any, params: Any) -> None:
         if isinstance(method, str) and _is_id(key):

@@ -64,6 +64,12 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.NOTEBOOK_DOCUMENT_DID_SAVE: notebook_did_save,
     statuses.METHOD: status,
 }
+_EDITS = {
+    types.TEXT_DOCUMENT_DID_OPEN,
+    types.TEXT_DOCUMENT_DID_CHANGE,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
+}
 log = logging.getLogger(__name__)
 
 
@@ -97,11 +103,13 @@ class InfillServer(LanguageServer):
 
     def _forget(self, method: str, params: Any) -> None:
         """After an edit that could not be read, our text is not the editor's: never fill that document again."""
+        if method not in _EDITS:
+            return
         try:
             if "notebookDocument" in params:
-                for cell in self.session.notebooks.close(params["notebookDocument"]["uri"]):
-                    self.session.forget(cell)
+                for cell in self.session.notebooks.cells_of(params["notebookDocument"]["uri"]):
+                    self.session.lose(cell)
             else:
-                self.session.forget(params["textDocument"]["uri"])
+                self.session.lose(params["textDocument"]["uri"])
         except (TypeError, KeyError):
             log.warning("a %s that could not be read was ignored", method)

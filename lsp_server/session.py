@@ -26,6 +26,8 @@ from lsp_server.settings import Settings
 from lsp_server.uris import local_path
 from lsp_server.work import Works
 
+_LOST = "could not be understood; there are no fills in it until it is closed and opened again"
+
 
 class Session:
     """All that is known of one client. `flags` are the settings of the command line; they beat the editor's."""
@@ -35,6 +37,7 @@ class Session:
         self.configuration = Configuration(flags, os.environ)
         self.documents: dict[str, Document] = {}
         self.notebooks = Notebooks(self.documents)
+        self._lost: set[str] = set()
         self.resident = Resident(server, self.show_once)
         self.inline = Desk(self.documents, self.resident, self.gather)
         self.completions = self.inline
@@ -118,15 +121,23 @@ class Session:
         for desk in self.desks:
             desk.forget(uri)
         self.documents.pop(uri, None)
+        self._lost.discard(uri)
+
+    def lose(self, uri: str) -> None:
+        """An edit of the document could not be read: what we have is not the editor's text, and gets no more fills."""
+        was_open = uri in self.documents
+        self.forget(uri)
+        if was_open:
+            self._lost.add(uri)
+            self.show_once(f"an edit of {path_of(uri).rpartition('/')[2]} {_LOST}", types.MessageType.Warning)
 
     def why_off(self, uri: str) -> str | None:
         """Why a document gets no fills; None when it does."""
         document = self.documents.get(uri)
         language = document.language_id if document else ""
         home = self.notebooks.home_of(uri)
-        return why_off(path_of(home), language, self.settings_of(home)) or (
-            None if document else "the document is not open"
-        )
+        unknown = f"an edit of it {_LOST}" if uri in self._lost else "the document is not open"
+        return why_off(path_of(home), language, self.settings_of(home)) or (None if document else unknown)
 
     def snapshot(self, uri: str) -> Snapshot | None:
         """The document as it stands, if it is open and may be filled."""

@@ -18,7 +18,7 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
         changes = [_apply(document, _edit(change), version, encoding) for change in params.content_changes]
         document.apply((), version, encoding)
     except Exception:
-        session.forget(uri)  # better no fills than fills for a text that the editor does not have
+        session.lose(uri)  # better no fills than fills for a text that the editor does not have
         raise
     for desk in session.desks:
         desk.changed(uri, changes)

@@ -84,10 +84,17 @@ async def test_a_document_whose_edit_cannot_be_read_gets_no_more_fills(start_raw
     client = await start_raw(COLD)
     client.open("file:///p/a.py", "x = ???\n")
     document = {"uri": "file:///p/a.py", "version": 2}
+    client.send({"method": "textDocument/didSave", "params": {"textDocument": document, "text": 5}})  # does no harm
+    assert (await client.status("file:///p/a.py"))["off"] is None
     broken = {"textDocument": document, "contentChanges": [{"range": "everywhere", "text": 5}]}
     client.send({"method": "textDocument/didChange", "params": broken})
     client.complete(1, "file:///p/a.py", 0, 4)
     assert (await client.reply(1))["result"] == {"items": []}
+    assert "closed and opened again" in (await client.status("file:///p/a.py"))["off"]
+    (shown,) = (note["params"]["message"] for note in client.notes if note["method"] == "window/showMessage")
+    assert "a.py" in shown
+    client.open("file:///p/a.py", "x = ???\n")
+    assert (await client.status("file:///p/a.py"))["off"] is None
 
 
 async def test_header_names_are_not_case_sensitive(start_raw: StartRaw) -> None:

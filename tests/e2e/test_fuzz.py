@@ -12,14 +12,14 @@ import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.e2e.conftest import PATIENT
+from lsp_server.worker.paths import WorkerPlace
 from tests.e2e.raw_client import PATIENCE_S, RawClient
 from tests.e2e.test_transports import start_server, url_of
 from tests.lsp_server.wild_messages import assert_fit_for_a_client, bodies, owed
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-OPTIONS = {**PATIENT, "maxSteps": 1}
+OPTIONS = {"deadlineMs": {"automatic": 3_000, "invoked": 3_000}, "maxSteps": 1, "debounceMs": 0, "idleSeconds": 30}
 TEXT = "def add(a, b):\n    return \n"
 
 
@@ -47,7 +47,8 @@ class Wild:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", params=["stdio", "tcp"])
-async def wild(request: pytest.FixtureRequest, runtime_folder: Path) -> AsyncIterator[Wild]:
+async def wild(request: pytest.FixtureRequest, runtime_folder: Path, resident: WorkerPlace) -> AsyncIterator[Wild]:
+    """With a worker that has its model: nothing waits for that."""
     if request.param == "stdio":
         client = await RawClient.start(runtime_folder, OPTIONS)
         yield Wild(client)

@@ -96,6 +96,7 @@ bodies = st.one_of(
     messages().map(spoiled),
     st.just(b"[" * 100_000),
     st.just(b'{"id": 1, "method": "no/such", "params": NaN}'),
+    st.just(b'[{"id": 1, "method": "no/such", "params": -Infinity}, {"id": 2, "method": "no/such"}]'),
 )
 
 
@@ -107,15 +108,23 @@ def owed(sent: Sequence[bytes]) -> Counter[Any]:
 def _owed_to(body: bytes) -> list[Any]:
     try:
         message = json.loads(body.decode("utf-8", "replace"))
-        body.decode("utf-8", "surrogatepass")
-        unreadable = b"NaN" in body
-    except UnicodeDecodeError:
-        unreadable = True
     except (ValueError, RecursionError):
         return [None]
-    if unreadable:
-        return [message.get("id") if isinstance(message, dict) and is_id(message.get("id")) else None]
-    return [key for one in (message if isinstance(message, list) and message else [message]) for key in _reply_to(one)]
+    messages = message if isinstance(message, list) and message else [message]
+    if is_json(body):
+        return [key for one in messages for key in _reply_to(one)]
+    keys = [one.get("id") if isinstance(one, dict) else None for one in messages]
+    return [key if is_id(key) else None for key in keys]
+
+
+def is_json(body: bytes) -> bool:
+    """Whether it is JSON in UTF-8, without the numbers that only Python takes for some."""
+    names: list[str] = []
+    try:
+        json.loads(body.decode("utf-8", "surrogatepass"), parse_constant=names.append)
+    except ValueError:
+        return False
+    return not names
 
 
 def _reply_to(message: Any) -> list[Any]:
