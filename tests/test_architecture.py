@@ -88,6 +88,13 @@ def test_the_server_shares_the_messages_with_the_worker_and_nothing_else() -> No
         assert "commands" in file.parts or all(name.startswith("inference.messages") for name in shared), file
 
 
+def test_transports_know_bytes_and_nothing_of_what_is_in_them() -> None:
+    names = modules("lsp_server/transports")
+    assert not loaded_by(names) & {"lsprotocol", "pygls", "tree_sitter"}
+    for_stdio = [name for name in names if not name.endswith(".websocket")]
+    assert "websockets" not in loaded_by(for_stdio), "editors that use stdio would start later"
+
+
 @pytest.mark.parametrize("package", ["carve", "post", "suggestions"])
 def test_carving_and_fitting_are_about_text_alone(package: str) -> None:
     assert not loaded_by(modules(f"lsp_server/{package}")) & {"lsprotocol", "pygls", "asyncio"}
