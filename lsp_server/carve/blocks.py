@@ -15,6 +15,9 @@ from lsp_server.carve.lines import (
 )
 from lsp_server.carve.view import View, ancestors
 
+_MAX_LINE_CHARACTERS = 1000
+"""More than a header ever has; a line of generated code may have millions."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -77,7 +80,7 @@ def _looks_like_header(view: View, token: Node, offset: int) -> bool:
         return False
     end = view.end(token)
     line = view.text[line_start(view.text, view.start(token)) : end]
-    line += "" if is_one_line(view.text, end, max(offset, end)) else "\n"
+    line = line[-_MAX_LINE_CHARACTERS:] + ("" if is_one_line(view.text, end, max(offset, end)) else "\n")
     return re.search(view.table.opening, line) is not None
 
 

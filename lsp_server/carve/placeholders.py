@@ -8,6 +8,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import islice
 
 from tree_sitter import Node
 
@@ -23,6 +24,8 @@ from lsp_server.carve.view import View, ancestors
 _TODO = r"\b(?:TODO|FIXME)\b|(?i:\bnot (?:yet )?implemented\b|\bimplement (?:me|this)\b|\byour code here\b)"
 _MEANT = r"(?i:\bdo(?:es)? nothing\b|\bnothing to do\b|\bno-?op\b|\bintentional|\bon purpose\b|\bdeliberate)"
 _NEVER = r"(?!)"
+_MAX_CANDIDATES = 5000
+"""Not more than this many places are looked at: a generated file may have any number."""
 
 
 def placeholder_spans(source: Source, marker: str, start: int, end: int) -> list[Span]:
@@ -48,7 +51,7 @@ def _insert(found: list[Span], span: Span) -> None:
 def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
     """The functions of which the whole body is missing."""
     seen = set[int]()
-    for match in _candidates(view.table).finditer(view.text, start, end):
+    for match in islice(_candidates(view.table).finditer(view.text, start, end), _MAX_CANDIDATES):
         function = next(iter(functions_around(view, match.start(), min(match.start() + 1, end))), None)
         if function is None or function.id in seen:
             continue
@@ -112,7 +115,7 @@ def _is_inherited(text: str, name: str) -> bool:
 
 def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
     """Code that stands for missing code wherever it is: a statement among others, or part of an expression."""
-    for match in _filler(view.table).finditer(view.text, start, end):
+    for match in islice(_filler(view.table).finditer(view.text, start, end), _MAX_CANDIDATES):
         if literal_at(view, match.start()):
             continue
         nodes = [node for node in ancestors(view.leaf_at(match.start())) if view.start(node) == match.start()]

@@ -10,6 +10,8 @@ from lsp_server.carve.literals import literal_at
 from lsp_server.carve.source import Source, Span
 from lsp_server.carve.view import View, ancestors
 
+_MAX_DEPTH = 50
+
 
 def selected(source: Source, start: int, end: int) -> Span | None:
     """[start, end) without white space at its edges, as one hole; None where nothing is left."""
@@ -93,13 +95,14 @@ def _header_or_all(view: View, statement: Node, start: int, end: int) -> tuple[i
 
 
 def _block_behind(view: View, node: Node, offset: int) -> Node | None:
-    """The first block within `node` that starts at or behind `offset`, at any depth."""
-    for child in (child for child in node.children if view.end(child) > offset):
-        if child.type in view.table.blocks and view.start(child) >= offset:
-            return child
-        found = _block_behind(view, child, offset)
-        if found is not None:
-            return found
+    """The first block within `node` that starts at or behind `offset`, at any depth that people write."""
+    waiting = [(node, 0)]
+    while waiting:
+        inner, depth = waiting.pop()
+        if inner.type in view.table.blocks and view.start(inner) >= offset:
+            return inner
+        if depth < _MAX_DEPTH:
+            waiting += [(child, depth + 1) for child in reversed(inner.children) if view.end(child) > offset]
     return None
 
 

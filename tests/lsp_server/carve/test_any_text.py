@@ -24,6 +24,17 @@ CODE = [
 random_texts = st.lists(st.sampled_from(CODE), max_size=25).map("".join)
 
 
+NESTED = [
+    "(" * 20_000,
+    "[{" * 4_000,
+    "f(" * 3_000 + ")" * 3_000,
+    "f(() => {" * 800,
+    "{\n" * 3_000,
+    "<div>" * 3_000,
+    "x" * 50_000,
+]
+
+
 @st.composite
 def damaged(draw: st.DrawFn, code: list[str]) -> str:
     """A piece of real code, of which something is lost and into which something else has got."""
@@ -64,6 +75,19 @@ def test_every_answer_lies_inside_the_text(language_id: str, data: st.DataObject
             assert span.single_line <= (not {"\r", "\n"} & set(text[span.start : span.end] + span.starts_with))
             fitted = post.fit(source, span, span.starts_with + "x")
             assert fitted is None or fitted.startswith(span.starts_with)
+
+
+@pytest.mark.parametrize("text", NESTED, ids=lambda text: text[:6])
+@pytest.mark.parametrize("language_id", ["python", "typescript", "rust", "ruby", "json", "html", "plain"])
+def test_depth_is_no_error(language_id: str, text: str) -> None:
+    source, middle = carve.read(language_id, text), len(text) // 2
+    carve.placeholders(source)
+    carve.function_around(source, middle, middle + 5)
+    carve.body_around(source, middle)
+    carve.statement_around(source, middle, middle + 5)
+    span = carve.at_cursor(source, middle)
+    assert span is None or span.start <= middle <= span.end
+    assert carve.selection(source, middle, len(text)) is not None
 
 
 def check_splice(text: str, spans: list[carve.Span], fill: str) -> None:
