@@ -38,7 +38,6 @@ def name_{0}(first, second):
 _HEIGHT = _FUNCTION.count("\n")
 _LINE_IN_FUNCTION = 4
 _TYPED_BEFORE = "    chosen = "
-_OPEN_BRACKET = "    chosen = ["
 _LONGEST_LINE = 60
 
 
@@ -64,7 +63,7 @@ def measure(lines: int, keystrokes: int) -> dict[str, Any]:
         _wait_until_ready(client)
         typist = _Typist(client, lines // 2)
         works = typist.sections()
-        for work in works.values():  # whatever is set up on first use
+        for work in (typist.remembered, typist.asked):  # whatever is set up on first use
             _timed(client, work, max(keystrokes // 4, 2))
         sections = {name: _timed(client, work, keystrokes) for name, work in works.items()}
     return {
@@ -88,7 +87,7 @@ class _Typist:
     def __init__(self, client: Client, line: int) -> None:
         self._client = client
         self._line = line // _HEIGHT * _HEIGHT + _LINE_IN_FUNCTION
-        self._column, self._before, self._shown = 0, "", ""
+        self._column, self._shown, self._section = 0, "", ""
 
     def sections(self) -> dict[str, Callable[[], float]]:
         """What is measured."""
@@ -97,6 +96,7 @@ class _Typist:
             "remembered": self.remembered,
             "asked": self.asked,
             "asked_in_open_bracket": self.asked_in_open_bracket,
+            "asked_below_an_error": self.asked_below_an_error,
         }
 
     def no_op(self) -> float:
@@ -107,9 +107,8 @@ class _Typist:
 
     def remembered(self) -> float:
         """The next character of what is shown. Where all of it is typed, first a new line."""
-        if len(self._shown) < 2 or self._before != _TYPED_BEFORE:
-            self._finish_line(self._shown)
-            self._begin_line(_TYPED_BEFORE)
+        if self._section != "remembered" or len(self._shown) < 2:
+            self._begin_line("remembered", _TYPED_BEFORE)
         wanted = self._shown[1:]
         ms = self._key(self._shown[0])
         if self._shown != wanted:
@@ -118,32 +117,36 @@ class _Typist:
 
     def asked(self) -> float:
         """A character that nobody expects: the worker is needed."""
-        return self._unexpected(_TYPED_BEFORE)
+        return self._unexpected("asked", _TYPED_BEFORE)
 
     def asked_in_open_bracket(self) -> float:
-        """The same where the text is no whole Python, so that more of it has to be parsed."""
-        return self._unexpected(_OPEN_BRACKET)
+        """The same where the text is no whole Python at the cursor."""
+        return self._unexpected("in_open_bracket", _TYPED_BEFORE + "[")
 
-    def _unexpected(self, before: str) -> float:
-        if self._before != before or self._column > _LONGEST_LINE:
-            self._finish_line("]" if self._before == _OPEN_BRACKET else "")
-            self._begin_line(before)
+    def asked_below_an_error(self) -> float:
+        """The same with a line above that somebody has not finished."""
+        if self._section != "below_an_error":
+            self._client.type(_LINE_IN_FUNCTION, 0, f"{_TYPED_BEFORE}(\n")
+            self._line += 1
+        return self._unexpected("below_an_error", _TYPED_BEFORE)
+
+    def _unexpected(self, section: str, before: str) -> float:
+        if self._section != section or self._column > _LONGEST_LINE:
+            self._begin_line(section, before)
         ms = self._key("z")
         if not self._shown:
             raise ServerError("the server had nothing to show")
         return ms
 
-    def _begin_line(self, text: str) -> None:
-        """In the next function, so that nothing that was turned down is near."""
-        self._line += _HEIGHT + 1
-        self._client.type(self._line, 0, f"{text}\n")
-        self._before, self._column = text, len(text)
-        self._shown = self._ask()
-
-    def _finish_line(self, rest: str) -> None:
-        """Leave whole Python behind."""
+    def _begin_line(self, section: str, text: str) -> None:
+        """In the next function, so that nothing that was turned down is near; the old line is left as whole Python."""
+        rest = {"remembered": self._shown, "in_open_bracket": "]"}.get(self._section, "")
         if rest:
             self._client.type(self._line, self._column, rest)
+        self._line += _HEIGHT + 1
+        self._client.type(self._line, 0, f"{text}\n")
+        self._section, self._column = section, len(text)
+        self._shown = self._ask()
 
     def _key(self, character: str) -> float:
         began = time.perf_counter()

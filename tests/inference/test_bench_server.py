@@ -19,7 +19,7 @@ def test_it_measures_each_kind_of_keystroke_and_says_what_the_worker_is() -> Non
     assert "no model" in result["worker"]
     assert any("remembered" in line for line in shown)
     floor = result["sections"].pop("no_op")
-    assert set(result["sections"]) == {"remembered", "asked", "asked_in_open_bracket"}
+    assert set(result["sections"]) == {"remembered", "asked", "asked_in_open_bracket", "asked_below_an_error"}
     for section in result["sections"].values():
         assert 0 < section["p50_ms"] <= section["p95_ms"] <= section["p99_ms"]
         assert section["own_p95_ms"] == pytest.approx(section["p95_ms"] - floor["p95_ms"], abs=0.002)
