@@ -55,7 +55,7 @@ export class Fills {
       explain((await withProgress(answer)) as Applied | null);
     } catch (error) {
       if (!running.cancel.token.isCancellationRequested) {
-        void vscode.window.showWarningMessage(`infill-ls: ${error instanceof Error ? error.message : String(error)}`);
+        warn(error);
       }
     } finally {
       stale.dispose();
@@ -94,6 +94,9 @@ export class Fills {
     this.resolvingNow++;
     try {
       return await next(action, token);
+    } catch (error) {
+      warn(error);
+      return action;
     } finally {
       this.resolvingNow--;
       this.view.clear();
@@ -151,6 +154,10 @@ function explain(answer: Applied | null): void {
   if (answer !== null && !answer.applied && answer.reason !== null && answer.reason !== DISCARDED) {
     void vscode.window.showInformationMessage(`infill-ls: ${answer.reason}`);
   }
+}
+
+function warn(error: unknown): void {
+  void vscode.window.showWarningMessage(`infill-ls: ${error instanceof Error ? error.message : String(error)}`);
 }
 
 function previews(): boolean {

@@ -14,6 +14,9 @@ import { surroundings } from './surroundings';
 /** Files on disk and new ones; never what other extensions show, diffs or consoles. */
 const SELECTOR = [{ scheme: 'file' }, { scheme: 'untitled' }];
 
+/** A start that fails is told before the end of its process. */
+const SETTLING_MS = 500;
+
 export interface Ear {
   /** How the process is, and why. */
   onPhase(phase: Phase, reason: string): void;
@@ -26,6 +29,8 @@ export class Server implements vscode.Disposable {
   private readonly backoff = new Backoff();
   private lastStart: Promise<void> = Promise.resolve();
   private file = '';
+  /** The process has ended, and is or will be started again. */
+  private waiting = false;
   client: LanguageClient | undefined;
 
   constructor(private readonly log: vscode.LogOutputChannel, private readonly ear: Ear) {}
@@ -41,6 +46,7 @@ export class Server implements vscode.Disposable {
     this.log.info(`starting ${found.file} (from ${found.origin})`);
     this.file = found.file;
     this.backoff.reset();
+    this.waiting = false;
     this.ear.onPhase('starting', '');
     const client = (this.client = this.newClient(found.file));
     this.ear.onClient(client);
@@ -89,10 +95,11 @@ export class Server implements vscode.Disposable {
     };
     // Outside the workspace, and without its folders on Python's path.
     const run = { command: file, args: ['serve'], options: { cwd: os.homedir(), env: { ...process.env, PYTHONSAFEPATH: '1' } } };
-    const client: LanguageClient = new LanguageClient('infill', 'infill-ls', run, options);
+    const client: LanguageClient = new QuietClient('infill', 'infill-ls', run, options);
     client.registerFeature(new WantsDrafts());
     client.onDidChangeState(({ newState }) => {
       if (newState === State.Running && client === this.client) {
+        this.waiting = false;
         this.ear.onPhase('running', '');
       }
     });
@@ -107,16 +114,27 @@ export class Server implements vscode.Disposable {
       }
       return { action: CloseAction.DoNotRestart, handled: true };
     }
+    this.waiting = true;
     this.ear.onPhase('waiting', `infill-ls ended; it is started again in ${pause / 1000} s`);
     await new Promise((resolve) => setTimeout(resolve, pause));
     return { action: client === this.client ? CloseAction.Restart : CloseAction.DoNotRestart, handled: true };
   }
 
+  /** A process that has started and ended is started again by `onEnd`; here it is one that could not be started. */
   private onFailedStart(client: LanguageClient, error: unknown): void {
-    if (client === this.client) {
-      const message = error instanceof Error ? error.message : String(error);
-      this.ear.onPhase('gone', `${this.file} did not start: ${message}`);
-    }
+    setTimeout(() => {
+      if (client === this.client && !this.waiting && client.state !== State.Running) {
+        const message = error instanceof Error ? error.message : String(error);
+        this.ear.onPhase('gone', `${this.file} did not start: ${message}`);
+      }
+    }, SETTLING_MS);
+  }
+}
+
+/** Its troubles go to the log alone: the user is told once, by the status bar, in words of ours. */
+class QuietClient extends LanguageClient {
+  override error(message: string, data?: unknown): void {
+    super.error(message, data, false);
   }
 }
 

@@ -31,7 +31,7 @@ export class StatusBar implements vscode.Disposable {
       { label: '$(gear) Settings', command: 'workbench.action.openSettings', argument: 'infill.' },
     ];
     const title = this.look?.tooltip.split('\n')[0] ?? 'infill-ls';
-    const choice = await vscode.window.showQuickPick(entries, { title, placeHolder: title });
+    const choice = await vscode.window.showQuickPick(entries, { title, placeHolder: 'What to do' });
     if (choice !== undefined) {
       await vscode.commands.executeCommand(choice.command, ...('argument' in choice ? [choice.argument] : []));
     }

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from tests.editors.places import INSTALLED, ROOT, environment, until
 from tests.editors.vscode.private_network import PrivateNetwork
 
@@ -101,6 +103,11 @@ class CodeServer:
             except subprocess.TimeoutExpired:
                 os.killpg(self._popen.pid, signal.SIGKILL)
                 self._popen.wait()
+
+    def servers(self) -> list[psutil.Process]:
+        """The language servers that its windows have started."""
+        children = psutil.Process(self._popen.pid).children(recursive=True) if self._popen else []
+        return [child for child in children if child.cmdline()[1:] == [str(self.home / "bin" / "infill-ls"), "serve"]]
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

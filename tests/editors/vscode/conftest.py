@@ -114,4 +114,5 @@ def _workers(code_server: CodeServer) -> list[Status]:
     """Asked in a thread: in this one a loop of Playwright's runs."""
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread:
         patch.setenv(FOLDER_VARIABLE, str(code_server.runtime))
-        return [found.status for found in thread.submit(asyncio.run, running_workers("tests")).result()]
+        found = thread.submit(asyncio.run, running_workers("tests")).result()
+        return [worker.status for worker in found if worker.place.folder == code_server.runtime]

@@ -69,6 +69,19 @@ def test_a_suggestion_is_accepted_with_tab(window: Window) -> None:
     assert window.saved() == BASKET.replace("not in self", f"not in self.{ghost}")
 
 
+def test_a_word_of_a_suggestion_is_taken_and_the_rest_stays(window: Window) -> None:
+    window.open("word.py", BODY)
+    window.go_to(5, 1)
+    window.press("End", "Enter")
+    ghost = window.await_ghost()
+    window.press("Control+ArrowRight")
+    before, after = BODY.split('there."""\n')
+    text = until(lambda: (found := window.saved()) != f'{before}there."""\n    \n{after}' and found, "a word is taken")
+    taken = text.removeprefix(f'{before}there."""\n    ').removesuffix("\n" + after)
+    assert ghost.startswith(taken)
+    assert ghost == taken or until(lambda: window.ghost, "the rest is offered")
+
+
 def test_drafts_settle_before_a_suggestion(window: Window) -> None:
     window.open("settle.py", BODY)
     window.go_to(5, 1)
@@ -174,6 +187,17 @@ def test_a_server_that_is_not_there_is_said_and_can_be_mended(window: Window, co
     assert "infill.server.path names no program: /nowhere/infill-ls" in window.status
     code_server.set()
     window.status_is("sparkle")
+
+
+def test_a_server_that_ends_is_started_again(window: Window, code_server: CodeServer) -> None:
+    window.open("again.py", BASKET)
+    for server in code_server.servers():  # also of windows that were closed: VS Code keeps those for a while
+        server.kill()
+    until(lambda: any("started again" in status for status in window.statuses), "the end of the server is shown")
+    window.status_is("sparkle")
+    window.go_to(*HALF_LINE)
+    window.type(".")
+    window.await_ghost()
 
 
 def test_only_a_trusted_workspace_has_its_own_server_run(

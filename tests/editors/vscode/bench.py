@@ -1,0 +1,169 @@
+"""From a key press to visible ghost text in real VS Code, and where the time goes: python -m tests.editors.vscode.bench
+
+    editor   key down until the server's process has the request: VS Code's own delay before it asks, and the way there
+    server   request until answer, less the engine: the server's debounce (a setting), carving, fitting, both sockets
+    engine   the worker's request: encoding, denoising, ranking
+    paint    answer until the ghost text is painted
+
+Real server, real worker, embedded model. Last line of output: one JSON object. Times are in milliseconds.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from playwright.sync_api import TimeoutError, sync_playwright
+
+from tests.editors.vscode.browser import browser_in
+from tests.editors.vscode.code_server import CodeServer, why_missing
+from tests.editors.vscode.window import Window
+
+PATIENCE_MS = 10_000
+HERE = Path(__file__).resolve().parent
+_FUNCTION = '''\
+def name_{0}(first, second):
+    """Add what is {0}."""
+    total = first + {0}
+    for value in second:
+        total += value
+    return\u0020
+
+
+'''
+_HEIGHT, _LINE, _COLUMN = _FUNCTION.count("\n"), 6, 12
+_ENDED = re.compile(r"^(\S+ \S+?)(?:,(\d+))? .*a request ended after (\d+) ms", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Times:
+    """One key press. In milliseconds."""
+
+    total: float
+    editor: float
+    server: float
+    engine: float
+    paint: float
+
+
+@dataclass(frozen=True)
+class Message:
+    """One line of the tap's log."""
+
+    at: float
+    id: int | str
+    method: str | None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measures, prints, and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.editors.vscode.bench", description=__doc__.splitlines()[0])
+    parser.add_argument("--keystrokes", type=int, default=20, metavar="N", help="default: %(default)s")
+    args = parser.parse_args(argv)
+    if reason := why_missing():
+        print(f"infill-ls: {reason}; run: make test-editors", file=sys.stderr)
+        return 1
+    with TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as home:
+        result = measure(Path(home), args.keystrokes)
+    print(json.dumps(result))
+    return 0
+
+
+def measure(home: Path, keystrokes: int) -> dict[str, Any]:
+    """All key presses in one window, summed up."""
+    (home / "run").mkdir(mode=0o700)
+    (home / "project").mkdir()
+    code_server = CodeServer(home)
+    server, tap = home / "bin" / "tap", home / "tap.log"
+    words = (sys.executable, HERE / "tap.py", tap, home / "bin" / "infill-ls")
+    server.write_text(f'#!/bin/sh\nexec {" ".join(map(str, words))} "$@"\n')
+    server.chmod(0o755)
+    code_server.set(infill__server__path=str(server), infill__drafts=False)
+    code_server.install()
+    try:
+        with sync_playwright() as playwright:
+            window = Window(browser_in(playwright, home, None), code_server.start(), home / "project")
+            presses = list(_presses(window, keystrokes))
+    finally:
+        code_server.stop()
+    messages = [Message(**json.loads(line)) for line in tap.read_text().splitlines()]
+    ended = list(_engine_ends(code_server.runtime))
+    times = [found for key, painted in presses if (found := _split(key, painted, messages, ended))]
+    return _summary(times, keystrokes)
+
+
+def _presses(window: Window, keystrokes: int) -> Iterator[tuple[float, float]]:
+    """When the key went down and when ghost text was painted, for each press that brought some."""
+    window.open("bench.py", "".join(_FUNCTION.format(number) for number in range(keystrokes + 1)))
+    window.status_is("sparkle")
+    window.page.evaluate((HERE / "bench.js").read_text())
+    for number in range(keystrokes + 1):
+        window.go_to(number * _HEIGHT + _LINE, _COLUMN)
+        window.press("t")
+        with suppress(TimeoutError):  # not every place gets a suggestion
+            window.page.wait_for_function("window.timed.painted", timeout=PATIENCE_MS)
+        timed = window.page.evaluate("window.timed")
+        if number > 0 and timed["painted"]:  # the first warms up what is computed once
+            yield timed["key"], timed["painted"]
+        window.press("Escape")
+
+
+def _engine_ends(runtime: Path) -> Iterator[tuple[float, float]]:
+    """When each request of the worker ended, in seconds since 1970, and how many ms it took."""
+    for log in runtime.glob("*.log"):
+        for stamp, thousandths, ms in _ENDED.findall(log.read_text()):
+            yield datetime.fromisoformat(stamp).timestamp() + int(thousandths or 0) / 1000, float(ms)
+
+
+def _split(
+    key: float, painted: float, messages: Sequence[Message], ended: Sequence[tuple[float, float]]
+) -> Times | None:
+    """Where the time from `key` to `painted` went; None when no request of that time was answered."""
+    within = [message for message in messages if key <= message.at <= painted]
+    asked = [message for message in within if message.method == "textDocument/inlineCompletion"]
+    for request in reversed(asked):
+        answer = next((m for m in within if m.id == request.id and m.method is None and m.at > request.at), None)
+        if answer is not None:
+            engine = sum(ms for at, ms in ended if request.at <= at <= answer.at + 0.05)
+            return Times(
+                total=(painted - key) * 1000,
+                editor=(request.at - key) * 1000,
+                server=max((answer.at - request.at) * 1000 - engine, 0.0),
+                engine=engine,
+                paint=(painted - answer.at) * 1000,
+            )
+    return None
+
+
+def _summary(times: Sequence[Times], keystrokes: int) -> dict[str, Any]:
+    rows = [asdict(one) for one in times]
+    parts = {part: _quantiles([row[part] for row in rows]) for part in rows[0]} if rows else {}
+    debounce = json.loads((HERE.parents[2] / "editors" / "vscode" / "package.json").read_text())
+    settings = debounce["contributes"]["configuration"]["properties"]
+    return {
+        "benchmark": "editor",
+        "editor": "vscode",
+        "keystrokes": keystrokes,
+        "with_ghost_text": len(rows),
+        "debounce_ms": settings["infill.debounceMs"]["default"],
+        "load_average": round(os.getloadavg()[0], 1),
+        "ms": parts,
+    }
+
+
+def _quantiles(values: Sequence[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    return {"p50": round(statistics.median(ordered), 1), "p95": round(ordered[int(0.95 * (len(ordered) - 1))], 1)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
