@@ -1,0 +1,107 @@
+"""`infill-ls bench editor`: from a key press to visible ghost text in real editors, and where the time goes.
+
+    editor   key until the request is sent: the editor's own delay before it asks (Neovim waits 200 ms)
+    server   request until answer, less the engine: the server's debounce (a setting), carving, fitting, both sockets
+    engine   the worker's request: encoding, denoising, ranking
+    paint    answer until the screen with the ghost text is drawn
+
+Neovim, with nothing but the lines that the README shows, draws into a pseudo-terminal; the key is put into its own
+queue of input. VS Code is measured by the tests of its extension, so only in a checkout of the repository that has
+them. An editor that is not here is left out, and that is said. Last line of output: one JSON object. Times are in
+milliseconds.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from inference.bench import editor_nvim
+
+ROOT = Path(__file__).resolve().parents[2]
+VSCODE = ROOT / "tests" / "editors" / "vscode" / "bench.py"
+INSTALLED = ROOT / ".editors" / "bin"
+"""Where `make test-editors` puts editors."""
+
+
+class CannotRunError(Exception):
+    """An editor is not measured; str() says why and what to do."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measures, prints, and returns the exit status: 1 where no editor could be measured."""
+    args = _parser().parse_args(argv)
+    wanted: dict[str, Callable[[], dict[str, Any]]] = {
+        "neovim": lambda: neovim(args.nvim, args.keystrokes, args.model),
+        "vscode": lambda: vscode(args.keystrokes),
+    }
+    found: dict[str, Any] = {}
+    for name, measure in wanted.items():
+        if args.editor in (None, name):
+            try:
+                found[name] = measure()
+            except CannotRunError as reason:
+                print(f"infill-ls: {name} is not measured: {reason}", file=sys.stderr)
+                found[name] = {"not_measured": str(reason)}
+                continue
+            if not args.json:
+                print(_table(found[name]), flush=True)
+    print(json.dumps({"benchmark": "editor", "editors": found}))
+    return 0 if any("ms" in one for one in found.values()) else 1
+
+
+def neovim(program: str | None, keystrokes: int, model: str) -> dict[str, Any]:
+    """Key presses in Neovim. Raises CannotRunError."""
+    path = program or shutil.which("nvim") or shutil.which("nvim", path=str(INSTALLED))
+    if path is None:
+        raise CannotRunError("there is no nvim on PATH; install Neovim 0.12 or newer, or name one with --nvim")
+    if os.name == "nt":
+        raise CannotRunError("Neovim needs a pseudo-terminal for this, which Windows does not have")
+    with tempfile.TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        try:
+            return editor_nvim.measure(path, Path(folder), keystrokes, model)
+        except editor_nvim.EditorError as error:
+            raise CannotRunError(str(error)) from error
+
+
+def vscode(keystrokes: int) -> dict[str, Any]:
+    """Key presses in VS Code, by the script of its tests. Raises CannotRunError."""
+    if not VSCODE.is_file():
+        raise CannotRunError("its driver is not part of the package; run this in a checkout of the repository")
+    words = [sys.executable, "-m", "tests.editors.vscode.bench", "--keystrokes", str(keystrokes)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    try:
+        result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        said = done.stderr.strip().splitlines()
+        raise CannotRunError(said[-1].removeprefix("infill-ls: ") if said else f"exit {done.returncode}") from None
+    return result
+
+
+def _table(result: dict[str, Any]) -> str:
+    rows = [f"{result['editor']}: {result['with_ghost_text']} of {result['keystrokes']} key presses brought ghost text"]
+    for part, ms in result["ms"].items():
+        rows.append(f"  {part:<8}{ms['p50']:>9.1f} ms{ms['p95']:>9.1f} ms (p95)")
+    return "\n".join(rows)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="infill-ls bench editor", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--editor", choices=("neovim", "vscode"), help="this one alone")
+    parser.add_argument("--keystrokes", type=int, default=20, metavar="N", help="default: %(default)s")
+    parser.add_argument("--nvim", metavar="PROGRAM", help="this Neovim, not the one on PATH")
+    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="in Neovim (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the JSON object only")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

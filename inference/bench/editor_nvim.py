@@ -1,0 +1,172 @@
+"""Neovim as `infill-ls bench editor` runs it: in a pseudo-terminal, by `editor_nvim.lua`, with a worker of its own."""
+
+import fcntl
+import json
+import math
+import os
+import pty
+import re
+import select
+import statistics
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+SERVER = [sys.executable, "-P", "-m", "lsp_server.cli"]
+LUA = Path(__file__).with_suffix(".lua")
+PATIENCE_MS = 30_000
+_IDLE_S = 2
+_PAUSE_MS = 700
+_FUNCTION = '''\
+def name_{0}(first, second):
+    """Add what is {0}."""
+    total = first + {0}
+    for value in second:
+        total += value
+    return\u0020
+
+
+'''
+_HEIGHT, _LINE, _COLUMN = _FUNCTION.count("\n"), 6, 11
+_ENDED = re.compile(r"^(\S+ \S+?),(\d+) .*a request ended after (\d+) ms", re.MULTILINE)
+_OLDEST = (0, 12)
+_ROWS_AND_COLUMNS = (40, 100)
+
+
+class EditorError(Exception):
+    """Neovim did not do its part; str() says what."""
+
+
+def measure(program: str, home: Path, keystrokes: int, model: str) -> dict[str, Any]:
+    """Key presses in one Neovim, whose user's home is `home`. Raises EditorError."""
+    version = version_of(program)
+    environment = _environment(home)
+    try:
+        presses = _presses(program, home, environment, keystrokes, model)
+    finally:
+        subprocess.run(
+            [*SERVER, "worker", "--stop", "--model", model], env=environment, capture_output=True, check=False
+        )
+    ended = list(_engine_ends(home / "run"))
+    rows = [_split(press, ended) for press in presses[1:] if "painted" in press]  # the first warms up
+    if not rows:
+        raise EditorError("no key press brought ghost text; see what `infill-ls doctor` says")
+    return {
+        "benchmark": "editor",
+        "editor": "neovim",
+        "version": version,
+        "model": model,
+        "keystrokes": keystrokes,
+        "with_ghost_text": len(rows),
+        "load_average": round(os.getloadavg()[0], 1),
+        "ms": {part: _quantiles([row[part] for row in rows]) for part in rows[0]},
+    }
+
+
+def version_of(program: str) -> str:
+    """The version of a Neovim. Raises EditorError where it does not run or is too old."""
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise EditorError(f"{program} does not run: {error}") from error
+    found = re.match(r"NVIM v((\d+)\.(\d+)\S*)", said)
+    if found is None or (int(found[2]), int(found[3])) < _OLDEST:
+        raise EditorError(
+            f"{program} is {said.splitlines()[0] if said else 'unknown'}; this needs Neovim 0.12 or newer"
+        )
+    return found[1]
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """A user without settings, and a worker that nobody else uses."""
+    (home / "run").mkdir(mode=0o700)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "NVIM"))}
+    return {**kept, "HOME": str(home), "TERM": "xterm-256color", "INFILL_LS_RUNTIME_DIR": str(home / "run")}
+
+
+def _presses(
+    program: str, home: Path, environment: Mapping[str, str], keystrokes: int, model: str
+) -> Sequence[Mapping[str, float]]:
+    """What the Lua noted: for each key press the times of what it brought about. Raises EditorError."""
+    file, order, result = home / "bench.py", home / "order.json", home / "result.json"
+    file.write_text("".join(_FUNCTION.format(number) for number in range(keystrokes + 1)))
+    to_do = {
+        "cmd": [*SERVER, "serve", "--model", model],
+        "settings": {"idleSeconds": _IDLE_S},
+        "file": str(file),
+        "result": str(result),
+        "keystrokes": keystrokes + 1,
+        "height": _HEIGHT,
+        "line": _LINE,
+        "column": _COLUMN,
+        "key": "t",
+        "pause_ms": _PAUSE_MS,
+        "patience_ms": PATIENCE_MS,
+    }
+    order.write_text(json.dumps(to_do))
+    words = [program, "--clean", "-n", "-c", f"luafile {LUA}"]
+    _run_in_terminal(words, {**environment, "BENCH_ORDER": str(order)}, _limit_s(keystrokes))
+    if not result.is_file():
+        raise EditorError("Neovim ended before it was done")
+    said = json.loads(result.read_text())
+    if said.get("problem"):
+        raise EditorError(said["problem"])
+    presses: list[dict[str, float]] = said["presses"]
+    return presses
+
+
+def _limit_s(keystrokes: int) -> float:
+    return (PATIENCE_MS * 2 + (keystrokes + 1) * (_PAUSE_MS + PATIENCE_MS / 10)) / 1000
+
+
+def _run_in_terminal(words: Sequence[str], environment: Mapping[str, str], limit_s: float) -> None:
+    """Run a program in a pseudo-terminal, and read all that it draws. Raises EditorError when it takes too long."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *_ROWS_AND_COLUMNS, 0, 0))
+    process = subprocess.Popen(
+        words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+    )
+    os.close(theirs)
+    give_up = time.monotonic() + limit_s
+    try:
+        while process.poll() is None:
+            if time.monotonic() > give_up:
+                raise EditorError(f"Neovim was not done in {limit_s:.0f} s")
+            if select.select([ours], [], [], 0.1)[0]:
+                with suppress(OSError):  # it has closed its side
+                    os.read(ours, 65_536)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def _engine_ends(runtime: Path) -> Iterator[tuple[float, float]]:
+    """When each request of the worker ended, in seconds since 1970, and how many ms it took."""
+    for log in runtime.glob("*.log"):
+        for stamp, thousandths, ms in _ENDED.findall(log.read_text("utf-8")):
+            yield datetime.fromisoformat(stamp).timestamp() + int(thousandths) / 1000, float(ms)
+
+
+def _split(press: Mapping[str, float], ended: Sequence[tuple[float, float]]) -> dict[str, float]:
+    """Where the time of one key press went, in ms."""
+    engine = sum(ms for at, ms in ended if press["asked"] <= at <= press["answered"] + 0.005)
+    return {
+        "total": (press["painted"] - press["key"]) * 1000,
+        "editor": (press["asked"] - press["key"]) * 1000,
+        "server": max((press["answered"] - press["asked"]) * 1000 - engine, 0.0),
+        "engine": engine,
+        "paint": (press["painted"] - press["answered"]) * 1000,
+    }
+
+
+def _quantiles(values: Sequence[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    return {"p50": round(statistics.median(ordered), 1), "p95": round(ordered[math.ceil(0.95 * len(ordered)) - 1], 1)}

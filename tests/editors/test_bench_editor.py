@@ -1,0 +1,47 @@
+"""`infill-ls bench editor`: real key presses in a real Neovim, and plain words where there is none."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.editors.conftest import require
+from tests.editors.places import environment, program
+
+BENCH = [sys.executable, "-m", "lsp_server.cli", "bench", "editor", "--editor", "neovim"]
+
+
+def test_it_says_where_the_time_of_a_key_press_goes(project: Path) -> None:
+    require("nvim")
+    status, found, errors = bench(project, "--keystrokes", "3", "--nvim", program("nvim") or "nvim")
+    assert status == 0, errors
+    neovim = found["editors"]["neovim"]
+    assert 0 < neovim["with_ghost_text"] <= 3
+    parts = neovim["ms"]
+    assert set(parts) == {"total", "editor", "server", "engine", "paint"}
+    assert parts["editor"]["p50"] >= 200  # what Neovim waits before it asks
+    assert parts["engine"]["p50"] > 0
+    assert all(part["p50"] <= parts["total"]["p50"] for part in parts.values())
+
+
+def test_it_says_why_it_cannot_run(project: Path) -> None:
+    status, found, errors = bench(project, "--nvim", str(project / "no-such-nvim"))
+    assert status == 1
+    assert "no-such-nvim does not run" in errors
+    assert "no-such-nvim does not run" in found["editors"]["neovim"]["not_measured"]
+
+
+def bench(home: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Exit status, the JSON object of the last line, and what stands on stderr."""
+    kept = {name: value for name, value in environment(home).items() if name != "INFILL_LS_RUNTIME_DIR"}
+    done = subprocess.run(
+        [*BENCH, *arguments],
+        env=kept | {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return done.returncode, found, done.stderr
