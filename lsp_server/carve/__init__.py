@@ -10,6 +10,7 @@ from lsp_server.carve.languages import language_of, table_of
 from lsp_server.carve.markers import DEFAULT_MARKER, marker_spans, marker_touching
 from lsp_server.carve.parsing import parse
 from lsp_server.carve.placeholders import placeholder_spans
+from lsp_server.carve.plain_functions import plain_body_around, plain_function_around
 from lsp_server.carve.segments import segments, splice
 from lsp_server.carve.selecting import selected, statement_over
 from lsp_server.carve.source import Parsed, Source, Span
@@ -83,26 +84,29 @@ def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, e
 def function_around(source: Source, start: int, end: int) -> tuple[int, int] | None:
     """Where the innermost function or method that contains [start, end] starts and ends, with its decorators.
 
-    None outside of functions, and without a grammar. Raises ValueError for a range outside the text.
+    None outside of functions. Without a grammar the looks of a line and indentation decide. Raises ValueError for a
+    range outside the text.
     """
     _check(source, start, end)
     view = View.of(source)
-    function = None if view is None else next(iter(functions_around(view, start, end)), None)
-    return None if view is None or function is None else extent(view, function)
+    if view is None:
+        plain = plain_function_around(source.text, start, end)
+        return None if plain is None else (plain.start, plain.end)
+    function = next(iter(functions_around(view, start, end)), None)
+    return function and extent(view, function)
 
 
 def body_around(source: Source, offset: int) -> Span | None:
     """The body of the innermost function at `offset`, present or missing, as one hole to be written anew.
 
-    Documentation stays. None outside of functions, and without a grammar. Raises ValueError for an offset outside.
+    Documentation stays. None outside of functions. Raises ValueError for an offset outside the text.
     """
     _check(source, offset, offset)
     view = View.of(source)
-    for function in () if view is None else functions_around(view, offset, offset):
-        body = body_of(view, function) if view else None
-        if view and body:
-            return whole_hole(view, body)
-    return None
+    if view is None:
+        return plain_body_around(source.text, table_of(source.language_id), offset)
+    bodies = (body_of(view, function) for function in functions_around(view, offset, offset))
+    return next((whole_hole(view, body) for body in bodies if body), None)
 
 
 def selection(source: Source, start: int, end: int) -> Span | None:

@@ -51,7 +51,7 @@ def _insert(found: list[Span], span: Span) -> None:
 def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
     """The functions of which the whole body is missing."""
     seen = set[int]()
-    for match in islice(_candidates(view.table).finditer(view.text, start, end), _MAX_CANDIDATES):
+    for match in islice(_starts(_in_bodies(view.table)).finditer(view.text, start, end), _MAX_CANDIDATES):
         function = next(iter(functions_around(view, match.start(), min(match.start() + 1, end))), None)
         if function is None or function.id in seen:
             continue
@@ -115,7 +115,7 @@ def _is_inherited(text: str, name: str) -> bool:
 
 def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
     """Code that stands for missing code wherever it is: a statement among others, or part of an expression."""
-    for match in islice(_filler(view.table).finditer(view.text, start, end), _MAX_CANDIDATES):
+    for match in islice(_starts(view.table.fillers or _NEVER).finditer(view.text, start, end), _MAX_CANDIDATES):
         if literal_at(view, match.start()):
             continue
         nodes = [node for node in ancestors(view.leaf_at(match.start())) if view.start(node) == match.start()]
@@ -129,10 +129,15 @@ def _filler_span(text: str, start: int, end: int) -> Span:
     return Span(start, end, HoleKind.BLOCK if alone else HoleKind.EXPRESSION, single_line=not alone)
 
 
+def _in_bodies(table: Table) -> str:
+    """What can be found in a missing body, to look no further at all other functions."""
+    return "|".join(filter(None, (table.fillers, table.body_fillers, _TODO, table.empty)))
+
+
 @cache
-def _candidates(table: Table) -> re.Pattern[str]:
-    """Where something starts that can be found in a missing body, to look no further at all other functions."""
-    return re.compile(f"(?={'|'.join(filter(None, (table.fillers, table.body_fillers, _TODO, table.empty)))})")
+def _starts(pattern: str) -> re.Pattern[str]:
+    """Where `pattern` may start. How far it goes is for the tree to say."""
+    return re.compile(f"(?={pattern})")
 
 
 @cache

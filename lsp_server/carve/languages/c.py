@@ -28,8 +28,8 @@ C = Table(
     statements=frozenset({"expression_statement"}),
     functions=frozenset({"function_definition"}),
     empty=BRACES,
-    fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\"{TODO}[^)]*\)",
-    body_fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\"[^)]*{UNWRITTEN}[^)]*\)",
+    fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\"{TODO}.{{0,400}}\)",
+    body_fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",
 )
 
 CPP = replace(
@@ -42,8 +42,8 @@ CPP = replace(
     functions=C.functions | {"lambda_expression"},
     may_be_empty=frozenset({"lambda_expression"}),
     closures=frozenset({"lambda_expression"}),
-    fillers=rf"{C.fillers}|throw std::\w+\(\s*\"{TODO}[^)]*\)",
-    body_fillers=rf"{C.body_fillers}|throw std::\w+\(\s*\"[^)]*{UNWRITTEN}[^)]*\)",
+    fillers=rf"{C.fillers}|throw std::\w+\(\s*\"{TODO}.{{0,400}}\)",
+    body_fillers=rf"{C.body_fillers}|throw std::\w+\(\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     # a destructor, and a constructor: with a list of initializers, inside its class, outside of it
     settled=r"~\w|\)\s*(?:noexcept\s*)?:|^(?:(?:explicit|inline|constexpr|virtual)\s+)*\w+\s*\(|\b(\w+)::\1\s*\(",
 )

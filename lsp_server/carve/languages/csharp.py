@@ -45,6 +45,6 @@ CSHARP = Table(
     closures=frozenset({"lambda_expression", "anonymous_method_expression"}),
     classes=frozenset({"class_declaration", "struct_declaration", "interface_declaration", "record_declaration"}),
     empty=BRACES,
-    fillers=r"throw new (?:System\.)?NotImplementedException\([^)]*\)",
+    fillers=r"throw new (?:System\.)?NotImplementedException\(.{0,400}\)",
     settled=r"\bvirtual\b",  # a hook for others
 )

@@ -27,7 +27,7 @@ GO = Table(
     may_be_empty=frozenset({"func_literal"}),
     closures=frozenset({"func_literal"}),
     empty=BRACES,
-    fillers=rf"panic\(\s*[\"`]{TODO}[^)]*\)",
-    body_fillers=rf"panic\(\s*[\"`][^)]*{UNWRITTEN}[^)]*\)",
+    fillers=rf"panic\(\s*[\"`]{TODO}.{{0,400}}\)",
+    body_fillers=rf"panic\(\s*[\"`].{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     settled=r"^func\s*\(\s*\*?\w+\s*\)",  # a receiver without a name: the method is there for an interface's sake
 )

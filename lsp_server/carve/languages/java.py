@@ -34,7 +34,7 @@ JAVA = Table(
     closures=frozenset({"lambda_expression"}),
     classes=frozenset({"class_declaration", "interface_declaration", "enum_declaration", "record_declaration"}),
     empty=BRACES,
-    fillers=rf"throw new \w*(?:Exception|Error)\(\s*\"{TODO}[^)]*\)",
-    body_fillers=rf"throw new \w*(?:Exception|Error)\(\s*\"{NOT_FOR_OTHERS}[^)]*{UNWRITTEN}[^)]*\)",
+    fillers=rf"throw new \w*(?:Exception|Error)\(\s*\"{TODO}.{{0,400}}\)",
+    body_fillers=rf"throw new \w*(?:Exception|Error)\(\s*\"{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     settled=r"\bdefault\b",
 )

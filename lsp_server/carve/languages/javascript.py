@@ -31,8 +31,8 @@ JAVASCRIPT = Table(
     closures=frozenset({"function_expression", "generator_function", "arrow_function"}),
     classes=frozenset({"class_declaration", "class"}),
     empty=BRACES,
-    fillers=rf"throw new \w*Error\(\s*[\"'`]{TODO}[^)]*\)",
-    body_fillers=rf"throw new \w*Error\(\s*[\"'`]{NOT_FOR_OTHERS}[^)]*{UNWRITTEN}[^)]*\)",
+    fillers=rf"throw new \w*Error\(\s*[\"'`]{TODO}.{{0,400}}\)",
+    body_fillers=rf"throw new \w*Error\(\s*[\"'`]{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     settled=r"^(?:(?:public|private|protected)\s+)?constructor\b",
 )
 

@@ -35,7 +35,7 @@ PHP = Table(
     closures=frozenset({"anonymous_function", "arrow_function"}),
     classes=frozenset({"class_declaration", "interface_declaration", "trait_declaration", "enum_declaration"}),
     empty=BRACES,
-    fillers=rf"{_THROW}{TODO}[^)]*\)",
-    body_fillers=rf"{_THROW}{NOT_FOR_OTHERS}[^)]*{UNWRITTEN}[^)]*\)",
+    fillers=rf"{_THROW}{TODO}.{{0,400}}\)",
+    body_fillers=rf"{_THROW}{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     settled=r"\bfunction\s+__(?:construct|destruct)\b",
 )

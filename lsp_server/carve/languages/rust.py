@@ -32,7 +32,7 @@ RUST = Table(
     closures=frozenset({"closure_expression"}),
     classes=frozenset({"impl_item", "trait_item"}),
     empty=BRACES,
-    fillers=r"todo!\s*[(\[{][^;]*?[)\]}]|unimplemented!\(\s*\)",
-    body_fillers=rf"unimplemented!\([^;]*\)|panic!\(\s*\"(?:{TODO}|{UNWRITTEN})[^;]*\)",
+    fillers=r"todo!\s*[(\[{].{0,400}?[)\]}]|unimplemented!\(\s*\)",
+    body_fillers=rf"unimplemented!\(.{{0,400}}\)|panic!\(\s*\"(?:{TODO}|{UNWRITTEN}).{{0,400}}\)",
     abstract=r"^(?:pub(?:\([^)]*\))?\s+)?(?:unsafe\s+)?trait\b",  # an empty default method is meant
 )

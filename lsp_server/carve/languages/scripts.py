@@ -26,8 +26,8 @@ RUBY = Table(
     functions=frozenset({"method", "singleton_method"}),
     classes=frozenset({"class", "module"}),
     empty=r"\bdef\b[^\n;]*\n\s*end\b",
-    fillers=rf"raise[ (]+(?:\w+, *)?[\"']{TODO}[^\n]*",
-    body_fillers=rf"raise[ (]+(?:NotImplementedError\b{NOT_FOR_OTHERS}|[^\n]*{UNWRITTEN})[^\n]*",
+    fillers=rf"raise[ (]+(?:\w+, *)?[\"']{TODO}[^\n]{{0,400}}",
+    body_fillers=rf"raise[ (]+(?:NotImplementedError\b{NOT_FOR_OTHERS}|[^\n]{{0,400}}{UNWRITTEN})[^\n]{{0,400}}",
 )
 
 LUA = Table(
@@ -48,8 +48,8 @@ LUA = Table(
     may_be_empty=frozenset({"function_definition"}),
     closures=frozenset({"function_definition"}),
     empty=r"\)[ \t]*\n\s*end\b",
-    fillers=rf"error\(\s*[\"']{TODO}[^)]*\)",
-    body_fillers=rf"error\(\s*[\"'][^)]*{UNWRITTEN}[^)]*\)",
+    fillers=rf"error\(\s*[\"']{TODO}.{{0,400}}\)",
+    body_fillers=rf"error\(\s*[\"'].{{0,400}}{UNWRITTEN}.{{0,400}}\)",
 )
 
 BASH = Table(
@@ -70,5 +70,5 @@ BASH = Table(
     indent="  ",
     functions=frozenset({"function_definition"}),
     empty=r"\{\s*\}",
-    body_fillers=r":|true|echo [\"']?TODO\b[^\n]*",
+    body_fillers=r":|true|echo [\"']?TODO\b[^\n]{0,400}",
 )

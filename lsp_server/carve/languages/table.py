@@ -11,7 +11,7 @@ CLOSERS = {"(": ")", "[": "]", "{": "}"}
 BRACES = r"\{\s*\}"
 TODO = r"(?:TODO|FIXME)\b"
 UNWRITTEN = r"(?i:not (?:yet )?(?:implemented|supported yet)|unimplemented|to be implemented)"
-NOT_FOR_OTHERS = r"(?!.*(?i:subclass|derived|extending|overrid|abstract|must implement))"
+NOT_FOR_OTHERS = r"(?!.{0,400}(?i:subclass|derived|extending|overrid|abstract|must implement))"
 """What keeps an error that says `subclasses must override this` from being taken for code that is still missing."""
 
 QUOTED = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'

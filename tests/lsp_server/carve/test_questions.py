@@ -34,8 +34,6 @@ def test_only_what_lies_within_the_range_is_found() -> None:
 def test_without_a_grammar_the_markers_are_the_placeholders() -> None:
     source = carve.read("", "def f():\n    ...\n    ???\n")
     assert carve.placeholders(source) == carve.markers(source) != []
-    assert carve.function_around(source, 12, 12) is None
-    assert carve.body_around(source, 12) is None
 
 
 def test_without_a_grammar_a_selection_is_still_a_hole() -> None:

@@ -1,0 +1,104 @@
+"""The function around an offset where there is no tree: a line that looks like its header, and what is indented below.
+
+A guess, for languages without a grammar. A function on one line, and one whose lines are not indented, is not found.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inference.messages import HoleKind
+from lsp_server.carve.languages import Table
+from lsp_server.carve.lines import (
+    end_of_text_before,
+    eol_at,
+    indent_step,
+    indentation,
+    is_blank,
+    is_deeper,
+    line_end,
+    line_start,
+)
+from lsp_server.carve.source import Span
+
+_HEADER = re.compile(
+    r"(?!\s*(?:\}?\s*else|if|elif|for|foreach|while|until|unless|switch|match|case|when|with|catch|try|return|do)\b)"
+    r".*(?:\b(?:def|defp|fn|fun|func|function|sub|proc|procedure|method)\b|[\w>\]]\s*\([^;]*\)[^;=]*\{\s*$)"
+)
+_CLOSER = re.compile(r"[ \t]*(?:\}|end\b)")
+_MAX_LINES = 3000
+_MAX_HEADER_CHARACTERS = 500
+
+
+@dataclass(frozen=True)
+class PlainFunction:
+    """From the first character of a header's line to the end of the line that closes it; the body is in between."""
+
+    start: int
+    body_start: int  # the end of the header's line
+    body_end: int  # the end of the last line that is indented deeper
+    end: int
+
+
+def plain_function_around(text: str, start: int, end: int) -> PlainFunction | None:
+    """The innermost function that contains [start, end], as far as indentation and the looks of a line tell."""
+    for header in _lines_around(text, start):
+        line = text[header : line_end(text, header)]
+        if len(line) <= _MAX_HEADER_CHARACTERS and _HEADER.match(line):
+            found = _function(text, header)
+            if found.end > found.body_start and found.start <= start and end <= found.end:
+                return found
+    return None
+
+
+def plain_body_around(text: str, table: Table, offset: int) -> Span | None:
+    """The body of that function, present or missing, as one hole."""
+    function = plain_function_around(text, offset, offset)
+    if function is None:
+        return None
+    inside = text[function.body_start : function.body_end]
+    if is_blank(inside):
+        indent = indentation(text, function.start) + indent_step(text, function.start, table.indent)
+        at = function.body_start
+        return Span(at, at, HoleKind.BODY, eol_at(text, at) + indent)
+    first = function.body_start + len(inside) - len(inside.lstrip())
+    return Span(first, end_of_text_before(text, function.body_end), HoleKind.BODY)
+
+
+def _lines_around(text: str, offset: int) -> Iterator[int]:
+    """The starts of the line at `offset` and of those above it, each less indented than the one before."""
+    at = line_start(text, offset)
+    line = text[at : line_end(text, offset)]
+    indent = text[at:offset] if is_blank(line) else indentation(text, at)
+    if not is_blank(line):
+        yield at
+        if _CLOSER.match(line):
+            indent += " "  # its header is as deep as itself
+    for _ in range(_MAX_LINES):
+        if at == 0:
+            return
+        at = line_start(text, at - 1)
+        above = indentation(text, at)
+        if is_deeper(indent, above) and not is_blank(text[at : line_end(text, at)]):
+            indent = above
+            yield at
+
+
+def _function(text: str, header: int) -> PlainFunction:
+    outer = indentation(text, header)
+    body_start = body_end = line_end(text, header)
+    at = _next_line(text, body_start)
+    for _ in range(_MAX_LINES):
+        end = line_end(text, at)
+        if at > len(text) or not (is_blank(text[at:end]) or is_deeper(indentation(text, at), outer)):
+            break
+        if not is_blank(text[at:end]):
+            body_end = end
+        at = _next_line(text, end)
+    closes = at <= len(text) and _CLOSER.match(text, at) and indentation(text, at) == outer
+    return PlainFunction(header + len(outer), body_start, body_end, line_end(text, at) if closes else body_end)
+
+
+def _next_line(text: str, end: int) -> int:
+    """Where the line behind the line end at `end` starts; behind the text where there is none."""
+    return end + (2 if text.startswith("\r\n", end) else 1)
