@@ -1,10 +1,14 @@
 """A notebook's cells: what stands around one, and that a fill sees it as pinned text."""
 
-from inference.messages import Hole, Text
+from inference.messages import Hole, InfillRequest, Text
 from lsp_server import carve
 from lsp_server.document import Document, Edit
+from lsp_server.filling import Effort, fill
 from lsp_server.notebooks import MAX_CHARACTERS, Notebooks
 from lsp_server.positions import Encoding
+from lsp_server.worker import Fill, WorkerClient, WorkerOptions
+from lsp_server.worker.link import OnDraft
+from lsp_server.worker.paths import WorkerPlace
 
 NOTEBOOK = "file:///n.ipynb"
 
@@ -87,3 +91,25 @@ def test_a_fill_sees_what_stands_around_as_pinned_text() -> None:
 
 def test_without_holes_the_surroundings_are_there_once() -> None:
     assert carve.segments("text", [], "before ", " after") == (Text("before text after"),)
+
+
+class Listening(WorkerClient):
+    """A client of the real worker that keeps what it asks."""
+
+    def __init__(self) -> None:
+        super().__init__(WorkerOptions(), name="tests")
+        self.asked: list[InfillRequest] = []
+
+    async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> Fill:
+        self.asked.append(request)
+        return await super().infill(request, on_draft)
+
+
+async def test_the_model_is_asked_about_a_cell_with_the_others_around_it(resident: WorkerPlace) -> None:
+    bench = Bench(a="x = 1", b="y = ???\n", c="z = 3")
+    snapshot = bench.documents["b"].snapshot()
+    async with Listening() as worker:
+        filled = await fill(worker, snapshot, carve.markers(snapshot), Effort(1, 60_000, 1))
+    first, _, last = worker.asked[0].segments
+    assert (first, last) == (Text("x = 1\n\ny = "), Text("\n\n\nz = 3"))
+    assert all(len(texts) == 1 for texts in filled.answers)
