@@ -24,6 +24,13 @@ def brackets_of(text: str, table: Table) -> Iterator[tuple[int, str]]:
             yield match.start(), match.group()
 
 
+def open_quote(text: str, table: Table) -> int:
+    """Where a string begins that `text`, which is part of a line, does not end; -1: there is none."""
+    blanked = _scanner(table).sub(lambda match: " " * len(match.group()), text)
+    found = (blanked.find(quote) for quote in table.quotes)
+    return min((at for at in found if at >= 0), default=-1)
+
+
 def comment_start(text: str, table: Table) -> int:
     """Where the first line comment outside strings begins; -1: there is none."""
     matches = _scanner(table).finditer(text) if table.line_comment else ()

@@ -13,7 +13,7 @@ from tree_sitter import Language, Parser, Tree
 
 from lsp_server.carve.languages import CLOSERS, Table
 from lsp_server.carve.lines import line_end, line_start
-from lsp_server.carve.looks import closers_behind, unclosed
+from lsp_server.carve.looks import closers_behind, open_quote, unclosed
 
 _MAX_SLOW_STEPS = 16
 _MAX_SLOW_STEPS_MENDED = 60
@@ -57,7 +57,7 @@ def parse_mended(language: Language, table: Table, text: str, old_tree: Tree, ed
 
 
 def missing_before(text: str, offset: int, table: Table) -> str:
-    """What would end the expression before `offset` on its line: a name if it ends with an operator, and brackets.
+    """What would end the expression before `offset` on its line: a quote, or a name behind an operator, and brackets.
 
     Brackets whose partner follows on the line are not missing. Empty where nothing is.
     """
@@ -65,10 +65,11 @@ def missing_before(text: str, offset: int, table: Table) -> str:
     if end - start > _MAX_LINE_CHARACTERS:
         return ""
     before = text[start:offset].rstrip()
-    name = table.name if before[-1:] and before[-1:] in _BEFORE_A_NAME else ""
-    still_open = [bracket for _, bracket in unclosed(before, table)]
+    quote = open_quote(before, table)
+    ending = before[quote] if quote >= 0 else table.name if before and before[-1] in _BEFORE_A_NAME else ""
+    still_open = [bracket for _, bracket in unclosed(before[:quote] if quote >= 0 else before, table)]
     missing = still_open[len(closers_behind(text[offset:end], table)) :]
-    return name + "".join(CLOSERS[bracket] for bracket in reversed(missing))
+    return ending + "".join(CLOSERS[bracket] for bracket in reversed(missing))
 
 
 def _parse_unless(give_up: Callable[[int], bool], language: Language, data: bytes, old_tree: Tree) -> Tree | None:

@@ -40,6 +40,7 @@ MARKDOWN = Table(
     extensions=(".md", ".markdown"),
     grammar="tree_sitter_markdown:language",
     quoted=r"`[^`\n]*`",
+    quotes="",
     blocks=frozenset({"document", "section"}),
     indent="  ",
 )

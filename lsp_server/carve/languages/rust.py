@@ -11,6 +11,7 @@ RUST = Table(
     line_comment="//",
     strings=frozenset({"string_literal", "raw_string_literal", "char_literal"}),
     quoted=r'r#+"(?s:.*?)"#+|"(?s:\\.|[^"\\])*"|\'(?:\\[^\'\n]+|\\\'|[^\'\\\n])\'',  # a lifetime has one quote
+    quotes='"',
     statement_end=";",
     argument_lists=frozenset({"arguments", "parameters", "token_tree"}),
     operand_ends=frozenset({",", ";", ":", "=>"}),

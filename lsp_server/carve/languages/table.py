@@ -34,6 +34,7 @@ class Table:
     strings: frozenset[str] = frozenset()
     interpolations: frozenset[str] = frozenset()  # code inside a string
     quoted: str = QUOTED  # regex: a string on its looks, where there is no tree yet
+    quotes: str = "\"'"  # characters that a string on one line may start with
     word_characters: str = ""  # what belongs to a word beside what an identifier has anywhere
 
     # expressions
