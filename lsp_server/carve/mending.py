@@ -32,7 +32,7 @@ _BEFORE_A_NAME = "+-*/%=&|<>!?:.,^~@"
 def parse_mended(language: Language, table: Table, text: str, old_tree: Tree, edited: int) -> Tree | None:
     """The tree of `text`, as if what is being typed before `edited` were closed there.
 
-    None where both this and the text as it is take long: nothing is gained then. `old_tree` is as `parse` wants it.
+    None where this takes long as well, or breaks what was sound. `old_tree` is as `parse` wants it.
     """
     data = text.encode("utf-8", "replace")
     tree = _parse_unless(_after_slow_steps(_MAX_SLOW_STEPS), language, data, old_tree)
@@ -48,11 +48,13 @@ def parse_mended(language: Language, table: Table, text: str, old_tree: Tree, ed
     mended = old_tree.copy()
     mended.edit(at, at, at + len(added), start, start, end)
     data = data[:at] + added.encode() + data[at:]
+    was_broken = old_tree.root_node.has_error
     tree = _parse_unless(_after_slow_steps(_MAX_SLOW_STEPS_MENDED), language, data, mended)
-    if tree is None and old_tree.root_node.has_error:  # of which nothing can be reused, until it has been mended once
+    if tree is None and was_broken:  # then nothing of it can be reused, until it has been mended once
         tree = _parse_unless(_after_a_while(), language, data, mended)
-    if tree is not None:
-        tree.edit(at, at + len(added), at, start, end, start)
+    if tree is None or (tree.root_node.has_error and not was_broken):  # as where the bracket is closed on a line below
+        return None
+    tree.edit(at, at + len(added), at, start, end, start)
     return tree
 
 
