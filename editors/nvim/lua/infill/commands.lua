@@ -116,6 +116,10 @@ local subcommands = {
 ---@param args vim.api.keyset.create_user_command.command_args
 function M.run(args)
   local name, words = args.fargs[1], vim.list_slice(args.fargs, 2)
+  local old = require('infill').too_old()
+  if old then
+    return notify(old)
+  end
   if name == 'status' then
     return require('infill.status').show()
   end

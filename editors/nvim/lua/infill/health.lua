@@ -2,12 +2,19 @@
 
 local M = {}
 
+--- What every Neovim has for a report, under the name it has there.
+local reports = vim.health or require('health')
+local old_start, old_error = reports.start or reports.report_start, reports.error or reports.report_error
+
+---@return boolean # whether the rest can be looked at
 local function check_version()
-  if vim.fn.has('nvim-0.12') == 1 then
-    vim.health.ok('Neovim ' .. tostring(vim.version()))
-  else
-    vim.health.error('Neovim ' .. tostring(vim.version()) .. ' is too old', { 'Install Neovim 0.12 or newer' })
+  local old = require('infill').too_old()
+  if old then
+    old_error(old, { 'Install Neovim 0.12 or newer' })
+    return false
   end
+  vim.health.ok('Neovim ' .. tostring(vim.version()))
+  return true
 end
 
 ---@param cmd string[]
@@ -48,8 +55,10 @@ local function check_clients()
 end
 
 function M.check()
-  vim.health.start('infill')
-  check_version()
+  old_start('infill')
+  if not check_version() then
+    return
+  end
   local config = vim.lsp.config[require('infill').name]
   local cmd = config and config.cmd
   check_server(type(cmd) == 'table' and cmd or { 'infill-ls' })

@@ -11,15 +11,22 @@ function M.notify(message, level)
   vim.notify('infill: ' .. message, level or vim.log.levels.WARN)
 end
 
---- Why the plugin cannot run here; nil when it can.
----@param cmd string[]
+--- Why the plugin cannot run in this Neovim; nil when it can. Runs in old ones too.
 ---@return string?
-function M.why_not(cmd)
+function M.too_old()
   if vim.fn.has('nvim-0.12') == 0 then
-    return ('this needs Neovim 0.12 or newer, and this is %s; the older ones have no inline completion'):format(
-      tostring(vim.version())
+    local version = vim.version()
+    return ('this needs Neovim 0.12 or newer, and this is %d.%d; older ones have no inline completion'):format(
+      version.major,
+      version.minor
     )
   end
+end
+
+--- Why the server cannot be started; nil when it can.
+---@param cmd string[]
+---@return string?
+function M.not_found(cmd)
   if vim.fn.executable(cmd[1]) == 0 then
     return ("'%s' cannot be run; install infill-ls (pipx install infill-ls), or say where it is: "):format(cmd[1])
       .. "require('infill').setup({ cmd = { '/path/to/infill-ls', 'serve' } })"
@@ -30,13 +37,18 @@ end
 --- What is wrong with the options, or with this machine, is shown once, in plain words; nothing is raised.
 ---@param options? infill.Options see |infill-options|
 function M.setup(options)
+  local old = M.too_old()
+  if old then
+    M.notify(old, vim.log.levels.ERROR)
+    return
+  end
   local resolved, problems = require('infill.options').resolve(options)
   for _, problem in ipairs(problems) do
     M.notify('setup(): ' .. problem)
   end
-  local reason = M.why_not(resolved.cmd)
-  if reason then
-    M.notify(reason, vim.log.levels.ERROR)
+  local missing = M.not_found(resolved.cmd)
+  if missing then
+    M.notify(missing, vim.log.levels.ERROR)
     return
   end
   require('infill.attach').start(resolved)
