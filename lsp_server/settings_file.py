@@ -31,7 +31,7 @@ class SettingsFile:
             raw = tomllib.loads(read_text(self.path, MAX_BYTES))
         except Unreadable as error:
             self.problem = "" if error.missing else f"{self.path}: {error}; ignored"
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # a TOMLDecodeError, or of `int` for a number without end
             self.problem = f"{self.path}: not TOML: {error}; the whole file is ignored"
         else:
             self.layer = Layer(str(self.path), raw, Origin.WORKSPACE)

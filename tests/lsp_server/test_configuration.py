@@ -91,6 +91,7 @@ def test_the_readmes_settings_file_is_one(tmp_path: Path) -> None:
     [
         ("marker = ", "not TOML"),
         ('markr = "@"', "did you mean 'marker'?"),
+        pytest.param(f"maxSteps = {'1' * 5_000}", "the whole file is ignored", id="a number without end"),
         ("maxSteps = 0", "maxSteps: Expected"),
         ("maxSteps = 1979-05-27", "maxSteps: Expected"),
         ('model = "x/y"', "model is ignored"),
