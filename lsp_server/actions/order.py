@@ -42,7 +42,7 @@ class Order(msgspec.Struct, frozen=True):
 
     def job(self, snapshot: Snapshot, marker: str) -> Job:
         """What is to be done to `snapshot`. Raises NotDone when it is not the text that the offer was made for."""
-        if snapshot.version != self.version or max(self.start, self.end) > len(snapshot.text):
+        if snapshot.version != self.version or not 0 <= self.start <= self.end <= len(snapshot.text):
             raise NotDone(STALE)
         holes = holes_of(self.task, snapshot, marker, self.start, self.end)
         if [(span.start, span.end) for span in holes] != self.holes:

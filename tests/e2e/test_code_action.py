@@ -315,6 +315,15 @@ async def test_data_that_is_not_ours_is_refused(editor: Editor) -> None:
     assert refused.value.code == INVALID_PARAMS
 
 
+@pytest.mark.parametrize(("start", "end"), [(-1, -1), (-9, 4), (4, 2), (0, 10**30)])
+@pytest.mark.parametrize("task", ["fillHole", "fillFunction", "writeBody", "rework", "repair"])
+async def test_data_with_a_place_outside_the_text_is_refused(editor: Editor, task: str, start: int, end: int) -> None:
+    place = {"uri": editor.open(THREE), "version": 1, "start": start, "end": end, "holes": []}
+    action = CodeAction(title="?", kind=f"{FILL}.fillFile", data={**place, "task": task})
+    with pytest.raises(JsonRpcException, match="the file has changed"):
+        await editor.resolve(action)
+
+
 BITS = ("x = ", "# ??", "f(", ")", "\n", "\r\n", "\t", "    ", "😀", "𝔘", "'", "\x0b", "\u2028", "é", "[", "]")
 PIECES = st.lists(st.lists(st.sampled_from(BITS), max_size=6).map("".join), min_size=2, max_size=4)
 
