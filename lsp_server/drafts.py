@@ -45,8 +45,8 @@ class Sketch:
         shown = suggestion.at(text, Cursor(cursor))
         if shown is None:
             return None
-        first = len(self.text) - len(shown.text)
-        kept = list(_within(first, len(self.text), self.pieces, self.confidences))
+        first = shown.start - place.start
+        kept = list(_within(first, first + len(shown.text), self.pieces, self.confidences))
         pieces, confidences = zip(*kept, strict=True) if kept else ((), ())
         return Sketch(shown.start, shown.end, shown.text, pieces, confidences)
 

@@ -70,7 +70,7 @@ class Memory:
 
     def show(self, found: Sequence[tuple[Suggestion, Shown]], text: str, *, invoked: bool) -> None:
         """These are shown from now on; what the user asked for is no longer turned down."""
-        starts = {suggestion.id: len(suggestion.text) - len(shown.text) for suggestion, shown in found}
+        starts = {suggestion.id: shown.start - suggestion.place.start for suggestion, shown in found}
         self._suggestions = [
             replace(each, shown_from=starts[each.id]) if each.id in starts else each for each in self._suggestions
         ]

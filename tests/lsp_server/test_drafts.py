@@ -6,7 +6,7 @@ import pytest
 from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.document import Document, Snapshot
-from lsp_server.drafts import METHOD, Drafts, sketches
+from lsp_server.drafts import METHOD, Drafts, Sketch, sketches
 from lsp_server.positions import Encoding
 from lsp_server.suggestions import Change, Place
 
@@ -61,6 +61,16 @@ def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
     assert (shown.text, shown.pieces) == ("    return 1", ("    re", "turn", " 1"))
     assert shown.confidences == sketch.confidences
     assert sketch.at(text.replace("r\n", "x\n"), moved[0], text.index("r\n") + 1) is None
+
+
+def test_the_pieces_are_those_of_what_is_shown_after_enter_between_two_braces() -> None:
+    sketch = Sketch(3, 3, "\n    one()\n", ("\n    ", "one", "()\n"), (0.5, 0.6, 0.7))
+    change = Change(3, "", "\n\n")
+    moved = Place.of("f {}\n", 3, 3, 3).after(change)
+    assert moved is not None
+    shown = sketch.at(change.applied("f {}\n"), moved[0], 4)
+    assert shown is not None
+    assert (shown.text, shown.pieces) == ("    one()", ("    ", "one", "()"))
 
 
 @pytest.mark.parametrize("current", [True, False])

@@ -123,3 +123,13 @@ def test_a_redo_is_like_an_undo() -> None:
     user.delete(4)
     user.type("word")
     assert user.memory.after_undo
+
+
+def test_what_is_shown_between_two_braces_is_known_from_its_start() -> None:
+    """After Enter there: the last line is not shown, for it stands there already."""
+    user = Typist.at("f {‸}\n", suggestion("f {‸}\n", "\n    one\n", "body"))
+    user.type("\n", closed="\n")
+    assert user.shown() == ["f {\n[    one]\n}\n"]
+    body = user.memory.get("body")
+    assert body is not None
+    assert body.shown_from == len("\n")
