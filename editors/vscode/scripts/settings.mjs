@@ -6,14 +6,14 @@ import { readFileSync, writeFileSync } from 'node:fs';
 const own = JSON.parse(readFileSync('scripts/own_settings.json', 'utf8'));
 const schema = JSON.parse(execFileSync(process.env.INFILL_LS ?? 'infill-ls', ['doctor', '--schema'], { encoding: 'utf8' }));
 
-/** One setting of the server as VS Code wants it. Workspaces may set what is not the machine's. */
+/** One setting of the server as VS Code wants it. Workspaces and folders may set what is not the machine's. */
 function contributed(property, description, fallback, scope) {
   const { default: _default, description: own, scope: _scope, ...rest } = property;
   return {
     ...rest,
     default: fallback,
     markdownDescription: [description, own].filter(Boolean).join(' '),
-    scope: scope === 'machine' ? 'machine' : 'window',
+    scope,
   };
 }
 

@@ -15,15 +15,42 @@ export const MOST_PIECES = 24;
 /** A decoration is one line: what is longer is cut, and the hover shows the whole. */
 export const MOST_CHARACTERS = 160;
 
+/** What is drawn of a draft, and which part [start, end) of the existing text it is drawn in the stead of. */
+export interface Drawing {
+  pieces: Piece[];
+  start: number;
+  end: number;
+}
+
 /**
  * What to draw of a draft that would replace `existing`. Text that stands there already, at either end, is not drawn
  * again; neighbours of one tint are one piece; line ends are drawn as a sign.
  */
-export function drawn(pieces: readonly string[], confidences: readonly number[], existing: string): Piece[] {
+export function drawn(pieces: readonly string[], confidences: readonly number[], existing: string): Drawing {
   const text = pieces.join('');
-  const from = commonStart(text, existing);
-  const to = text.length - commonEnd(text.slice(from), existing.slice(from));
-  return clipped(merged(slices(pieces, confidences, from, to)));
+  const same = commonStart(text, existing);
+  const [start, kept] = toWords(text, existing, same, commonEnd(text.slice(same), existing.slice(same)));
+  const drawing = clipped(merged(slices(pieces, confidences, start, text.length - kept)));
+  return { pieces: drawing, start, end: existing.length - kept };
+}
+
+/** Where something is replaced, words are replaced as a whole: `append` by `add`, not `ppen` by `dd`. */
+function toWords(text: string, existing: string, start: number, kept: number): [number, number] {
+  if (start + kept === existing.length) {
+    return [start, kept];
+  }
+  while (isWord(existing[start - 1]) && (isWord(existing[start]) || isWord(text[start]))) {
+    start--;
+  }
+  const [ends, textEnds] = [existing.length - 1, text.length - 1];
+  while (isWord(existing[ends - kept + 1]) && (isWord(existing[ends - kept]) || isWord(text[textEnds - kept]))) {
+    kept--;
+  }
+  return [start, kept];
+}
+
+function isWord(character: string | undefined): boolean {
+  return character !== undefined && /[\p{L}\p{N}_]/u.test(character);
 }
 
 /** The tint of one probability. */

@@ -76,11 +76,24 @@ export class DraftView implements vscode.Disposable {
   }
 }
 
-/** A hole of a draft as a proposal; what stands there already is not drawn again. */
-export function proposalOf(document: vscode.TextDocument, hole: DraftHole): Proposal {
-  const { start, end } = hole.range;
-  const range = new vscode.Range(start.line, start.character, end.line, end.character);
-  return { range, pieces: drawn(hole.pieces, hole.confidences, document.getText(range)), whole: hole.text };
+/** A hole of a draft as a proposal. */
+function proposalOf(document: vscode.TextDocument, { range, text, pieces, confidences }: DraftHole): Proposal {
+  const place = new vscode.Range(range.start.line, range.start.character, range.end.line, range.end.character);
+  return proposal(document, place, text, pieces, confidences);
+}
+
+/** `text`, in pieces, for a place of a document; what stands there already is neither drawn again nor struck through. */
+export function proposal(
+  document: vscode.TextDocument,
+  place: vscode.Range,
+  text: string,
+  pieces: readonly string[],
+  confidences: readonly number[],
+): Proposal {
+  const drawing = drawn(pieces, confidences, document.getText(place));
+  const at = document.offsetAt(place.start);
+  const range = new vscode.Range(document.positionAt(at + drawing.start), document.positionAt(at + drawing.end));
+  return { range, pieces: drawing.pieces, whole: text };
 }
 
 function decoration({ range, pieces }: Proposal, slot: number): vscode.DecorationOptions[] {

@@ -15,6 +15,9 @@ import { DRAFT, type Draft } from './wire';
 
 const NEVER = new vscode.CancellationTokenSource().token;
 
+/** Whether a file is off is asked anew this long after the server was given settings. */
+const CONFIGURED_MS = 200;
+
 let server: Server | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
@@ -43,7 +46,10 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       ...inline.middleware,
       resolveCodeAction: (action, token, next) => fills.resolving(action, token, next),
       workspace: {
-        configuration: ({ items }) => items.map((item) => (item.section === 'infill' ? asked(item.scopeUri) : null)),
+        configuration: ({ items }) => {
+          setTimeout(() => watch.ask(), CONFIGURED_MS);
+          return items.map((item) => (item.section === 'infill' ? asked(item.scopeUri) : null));
+        },
         handleApplyEdit: (params, next) => fills.onEdit(running.client, params, async () => next(params, NEVER)),
       },
     },
@@ -72,7 +78,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       const after = section();
       const restart = needsRestart(before, after);
       before = after;
-      await (restart ? start() : running.configure());
+      if (restart) {
+        await start();
+      } // else the server asks for what it wants to know
     }),
     vscode.workspace.onDidGrantWorkspaceTrust(startIfChanged),
   );

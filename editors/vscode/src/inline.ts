@@ -44,8 +44,13 @@ export class Inline implements vscode.Disposable {
     const rejected = this.offered;
     this.forget();
     await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+    const cursor = vscode.window.activeTextEditor?.selection.active;
     const first = rejected?.items[0];
-    if (rejected !== undefined && first !== undefined) {
+    if (rejected === undefined || first === undefined || cursor === undefined) {
+      return;
+    }
+    const standing = textFrom(rejected.document, first.start, rejected.document.offsetAt(cursor));
+    if (first.text.startsWith(standing)) { // else what was shown was somebody else's
       this.tell(DID_REJECT, rejected.document, { id: first.id });
     }
   }

@@ -1,8 +1,6 @@
 /** A fill that is shown in place before it is applied: Enter takes it, Escape or typing leaves it. */
 import * as vscode from 'vscode';
-import type { Piece } from './draft_text';
-import { drawn } from './draft_text';
-import type { DraftView, Proposal } from './draft_view';
+import { type DraftView, type Proposal, proposal } from './draft_view';
 
 const CONTEXT = 'infill.previewing';
 
@@ -86,6 +84,5 @@ export class Preview implements vscode.Disposable, vscode.CodeLensProvider {
 
 /** An edit as a proposal. It is what the model settled on, so that all of it is drawn as sure. */
 function proposalOf(document: vscode.TextDocument, edit: vscode.TextEdit): Proposal {
-  const pieces: Piece[] = drawn([edit.newText], [1], document.getText(edit.range));
-  return { range: edit.range, pieces, whole: edit.newText };
+  return proposal(document, edit.range, edit.newText, [edit.newText], [1]);
 }

@@ -2,7 +2,7 @@
 import * as os from 'node:os';
 import * as vscode from 'vscode';
 import {
-  CloseAction, type ClientCapabilities, DidChangeConfigurationNotification, ErrorAction, LanguageClient,
+  CloseAction, type ClientCapabilities, ErrorAction, LanguageClient,
   type LanguageClientOptions, type Middleware, RevealOutputChannelOn, type StaticFeature, State, type FeatureState,
 } from 'vscode-languageclient/node';
 import { Backoff } from './backoff';
@@ -69,14 +69,6 @@ export class Server implements vscode.Disposable {
       await client.stop().catch((error: unknown) => this.log.warn(`stopping: ${String(error)}`));
     }
     await client?.dispose().catch(() => undefined);
-  }
-
-  /** The user has changed settings that the server takes while it runs. */
-  async configure(): Promise<void> {
-    const settings = { infill: changeable(section(), secrets()) };
-    if (this.client?.state === State.Running) {
-      await this.client.sendNotification(DidChangeConfigurationNotification.type, { settings });
-    }
   }
 
   dispose(): void {

@@ -30,7 +30,7 @@ export function changeable(section: Section, secrets: Places | undefined): Secti
 
 /** Whether going from one section to the other takes a restart. */
 export function needsRestart(before: Section, after: Section): boolean {
-  return ['server', ...STARTUP].some((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+  return ['server', 'drafts', ...STARTUP].some((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
 }
 
 /** The languages that are off once `language` is turned the other way. */

@@ -1,6 +1,6 @@
 /** Keeps the status bar true: what the server tells of itself, and whether the file in front gets fills. */
 import * as vscode from 'vscode';
-import { type LanguageClient, State } from 'vscode-languageclient/node';
+import { type LanguageClient, MessageType, ShowMessageNotification, type ShowMessageParams, State } from 'vscode-languageclient/node';
 import { isFailure, lookOf, lookWithout, type Server as Phase } from './status';
 import type { StatusBar } from './status_bar';
 import { STATUS, STATUS_CHANGED, type StatusReport } from './wire';
@@ -10,6 +10,8 @@ export class StatusWatch implements vscode.Disposable {
   private reason = '';
   private report: StatusReport | undefined;
   private off: string | null = null;
+  /** What the user was told last: the server may send it both as a state and as a message. */
+  private said = '';
   private readonly listeners: vscode.Disposable;
 
   constructor(private readonly bar: StatusBar, private readonly client: () => LanguageClient | undefined) {
@@ -22,9 +24,11 @@ export class StatusWatch implements vscode.Disposable {
 
   /** Listens to a client that is about to start. */
   listen(client: LanguageClient): void {
+    client.onNotification(ShowMessageNotification.type, (message) => this.onMessage(message));
     client.onNotification(STATUS_CHANGED, (report: StatusReport) => {
       const failed = isFailure(report) && !(this.report !== undefined && isFailure(this.report));
       this.report = report;
+      this.said = report.state === 'ready' ? '' : this.said;
       this.draw();
       if (failed) {
         void this.explain(report.detail);
@@ -72,7 +76,21 @@ export class StatusWatch implements vscode.Disposable {
     this.bar.show(look);
   }
 
+  private onMessage({ type, message }: ShowMessageParams): void {
+    if (type === MessageType.Error) {
+      void this.explain(message.replace(/^infill-ls: /, ''));
+    } else if (type === MessageType.Warning) {
+      void vscode.window.showWarningMessage(message);
+    } else {
+      void vscode.window.showInformationMessage(message);
+    }
+  }
+
   private async explain(reason: string): Promise<void> {
+    if (reason === this.said) {
+      return;
+    }
+    this.said = reason;
     const [restart, log] = ['Restart', 'Show Log'];
     const choice = await vscode.window.showWarningMessage(`infill-ls: ${reason || 'the worker failed'}`, restart, log);
     if (choice !== undefined) {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { drawn, MOST_CHARACTERS, MOST_PIECES } from '../src/draft_text';
+import { type Drawing, drawn, MOST_CHARACTERS, MOST_PIECES } from '../src/draft_text';
 
-const text = (pieces: { text: string }[]): string => pieces.map((piece) => piece.text).join('');
+const text = ({ pieces }: Drawing): string => pieces.map((piece) => piece.text).join('');
 
 test('pieces of one tint are drawn as one', () => {
-  assert.deepEqual(drawn(['a', 'b', 'c', 'd'], [0.9, 0.95, 0.5, 0.1], ''), [
+  assert.deepEqual(drawn(['a', 'b', 'c', 'd'], [0.9, 0.95, 0.5, 0.1], '').pieces, [
     { text: 'ab', tint: 'sure' },
     { text: 'c', tint: 'likely' },
     { text: 'd', tint: 'unsure' },
@@ -16,6 +16,14 @@ test('what stands there already is not drawn again, at either end', () => {
   assert.equal(text(drawn(['os', '.path', '.join', '()'], [1, 1, 1, 1], 'os.p')), 'ath.join()');
   assert.equal(text(drawn(['name', ')'], [1, 1], ')')), 'name');
   assert.equal(text(drawn(['aa'], [1], 'aa')), '');
+});
+
+test('what it is drawn in the stead of are the words that differ', () => {
+  const before = 'self.items.append(item)';
+  const drawing = drawn(['self.items', '.add(item)'], [1, 1], before);
+  assert.equal(text(drawing), 'add');
+  assert.equal(before.slice(drawing.start, drawing.end), 'append');
+  assert.deepEqual(drawn(['name'], [1], '???'), { pieces: [{ text: 'name', tint: 'sure' }], start: 0, end: 3 });
 });
 
 test('several lines are drawn as one, without their indentation', () => {
@@ -30,7 +38,7 @@ test('a long draft is cut', () => {
 
 test('more pieces than can be drawn are joined to the last', () => {
   const many = Array.from({ length: 100 }, (_, index) => index);
-  const pieces = drawn(many.map(() => 'x'), many.map((index) => index % 2), '');
-  assert.equal(pieces.length, MOST_PIECES);
-  assert.equal(text(pieces).length, 100);
+  const drawing = drawn(many.map(() => 'x'), many.map((index) => index % 2), '');
+  assert.equal(drawing.pieces.length, MOST_PIECES);
+  assert.equal(text(drawing).length, 100);
 });

@@ -180,6 +180,43 @@ def test_two_windows_share_one_worker(
     second.close()
 
 
+def test_a_language_goes_off_and_on_again(window: Window) -> None:
+    window.open("toggle.py", BASKET)
+    window.status_is("sparkle")
+    window.run("Infill: Turn On or Off for This Language")
+    window.status_is("circle-slash")
+    window.go_to(*HALF_LINE)
+    window.type(".")
+    window.run("Infill: Turn On or Off for This Language")
+    window.status_is("sparkle")
+    assert window.ghost == ""
+
+
+def test_a_selection_is_reworked(window: Window) -> None:
+    window.open("rework.py", BASKET)
+    window.go_to(2, 8)
+    window.press("Shift+End", "Alt+i", "r")
+    window.choose("Freely")
+    window.page.wait_for_selector('.quick-input-title:has-text("Freely")')  # what it should become: nothing is wished
+    window.press("Enter")
+    window.await_preview()
+    window.press("Enter")
+    text = until(lambda: (found := window.saved()) != BASKET and found, "the selection is reworked")
+    before, after = BASKET.split('What somebody is going to buy."""')
+    assert text.startswith(before) and text.endswith(after)
+
+
+def test_a_model_that_is_not_there_is_said_once(window: Window, code_server: CodeServer) -> None:
+    window.open("model.py", BASKET)
+    code_server.set(infill__model="/nowhere")
+    window.status_is("/nowhere: no such model")
+    window.page.wait_for_selector('.notification-list-item:has-text("/nowhere: no such model")')
+    window.go_to(1, 1)  # the server's own message has come by then
+    assert window.page.locator('.notification-list-item:has-text("/nowhere: no such model")').count() == 1
+    code_server.set()
+    window.status_is("sparkle")
+
+
 def test_a_server_that_is_not_there_is_said_and_can_be_mended(window: Window, code_server: CodeServer) -> None:
     window.open("mended.py", BASKET)
     code_server.set(infill__server__path="/nowhere/infill-ls")
