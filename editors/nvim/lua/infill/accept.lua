@@ -11,6 +11,7 @@ local M = {}
 ---@field taken integer bytes of `text` that stand in the buffer
 ---@field tail integer bytes behind the cursor that the whole suggestion replaces
 ---@field tick integer the buffer's `changedtick` when it was valid
+---@field asked integer? the request that was sent since, and whose answer takes the place of this
 ---@field row integer the cursor's row, from 0
 ---@field col integer the cursor's column, in bytes from 0
 
@@ -36,6 +37,27 @@ function M.is_rest(buf)
     rests[buf] = nil
   end
   return current
+end
+
+--- A request for a suggestion was sent.
+---@param buf integer
+---@param request integer
+function M.asked(buf, request)
+  if M.is_rest(buf) then
+    rests[buf].asked = request
+  end
+end
+
+--- A request for a suggestion has ended: whether what is left of the one before still stands.
+---@param buf integer
+---@param request integer
+---@return boolean
+function M.outlives(buf, request)
+  if M.is_rest(buf) and rests[buf].asked ~= request then
+    return true
+  end
+  rests[buf] = nil
+  return false
 end
 
 --- The suggestion `item` as it stands around the cursor.

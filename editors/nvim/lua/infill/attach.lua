@@ -5,7 +5,8 @@ local M = {}
 ---@param options infill.Resolved
 ---@return vim.lsp.Config
 local function config_of(options)
-  local init_options = vim.tbl_isempty(options.settings) and vim.empty_dict() or options.settings
+  -- Neovim waits 0.2 s for the next key before it asks; there is no need to wait again.
+  local init_options = vim.tbl_extend('keep', options.settings, { debounceMs = 0 })
   return {
     cmd = options.cmd,
     filetypes = options.filetypes,

@@ -29,8 +29,9 @@ M.namespace = vim.api.nvim_create_namespace('infill.drafts')
 ---@field end_row integer
 ---@field end_col integer
 
+local SUGGESTION = 'textDocument/inlineCompletion'
 local answers = {
-  ['textDocument/inlineCompletion'] = true,
+  [SUGGESTION] = true,
   ['textDocument/completion'] = true,
   ['workspace/executeCommand'] = true,
   ['codeAction/resolve'] = true,
@@ -161,7 +162,8 @@ function M.on_draft(_, draft, context)
   if not client or not vim.api.nvim_buf_is_loaded(buf) or vim.lsp.util.buf_versions[buf] ~= draft.version then
     return
   end
-  if draft.kind == 'inline' and not vim.startswith(vim.api.nvim_get_mode().mode, 'i') then
+  local typing = vim.startswith(vim.api.nvim_get_mode().mode, 'i')
+  if draft.kind == 'inline' and (not typing or require('infill.accept').is_rest(buf)) then
     return
   end
   show(buf, draft, client.offset_encoding)
@@ -179,8 +181,16 @@ function M.watch(group)
     group = group,
     callback = function(event)
       local client = vim.lsp.get_client_by_id(event.data.client_id)
-      local request = event.data.request
-      if client and client.name == require('infill').name and request.type ~= 'pending' and answers[request.method] then
+      local request, id = event.data.request, event.data.request_id
+      if not client or client.name ~= require('infill').name or not answers[request.method] then
+        return
+      end
+      local accept, suggests = require('infill.accept'), request.method == SUGGESTION
+      if request.type == 'pending' then
+        if suggests then
+          accept.asked(request.bufnr, id)
+        end
+      elseif not (suggests and accept.outlives(request.bufnr, id)) then
         M.clear(request.bufnr)
       end
     end,
