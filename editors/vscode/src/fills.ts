@@ -28,6 +28,8 @@ export interface Order {
 interface Running {
   document: vscode.TextDocument;
   cancel: vscode.CancellationTokenSource;
+  /** Ends the display of progress: the fill is there, and the user is asked. */
+  computed: () => void;
 }
 
 export class Fills {
@@ -44,7 +46,12 @@ export class Fills {
   /** Asks the server for a fill around the selection of `editor`, and says why where there is none. */
   async run(client: LanguageClient, editor: vscode.TextEditor, { command, ...more }: Order): Promise<void> {
     this.stop();
-    const running = (this.running = { document: editor.document, cancel: new vscode.CancellationTokenSource() });
+    const running: Running = (this.running = {
+      document: editor.document,
+      cancel: new vscode.CancellationTokenSource(),
+      computed: () => undefined,
+    });
+    const computed = new Promise<void>((resolve) => (running.computed = resolve));
     const stale = vscode.workspace.onDidChangeTextDocument((event) => this.stopIfTyped(running, event));
     const uri = client.code2ProtocolConverter.asUri(editor.document.uri);
     const range = client.code2ProtocolConverter.asRange(editor.selection);
@@ -52,7 +59,8 @@ export class Fills {
     setContext(true);
     try {
       const answer = client.sendRequest(ExecuteCommandRequest.type, params, running.cancel.token);
-      explain((await withProgress(answer)) as Applied | null);
+      showProgress(Promise.race([answer, computed]));
+      explain((await answer) as Applied | null);
     } catch (error) {
       if (!running.cancel.token.isCancellationRequested) {
         warn(error);
@@ -126,6 +134,7 @@ export class Fills {
     if (running.cancel.token.isCancellationRequested) {
       return false;
     }
+    running.computed();
     return this.preview.show(running.document, only[1]);
   }
 
@@ -144,9 +153,9 @@ export class Fills {
   }
 }
 
-function withProgress<T>(answer: Promise<T>): Thenable<T> {
+function showProgress(until: Promise<unknown>): void {
   const title = 'infill-ls: filling (Escape stops it)';
-  return vscode.window.withProgress({ location: vscode.ProgressLocation.Window, title }, () => answer);
+  void vscode.window.withProgress({ location: vscode.ProgressLocation.Window, title }, () => until.catch(() => undefined));
 }
 
 /** Says why nothing was filled, unless the user decided so. */

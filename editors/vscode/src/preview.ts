@@ -6,6 +6,7 @@ const CONTEXT = 'infill.previewing';
 
 export class Preview implements vscode.Disposable, vscode.CodeLensProvider {
   private open: { document: vscode.TextDocument; proposals: Proposal[]; decide: (take: boolean) => void } | undefined;
+  private hint: vscode.Disposable | undefined;
   private readonly lensesChanged = new vscode.EventEmitter<void>();
   readonly onDidChangeCodeLenses = this.lensesChanged.event;
   private readonly listeners: vscode.Disposable;
@@ -78,6 +79,8 @@ export class Preview implements vscode.Disposable, vscode.CodeLensProvider {
 
   private changed(shown: boolean): void {
     void vscode.commands.executeCommand('setContext', CONTEXT, shown);
+    this.hint?.dispose();
+    this.hint = shown ? vscode.window.setStatusBarMessage('infill-ls: Enter takes it, Escape leaves it') : undefined;
     this.lensesChanged.fire();
   }
 }

@@ -32,8 +32,8 @@ def why_missing() -> str | None:
     if not _PROGRAM.is_file() or not _NODE.is_file() or not list(FOLDER.glob(".ready-*")):
         return f"VS Code IS NOT INSTALLED in {FOLDER}"
     if browser() is None:
-        return "CHROMIUM IS NOT INSTALLED"
-    return None if VSIX.is_file() else f"{VSIX} IS NOT BUILT (make vsix)"
+        return "VS Code HAS NO BROWSER: Chromium is not installed"
+    return None if VSIX.is_file() else f"VS Code HAS NO EXTENSION to test: {VSIX} is not built (make vsix)"
 
 
 def browser() -> str | None:

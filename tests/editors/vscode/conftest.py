@@ -48,7 +48,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def home() -> Iterator[Path]:
     """The home of a user who has just installed VS Code."""
     if reason := why_missing():
-        not_tested(f"VS Code: {reason}")
+        not_tested(reason)
     with TemporaryDirectory(prefix="ilv-", dir="/tmp", ignore_cleanup_errors=True) as name:
         (Path(name) / "run").mkdir(mode=0o700)
         (Path(name) / "project").mkdir()
