@@ -1,6 +1,8 @@
 """What the Neovim plugin adds: a part of a suggestion, drafts that settle, commands, status, plain words for errors."""
 
+import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from tests.editors.neovim import DRAFTS, GHOSTS, PLUGIN, Neovim
 from tests.editors.places import until
 from tests.editors.test_neovim import HOLES, LINE
 
+WORD = re.compile(r"\s*(?:\w+|[^\w\s]+)")
 INIT = "class Shape{0}:\n    def __init__(self, name, size):\n        self.name = name\n        self."
 DRAW = """
 local draft = ...
@@ -21,18 +24,21 @@ require('infill.drafts').on_draft(nil, draft, { client_id = client.id })
 """
 
 
-def test_a_word_is_accepted_then_the_rest(start_neovim: StartNeovim, plugin_init: Path) -> None:
+def test_a_word_is_accepted_then_the_next_then_the_rest(start_neovim: StartNeovim, plugin_init: Path) -> None:
     neovim = start_neovim("\n", plugin_init)
     neovim.attached()
-    before, ghost, word = suggestion_of_several_words(neovim)
+    before, ghost = suggestion_of_several_words(neovim)
+    first, second, *_ = WORD.findall(ghost)
     neovim.type("<C-Right>")
     until(lambda: neovim.text != f"{before}\n", "a word is accepted")
-    assert neovim.text == f"{before}{word}\n"
-    left = ghost.removeprefix(word)
+    assert neovim.text == f"{before}{first}\n"
+    left = ghost.removeprefix(first)
     assert left in [*neovim.shown(DRAFTS), *neovim.shown(GHOSTS)], "the rest is still shown"
-    until(lambda: neovim.recorded("sent"), "the server is told")
-    ((method, params),) = neovim.recorded("sent")
-    assert (method, params["acceptedLength"]) == ("infill/didAccept", len(word))
+    neovim.type("<C-Right>")
+    until(lambda: neovim.text == f"{before}{first}{second}\n", "the next word is accepted")
+    until(lambda: len(neovim.recorded("sent")) == 2, "the server is told")
+    assert {method for method, _ in neovim.recorded("sent")} == {"infill/didAccept"}
+    assert neovim.recorded("sent")[0][1]["acceptedLength"] == len(first)
     neovim.type("<Tab>")
     until(lambda: neovim.text == f"{before}{ghost}\n", "Tab takes the rest, whoever shows it")
 
@@ -189,15 +195,31 @@ def suggestion_for(neovim: Neovim, text: str) -> str:
     return neovim.ghost()
 
 
-def suggestion_of_several_words(neovim: Neovim) -> tuple[str, str, str]:
-    """A text, what is suggested at its end, and the first word of that; other texts are tried while it is but one."""
-    for number in range(8):
+def suggestion_of_several_words(neovim: Neovim) -> tuple[str, str]:
+    """A text, and what is suggested at its end; other texts are tried while it is not three words or more."""
+    for number in range(12):
         text = INIT.format(number)
         ghost = suggestion_for(neovim, text)
-        word = re.match(r"\s*(\w+|[^\w\s]+)", ghost)
-        if word and word[0] != ghost:
-            return text, ghost, word[0]
-    raise AssertionError("the model suggests single words alone")
+        if len(WORD.findall(ghost)) > 2:
+            return text, ghost
+    raise AssertionError("the model suggests one or two words alone")
+
+
+def test_a_command_that_is_cancelled_changes_nothing(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    """The worker stands still meanwhile, so that nothing but the cancelling can end it."""
+    neovim = start_neovim(HOLES, plugin_init)
+    neovim.attached()
+    worker = neovim.status()["pid"]
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        neovim.type(":Infill file<CR>")
+        until(lambda: "pending workspace/executeCommand" in neovim.recorded("requests"), "the command is sent")
+        neovim.type(":Infill cancel<CR>")
+        until(lambda: "complete workspace/executeCommand" in neovim.recorded("requests"), "the command has ended")
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    assert neovim.text == HOLES
+    assert neovim.said == []
 
 
 def hole(line: int, start: int, end_line: int, end: int, pieces: list[str]) -> dict[str, Any]:

@@ -48,8 +48,11 @@ local function execute(client, command, argument)
   local buf, id = vim.api.nvim_get_current_buf(), nil
   local params = { command = command, arguments = argument and { argument } or {} }
   _, id = client:request('workspace/executeCommand', params, function(error, result)
-    running[id or 0] = nil
-    if error then
+    local wanted = running[id] ~= nil
+    running[id] = nil
+    if not wanted then -- the user has cancelled it, and knows
+      return
+    elseif error then
       notify(error.message)
     elseif type(result) == 'table' and result.applied == false then
       notify(type(result.reason) == 'string' and result.reason or 'nothing was changed')
