@@ -1,0 +1,65 @@
+"""The extension's manifest and lists are the server's. Needs neither VS Code nor Node.js."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from lsp_server.handlers.execute_command import COMMANDS
+from lsp_server.settings import STARTUP, Settings
+from lsp_server.settings_schema import json_schema
+from tests.editors.places import EDITORS
+
+EXTENSION = EDITORS / "vscode"
+MANIFEST = json.loads((EXTENSION / "package.json").read_text())
+OWN = json.loads((EXTENSION / "scripts" / "own_settings.json").read_text())
+
+
+def expected() -> Iterator[tuple[str, dict[str, Any], Any, str]]:
+    """Each setting of the server: its name in VS Code, its schema, its default and who may set it."""
+    for name, found in json.loads(json.dumps(json_schema()))["properties"].items():
+        if found.get("type") == "object" and "properties" in found:
+            for part, inner in found["properties"].items():
+                yield f"infill.{name}.{part}", inner, found["default"][part], found["scope"]
+        else:
+            yield f"infill.{name}", found, found["default"], found["scope"]
+
+
+def test_the_settings_are_those_of_the_server() -> None:
+    contributed = dict(MANIFEST["contributes"]["configuration"]["properties"])
+    for name, found, default, scope in expected():
+        ours = contributed.pop(name)
+        assert (ours["default"], ours["scope"]) == (default, scope), name
+        kept = {key: value for key, value in found.items() if key not in ("default", "description", "scope")}
+        assert {key: ours.get(key) for key in kept} == kept, f"{name}: run npm run settings in editors/vscode"
+    assert set(contributed) == set(OWN)
+
+
+def test_what_is_read_only_at_start_is_the_servers_list() -> None:
+    listed = re.search(
+        r"STARTUP: readonly string\[\] = \[(.*?)\]", (EXTENSION / "src" / "settings.ts").read_text(), re.S
+    )
+    assert listed
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(Settings)}
+    assert set(re.findall(r"'(\w+)'", listed[1])) == {names[name] for name in STARTUP}
+
+
+def test_every_command_of_a_key_or_menu_is_there() -> None:
+    contributes = MANIFEST["contributes"]
+    there = {command["command"] for command in contributes["commands"]}
+    used = [*contributes["keybindings"], *(entry for menu in contributes["menus"].values() for entry in menu)]
+    assert {entry["command"] for entry in used} <= there
+    fills = re.search(r"const FILLS = \[(.*?)\]", (EXTENSION / "src" / "commands.ts").read_text())
+    assert fills
+    assert {f"infill-ls.{name}" for name in re.findall(r"'(\w+)'", fills[1])} <= set(COMMANDS)
+
+
+def test_the_release_is_the_servers() -> None:
+    project = (EDITORS.parent / "pyproject.toml").read_text()
+    assert f'version = "{MANIFEST["version"]}"' in project
+
+
+def test_tab_stays_with_vs_code() -> None:
+    assert not [key for key in MANIFEST["contributes"]["keybindings"] if "tab" in key["key"].lower()]
