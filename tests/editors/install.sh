@@ -1,7 +1,7 @@
 #!/bin/sh
 # Puts the editors that the tests drive into a folder of their own: install.sh FOLDER
 #
-# Neovim, Helix, Emacs, tmux and strace come as Debian packages, unpacked there with the libraries they need and told to use
+# Neovim, Helix, Emacs and tmux come as Debian packages, unpacked there with the libraries they need and told to use
 # those: nothing is installed on the system, and nobody needs to be root. FOLDER/bin has a command for each. What is there
 # already is kept. Exit status 0: all there; 1: not, and why stands on stderr.
 set -u
@@ -65,7 +65,7 @@ again() {
 }
 
 again apt-get -q update || fail "apt-get update failed $tries times (above is what it said; is the package archive reachable?)"
-again apt-get -q install -y --download-only neovim hx emacs-nox tmux strace patchelf ||
+again apt-get -q install -y --download-only neovim hx emacs-nox tmux patchelf ||
     fail "apt-get could not fetch the editors in $tries tries (above is what it said)"
 for package in "$apt"/archives/*.deb; do
     dpkg-deb -x "$package" "$root" || fail "cannot unpack $package; is the disk full? Remove $folder and try again"
@@ -75,13 +75,13 @@ done
 libraries=$(echo "$root"/usr/lib/*-linux-gnu*)
 loader=$(find "$libraries" -maxdepth 1 -name 'ld-linux*.so.*' | head -1)
 [ -n "$loader" ] || fail "no loader among the unpacked packages; remove $folder and try again"
-for program in usr/bin/nvim usr/lib/hx/hx usr/bin/emacs-nox usr/bin/tmux usr/bin/strace; do
+for program in usr/bin/nvim usr/lib/hx/hx usr/bin/emacs-nox usr/bin/tmux; do
     "$loader" --library-path "$libraries" "$root/usr/bin/patchelf" \
         --set-interpreter "$loader" --force-rpath --set-rpath "$libraries" "$root/$program" ||
         fail "cannot adapt $program; remove $folder and try again"
 done
 
-command_() {  # NAME PROGRAM [VARIABLE=VALUE ...] [-- ARGUMENT]: a script FOLDER/bin/NAME
+command_() {  # NAME PROGRAM [VARIABLE=VALUE ...]: a script FOLDER/bin/NAME
     name=$1 program=$2
     shift 2
     { printf '#!/bin/sh\n'; for word; do printf 'export %s\n' "$word"; done; printf 'exec "%s" "$@"\n' "$program"; } \
@@ -94,7 +94,6 @@ lisp=$(find "$emacs/lisp" -type d | tr '\n' ':')
 command_ nvim "$root/usr/bin/nvim" "VIMRUNTIME='$root/usr/share/nvim/runtime'"
 command_ hx "$root/usr/lib/hx/hx" "HELIX_RUNTIME='$root/usr/lib/hx/runtime'"
 command_ tmux "$root/usr/bin/tmux"
-command_ strace "$root/usr/bin/strace"
 command_ emacs "$root/usr/bin/emacs-nox" "EMACSLOADPATH='${lisp%:}'" "EMACSDATA='$emacs/etc'" "EMACSDOC='$emacs/etc'" \
     "EMACSPATH='$(echo "$root"/usr/libexec/emacs/"$version"/*)'"
 dump=$(echo "$root"/usr/libexec/emacs/"$version"/*/emacs*.pdmp)
