@@ -15,6 +15,15 @@ from tests.editors.test_neovim import HOLES, LINE
 
 WORD = re.compile(r"\s*(?:\w+|[^\w\s]+)")
 INIT = "class Shape{0}:\n    def __init__(self, name, size):\n        self.name = name\n        self."
+SPY = """
+arguments = {}
+local client = vim.lsp.get_clients({ name = 'infill' })[1]
+local request = client.request
+client.request = function(self, method, params, ...)
+  if method == 'workspace/executeCommand' then vim.list_extend(arguments, params.arguments) end
+  return request(self, method, params, ...)
+end
+"""
 DRAW = """
 local draft = ...
 draft.uri = vim.uri_from_bufnr(0)
@@ -203,6 +212,24 @@ def suggestion_of_several_words(neovim: Neovim) -> tuple[str, str]:
         if len(WORD.findall(ghost)) > 2:
             return text, ghost
     raise AssertionError("the model suggests one or two words alone")
+
+
+@pytest.mark.parametrize(
+    ("keys", "start", "end"),
+    [("2G0fävfü", (1, 4), (1, 11)), ("2GVj", (1, 4), (2, 9)), ("2G0fä", (1, 4), (1, 4))],
+    ids=["characters", "lines", "cursor"],
+)
+def test_a_command_is_about_what_is_selected(
+    start_neovim: StartNeovim, plugin_init: Path, keys: str, start: tuple[int, int], end: tuple[int, int]
+) -> None:
+    """In bytes, as Neovim and the server have agreed; a character at the end is selected whole."""
+    neovim = start_neovim("if x:\n    ä = ü\n    ä, x\n", plugin_init)
+    neovim.attached()
+    neovim.lua(SPY)
+    neovim.type(f"{keys}:Infill rework 0<CR>")
+    found = until(lambda: neovim.recorded("arguments"), "the command is sent")[0]["range"]
+    assert (found["start"]["line"], found["start"]["character"]) == start
+    assert (found["end"]["line"], found["end"]["character"]) == end
 
 
 def test_a_command_that_is_cancelled_changes_nothing(start_neovim: StartNeovim, plugin_init: Path) -> None:

@@ -13,7 +13,17 @@ local function notify(message)
   require('infill').notify(message)
 end
 
---- The range of a command: the selected text, the lines it was given, or the cursor.
+---@param row integer from 1
+---@param bytes integer before the position, in that row
+---@param encoding string
+---@return lsp.Position
+local function position(row, bytes, encoding)
+  local line = vim.fn.getline(row)
+  local character = vim.str_utfindex(line, encoding, math.min(bytes, #line), false)
+  return { line = row - 1, character = character }
+end
+
+--- The range of a command: the selected text, the lines it was given without their indentation, or the cursor.
 ---@param args vim.api.keyset.create_user_command.command_args
 ---@param encoding string
 ---@return lsp.Range
@@ -23,18 +33,13 @@ local function range_of(args, encoding)
     return { start = at, ['end'] = at }
   end
   local first, last = vim.fn.getpos("'<"), vim.fn.getpos("'>")
-  local by_char = vim.fn.visualmode() == 'v' and first[2] == args.line1 and last[2] == args.line2
-  if not by_char then
-    local line = vim.api.nvim_buf_get_lines(0, args.line2 - 1, args.line2, false)[1] or ''
-    local indent = vim.fn.getline(args.line1):match('^%s*')
-    first, last = { 0, args.line1, #indent + 1 }, { 0, args.line2, #line }
+  if vim.fn.visualmode() == 'v' and first[2] == args.line1 and last[2] == args.line2 then
+    local line, col = vim.fn.getline(last[2]), last[3]
+    local stop = col > #line and #line or col + vim.str_utf_end(line, col) -- the last character is selected whole
+    return { start = position(first[2], first[3] - 1, encoding), ['end'] = position(last[2], stop, encoding) }
   end
-  return vim.lsp.util.make_given_range_params(
-    { first[2], first[3] - 1 },
-    { last[2], math.max(0, last[3] - 1) },
-    0,
-    encoding
-  ).range
+  local indent = #vim.fn.getline(args.line1):match('^%s*')
+  return { start = position(args.line1, indent, encoding), ['end'] = position(args.line2, math.huge, encoding) }
 end
 
 ---@param client vim.lsp.Client
