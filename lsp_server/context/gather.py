@@ -130,7 +130,7 @@ def _real(question: Question) -> Question:
 
 def _allowed(buffer: Buffer, places: Sequence[Place]) -> Path | None:
     try:
-        return allowed(buffer.path, places)
+        return allowed(buffer.path, places, buffer.language_id)
     except (OSError, ValueError):  # not saved yet, or gone: then there is no knowing where it would lead
         return None
 

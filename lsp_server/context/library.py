@@ -91,18 +91,19 @@ class Library:
         return file
 
 
-def allowed(path: Path, places: Sequence[Place]) -> Path | None:
+def allowed(path: Path, places: Sequence[Place], language_id: str = "") -> Path | None:
     """The real path of a file that may be shown to the model; None where it may not. Raises OSError if it is not there.
 
-    With all links followed it lies in one of the places, it is secret or off by neither of its names, and it is nobody
-    else's package.
+    With all links followed it lies in one of the places, it is secret or off by neither of its names, nor by the
+    language that an editor says it is, and it is nobody else's package.
     """
     real = Path(os.path.realpath(path, strict=True))
     place = place_of(real, places)
     if place is None or _NOT_OURS & set(real.parts[len(place.root.parts) :]):
         return None
     names = {path, real}
-    is_off = any(why_off(name.as_posix(), language_of(str(name)), place.settings) for name in names)
+    languages = {language_id, *(language_of(str(name)) for name in names)}
+    is_off = any(why_off(name.as_posix(), spoken, place.settings) for name in names for spoken in languages)
     return None if is_off else real
 
 

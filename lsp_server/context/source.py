@@ -16,25 +16,38 @@ SPARE_S = 1.0
 """What takes too long for a request goes on for so long, so that the next one finds it read."""
 
 
+MAX_UNFINISHED = 4
+"""With so many questions unanswered the thread hangs, as on a network drive that is gone: no more are kept for it."""
+
+
 class ContextSource:
     """Gathers one question's context at a time; what was read stays in memory until the file changes."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="context")
         self._library = Library()
+        self._unfinished = 0
 
     async def gather(self, question: Question, max_tokens: int, max_ms: int) -> tuple[Snippet, ...]:
         """Snippets of together at most `max_tokens`, the most useful ones first: what was found within `max_ms`.
 
         Never raises; a file that cannot be read, or hangs, is only missing.
         """
+        if self._unfinished >= MAX_UNFINISHED:
+            log.info("no context: the files that were asked for before cannot be read yet")
+            return ()
         found: list[Snippet] = []
         give_up = time.monotonic() + max_ms / 1000 + SPARE_S
         working = asyncio.get_running_loop().run_in_executor(
             self._threads, self._collect, question, max_tokens, found, give_up
         )
+        self._unfinished += 1
+        working.add_done_callback(self._finished)
         await asyncio.wait({working}, timeout=max_ms / 1000)
         return tuple(found)
+
+    def _finished(self, _: "asyncio.Future[None]") -> None:
+        self._unfinished -= 1
 
     def _collect(self, question: Question, max_tokens: int, found: list[Snippet], give_up: float) -> None:
         self._library.until = give_up

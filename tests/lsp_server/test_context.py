@@ -1,6 +1,8 @@
 """What of other files the model is shown: real files in a workspace, some of which it must never see."""
 
+import asyncio
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from lsp_server.context import Buffer, ContextSource, Place, Question
 from lsp_server.context.gather import gather
 from lsp_server.context.library import Library, TooLate
 from lsp_server.context.similar import likeness
+from lsp_server.context.source import MAX_UNFINISHED
 from lsp_server.context.tokens import tokens, within
 from lsp_server.settings import Settings
 
@@ -232,7 +235,9 @@ def test_secret_and_switched_off_files_are_never_shown(tmp_path: Path) -> None:
 def test_languages_that_are_off_are_not_shown(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, msgspec.structs.replace(Settings(), disabled_languages=("python",)))
     workspace.write(ok=OTHERS)
-    assert workspace.shown("main.ts", OTHERS, workspace.buffer("ok.py", OTHERS)) == {}
+    script = replace(workspace.buffer("script", OTHERS), language_id="python")
+    workspace.at("script", "")
+    assert workspace.shown("main.ts", OTHERS, workspace.buffer("ok.py", OTHERS), script) == {}
 
 
 def test_no_link_leads_out_of_the_workspace(workspace: Workspace, tmp_path: Path) -> None:
@@ -312,6 +317,20 @@ async def test_a_request_takes_what_there_is_when_its_time_is_up(workspace: Work
     source, question = ContextSource(), workspace.question("main.py", names)
     assert len(await source.gather(question, 65_536, 1)) < 40
     assert len(await source.gather(question, 65_536, PATIENT_MS)) == 40
+
+
+async def test_questions_do_not_pile_up_while_files_cannot_be_read(workspace: Workspace) -> None:
+    """As on a network drive that is gone: each of them holds the text of every open document."""
+    source, drive_is_back = ContextSource(), threading.Event()
+    source._threads.submit(drive_is_back.wait)
+    workspace.write(helpers=HELPERS)
+    question = workspace.question("main.py", "import helpers\n")
+    for _ in range(20):
+        assert await source.gather(question, 1_000, 1) == ()
+    assert source._threads._work_queue.qsize() == MAX_UNFINISHED
+    drive_is_back.set()
+    while not await source.gather(question, 1_000, PATIENT_MS):
+        await asyncio.sleep(0.01)
 
 
 async def test_a_file_is_read_again_when_it_has_changed(workspace: Workspace) -> None:
