@@ -61,8 +61,8 @@ class Session:
         return self.configuration.settings
 
     def settings_of(self, uri: str) -> Settings:
-        """The settings for a document, by the workspace folder it is in."""
-        return self.configuration.of(uri)
+        """The settings for a document, by the workspace folder it is in; for a cell by that of its notebook."""
+        return self.configuration.of(self.notebooks.home_of(uri))
 
     def start(self, features: ClientFeatures, options: Any, folders: Sequence[str] = ()) -> None:
         """The client has introduced itself with its start options and the URIs of its workspace folders."""

@@ -1,5 +1,6 @@
 """Notebooks, untitled documents and odd URIs: each gets fills, and only where its file may have them."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +94,21 @@ async def test_what_is_off_for_a_notebook_is_off_for_its_cells(start_raw: StartR
     assert "secrets" in (await client.status("cell:secret"))["off"]
     assert (await client.status("cell:secret"))["sha256"] is None
     assert await actions(client, "off", "cell:off") == await actions(client, "secret", "cell:secret") == []
+
+
+async def test_a_cell_has_the_settings_of_the_folder_that_its_notebook_is_in(
+    start_raw: StartRaw, tmp_path: Path
+) -> None:
+    for name, marker in (("first", "<here>"), ("second", "<there>")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "infill-ls.toml").write_text(f"marker = '{marker}'\n")
+    client = await start_raw(initialize=False)
+    folders = [{"uri": (tmp_path / name).as_uri(), "name": name} for name in ("first", "second")]
+    started = {"capabilities": {"textDocument": ACTIONS}, "initializationOptions": {"startWorker": False}}
+    client.request("initialize", "initialize", {**started, "workspaceFolders": folders})
+    await client.reply("initialize")
+    open_notebook(client, (tmp_path / "second/n.ipynb").as_uri(), item(CELL, "total = <there>\n"))
+    assert [action["title"] for action in await actions(client, "offer", CELL)][:1] == ["Fill this hole"]
 
 
 async def test_a_notebook_whose_change_cannot_be_read_gets_no_more_fills(start_raw: StartRaw) -> None:
