@@ -31,6 +31,7 @@ class Resident:
         self._client: WorkerClient | None = None
         self._warming: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
+        self._restarts = asyncio.Lock()
 
     def configure(self, settings: Settings, *, progress: bool) -> None:
         """Which worker it is, and whether the client displays progress. Only before it is first used."""
@@ -69,6 +70,10 @@ class Resident:
 
     async def restart(self) -> None:
         """End the worker, once it has finished what it does, and load another. Raises WorkerFailure."""
+        async with self._restarts:  # two at once would leave one of their new clients connected for ever
+            await self._restart()
+
+    async def _restart(self) -> None:
         old = self.client
         try:
             async with asyncio.timeout(END_S):

@@ -257,3 +257,10 @@ async def test_the_worker_can_be_started_anew(alone: Editor) -> None:
     assert now.state == "ready"
     assert not is_alive(before)
     await done(bench, "fillHole", uri, here(Position(2, 12)))
+
+
+async def test_started_anew_twice_at_once_there_is_still_one_client(alone: Editor) -> None:
+    bench = Workbench(alone)
+    twice = (bench.command("infill-ls.restartWorker"), bench.command("infill-ls.restartWorker"))
+    assert list(await asyncio.gather(*twice)) == [{"applied": True, "reason": None}] * 2
+    assert (await alone.status()).clients == 1
