@@ -23,12 +23,17 @@ _NAME = "infill"
 
 def item_of(
     document: Document, cursor: int, number: int, found: tuple[Suggestion, Shown], features: ClientFeatures
-) -> CompletionItem:
-    """The `number`th suggestion, counted from 0. `filter_text` is the word at the cursor: no client hides it."""
+) -> CompletionItem | None:
+    """The `number`th suggestion, counted from 0; None where what is left of it is white space, which has no label.
+
+    `filter_text` is the word at the cursor: no client hides it.
+    """
     suggestion, shown = found
     can = features.completion
     start, text = _from_word(document, cursor, shown)
     lines = text.strip().splitlines()
+    if not lines:
+        return None
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     return CompletionItem(
         label=_cut(lines[0]),

@@ -29,7 +29,7 @@ def completion(session: Session, params: types.CompletionParams) -> CompletionLi
     answer = session.completions.ask(uri, question, lambda: session.snapshot(uri))
     if not isinstance(answer, asyncio.Future):
         return _listed(session, uri, question, answer)
-    replying = asyncio.create_task(_reply(session, uri, question, answer))
+    replying = asyncio.create_task(_reply(session, uri, session.documents[uri].version, question, answer))
     replying.add_done_callback(lambda _: answer.cancel())  # also when cancelled before it began to wait
     return replying
 
@@ -49,8 +49,9 @@ def _question(session: Session, params: types.CompletionParams) -> Question:
     )
 
 
-async def _reply(session: Session, uri: str, question: Question, answer: "asyncio.Future[Outcome]") -> CompletionList:
-    version = session.documents[uri].version
+async def _reply(
+    session: Session, uri: str, version: int, question: Question, answer: "asyncio.Future[Outcome]"
+) -> CompletionList:
     await asyncio.wait({answer}, timeout=question.effort.deadline_ms / 1000 + GRACE_S)
     now = session.documents.get(uri)
     is_current = now is not None and now.version == version  # else the item's place would be another
@@ -62,4 +63,4 @@ def _listed(session: Session, uri: str, question: Question, outcome: Outcome) ->
     document, features = session.documents.get(uri), session.features
     found = enumerate(outcome.found)
     items = [item_of(document, question.cursor.offset, number, it, features) for number, it in found if document]
-    return CompletionList(is_incomplete=True, items=items)
+    return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])

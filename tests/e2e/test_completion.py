@@ -1,6 +1,7 @@
 """`textDocument/completion`: the fill at the cursor as a list item, for editors that have no ghost text."""
 
 import asyncio
+import json
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +15,7 @@ from lsprotocol.types import CompletionContext, CompletionItem, CompletionTrigge
 from pygls.exceptions import JsonRpcException
 
 from tests.e2e import reference
-from tests.e2e.conftest import PATIENT, StartEditor
+from tests.e2e.conftest import PATIENT, StartEditor, StartRaw
 from tests.e2e.editor import CURSOR, Editor, capabilities
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -203,3 +204,18 @@ async def test_a_change_of_mind_is_told_to_clients_that_listen(start_editor: Sta
         settings = {"infill": {"completion": wish}}
         editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings))
         assert await told.get() == said
+
+
+async def test_an_item_for_a_text_that_has_changed_since_is_not_shown(start_raw: StartRaw) -> None:
+    """Also where the change comes in the same breath: the item's place would be another."""
+    client, start = await start_raw(), {"line": 0, "character": 0}
+    for key in range(3):
+        uri = f"file:///batch_{key}.py"
+        client.open(uri, "def area(radius):\n    return \n")
+        place = {"textDocument": {"uri": uri}, "position": {"line": 1, "character": 11}}
+        asked = {"jsonrpc": "2.0", "id": key, "method": "textDocument/completion", "params": place}
+        change = {"range": {"start": start, "end": start}, "text": "\n"}
+        changed = {"textDocument": {"uri": uri, "version": 2}, "contentChanges": [change]}
+        told = {"jsonrpc": "2.0", "method": "textDocument/didChange", "params": changed}
+        client.send_bytes(json.dumps([asked, told]).encode())
+        assert (await client.reply(key))["result"]["items"] == []

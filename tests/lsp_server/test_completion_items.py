@@ -1,0 +1,23 @@
+"""Suggestions as items of a list: what of them has a label."""
+
+from inference.messages import HoleKind
+from lsp_server.capabilities import ClientFeatures
+from lsp_server.carve import Span
+from lsp_server.completion_items import item_of
+from lsp_server.document import Document
+from lsp_server.suggestions import Cursor, Place, Suggestion
+
+
+def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
+    """As between two braces: an item whose text is white space has nothing that a list could show."""
+    body = Suggestion("s", Place.of("f {}\n", 3, 3, 3), "\n  g()\n", Span(3, 3, HoleKind.BODY))
+    for typed, shown in (("\n  g(", "  g()\n"), ("\n  g()", "  g()\n")):
+        text = f"f {{{typed}}}\n"
+        place = Place(3, 3 + len(typed), "", 0)
+        suggestion = Suggestion(body.id, place, body.text, body.hole)
+        cursor = 3 + len(typed)
+        found = suggestion.at(text, Cursor(cursor))
+        assert found is not None
+        assert found.text == shown
+        item = item_of(Document("file:///a.c", "c", 1, text), cursor, 0, (suggestion, found), ClientFeatures())
+        assert (item and item.label) == (")" if typed.endswith("(") else None)
