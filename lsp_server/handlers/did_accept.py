@@ -40,11 +40,12 @@ def did_accept(session: Session, params: Any) -> None:
 
 
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
-    """What follows is computed ahead, unless the user has switched that off."""
+    """What follows is computed ahead, unless the user has switched that off, or fills for this document."""
     shown = session.inline.shown(uri, suggestion_id)
     if shown is None or units == 0:
         return
     taken = shown if units is None else first_units(shown, units, session.features.encoding)
     settings = session.settings_of(uri)
-    effort = replace(Effort.of(settings, invoked=False), candidates=1) if settings.prefetch else None
+    goes_on = settings.prefetch and not session.why_off(uri)
+    effort = replace(Effort.of(settings, invoked=False), candidates=1) if goes_on else None
     session.inline.accepted(uri, suggestion_id, None if taken == shown else len(taken), effort, settings.marker)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from lsp_server.document import Document
 from lsp_server.filling import Effort
 from lsp_server.inline.ahead import Ahead
-from lsp_server.inline.page import Gather, Page, Shared, TakeSnapshot, Workers, nothing_gathered
-from lsp_server.inline.question import Question
+from lsp_server.inline.page import Gather, Page, Shared, Workers, nothing_gathered
+from lsp_server.inline.question import Question, TakeSnapshot
 from lsp_server.inline.work import NOTHING, Outcome
 from lsp_server.suggestions import Change
 

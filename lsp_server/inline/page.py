@@ -10,7 +10,7 @@ from inference.messages import Draft, Snippet
 from lsp_server.document import Document, Snapshot
 from lsp_server.filling import Filled, fill
 from lsp_server.inline.hole import hole_for
-from lsp_server.inline.question import Drafted, Question
+from lsp_server.inline.question import Drafted, Question, TakeSnapshot
 from lsp_server.inline.work import NOTHING, Outcome, Waiter, Work
 from lsp_server.reply import describe
 from lsp_server.suggestions import Change, Cursor, Debounce, Memory, Place
@@ -19,7 +19,6 @@ from lsp_server.worker import WorkerClient, WorkerFailure
 log = logging.getLogger(__name__)
 GRACE_S = 0.3
 """So long after its request was cancelled, work waits for the next request."""
-TakeSnapshot = Callable[[], Snapshot | None]
 Gather = Callable[[Snapshot, int], Awaitable[tuple[Snippet, ...]]]
 """Context from other files for a hole at an offset; it takes its time, but not long."""
 
@@ -80,13 +79,12 @@ class Page:
         if found and (not question.invoked or _is_a_choice(found)):
             self.memory.show(found.found, text, invoked=question.invoked)
             return found
-        waiter = Waiter(question, question.cursor.offset, asyncio.get_running_loop().create_future())
+        waiter = Waiter(question, snapshot, question.cursor.offset, asyncio.get_running_loop().create_future())
         running = next((work for work in self.works if work.is_for(text, question)), None)
         if running is not None:
             self._wait(running, waiter, joined=True)
             return waiter.outcome
-        taken = snapshot()
-        return waiter.outcome if taken is not None and self._begin_for(waiter, taken) else NOTHING
+        return waiter.outcome if self._begin_for(waiter) else NOTHING
 
     def follow(self, changes: Sequence[Change]) -> None:
         """The text has changed: keep the work that the changes agree with, and tell the worker what was typed."""
@@ -124,9 +122,11 @@ class Page:
         found = self.memory.find(text, cursor, invoked=question.invoked, floor=question.floor, limit=limit)
         return Outcome(found, self.document.lines)
 
-    def _begin_for(self, waiter: Waiter, snapshot: Snapshot) -> bool:
+    def _begin_for(self, waiter: Waiter) -> bool:
         """New work for a request; False where there is no hole. It comes before all that is computed ahead."""
-        question = waiter.question
+        question, snapshot = waiter.question, waiter.snapshot()
+        if snapshot is None:
+            return False
         cursor = question.cursor if waiter.cursor == question.cursor.offset else Cursor(waiter.cursor)
         hole = hole_for(snapshot, cursor, question.marker)
         if hole is None:
@@ -166,6 +166,16 @@ class Page:
             work.grace = asyncio.get_running_loop().call_later(GRACE_S, self.end, work)
 
     async def _compute(self, work: Work, pause_s: float, *, drafts: bool) -> None:
+        try:
+            filled = await self._asked(work, pause_s, drafts=drafts)
+            if work in self.works:
+                self._filled(work, filled)
+        except Exception as error:  # a fault of ours: it is theirs to tell who asked, and nobody may wait for ever
+            self._failed(work, error)
+
+    async def _asked(self, work: Work, pause_s: float, *, drafts: bool) -> Filled:
+        """What the worker says; nothing where it fails."""
+
         def show(draft: Draft) -> None:
             self._show(work, draft)
 
@@ -175,7 +185,7 @@ class Page:
             gathering = self._shared.gather(work.snapshot, work.hole.start)  # no pause is longer for it
             context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))
             work.sent_at = _now()
-            filled = await fill(
+            return await fill(
                 worker,
                 work.snapshot,
                 [work.hole],
@@ -186,17 +196,12 @@ class Page:
             )
         except WorkerFailure as failure:
             log.warning("no inline completion: %s", failure)
-            filled = Filled([], late=False)
-        except Exception as error:  # a fault of ours: it is theirs to tell who asked, and nobody may wait for ever
-            self._failed(work, error)
-            return
-        if work in self.works:
-            self._filled(work, filled)
+            return Filled([], late=False)
 
     def _failed(self, work: Work, error: Exception) -> None:
         if work in self.works:
             self._put_away(work)
-        if not work.waiters:
+        if all(waiter.outcome.done() for waiter in work.waiters):
             log.error("an inline completion failed: %s", describe(error))
         for waiter in work.waiters:
             waiter.fail(error)
@@ -209,7 +214,7 @@ class Page:
         for waiter in work.waiters:
             found = self._find(text, waiter.question, waiter.cursor)
             if not found and waiter.joined and work.is_amended:  # it led elsewhere: compute what this one asked for
-                if not self._begin_for(waiter, self.document.snapshot()):
+                if not self._begin_for(waiter):
                     waiter.answer(NOTHING)
                 continue
             self.memory.show(found.found, text, invoked=waiter.question.invoked)

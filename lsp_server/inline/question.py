@@ -10,6 +10,8 @@ from lsp_server.filling import Effort
 from lsp_server.suggestions import Cursor, Place
 
 OnDraft = Callable[[Draft, "Drafted"], None]
+TakeSnapshot = Callable[[], Snapshot | None]
+"""The document as it stands; None where it may not be filled any more."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from itertools import count
 from lsp_server.carve import Span
 from lsp_server.document import Snapshot
 from lsp_server.filling import Effort, Filled
-from lsp_server.inline.question import Question
+from lsp_server.inline.question import Question, TakeSnapshot
 from lsp_server.positions import LineIndex
 from lsp_server.suggestions import Change, Place, Shown, Suggestion
 
@@ -38,6 +38,7 @@ class Waiter:
     """A request that waits for an answer; `cursor` follows the changes of the text. `outcome` may be cancelled."""
 
     question: Question
+    snapshot: TakeSnapshot
     cursor: int
     outcome: "asyncio.Future[Outcome]"
     joined: bool = False

@@ -1,18 +1,19 @@
 """Who is answered with what, and which work goes on. No worker is asked here: what is computed waits at its context."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 
-from inference.messages import HoleKind, Snippet
+from inference.messages import ErrorCode, HoleKind, Snippet
 from lsp_server.carve import Span
 from lsp_server.document import Document, Edit, Snapshot
 from lsp_server.filling import Effort
 from lsp_server.inline import Answer, Desk, Outcome, Question
 from lsp_server.positions import Encoding
 from lsp_server.suggestions import Change, Cursor, Place, Suggestion
-from lsp_server.worker import WorkerClient, WorkerOptions
+from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 
 URI = "file:///a.py"
 TEXT = "x = \ny = \n"
@@ -26,6 +27,7 @@ class Office:
     begun: int = 0
     stopped: int = 0
     fault: Exception | None = None
+    gathering: "asyncio.Future[None]" = field(init=False)
     client: WorkerClient = field(default_factory=lambda: WorkerClient(WorkerOptions(), name="tests"))
 
     def __post_init__(self) -> None:
@@ -41,7 +43,8 @@ class Office:
         if self.fault:
             raise self.fault
         try:
-            await asyncio.get_running_loop().create_future()
+            self.gathering = asyncio.get_running_loop().create_future()
+            await self.gathering
         finally:
             self.stopped += 1
         return ()
@@ -188,3 +191,38 @@ async def test_a_fault_is_told_to_who_asked() -> None:
     office = Office(fault=ValueError("a fault"))
     with pytest.raises(ValueError, match="a fault"):
         await office.ask()
+
+
+async def led_elsewhere(office: Office, snapshot: Callable[[], Snapshot | None]) -> "asyncio.Future[Outcome]":
+    """A request that waits for older work, which was typed into and comes to nothing."""
+    office.ask()
+    await asyncio.sleep(0.01)
+    (work,) = office.desk._shared.pages[URI].works
+    work.sent_at = 0.0
+    office.document.apply([Edit((0, 4), (0, 4), "f")], 2, Encoding.UTF16)
+    office.desk.changed(URI, [Change(4, "", "f")])
+    answer = office.desk.ask(URI, Question(Cursor(5), EFFORT, "???"), snapshot)
+    assert isinstance(answer, asyncio.Future)
+    office.gathering.set_exception(WorkerFailure(ErrorCode.STOPPED, "gone"))
+    return answer
+
+
+async def test_what_leads_elsewhere_is_begun_anew_unless_the_document_was_switched_off_meanwhile() -> None:
+    office = Office()
+    waiting = await led_elsewhere(office, office.document.snapshot)
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    assert office.begun == 2
+    office.close()
+    office = Office()
+    assert not (await (await led_elsewhere(office, lambda: None))).found
+    assert office.begun == 1
+
+
+async def test_a_fault_after_the_worker_has_answered_is_told_too() -> None:
+    def snapshot() -> Snapshot:
+        raise ValueError("a fault")
+
+    with pytest.raises(ValueError, match="a fault"):
+        async with asyncio.timeout(10):
+            await (await led_elsewhere(Office(), snapshot))
