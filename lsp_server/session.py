@@ -123,6 +123,12 @@ class Session:
         self.documents.pop(uri, None)
         self._lost.discard(uri)
 
+    def close(self) -> None:
+        """The client is gone: stop what is computed ahead, and keep nothing. The documents are by far the most of it."""
+        for uri in tuple(self.documents):
+            self.forget(uri)
+        self._context.close()
+
     def lose(self, uri: str) -> None:
         """An edit of the document could not be read: what we have is not the editor's text, and gets no more fills."""
         was_open = uri in self.documents

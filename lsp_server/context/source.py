@@ -46,6 +46,10 @@ class ContextSource:
         await asyncio.wait({working}, timeout=max_ms / 1000)
         return tuple(found)
 
+    def close(self) -> None:
+        """Gather no more; what is being read is not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
     def _finished(self, _: "asyncio.Future[None]") -> None:
         self._unfinished -= 1
 

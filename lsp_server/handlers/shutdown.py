@@ -1,4 +1,4 @@
-"""`shutdown`: every request that still runs is answered, and the worker is left to others."""
+"""`shutdown`: every request that still runs is answered, nothing is kept, and the worker is left to others."""
 
 import asyncio
 import logging
@@ -17,6 +17,7 @@ async def shutdown(session: Session, protocol: InfillProtocol) -> None:
 
 async def leave(session: Session) -> None:
     """Leave the worker, but wait for no worker that hangs."""
+    session.close()
     try:
         async with asyncio.timeout(LIMIT_S):
             await session.resident.close()
