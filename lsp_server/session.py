@@ -124,7 +124,7 @@ class Session:
         self._lost.discard(uri)
 
     def close(self) -> None:
-        """The client is gone: stop what is computed ahead, and keep nothing. The documents are by far the most of it."""
+        """The client is gone: stop what is computed ahead, and keep no document; those are by far the most of it."""
         for uri in tuple(self.documents):
             self.forget(uri)
         self._context.close()
