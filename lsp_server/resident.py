@@ -10,6 +10,7 @@ from pygls.lsp.server import LanguageServer
 from inference.messages import ErrorCode, Status
 from lsp_server import status
 from lsp_server.load_progress import LoadProgress
+from lsp_server.reply import describe
 from lsp_server.settings import Settings
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 
@@ -106,6 +107,8 @@ class Resident:
             await self.client.status(start=True)
         except WorkerFailure as failure:
             self._show(str(failure), types.MessageType.Error)
+        except Exception as error:  # a fault of ours, and nobody waits for this task
+            log.error("the worker was not started: %s", describe(error))
 
     def _on_state(self, state: ClientState, detail: str) -> None:
         per_request = {state, self.status.state} == {ClientState.READY, ClientState.BUSY}

@@ -96,6 +96,9 @@ def launch(place: WorkerPlace, options: WorkerOptions) -> "subprocess.Popen[byte
             )
     except OSError as error:
         raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not be started: {error}") from error
+    except ValueError as error:  # a NUL, or half a surrogate pair
+        message = "The worker could not be started: model or device has a character in it that no command can be given"
+        raise WorkerFailure(ErrorCode.MODEL, message) from error
     threading.Thread(target=process.wait, name="worker-reaper", daemon=True).start()  # leaves no zombie behind
     return process
 

@@ -193,6 +193,13 @@ async def test_a_process_that_cannot_start_is_explained(own_folder: Path, monkey
         assert "pigeon" in client.reason
 
 
+@pytest.mark.parametrize("model", ["a\0b", "a\ud800b"])
+async def test_a_model_that_no_command_can_name_is_explained(own_folder: Path, model: str) -> None:
+    async with WorkerClient(WorkerOptions(model=model), name="tests") as client:
+        with pytest.raises(WorkerFailure, match="model or device has a character"):
+            await client.infill(fill())
+
+
 async def test_a_worker_that_dies_while_it_loads_is_told_apart(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         task = asyncio.create_task(client.infill(fill()))
