@@ -8,7 +8,8 @@ from tests.e2e.conftest import StartRaw
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CANCELLED = -32800
-SLOW = {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "maxSteps": MAX_STEPS}
+LIMITS = {"automatic": 60_000, "invoked": 60_000}
+SLOW = {"deadlineMs": LIMITS, "maxSteps": MAX_STEPS, "candidates": {"automatic": 8, "invoked": 8}}
 TEXT = "def add(a, b):\n    return \n\n\nprint(???)\n"
 
 

@@ -18,7 +18,7 @@ BODY = "def add(a, b):\n    return ‸\n\n\nprint(add(1, 2))\n"
 ATTEMPTS = 6
 LIMITS = {"automatic": 60_000, "invoked": 60_000}
 QUICK = {"deadlineMs": LIMITS, "maxSteps": 4, "debounceMs": 0, "confidenceFloor": 0, "idleSeconds": 30}
-SLOW = {**QUICK, "maxSteps": MAX_STEPS}
+SLOW = {**QUICK, "maxSteps": MAX_STEPS, "candidates": {"automatic": 8, "invoked": 8}}
 OTHER = "~"
 """What no model would suggest here."""
 
