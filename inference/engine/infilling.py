@@ -4,6 +4,7 @@ The work is cut into steps of at most one forward pass, so that the worker can i
 one, between any two of them.
 """
 
+import itertools
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -99,16 +100,21 @@ class Infilling(Generator[Event | None, None, None]):
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._progress.stats())
 
-    def _still_good(self, canvases: Sequence[Sequence[Answer]]) -> int:
-        """How many of the canvases done so far begin as what was typed meanwhile; what follows is planned anew."""
+    def _still_good(self, canvases: Sequence[list[Answer]]) -> int:
+        """How many of the canvases done so far begin as what was typed meanwhile; what follows is planned anew.
+
+        Of those that do, the answers that do not are dropped; the best one has to, for later canvases have seen it.
+        """
         self._amended.clear()
         self._changed = False
         good = len(canvases)
         for done, (group, found) in enumerate(zip(self._planner.groups, canvases, strict=False)):
             holes = self._planner.document.holes[group.first : group.end]
-            if not all(text.startswith(hole.starts_with) for text, hole in zip(found[0].texts, holes, strict=True)):
+            agree = [all(map(str.startswith, it.texts, (hole.starts_with for hole in holes))) for it in found]
+            if not agree[0]:
                 good = done
                 break
+            found[:] = itertools.compress(found, agree)
         self._planner.regroup(good)
         return good
 

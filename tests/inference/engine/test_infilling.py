@@ -340,6 +340,24 @@ def test_an_amendment_of_a_canvas_that_is_done_redoes_it_only_if_it_disagrees(en
         assert done.stats.canvases == canvases
 
 
+def test_what_is_typed_when_all_is_denoised_holds_for_every_candidate(engine: Engine) -> None:
+    """It agrees with the best one, which is the last draft: of the others those that it agrees with are told."""
+    segments = (Text("a ="), Hole(max_tokens=12), Text("\n"))
+    run = engine.infill(InfillRequest("r", segments, candidates=6, drafts=True, max_steps=2, seed=1))
+    typed, steps, told = "", set[int](), list[str]()
+    for event in run:
+        if isinstance(event, Draft):
+            if event.step in steps:
+                typed = event.texts[0]
+                run.amend(0, typed)
+            steps.add(event.step)
+        elif isinstance(event, Candidate):
+            told.append(event.texts[0])
+    assert typed
+    assert told
+    assert all(text.startswith(typed) for text in told)
+
+
 def test_amendments_of_several_holes_all_hold(engine: Engine) -> None:
     segments = (Text("a ="), Hole(max_tokens=6), Text("\nb ="), Hole(max_tokens=6), Text("\nc ="), Hole(max_tokens=6))
     run = engine.infill(InfillRequest("r", (*segments, Text("\n")), drafts=True, max_steps=10, seed=2))
