@@ -67,4 +67,4 @@ def _compute(page: Page, found: Suggestion, accepted: _Accepted, effort: Effort,
         hole = replace(found.hole, start=start, end=found.place.end, starts_with=accepted.text)
     if hole is not None:
         place = Place.of(snapshot.text, hole.start, hole.end, cursor)
-        page.begin(Work(snapshot, hole, place, effort, invoked=False, ahead=True))
+        page.begin(Work(snapshot, hole, place, effort, invoked=False, marker=accepted.marker, ahead=True))

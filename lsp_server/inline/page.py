@@ -135,7 +135,7 @@ class Page:
             if work.ahead and not work.waiters:
                 page.end(work)
         place = Place.of(snapshot.text, hole.start, hole.end, cursor.offset)
-        work = Work(snapshot, hole, place, question.effort, question.invoked, selected=cursor.selected)
+        work = Work(snapshot, hole, place, question.effort, question.invoked, question.marker, selected=cursor.selected)
         pause_s = 0.0 if question.invoked else self._shared.debounce.wait_s(question.pause_s, _now())
         self.begin(work, pause_s, drafts=question.on_draft is not None)
         self._wait(work, waiter, joined=False)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from lsp_server.carve import Span
+from lsp_server.carve import DEFAULT_MARKER, Span
 from lsp_server.document import Snapshot
 from lsp_server.filling import Effort, Filled
 from lsp_server.inline.question import Question, TakeSnapshot
@@ -64,6 +64,7 @@ class Work:
     place: Place
     effort: Effort
     invoked: bool
+    marker: str = DEFAULT_MARKER
     ahead: bool = False
     """Computed before anybody has asked."""
     selected: tuple[int, int, str] | None = None
@@ -110,10 +111,12 @@ class Work:
         return cursor.offset == end and text[self.place.start : end] == self.typed
 
     def suggestions(self, filled: Filled) -> list[Suggestion]:
-        """The answers as suggestions for the current text, best first."""
+        """The answers as suggestions for the current text, best first; none with new marks, which models copy."""
+        marks = max(self.place.before.count(self.marker), self.typed.count(self.marker))
         return [
             Suggestion(f"{self.id}.{number}", self.place, text, self.hole, confidence, self.invoked)
             for number, ((text,), confidence) in enumerate(zip(filled.answers, filled.confidences, strict=True))
+            if text.count(self.marker) <= marks
         ]
 
     def _goes_on(self, change: Change) -> bool:

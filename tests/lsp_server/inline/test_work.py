@@ -4,7 +4,7 @@ import pytest
 
 from lsp_server import carve
 from lsp_server.document import Document
-from lsp_server.filling import Effort
+from lsp_server.filling import Effort, Filled
 from lsp_server.inline.work import Work
 from lsp_server.suggestions import Change, Place
 
@@ -31,6 +31,14 @@ def test_the_worker_is_told_all_that_was_typed() -> None:
     work = work_at("x = ‸\n")
     assert types(work, "f", "o")
     assert work.amendment() == "fo"
+
+
+def test_marks_of_other_holes_are_not_suggested() -> None:
+    work = work_at("x = ‸\ny = ???\n")
+    filled = Filled([("???",), ("f(???)",), ("1",)], late=False, confidences=(0.9, 0.8, 0.7))
+    assert [suggestion.text for suggestion in work.suggestions(filled)] == ["1"]
+    assert types(work, "???")
+    assert [suggestion.text for suggestion in work.suggestions(filled)] == ["???", "f(???)", "1"]
 
 
 def test_of_a_begun_word_the_worker_is_told_the_whole_word() -> None:
