@@ -41,11 +41,12 @@ def did_accept(session: Session, params: Any) -> None:
 
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
     """What follows is computed ahead, unless the user has switched that off, or fills for this document."""
-    shown = session.inline.shown(uri, suggestion_id)
-    if shown is None or units == 0:
+    desk = next((desk for desk in session.desks if desk.shown(uri, suggestion_id) is not None), None)
+    shown = desk.shown(uri, suggestion_id) if desk else None
+    if desk is None or shown is None or units == 0:
         return
     taken = shown if units is None else first_units(shown, units, session.features.encoding)
     settings = session.settings_of(uri)
     goes_on = settings.prefetch and not session.why_off(uri)
     effort = replace(Effort.of(settings, invoked=False), candidates=1) if goes_on else None
-    session.inline.accepted(uri, suggestion_id, None if taken == shown else len(taken), effort, settings.marker)
+    desk.accepted(uri, suggestion_id, None if taken == shown else len(taken), effort, settings.marker)

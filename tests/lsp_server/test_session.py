@@ -3,10 +3,44 @@
 import gc
 from weakref import ref
 
+from inference.messages import HoleKind
 from lsp_server.capabilities import ClientFeatures
+from lsp_server.carve import Span
+from lsp_server.handlers.did_accept import accept
+from lsp_server.inline import Desk
 from lsp_server.server import InfillServer
+from lsp_server.session import Session
+from lsp_server.suggestions import Change, Place, Suggestion
 
+HOLE = Span(4, 4, HoleKind.LINE)
 URI = "file:///a.py"
+
+
+def knows(desk: Desk, name: str, text: str) -> None:
+    """A suggestion was shown."""
+    shown = Suggestion(name, Place.of("x = \n", 4, 4, 4), text, HOLE, shown_from=0)
+    desk._shared.pages[URI].memory.add([shown])
+
+
+def types(session: Session, text: str) -> None:
+    """The text is put in."""
+    for desk in session.desks:
+        page = desk._shared.pages[URI]
+        page.document._replace_all(f"x = {text}\n")
+        desk.changed(URI, [Change(4, "", text)])
+
+
+async def test_what_was_accepted_of_a_list_is_known_as_accepted_where_there_is_ghost_text_too() -> None:
+    session = InfillServer({}).session
+    session.start(ClientFeatures(inline_completion=True), {"startWorker": False, "prefetch": False})
+    session.open(URI, "python", 1, "x = \n")
+    assert session.completions is not session.inline
+    for desk, name in ((session.inline, "ghost"), (session.completions, "listed")):
+        knows(desk, name, "1")
+    accept(session, URI, "listed")
+    types(session, "1")
+    assert session.completions.shown(URI, "listed") is None
+    assert session.inline.shown(URI, "ghost") is not None
 
 
 async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:
