@@ -48,9 +48,7 @@ async def start_raw(runtime_folder: Path) -> AsyncIterator[StartRaw]:
     started: list[RawClient] = []
 
     async def start(options: object = PATIENT, *, initialize: bool = True, capabilities: object = None) -> RawClient:
-        started.append(
-            await RawClient.start(runtime_folder, options, initialize=initialize, capabilities=capabilities)
-        )
+        started.append(await RawClient.start(runtime_folder, options, initialize=initialize, capabilities=capabilities))
         return started[-1]
 
     yield start

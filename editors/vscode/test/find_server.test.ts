@@ -8,7 +8,7 @@ function around(programs: string[], more: Partial<Surroundings> = {}): Surroundi
     home: '/home/me',
     setting: '',
     trusted: true,
-    folders: ['/work/project'],
+    folders: ['/home/me/project'],
     python: undefined,
     searchPath: '/usr/local/bin:/usr/bin',
     isProgram: (file) => programs.includes(file),
@@ -17,7 +17,7 @@ function around(programs: string[], more: Partial<Surroundings> = {}): Surroundi
 }
 
 const ON_PATH = '/usr/bin/infill-ls';
-const IN_WORKSPACE = '/work/project/.venv/bin/infill-ls';
+const IN_WORKSPACE = '/home/me/project/.venv/bin/infill-ls';
 
 test('the setting comes first, and ~ is the home folder', () => {
   const found = findServer(around(['/home/me/x/infill-ls', ON_PATH], { setting: '~/x/infill-ls' }));
@@ -40,16 +40,16 @@ test('the selected Python environment comes before the .venv, and that before PA
 });
 
 test('in a restricted workspace nothing inside it is used, by whichever way it was found', () => {
-  const restricted = { trusted: false, searchPath: '/work/project/.venv/bin:/work/project:/usr/bin' };
-  const programs = [IN_WORKSPACE, '/work/project/infill-ls', ON_PATH];
+  const restricted = { trusted: false, searchPath: '/home/me/project/.venv/bin:/home/me/project:/usr/bin' };
+  const programs = [IN_WORKSPACE, '/home/me/project/infill-ls', ON_PATH];
   assert.deepEqual(findServer(around(programs, restricted)), { file: ON_PATH, origin: 'PATH' });
-  const found = findServer(around([IN_WORKSPACE], { ...restricted, python: '/work/project/.venv/bin/python' }));
+  const found = findServer(around([IN_WORKSPACE], { ...restricted, python: '/home/me/project/.venv/bin/python' }));
   assert.ok('problem' in found && found.problem.includes('restricted'));
 });
 
 test('a folder beside the workspace with a longer name is not inside it', () => {
-  const beside = '/work/project-tools/infill-ls';
-  assert.equal(origin(around([beside], { trusted: false, searchPath: '/work/project-tools' })), 'PATH');
+  const beside = '/home/me/project-tools/infill-ls';
+  assert.equal(origin(around([beside], { trusted: false, searchPath: '/home/me/project-tools' })), 'PATH');
 });
 
 test('entries of PATH that are relative, as . is, are passed over', () => {
