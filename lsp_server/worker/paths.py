@@ -50,9 +50,7 @@ def place_of(options: WorkerOptions) -> WorkerPlace:
     key = _hash(PROTOCOL_VERSION, options.model, options.device, options.dtype, *_installation(options.model))
     folder = runtime_folder()
     socket = folder / f"{key}.sock"
-    if len(os.fsencode(socket)) > MAX_SOCKET_PATH_BYTES:
-        socket = _short_folder() / f"{_hash(folder, key)}.sock"
-    return place_at(socket)
+    return place_at(socket if _fits(socket) else _short_folder() / f"{_hash(folder, key)}.sock")
 
 
 def _installation(model: str) -> list[object]:
@@ -82,8 +80,11 @@ def runtime_folder() -> Path:
 
 
 def socket_folders() -> tuple[Path, ...]:
-    """Every folder that a socket of this user may be in."""
-    return tuple(dict.fromkeys((runtime_folder(), _short_folder())))
+    """Every folder that a socket of this user may be in; a folder that was chosen holds all that belong to it."""
+    folder = runtime_folder()
+    if os.environ.get(FOLDER_VARIABLE) and _fits(folder / f"{_hash(folder)}.sock"):
+        return (folder,)
+    return tuple(dict.fromkeys((folder, _short_folder())))
 
 
 def log_folder() -> Path:
@@ -112,6 +113,10 @@ def why_not_private(folder: Path) -> str:
     if found.st_mode & 0o077:
         return f"other users can enter {folder}; run: chmod 700 {folder}"
     return ""
+
+
+def _fits(socket: Path) -> bool:
+    return len(os.fsencode(socket)) <= MAX_SOCKET_PATH_BYTES
 
 
 def _short_folder() -> Path:

@@ -64,8 +64,9 @@ class Editor:
         return editor
 
     async def quit(self) -> int:
-        """Shut the server down as editors do; its exit status."""
+        """Shut the server down as editors do; its exit status. Every request has had its answer by then."""
         await self.client.shutdown_session()
+        assert not self.client.protocol._request_futures, "requests were left without an answer"
         server = self.client._server
         status = await server.wait() if server else -1
         await self.client.stop()  # type: ignore[no-untyped-call]

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from lsp_server.worker import WorkerOptions
-from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, place_of, runtime_folder, why_not_private
+from lsp_server.worker.paths import (
+    FOLDER_VARIABLE,
+    MAX_SOCKET_PATH_BYTES,
+    place_of,
+    runtime_folder,
+    socket_folders,
+    why_not_private,
+)
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -86,3 +93,13 @@ def test_a_folder_must_be_private(tmp_path: Path) -> None:
         assert "chmod" not in why_not_private(tmp_path / "open"), "it is not ours alone to close"
         assert FOLDER_VARIABLE in why_not_private(tmp_path / "open")
     assert why_not_private(tmp_path / "link")
+
+
+def test_only_a_chosen_folder_is_searched_where_it_can_hold_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that workers of other work do not show, and those of a path too long for a socket do."""
+    monkeypatch.setenv(FOLDER_VARIABLE, "/tmp/chosen")
+    assert socket_folders() == (Path("/tmp/chosen"),)
+    monkeypatch.setenv(FOLDER_VARIABLE, "/tmp/" + "long/" * 30)
+    assert place_of(WorkerOptions()).folder in socket_folders()
+    monkeypatch.delenv(FOLDER_VARIABLE)
+    assert place_of(WorkerOptions()).folder in socket_folders()
