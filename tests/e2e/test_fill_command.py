@@ -163,7 +163,9 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(file: Path, runtime_folder: Path) -> None:
+def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(tmp_path: Path, runtime_folder: Path) -> None:
+    file = tmp_path / "many.py"
+    file.write_text("value = ???\n" * 200)  # work for many seconds
     command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--steps", "900", "--candidates", "16"]
     environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder)}
     for ends in ("reader leaves", "ctrl-c"):

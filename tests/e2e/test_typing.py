@@ -1,13 +1,18 @@
 """What a suggestion does while the user types, accepts and turns down; with the real worker and model."""
 
 import asyncio
+import os
 import random
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inference.messages import MAX_STEPS
+from lsp_server.inline.page import GRACE_S
 from tests.e2e.conftest import StartRaw
 from tests.e2e.typist import Typist
 
@@ -21,6 +26,16 @@ QUICK = {"deadlineMs": LIMITS, "maxSteps": 4, "debounceMs": 0, "confidenceFloor"
 SLOW = {**QUICK, "maxSteps": MAX_STEPS, "candidates": {"automatic": 8, "invoked": 8}}
 OTHER = "~"
 """What no model would suggest here."""
+
+
+@contextmanager
+def standing_still(pid: int) -> Iterator[None]:
+    """The worker stands still inside the block, so that what it does next it does after what happens there."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 async def test_typing_the_suggested_characters_asks_the_worker_nothing(
@@ -93,8 +108,9 @@ async def test_what_is_typed_elsewhere_stops_it(start_raw: StartRaw, runtime_fol
     before = await user.requests()
     asked = user.ask(invoked=True)
     await user.client.is_at_work()
-    user.delete(1)
-    assert await user.items(asked) == []
+    with standing_still((await user.client.status())["pid"]):
+        user.delete(1)
+        assert await user.items(asked) == []
     assert await user.becomes_idle(after=before) == ["cancelled"]
 
 
@@ -105,8 +121,10 @@ async def test_a_cancelled_request_that_nobody_takes_over_stops_the_worker(
     before = await user.requests()
     asked = user.ask(invoked=True)
     await user.client.is_at_work()
-    user.client.cancel(asked)
-    assert (await user.client.reply(asked))["error"]["code"] == CANCELLED
+    with standing_still((await user.client.status())["pid"]):
+        user.client.cancel(asked)
+        assert (await user.client.reply(asked))["error"]["code"] == CANCELLED
+        await asyncio.sleep(2 * GRACE_S)
     assert await user.becomes_idle(after=before) == ["cancelled"]
 
 
