@@ -5,15 +5,19 @@ It speaks with a process of its own over stdio, or with one that listens, over T
 
 import asyncio
 import json
+import os
+import signal
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from lsp_server.resident import ANSWER_S
 from tests.e2e.editor import SERVER, environment
 
 PATIENCE_S = 60.0
@@ -179,13 +183,22 @@ class RawClient:
             while (await self.status())["state"] != state:
                 await asyncio.sleep(0.05)
 
-    async def is_at_work(self, requests: int = 1) -> None:
-        """Wait until the worker has `requests` of ours in hand: what comes next meets them running."""
-        async with asyncio.timeout(PATIENCE_S):
-            status = await self.status()
-            while (status["running"] or 0) + (status["waiting"] or 0) < requests:
-                await asyncio.sleep(0.005)
-                status = await self.status()
+    @asynccontextmanager
+    async def holding_the_worker(self) -> AsyncIterator[None]:
+        """The worker stands still inside the block: however fast the model is, it has answered nothing by its end."""
+        await self.becomes("ready")
+        pid = (await self.status())["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    async def has_handed_on(self) -> None:
+        """Once what was asked for is with the worker, which is held: the server has waited for it in vain meanwhile."""
+        began = time.monotonic()
+        await self.status()
+        assert time.monotonic() - began >= ANSWER_S / 2, "the worker is not held"
 
     async def quit(self, *, shutdown: bool = True) -> int:
         """Shut down if asked to, exit, and the exit status."""

@@ -158,14 +158,20 @@ def test_text_goes_out_as_utf_8_whatever_the_terminal_says(file: Path, runtime_f
     assert done.stdout.startswith("name = 'é😀'\nx = ".encode())
 
 
+def many_holes(folder: Path) -> Path:
+    """A file that is work for many seconds."""
+    file = folder / "many.py"
+    file.write_text("value = ???\n" * 200)
+    return file
+
+
 def hear_ctrl_c() -> None:
     """Tests that run in the background of a shell inherit that SIGINT is ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(tmp_path: Path, runtime_folder: Path) -> None:
-    file = tmp_path / "many.py"
-    file.write_text("value = ???\n" * 200)  # work for many seconds
+    file = many_holes(tmp_path)
     command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--steps", "900", "--candidates", "16"]
     environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder)}
     for ends in ("reader leaves", "ctrl-c"):
@@ -205,9 +211,10 @@ def test_a_deadline_counts_from_when_the_model_is_there(fill: Run, file: Path, t
         assert json.loads(done.stdout)["candidates"]
 
 
-async def test_a_worker_that_hangs_in_mid_request_is_given_up(file: Path, tmp_path: Path) -> None:
+async def test_a_worker_that_hangs_in_mid_request_is_given_up(tmp_path: Path) -> None:
     """A worker where the command expects one, stopped while it works for it; the file stays as it was."""
-    folder = tmp_path / "run"
+    file = many_holes(tmp_path)
+    before, folder = file.read_bytes(), tmp_path / "run"
     folder.mkdir(mode=0o700)
     environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(folder)}
     command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--write", "--steps", "900"]
@@ -224,7 +231,7 @@ async def test_a_worker_that_hangs_in_mid_request_is_given_up(file: Path, tmp_pa
     kill(pid)
     assert filling.returncode == 1
     assert complaint.decode() == "infill-ls: The worker does not answer; `infill-ls doctor` tells more\n"
-    assert file.read_text() == SOURCE
+    assert file.read_bytes() == before
 
 
 def test_what_the_user_typed_is_never_taken_away(tmp_path: Path) -> None:

@@ -41,11 +41,14 @@ async def test_an_editor_that_vanishes_takes_the_server_with_it(start_raw: Start
 
 async def test_what_runs_at_shutdown_is_answered_before_it(start_raw: StartRaw) -> None:
     client = await start_raw({**PATIENT, "maxSteps": MAX_STEPS})
-    for number in range(3):
-        client.open(f"file:///p/{number}.py", TEXT)
-        client.complete(number, f"file:///p/{number}.py", 1, 11)
-    await client.is_at_work(requests=3)
-    assert await client.quit() == 0
+    async with client.holding_the_worker():
+        for number in range(3):
+            client.open(f"file:///p/{number}.py", TEXT)
+            client.complete(number, f"file:///p/{number}.py", 1, 11)
+        await client.has_handed_on()
+        client.request("shutdown", "shutdown")
+    await client.reply("shutdown")
+    assert await client.quit(shutdown=False) == 0
     assert [client.counts[number] for number in range(3)] == [1, 1, 1]
     assert list(client.replies)[-1] == "shutdown"
 

@@ -73,9 +73,10 @@ async def test_a_client_is_filled_and_one_that_vanishes_in_mid_request_leaves_th
     hasty, patient = [await RawClient.join(url, PATIENT) for _ in range(2)]
     for client in (hasty, patient):
         client.open(URI, "def add(a, b):\n    return \n")
-    hasty.complete(1, URI, 1, 11, invoked=True)
-    await hasty.is_at_work()
-    await hasty.vanish()
+    async with hasty.holding_the_worker():
+        hasty.complete(1, URI, 1, 11, invoked=True)
+        await hasty.has_handed_on()
+        await hasty.vanish()
     patient.complete(1, URI, 1, 11, invoked=True)
     assert "result" in await patient.reply(1)
     await patient.becomes("ready")

@@ -1,11 +1,7 @@
 """What a suggestion does while the user types, accepts and turns down; with the real worker and model."""
 
 import asyncio
-import os
 import random
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +22,6 @@ QUICK = {"deadlineMs": LIMITS, "maxSteps": 4, "debounceMs": 0, "confidenceFloor"
 SLOW = {**QUICK, "maxSteps": MAX_STEPS, "candidates": {"automatic": 8, "invoked": 8}}
 OTHER = "~"
 """What no model would suggest here."""
-
-
-@contextmanager
-def standing_still(pid: int) -> Iterator[None]:
-    """The worker stands still inside the block, so that what it does next it does after what happens there."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 async def test_typing_the_suggested_characters_asks_the_worker_nothing(
@@ -73,12 +59,13 @@ async def test_what_is_typed_while_it_is_computed_is_pinned_and_the_next_request
     user = Typist.at(await start_raw(SLOW), runtime_folder, BODY)
     for _ in range(ATTEMPTS):
         asked = await user.requests()
-        first = user.ask(invoked=True)
-        await user.client.is_at_work()
-        user.type("m")
-        user.client.cancel(first)
-        assert (await user.client.reply(first))["error"]["code"] == CANCELLED
-        second = user.ask(invoked=True)
+        async with user.client.holding_the_worker():
+            first = user.ask(invoked=True)
+            await user.client.has_handed_on()
+            user.type("m")
+            user.client.cancel(first)
+            assert (await user.client.reply(first))["error"]["code"] == CANCELLED
+            second = user.ask(invoked=True)
         items = await user.items(second)
         if items and await user.becomes_idle(after=asked) == ["complete"]:
             assert all(item["insertText"][: -len(user.rest(item))].endswith("m") for item in items)
@@ -92,9 +79,10 @@ async def test_a_request_that_nobody_cancels_is_answered_with_the_rest(
 ) -> None:
     user = Typist.at(await start_raw(SLOW), runtime_folder, BODY)
     for _ in range(ATTEMPTS):
-        asked = user.ask(invoked=True)
-        await user.client.is_at_work()
-        user.type("m")
+        async with user.client.holding_the_worker():
+            asked = user.ask(invoked=True)
+            await user.client.has_handed_on()
+            user.type("m")
         items = await user.items(asked)
         if items:
             assert all(user.rest(item) for item in items)
@@ -106,9 +94,9 @@ async def test_a_request_that_nobody_cancels_is_answered_with_the_rest(
 async def test_what_is_typed_elsewhere_stops_it(start_raw: StartRaw, runtime_folder: Path) -> None:
     user = Typist.at(await start_raw(SLOW), runtime_folder, BODY)
     before = await user.requests()
-    asked = user.ask(invoked=True)
-    await user.client.is_at_work()
-    with standing_still((await user.client.status())["pid"]):
+    async with user.client.holding_the_worker():
+        asked = user.ask(invoked=True)
+        await user.client.has_handed_on()
         user.delete(1)
         assert await user.items(asked) == []
     assert await user.becomes_idle(after=before) == ["cancelled"]
@@ -119,9 +107,9 @@ async def test_a_cancelled_request_that_nobody_takes_over_stops_the_worker(
 ) -> None:
     user = Typist.at(await start_raw(SLOW), runtime_folder, "def f(x):‸\n")
     before = await user.requests()
-    asked = user.ask(invoked=True)
-    await user.client.is_at_work()
-    with standing_still((await user.client.status())["pid"]):
+    async with user.client.holding_the_worker():
+        asked = user.ask(invoked=True)
+        await user.client.has_handed_on()
         user.client.cancel(asked)
         assert (await user.client.reply(asked))["error"]["code"] == CANCELLED
         await asyncio.sleep(2 * GRACE_S)
