@@ -70,10 +70,18 @@ class Composer:
                 pinned = between.ids[:-1]
             else:
                 pinned = []
-            content, taken = self._content(document.text[start:stop], self._room(canvas) - len(pinned))
-            slots = self._slots(len(content), self._room(canvas) - len(pinned), canvas.has_slack, rng)
+            room = self._room(canvas) - len(pinned)
+            content, taken = self._content(document.text[start:stop], room)
+            if not canvas.has_slack:
+                slots = len(content)
+            elif start + taken == stop:  # of a hole that is cut, nobody knows how long it is
+                slots = self._slots(len(content), room, rng)
+            else:
+                slots = 0
+            if slots == 0 and not canvas.ids:
+                break  # nothing else can stand first: the prefix ends here
             if slots == 0:
-                break
+                continue
             canvas.pin(pinned, self.width)
             canvas.open(content, slots, self.tokens.slack)
             end = start + taken
@@ -89,18 +97,16 @@ class Composer:
         count = min(len(encoding.ids), SLOT_GRID[-1], max(0, room))
         return encoding.ids[:count], encoding.offsets[count - 1][1] if count else 0
 
-    def _slots(self, length: int, room: int, slack: bool, rng: np.random.Generator) -> int:
-        """The slots of a hole of this length; 0 where it does not fit."""
-        if length == 0 or length > room:
-            return 0
-        if not slack:
-            return length
-        any_size = int(rng.integers(4, SLOT_GRID[-1]))
-        if rng.random() < 0.15 and length <= any_size <= room:  # so that a size off the grid means nothing in itself
-            return any_size
+    def _slots(self, length: int, room: int, rng: np.random.Generator) -> int:
+        """The slots of a hole with slack, drawn without a look at its length; 0 where it does not fit into them."""
         grid = np.array(SLOT_GRID)
-        shares = _SLOT_SHARES * (length <= grid) * (grid <= room)
-        return int(rng.choice(grid, p=shares / shares.sum())) if shares.any() else length
+        shares = _SLOT_SHARES * (grid <= room)
+        if length == 0 or not shares.any():
+            return 0
+        size = int(rng.choice(grid, p=shares / shares.sum()))
+        if rng.random() < 0.15:  # so that a size off the grid means nothing in itself
+            size = int(rng.integers(4, SLOT_GRID[-1]))
+        return size if length <= size <= room else 0
 
     def _finish(self, canvas: Canvas, text: str, end: int, rng: np.random.Generator) -> None:
         """Pins what follows: the rest of the file as far as it fits, or an end of file that comes early."""

@@ -20,8 +20,8 @@ _CODE_SHARE = 0.85
 
 _NEAR_CHARACTERS = 150
 _LONGEST_CHARACTERS = 400
-_KINDS = ("rest of line", "lines", "brackets", "expression", "block")
-_WEIGHTS = (0.44, 0.15, 0.16, 0.10, 0.15)
+_KINDS = ("rest of line", "lines", "brackets", "expression", "block", "part of line")
+_WEIGHTS = (0.34, 0.12, 0.15, 0.10, 0.13, 0.16)
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ def choose(document: Document, anchor: int, rng: np.random.Generator) -> Hole | 
     kind = rng.choice(len(_KINDS), p=_WEIGHTS)
     if kind == 1:
         return _lines(document.text, anchor, rng)
+    if kind == 5:
+        return _part_of_line(document.text, anchor, rng)
     if kind > 1:
         hole = _span(document, anchor, (BRACKETS, EXPRESSION, BLOCK)[kind - 2], rng)
         if hole is not None:
@@ -67,6 +69,18 @@ def _rest_of_line(text: str, anchor: int, rng: np.random.Generator) -> Hole | No
         return None
     cursor = line[0] if rng.random() < 0.25 else _inside(text, line, rng)
     return cursor, line[1]
+
+
+def _part_of_line(text: str, anchor: int, rng: np.random.Generator) -> Hole | None:
+    """Some words and signs of a line with more behind them; the rest of the line where there are too few."""
+    line = _line(text, anchor)
+    if line is None:
+        return None
+    words = list(_WORD.finditer(text, *line))
+    if len(words) < 2:
+        return _rest_of_line(text, anchor, rng)
+    first, last = sorted(rng.choice(len(words), 2, replace=False))
+    return words[first].start(), words[last - 1].end()
 
 
 def _lines(text: str, anchor: int, rng: np.random.Generator) -> Hole | None:
