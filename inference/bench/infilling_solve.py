@@ -81,17 +81,22 @@ class Solver:
         return found.texts[0], found.steps, found.tokens
 
     def _one_by_one(self, task: Task, plan: Plan, true: int) -> tuple[str, int, int]:
-        """Until the line ends, or the block, or the tokens are used up."""
+        """Until the line ends, or the block, or the tokens are used up; or where the rest of the hole's line comes.
+
+        That last one is more than a model that sees no suffix could know: it favours writing from left to right.
+        """
         vocabulary, skip = self._engine.tools.vocabulary, plan.layout.holes[0].skip
         indent = _indent(task.parts.before, task.parts.solution)
         ids = list(plan.layout.holes[0].forced)
         count = self._tokens(true) or _ROOM * DEFAULT_SLOTS[_kind(task)]
-        text = ""
+        text, rest = "", task.parts.after.partition("\n")[0].rstrip()
         with closing(self._ids(plan, count)) as following:
             for id_ in following:
                 ids.append(id_)
                 text = vocabulary.bytes_of(ids)[skip:].decode("utf-8", errors="replace")
                 end = text.find("\n") if task.single_line else _block_end(text, indent)
+                if rest and rest in text:
+                    end = text.index(rest)
                 if end >= 0:
                     text = text[:end]
                     break

@@ -1,7 +1,7 @@
 """Carves holes with a known text out of one Python file. It knows nothing of other files, models or tokens.
 
-A hole is (start, end), character offsets. Three kinds: `line` is a line's content or the rest of it, `lines` are
-neighbouring statements, `body` is a function's body behind its docstring. Holes of one file do not overlap.
+A hole is (start, end), character offsets. Four kinds: `line` is a line's content or the rest of it, `span` is a part of
+a line with more of it behind, `lines` are neighbouring statements, `body` is a function's body behind its docstring.
 """
 
 import ast
@@ -51,6 +51,16 @@ class SourceText:
             start = first if len(row) == 1 or chance.random() < _WHOLE_LINE_SHARE else chance.choice(row[1:])
             if end - start in _LINE_CHARACTERS and _WORD.search(self.text, start, end):
                 yield start, end
+
+    def spans(self, chance: random.Random) -> Iterator[Hole]:
+        """A part of a line between two of its words or signs, with at least one of them on either side."""
+        for row in self._rows():
+            if len(row) < 3:
+                continue
+            first, last = sorted(chance.sample(row[1:], 2))
+            end = first + len(self.text[first:last].rstrip())
+            if end - first in _LINE_CHARACTERS and _WORD.search(self.text, first, end):
+                yield first, end
 
     def statements(self, chance: random.Random) -> Iterator[Hole]:
         """Two and more neighbouring statements, of a length that a hole may have."""
@@ -111,6 +121,7 @@ class SourceText:
 
 _MAKERS: dict[str, Callable[[SourceText, random.Random], Iterator[Hole]]] = {
     "line": SourceText.lines,
+    "span": SourceText.spans,
     "lines": SourceText.statements,
     "body": SourceText.bodies,
 }

@@ -2,10 +2,12 @@
 
 CORPUS is the `corpus.msgpack` of a run (made anew from the installed packages where it is not there). Files of the
 standard library are left out: checkpoints before this split were trained on all of it. Tests of packages are left out
-too, because they repeat themselves. Last line of output: one JSON object, the characters of each package.
+too, because they repeat themselves. FOLDER gets two folders: files in `reporting` are for numbers that are told, those
+in `tuning` for choosing settings. Last line of output: one JSON object, the characters of each package.
 """
 
 import argparse
+import hashlib
 import json
 import re
 import sys
@@ -26,11 +28,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     kept = [file for file in corpus.load(args.corpus, sys.float_info.max) if file.held_out]
     kept = [file for file in kept if file.source != sources.STANDARD_LIBRARY.name and not _TESTS.search(file.name)]
     for file in kept:
-        target = args.folder / file.name
+        target = args.folder / _half(file.name) / file.name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(file.text, "utf-8")
     print(json.dumps(corpus.sizes(kept)))
     return 0
+
+
+def _half(name: str) -> str:
+    return "reporting" if hashlib.sha256(name.encode()).digest()[0] % 2 else "tuning"
 
 
 if __name__ == "__main__":

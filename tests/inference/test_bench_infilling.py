@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.bench import execute, infilling_scores, infilling_tasks
+from inference.bench import execute, infilling_scores, infilling_table, infilling_tasks
 from inference.bench.execute import Limits
 from inference.bench.infilling_solve import Options, Solver
 from inference.bench.infilling_tasks import Task, TaskError
@@ -199,7 +199,7 @@ def test_carved_tasks_are_whole_deterministic_and_no_copies(tmp_path: Path) -> N
     tasks = infilling_tasks.read(outs[0])
     texts = [file.read_text() for file in source.glob("*.py")]
     assert all(task.prompt + task.canonical_solution + task.suffix in texts for task in tasks)
-    assert all(task.single_line == (task.kind == "line") for task in tasks)
+    assert all(task.single_line == (task.kind in ("line", "span")) for task in tasks)
     assert len({task.task_id.split("/")[1].split(":")[0] for task in tasks} & {"one.py", "copy.py"}) == 1
 
 
@@ -214,9 +214,29 @@ def test_long_files_are_cut_at_line_ends(tmp_path: Path) -> None:
         assert task.suffix.endswith("\n")
 
 
+def test_a_span_has_some_of_its_line_on_either_side(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    assert bench("make-data", str(tree(tmp_path)), "--out", str(out), "--kinds", "span").returncode == 0
+    for task in infilling_tasks.read(out):
+        assert task.prompt.rpartition("\n")[2].strip()
+        assert task.suffix.partition("\n")[0].strip()
+
+
 def test_the_held_out_file_is_small_and_says_what_it_is() -> None:
-    tasks = infilling_tasks.read(HELD_OUT)
+    tasks, others = infilling_tasks.read(HELD_OUT), infilling_tasks.read(HELD_OUT.with_name("tuning.jsonl.gz"))
     assert HELD_OUT.stat().st_size < 150_000
-    assert len({task.task_id for task in tasks}) == len(tasks) == 200
-    assert sum(task.single_line for task in tasks) > 140
+    assert len({task.task_id for task in tasks}) == len(tasks) == 260
+    assert sum(task.single_line for task in tasks) > 200
     assert not any("human_eval" in (task.prompt + task.suffix).lower() for task in tasks)
+    files = [{task.task_id.partition("/")[2].rpartition(":")[0] for task in some} for some in (tasks, others)]
+    assert not files[0] & files[1], "settings are chosen by files that the told numbers are not from"
+
+
+def test_the_table_has_a_part_for_each_kind_and_one_for_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert infilling_table.main(["--data", str(HELD_OUT), "--limit", "2"]) == 0
+    *_, data = (lines := capsys.readouterr().out.splitlines())
+    heads = [line.split(":")[0] for line in lines if "tasks" in line and line.startswith("| ") and "exact" in line]
+    assert heads == ["| 1 tasks, line", "| 1 tasks, span", "| 2 tasks, all"]
+    cells = json.loads(data)
+    both = [cells["canvas, true length"]["full"]["kinds"][kind]["edit_similarity"] for kind in ("line", "span")]
+    assert cells["canvas, true length"]["full"]["edit_similarity"] == pytest.approx(sum(both) / 2, abs=1e-3)
