@@ -31,23 +31,27 @@ def ranked(tools: Toolbox, lease: Lease, plan: Plan, loop: Denoising, *, quick: 
 
     `quick`: where there is only one, it is not scored.
     """
-    ids = loop.answer.tolist()
-    scores = [0.0] if len(ids) == 1 and quick else _scores(tools, lease, plan, loop, ids)
-    sure = loop.row_confidences.tolist()
+    count = loop.canvas.batch
+    found = [0.0] * count if count == 1 and quick else _scores(tools, lease, plan, loop)
     best: dict[tuple[str, ...], Answer] = {}
-    for index in sorted(range(len(scores)), key=lambda i: -scores[i]):
-        spans = loop.canvas.spans[index]
-        given = fill.texts(tools.vocabulary, ids[index], spans, plan.layout.holes)
-        steps, confidence = int(loop.steps[index]), fill.confidence(sure[index], spans)
-        best.setdefault(given.texts, Answer(given.texts, scores[index], steps, given.tokens, index, confidence))
+    for index in sorted(range(count), key=lambda i: -found[i]):
+        answer = _answer(tools.vocabulary, plan, loop, index, found[index])
+        best.setdefault(answer.texts, answer)
     return sorted(best.values(), key=lambda answer: any(not text or "\ufffd" in text for text in answer.texts))
 
 
-def _scores(tools: Toolbox, lease: Lease, plan: Plan, loop: Denoising, ids: Sequence[Sequence[int]]) -> list[float]:
+def _answer(vocabulary: Vocabulary, plan: Plan, loop: Denoising, index: int, score: float) -> Answer:
+    spans = loop.canvas.spans[index]
+    given = fill.texts(vocabulary, loop.answer[index].tolist(), spans, plan.layout.holes)
+    confidence = fill.confidence(loop.row_confidences[index].tolist(), spans)
+    return Answer(given.texts, score, int(loop.steps[index]), given.tokens, index, confidence)
+
+
+def _scores(tools: Toolbox, lease: Lease, plan: Plan, loop: Denoising) -> list[float]:
     last = plan.prefix_ids[-1] if plan.prefix_ids else None
     prefix = lease.view(loop.canvas.batch, max(0, lease.length - 1))
     judged = []
-    for row, spans, length in zip(ids, loop.canvas.spans, loop.canvas.lengths, strict=True):
+    for row, spans, length in zip(loop.answer.tolist(), loop.canvas.spans, loop.canvas.lengths, strict=True):
         end = spans[-1][2]
         judged.append(rank.Judged(row[:end], row[end : min(end + rank.SUFFIX_TOKENS, length)]))
     return rank.scores(tools.network, prefix, last, judged)

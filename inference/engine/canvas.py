@@ -80,6 +80,10 @@ class Canvas:
             spans[row][hole] = (first, max(open_first, first + count), end)
         return self._of_ids(ids[list(keep)], tuple(tuple(each) for each in spans))
 
+    def keep(self, chosen: Sequence[int]) -> "Canvas":
+        """Some of the canvases, in this order."""
+        return self.pin(chosen, self.pinned, 0, [0] * len(chosen))
+
     def per_canvas(self, values: Tensor, fill: float) -> Tensor:
         """(N,) values of the hole rows -> (B, most hole rows of a canvas), padded with `fill`."""
         table = values.new_full((self.batch, int(self.counts.max())), fill)

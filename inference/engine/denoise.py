@@ -105,7 +105,9 @@ class Denoising:
         self.canvas.assert_pinned(self._current, self._given)
 
     @torch.inference_mode()
-    def go_on_with(self, keep: Sequence[int], canvas: Canvas, prefix: PrefixView, constraint: Constraint) -> None:
+    def go_on_with(
+        self, keep: Sequence[int], canvas: Canvas, prefix: PrefixView, constraint: Constraint | None
+    ) -> None:
         """Goes on with some of the canvases, of whose hole rows some are now pinned, from where each of them is."""
         index, rows = torch.tensor(list(keep), device=self._current.device), canvas.hole_rows
         answer, confidences = self.answer[index], self.row_confidences[index]
@@ -120,6 +122,15 @@ class Denoising:
         self._argmax, self._confidence = answer.flatten()[rows], confidences.flatten()[rows]
         self.steps, self._done = self.steps[index], torch.zeros_like(self._done[index])
         self._history = []
+
+    def keep(self, chosen: Sequence[int], prefix: PrefixView) -> None:
+        """Goes on with some of the canvases, in this order, as they stand. `prefix` has a row per layer for each."""
+        canvas, constraint = self.canvas.keep(chosen), self._constraint
+        if constraint is not None:
+            table = self.canvas.pinned.flatten().index_put((self.canvas.hole_rows,), constraint.of_row)
+            of_row = table.view_as(self.canvas.pinned)[list(chosen)].flatten()[canvas.hole_rows]
+            constraint = Constraint(constraint.biases, of_row)
+        self.go_on_with(chosen, canvas, prefix, constraint)
 
     @torch.inference_mode()
     def predict(self) -> Tensor:

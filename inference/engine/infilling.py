@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from inference.engine import amending, answers, length, sizing
+from inference.engine import amending, answers, length, pruning, sizing
 from inference.engine.answers import Answer
 from inference.engine.canvas import Canvas
 from inference.engine.denoise import Denoising, NoiseSource, Start
@@ -222,6 +222,9 @@ class Infilling(Generator[Event | None, None, None]):
             yield self._draft(loop, plan, fills, 0) if self._request.drafts else None
             if self._late() or (self._amended and not self._go_on(loop, lease, plan, fills)):
                 return
+            if loop.step_number == pruning.AFTER_STEPS and loop.canvas.batch > self._wanted:
+                pruning.prune(self._tools, loop, lease, plan, self._wanted)
+                yield None
 
     def _go_on(self, loop: Denoising, lease: Lease, plan: Plan, fills: Sequence[str]) -> bool:
         """Pins what was typed on the canvases that agree with it; False where none does, so that it starts again."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from inference.engine.layout import Slots
 
-_THRESHOLDS = (0.5, 0.3, 0.7, 0.15, 0.85, 0.05, 0.95)
+_THRESHOLDS = (0.5, 0.3, 0.7, 0.15, 0.85, 0.05, 0.95, 0.4, 0.6, 0.22, 0.78, 0.1, 0.9, 0.02, 0.98)
 _GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)
 
 
