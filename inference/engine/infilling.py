@@ -222,8 +222,9 @@ class Infilling(Generator[Event | None, None, None]):
             yield self._draft(loop, plan, fills, 0) if self._request.drafts else None
             if self._late() or (self._amended and not self._go_on(loop, lease, plan, fills)):
                 return
-            if loop.step_number == pruning.AFTER_STEPS and loop.canvas.batch > self._wanted:
-                pruning.prune(self._tools, loop, lease, plan, self._wanted)
+            finished = max(pruning.FINISHED, self._wanted)
+            if loop.step_number == pruning.AFTER_STEPS and loop.canvas.batch > finished:
+                pruning.prune(self._tools, loop, lease, plan, finished)
                 yield None
 
     def _go_on(self, loop: Denoising, lease: Lease, plan: Plan, fills: Sequence[str]) -> bool:

@@ -1,19 +1,22 @@
 """How many tokens a hole gets. The right number is unknown, and a canvas cannot grow: the weak spot of diffusion.
 
-A checkpoint with a slack token says it itself: on an all-noise canvas, slot j belongs to the fill while
-P(slack at j) < 0.5. That curve rises smoothly, so other thresholds give the other candidate lengths. Unmasking the most
-confident tokens with slack among them would empty the hole instead, because slack is one token against a spread of
-others; so the length is settled first and slack then forbidden.
+A checkpoint with a slack token says it itself: on an all-noise canvas, P(slack at j) is the probability that the fill
+has at most j tokens. Lengths are taken where that curve says they are: at its middle, its quarters, its eighths, and so
+on, each to the nearest of a rising grid, until there are as many as wanted. Unmasking the most confident tokens with
+slack among them would empty the hole instead, because slack is one token against a spread of others; so the length is
+settled first and slack then forbidden.
 
-A checkpoint without one gets a handful of lengths, denoised side by side and reranked (rank.py), as in PILL.
+A checkpoint without one gets a handful of lengths of the whole grid, as in PILL. Either way they are denoised side by
+side (pruning.py) and reranked (rank.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from inference.engine.layout import Slots
 
-_THRESHOLDS = (0.5, 0.3, 0.7, 0.15, 0.85, 0.05, 0.95, 0.4, 0.6, 0.22, 0.78, 0.1, 0.9, 0.02, 0.98)
-_GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)
+_GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
+_FINEST = 64
+"""Between neighbouring parts of a curve no finer than this there is nothing left to find."""
 
 
 def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
@@ -22,10 +25,12 @@ def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count:
     `curves[h][j]` is P(slack) at slot j of hole h. Each choice has one length per hole.
     """
     choices: dict[tuple[int, ...], None] = {}
-    for threshold in _THRESHOLDS:
-        lengths = (_crossing(curve, threshold, hole) for curve, hole in zip(curves, holes, strict=True))
+    for part in _parts():
+        lengths = (_length(curve, part, hole) for curve, hole in zip(curves, holes, strict=True))
         choices.setdefault(tuple(lengths))
-    return list(choices)[:count]
+        if len(choices) == count:
+            break
+    return list(choices)
 
 
 def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
@@ -36,12 +41,20 @@ def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(spread))
 
 
-def _crossing(curve: Sequence[float], threshold: float, hole: Slots) -> int:
-    """The first slot at which slack is likelier than the threshold, within the hole's limits."""
-    length = next((slot for slot, value in enumerate(curve) if value >= threshold), len(curve))
-    return min(max(length, hole.minimum), hole.maximum)
+def _parts() -> Iterator[float]:
+    """1/2, then 1/4 and 3/4, then the odd eighths, …"""
+    pieces = 2
+    while pieces <= _FINEST:
+        yield from (piece / pieces for piece in range(1, pieces, 2))
+        pieces *= 2
+
+
+def _length(curve: Sequence[float], part: float, hole: Slots) -> int:
+    """The grid's nearest to the first slot at which slack is likelier than `part`, within the hole's limits."""
+    slot = next((slot for slot, value in enumerate(curve) if value >= part), len(curve))
+    return min(_grid(hole), key=lambda size: max(size, slot) / max(1, min(size, slot)))
 
 
 def _grid(hole: Slots) -> list[int]:
-    inside = [size for size in _GRID if hole.minimum <= size < hole.maximum]
-    return [*inside, hole.maximum]
+    inside = [size for size in _GRID if hole.minimum < size < hole.maximum]
+    return sorted({hole.minimum, *inside, hole.maximum})

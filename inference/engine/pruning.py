@@ -1,7 +1,7 @@
 """Many lengths are tried, few are finished: the causal likelihood tells good from bad long before the text stands.
 
-Measured on the embedded checkpoint: chosen after four steps, the best of twelve lengths is as good as when all twelve
-are denoised to the end, at a third of the rows.
+Measured on `tests/data/tuning.jsonl.gz` with eight lengths: the better of the two that are best after four steps has an
+edit similarity of 0.356, the best of all eight denoised to the end 0.359, the one that is best after four steps 0.348.
 """
 
 from inference.engine import answers
@@ -12,6 +12,10 @@ from inference.engine.toolbox import Toolbox
 
 AFTER_STEPS = 4
 """Before that, what stands on a canvas says little of what will."""
+
+
+FINISHED = 2
+"""So many are finished, or as many as candidates are wanted."""
 
 
 def prune(tools: Toolbox, loop: Denoising, lease: Lease, plan: Plan, count: int) -> None:

@@ -5,7 +5,7 @@ stream, as the decoder sees the encoded prefix of the hole. Short prefixes are s
 Shapes: B streams of P tokens, K canvases of C rows each; R rows of a stream's canvases carry loss.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +24,15 @@ _CHARACTERS_PER_TOKEN = 3.4
 _GAP_CHARACTERS = 45
 _SMALL_GAP_CHARACTERS = 8
 _FULL = 16
-_HOLE_COUNTS = {1: 0.15, 2: 0.15, 3: 0.1, 4: 0.1, _FULL: 0.5}
-"""The shares of canvases with so many holes, as far as they fit. Full ones teach most for the time they take: their
-holes stand close together."""
+_SLACK_SHARE = 0.35
+"""Canvases whose holes have slack; the others teach what to write."""
+
+_HOLE_COUNTS = {
+    False: {1: 0.15, 2: 0.15, 3: 0.1, 4: 0.1, _FULL: 0.5},
+    True: {1: 0.4, 2: 0.2, 3: 0.1, 4: 0.1, _FULL: 0.2},
+}
+"""The shares of canvases without and with slack that have so many holes, as far as they fit. Full ones teach most for
+the time they take: their holes stand close together. What teaches lengths is more like what the engine will ask."""
 
 
 @dataclass(frozen=True)
@@ -105,19 +111,22 @@ class Batches:
         """A canvas whose first hole is somewhere in or right behind the stream, and its split."""
         low, high = stream.starts[0], stream.starts[-1]
         anchor = int(rng.integers(low, high + 1))
-        chosen = self._holes(document, anchor, rng)
+        has_slack = bool(rng.random() < _SLACK_SHARE)
+        chosen = self._holes(document, anchor, _HOLE_COUNTS[has_slack], rng)
         if not chosen:
             return None
         split = int(np.searchsorted(stream.starts, chosen[0][0], side="left")) - 1
         if split < 0 or chosen[0][0] > stream.end:
             return None
-        canvas = self._composer.compose(document, stream.starts[split], chosen, rng)
+        canvas = self._composer.compose(document, stream.starts[split], chosen, rng, has_slack=has_slack)
         return (canvas, split + stream.offset) if any(canvas.hole) and split + stream.offset > 0 else None
 
-    def _holes(self, document: Document, anchor: int, rng: np.random.Generator) -> list[Hole]:
-        """Holes in order, with text between them."""
+    def _holes(
+        self, document: Document, anchor: int, counts: Mapping[int, float], rng: np.random.Generator
+    ) -> list[Hole]:
+        """Holes in order, with text between them; `counts` are the shares of how many."""
         found: list[Hole] = []
-        count = int(rng.choice(list(_HOLE_COUNTS), p=list(_HOLE_COUNTS.values())))
+        count = int(rng.choice(list(counts), p=list(counts.values())))
         gap = _SMALL_GAP_CHARACTERS if count == _FULL else _GAP_CHARACTERS
         for _ in range(count):
             hole = holes.choose(document, anchor, rng)

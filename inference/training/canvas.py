@@ -18,9 +18,6 @@ SLOT_GRID = (8, 16, 24, 32, 48, 64)
 
 _SLOT_SHARES = np.array((0.15, 0.25, 0.25, 0.15, 0.12, 0.08))
 
-_SLACK_SHARE = 0.35
-"""Canvases whose holes have slack; the others teach what to write."""
-
 _FREE_ROWS = 12
 """Rows kept for what follows the last hole."""
 
@@ -55,13 +52,15 @@ class Composer:
     tokens: Tokens
     width: int
 
-    def compose(self, document: Document, start: int, holes: Sequence[Hole], rng: np.random.Generator) -> Canvas:
+    def compose(
+        self, document: Document, start: int, holes: Sequence[Hole], rng: np.random.Generator, *, has_slack: bool
+    ) -> Canvas:
         """The canvas of some holes in order; `start` is where the token healed into the first one begins.
 
         A canvas is either for sizing (every hole has slack) or for filling (every hole has its exact length): the
         engine first settles the lengths on the one and then denoises the other.
         """
-        canvas = Canvas(has_slack=bool(rng.random() < _SLACK_SHARE))
+        canvas = Canvas(has_slack=has_slack)
         end = start
         for cursor, stop in holes:
             if canvas.ids:

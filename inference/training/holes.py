@@ -18,6 +18,7 @@ _START = re.compile(r"(?<!\w)\w|[^\w\s]")
 _CODE_SHARE = 0.85
 """Anchors in prose that are moved on to code: a third of a library is prose, and nobody asks for it."""
 
+_WHOLE_LINE_SHARE = 0.35
 _NEAR_CHARACTERS = 150
 _LONGEST_CHARACTERS = 400
 _KINDS = ("rest of line", "lines", "brackets", "expression", "block", "part of line")
@@ -64,6 +65,9 @@ def choose(document: Document, anchor: int, rng: np.random.Generator) -> Hole | 
 
 
 def _rest_of_line(text: str, anchor: int, rng: np.random.Generator) -> Hole | None:
+    """From somewhere in the line of the anchor, or the whole of the next one: a cursor is often on an empty line."""
+    if rng.random() < _WHOLE_LINE_SHARE and (following := text.find("\n", anchor)) >= 0:
+        return _line(text, following)
     line = _line(text, anchor)
     if line is None:
         return None

@@ -23,9 +23,8 @@ def by_hand(engine: Engine, ids: list[int], judged: Judged) -> float:
     log_probabilities = engine.tools.network.logits(hidden[0]).log_softmax(-1)
     each = [float(log_probabilities[row, every[row + 1]]) for row in range(len(ids) - 1, len(every) - 1)]
     fill, suffix = each[: len(judged.fill)], each[len(judged.fill) :]
-    if not suffix:
-        return sum(fill) / len(fill)
-    return (sum(fill) / len(fill) + 2 * sum(suffix) / len(suffix)) / 3
+    inside = sum(fill) / (len(fill) + 3)
+    return (inside + 4 * sum(suffix) / len(suffix)) / 5 if suffix else inside
 
 
 def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine) -> None:

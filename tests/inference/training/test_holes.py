@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 
 from inference.training import corruption, holes, syntax
 from inference.training.batches import Batch, Batches, Shape
-from inference.training.canvas import Composer
+from inference.training.canvas import SLOT_GRID, Composer
 from inference.training.feed import Feed
 from inference.training.holes import Document
 from inference.training.tokenizer import BOS, EOS, FIRST_TEXT_TOKEN, MASK, SLACK, own_tokens
@@ -129,7 +129,8 @@ def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: To
     document = Document.of(text)
     spans = [(text.index("first"), text.index("\n")), (text.index("two"), text.index("two") + 3)]
     start = text.index(" =")
-    canvas = Composer(small_tokenizer, _TOKENS, 64).compose(document, start, spans, np.random.default_rng(3))
+    composer, rng = Composer(small_tokenizer, _TOKENS, 64), np.random.default_rng(3)
+    canvas = composer.compose(document, start, spans, rng, has_slack=False)
     pieces: list[str] = []
     for number, (id_, hole) in enumerate(zip(canvas.ids, canvas.hole, strict=True)):
         if number and canvas.hole[number - 1] == hole:
@@ -139,6 +140,20 @@ def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: To
     assert pieces[0] == " = first(one)"
     assert pieces[1].startswith("\nother = second")
     assert pieces[2].endswith("two")
+
+
+def test_slots_say_nothing_of_the_length_and_a_hole_that_is_cut_has_no_slack(small_tokenizer: Tokenizer) -> None:
+    """Otherwise P(slack) would be no honest estimate: of the length, given nothing but that it fits."""
+    text = "a\n" + "word = other\n" * 60
+    document, rng = Document.of(text), np.random.default_rng(5)
+    composer, sizes = Composer(small_tokenizer, _TOKENS, 128), {}
+    for end in (2 + 4, len(text) - 1):
+        made = [composer.compose(document, 1, [(2, end)], rng, has_slack=True) for _ in range(300)]
+        sizes[end] = [sum(canvas.hole) for canvas in made]
+    short, long = sizes.values()
+    assert set(SLOT_GRID) <= set(short)
+    assert set(long) == {0}, "longer than any slots"
+    assert abs(short.count(SLOT_GRID[1]) / len(short) - 0.25 * 0.85) < 0.08
 
 
 def test_noise_in_order_hides_the_end_of_each_hole() -> None:
