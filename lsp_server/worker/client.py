@@ -141,7 +141,7 @@ class WorkerClient:
         """A connection to a worker that takes requests. Raises WorkerFailure."""
         while True:
             if self._closed:
-                raise WorkerFailure(ErrorCode.STOPPED, "This client is closed")
+                raise WorkerFailure(ErrorCode.STOPPED, "The worker was left or restarted meanwhile; ask again")
             if self._link is None:
                 await self._back_off()
                 return await self._connect()
@@ -176,7 +176,7 @@ class WorkerClient:
             return await asyncio.shield(self._connecting)
         except asyncio.CancelledError:
             if self._closed:
-                raise WorkerFailure(ErrorCode.STOPPED, "This client is closed") from None
+                raise WorkerFailure(ErrorCode.STOPPED, "The worker was left or restarted meanwhile; ask again") from None
             raise
 
     async def _start(self) -> Link:

@@ -1,72 +1,75 @@
-"""Context reaches the worker: a stand-in for it, which keeps the requests, in the place where the server expects it."""
+"""Context reaches the worker: a relay in its place, which keeps the requests that a real one answers."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 from lsprotocol.types import Position
+from pygls.exceptions import JsonRpcException
 
-from inference.messages import (
-    LENGTH_BYTES,
-    Candidate,
-    Done,
-    InfillRequest,
-    Status,
-    StatusRequest,
-    Welcome,
-    WorkerState,
-    decode_client_message,
-    frame,
-)
-from lsp_server.worker import WorkerOptions
-from lsp_server.worker.paths import FOLDER_VARIABLE, place_of
+from inference.messages import LENGTH_BYTES, InfillRequest, decode_client_message
+from lsp_server.worker import WorkerClient, WorkerOptions
+from lsp_server.worker.paths import WorkerPlace
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import everywhere
 from tests.e2e.workspace import Workspace, open_workspace
 from tests.inference.engine.random_model import save_random_checkpoint
-from tests.workers import kill
+from tests.workers import fill
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 HELPERS = "def load(path, strict):\n    return path\n"
 DOCUMENT = "from helpers import load\n\nx = ???\n"
 
 
-class Recorder:
-    """Answers each request with the same text, and keeps the request."""
+class Relay:
+    """Stands where the server expects its worker, passes on what both say, and keeps the requests."""
 
-    def __init__(self, context_tokens: int) -> None:
+    def __init__(self, worker: WorkerPlace) -> None:
         self.requests: list[InfillRequest] = []
-        self._status = Status(WorkerState.READY, model="recorder", context_tokens=context_tokens)
+        self._worker = worker
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
-        writer.write(frame(Welcome()) + frame(self._status))
+        back, forth = await asyncio.open_unix_connection(self._worker.socket)
+        answering = asyncio.create_task(self._answer(back, writer))
         while length := await reader.read(LENGTH_BYTES):
-            message = decode_client_message(await reader.readexactly(int.from_bytes(length, "big")))
+            body = await reader.readexactly(int.from_bytes(length, "big"))
+            message = decode_client_message(body)
             if isinstance(message, InfillRequest):
                 self.requests.append(message)
-                writer.write(frame(Candidate(message.id, ("1",), confidence=1.0)) + frame(Done(message.id)))
-            elif isinstance(message, StatusRequest):
-                writer.write(frame(self._status))
+            forth.write(length + body)
+        forth.close()
+        await answering
+
+    async def _answer(self, worker: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+        while data := await worker.read(1 << 16):
+            server.write(data)
+        server.close()
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> WorkerOptions:
+    """A checkpoint of the released kind, which has a use for context; its weights are random, its answers noise."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    save_random_checkpoint(folder)
+    return WorkerOptions(model=str(folder), device="cpu")
 
 
 @asynccontextmanager
-async def recorded(
-    monkeypatch: pytest.MonkeyPatch, project: Path, context_tokens: int, **settings: object
-) -> AsyncIterator[tuple[Recorder, Workspace]]:
-    """A recorder, and a server that has it for a worker, with `project` as its workspace."""
-    recorder = Recorder(context_tokens)
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
-        monkeypatch.setenv(FOLDER_VARIABLE, folder)
-        place = place_of(WorkerOptions())
-        async with await asyncio.start_unix_server(recorder.serve, place.socket):
-            editor = await open_workspace(Path(folder), project, options={**PATIENT, **settings})
-            yield recorder, editor
-            assert await editor.quit() == 0
+async def relayed(options: WorkerOptions, project: Path, **settings: object) -> AsyncIterator[tuple[Relay, Workspace]]:
+    """A server with `project` as its workspace, and a relay between it and a real worker."""
+    async with WorkerClient(options, name="tests") as client:
+        await client.infill(fill(max_steps=1))
+        relay, model = Relay(client.place), {"model": options.model, "device": options.device}
+        with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+            async with await asyncio.start_unix_server(relay.serve, Path(folder) / client.place.socket.name):
+                started = {**PATIENT, **model, "maxSteps": 1, "context": {"maxMs": 5_000}, **settings}
+                editor = await open_workspace(Path(folder), project, options=started)
+                yield relay, editor
+                assert await editor.quit() == 0
 
 
 @pytest.fixture
@@ -77,46 +80,36 @@ def project(tmp_path: Path) -> Path:
 
 
 async def test_a_fill_and_an_action_show_the_model_what_is_imported_and_what_is_open(
-    monkeypatch: pytest.MonkeyPatch, project: Path
+    chat: WorkerOptions, project: Path
 ) -> None:
-    async with recorded(monkeypatch, project, 4_000, context={"maxMs": 5_000}) as (recorder, editor):
+    async with relayed(chat, project) as (relay, editor):
         for name in ("a.py", "b.py", ".env"):
             (project / name).touch()
             editor.open_in(project, f"# {name}\n{DOCUMENT}", name)
         uri = editor.open_in(project, DOCUMENT)
         await editor.complete(uri, Position(2, 4))
         action = next(action for action in await editor.actions(uri, everywhere()) if "hole" in action.title)
-        await editor.resolve(action)
-    assert len(recorder.requests) == 2
-    for request in recorder.requests:
+        with suppress(JsonRpcException):  # where the noise is no fill, that is told
+            await editor.resolve(action)
+        status = await editor.status()
+    assert (status.contextTokens > 0, status.lastFailure) == (True, None)
+    assert len(relay.requests) == 2
+    for request in relay.requests:
         assert [snippet.path for snippet in request.context] == ["helpers.py", "b.py", "a.py"]
         assert request.context[0].text == HELPERS.rstrip()
         assert request.context[1].text.startswith("# b.py")
 
 
-@pytest.mark.parametrize(("context_tokens", "enabled"), [(0, True), (4_000, False)])
-async def test_nothing_is_gathered_for_a_model_without_a_use_for_it_or_where_it_is_off(
-    monkeypatch: pytest.MonkeyPatch, project: Path, context_tokens: int, enabled: bool
-) -> None:
-    settings = {"context": {"enabled": enabled, "maxMs": 5_000}}
-    async with recorded(monkeypatch, project, context_tokens, **settings) as (recorder, editor):
+async def test_nothing_is_gathered_for_a_model_without_a_use_for_it(project: Path) -> None:
+    async with relayed(WorkerOptions(), project) as (relay, editor):
         await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))
-        assert (await editor.status()).contextTokens == context_tokens
-    assert [request.context for request in recorder.requests] == [()]
+        assert (await editor.status()).contextTokens == 0
+    assert [request.context for request in relay.requests] == [()]
 
 
-async def test_a_real_worker_with_a_chat_checkpoint_takes_context(project: Path, tmp_path_factory: Any) -> None:
-    """Random weights of the released kind: what they answer is noise, but they answer."""
-    checkpoint = tmp_path_factory.mktemp("checkpoint")
-    save_random_checkpoint(checkpoint)
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
-        options = {**PATIENT, "model": str(checkpoint), "device": "cpu", "maxSteps": 1, "context": {"maxMs": 5_000}}
-        editor = await open_workspace(Path(folder), project, options=options)
-        uri = editor.open_in(project, DOCUMENT)
-        await editor.complete(uri, Position(2, 4))
-        status = await editor.status()
-        shown = await editor.messages()
-        assert await editor.quit() == 0
-        kill(status.pid)
-    assert status.contextTokens > 0
-    assert (status.lastFailure, shown) == (None, [])
+async def test_nothing_is_gathered_where_it_is_off(chat: WorkerOptions, project: Path) -> None:
+    off = {"enabled": False, "maxMs": 5_000}
+    async with relayed(chat, project, context=off) as (relay, editor):
+        await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))
+        assert (await editor.status()).contextTokens > 0
+    assert [request.context for request in relay.requests] == [()]
