@@ -3,11 +3,11 @@
 The encoder is causal and shares its weights and lm_head with the decoder, so one extra pass over all candidates scores
 them as a left-to-right model would (the reranking of PILL, with exact instead of estimated probabilities).
 
-The suffix has a mean of its own, because in one mean over both it would weigh the less, the longer the fill. The fill's
-sum is divided by a little more than its length: with the plain mean a long fill wins by the many easy tokens at its end,
-with the plain sum the shortest wins. (The length penalty of Wu et al., 2016, https://arxiv.org/abs/1609.08144, with
-alpha 1.) The two numbers were chosen on `tests/data/tuning.jsonl.gz`, among twelve lengths of each hole: edit similarity
-0.37, where the plain mean with a suffix weight of 2 chose fills of 0.32 and the true lengths gave 0.41.
+The suffix has a mean of its own, because in one mean over both it would weigh the less, the longer the fill. The
+fill's sum is divided by a little more than its length: with the plain mean a long fill wins by the many easy tokens at
+its end, with the plain sum the shortest wins. (The length penalty of Wu et al., 2016, https://arxiv.org/abs/1609.08144,
+with alpha 1.) The two numbers were chosen on `tests/data/tuning.jsonl.gz`, among twelve lengths of each hole: edit
+similarity 0.37, where the plain mean with a suffix weight of 2 chose fills of 0.32 and the true lengths gave 0.41.
 """
 
 from collections.abc import Sequence

@@ -19,6 +19,7 @@ from lsp_server.worker.spawn import attach_or_start
 from lsp_server.worker.states import OF_WORKER, ClientState
 from lsp_server.worker.transport import NotListeningError
 
+_LEFT = "The worker was left or restarted meanwhile; ask again"
 PATIENCE_S = 1.0
 """A request waits out a shorter pause; over a longer one it fails at once and says why."""
 REFUSALS = 3
@@ -141,7 +142,7 @@ class WorkerClient:
         """A connection to a worker that takes requests. Raises WorkerFailure."""
         while True:
             if self._closed:
-                raise WorkerFailure(ErrorCode.STOPPED, "The worker was left or restarted meanwhile; ask again")
+                raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
             if self._link is None:
                 await self._back_off()
                 return await self._connect()
@@ -176,7 +177,7 @@ class WorkerClient:
             return await asyncio.shield(self._connecting)
         except asyncio.CancelledError:
             if self._closed:
-                raise WorkerFailure(ErrorCode.STOPPED, "The worker was left or restarted meanwhile; ask again") from None
+                raise WorkerFailure(ErrorCode.STOPPED, _LEFT) from None
             raise
 
     async def _start(self) -> Link:
