@@ -27,7 +27,7 @@ class Answer:
 
 
 def ranked(tools: Toolbox, lease: Lease, plan: Plan, loop: Denoising, *, quick: bool) -> list[Answer]:
-    """The different answers of a canvas, best first; those with an empty hole or half a character come last.
+    """The different answers of a canvas, best first; last those with half a character, then those with an empty hole.
 
     `quick`: where there is only one, it is not scored.
     """
@@ -37,7 +37,11 @@ def ranked(tools: Toolbox, lease: Lease, plan: Plan, loop: Denoising, *, quick: 
     for index in sorted(range(count), key=lambda i: -found[i]):
         answer = _answer(tools.vocabulary, plan, loop, index, found[index])
         best.setdefault(answer.texts, answer)
-    return sorted(best.values(), key=lambda answer: any(not text or "\ufffd" in text for text in answer.texts))
+    return sorted(best.values(), key=_flaws)
+
+
+def _flaws(answer: Answer) -> tuple[bool, bool]:
+    return not all(answer.texts), any("\ufffd" in text for text in answer.texts)
 
 
 def _answer(vocabulary: Vocabulary, plan: Plan, loop: Denoising, index: int, score: float) -> Answer:

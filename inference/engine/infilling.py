@@ -223,7 +223,7 @@ class Infilling(Generator[Event | None, None, None]):
             if self._late() or (self._amended and not self._go_on(loop, lease, plan, fills)):
                 return
             finished = max(pruning.FINISHED, self._wanted)
-            if loop.step_number == pruning.AFTER_STEPS and loop.canvas.batch > finished:
+            if pruning.is_due(loop, finished):
                 pruning.prune(self._tools, loop, lease, plan, finished)
                 yield None
 

@@ -10,12 +10,19 @@ from inference.engine.plan import Plan
 from inference.engine.prefix_cache import Lease
 from inference.engine.toolbox import Toolbox
 
-AFTER_STEPS = 4
-"""Before that, what stands on a canvas says little of what will."""
+_LEAST_STEPS, _PART_OF_STEPS = 4, 8
+"""Before that, what stands on a canvas says little of what will. A checkpoint that takes more steps gets more; how many
+a big one needs, nobody has measured."""
 
 
 FINISHED = 2
 """So many are finished, or as many as candidates are wanted."""
+
+
+def is_due(loop: Denoising, count: int) -> bool:
+    """Whether it is time to drop canvases so that `count` remain."""
+    due = max(_LEAST_STEPS, loop.max_steps // _PART_OF_STEPS)
+    return loop.step_number == due and loop.canvas.batch > count and not loop.finished
 
 
 def prune(tools: Toolbox, loop: Denoising, lease: Lease, plan: Plan, count: int) -> None:

@@ -154,7 +154,7 @@ def test_the_last_draft_is_the_answer(engine: Engine) -> None:
 
 
 def test_a_candidate_says_how_sure_the_model_is_of_it(engine: Engine) -> None:
-    hole = Hole(max_tokens=6, starts_with="ret")
+    hole = Hole(min_tokens=8, max_tokens=10, starts_with="ret")
     (candidate, *_), _, drafts = fill(engine, Text(SOURCE), hole, Text(REST), max_steps=4, seed=1, drafts=True)
     (confidences,) = drafts[-1].confidences
     assert min(confidences) <= candidate.confidence < 1
@@ -342,7 +342,7 @@ def test_an_amendment_of_a_canvas_that_is_done_redoes_it_only_if_it_disagrees(en
 
 def test_what_is_typed_when_all_is_denoised_holds_for_every_candidate(engine: Engine) -> None:
     """It agrees with the best one, which is the last draft: of the others those that it agrees with are told."""
-    segments = (Text("a ="), Hole(max_tokens=12), Text("\n"))
+    segments = (Text("a ="), Hole(min_tokens=8, max_tokens=16), Text("\n"))
     run = engine.infill(InfillRequest("r", segments, candidates=6, drafts=True, max_steps=2, seed=1))
     typed, steps, told = "", set[int](), list[str]()
     for event in run:

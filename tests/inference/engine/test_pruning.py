@@ -9,7 +9,7 @@ from inference.engine.canvas import Canvas
 from inference.engine.denoise import Denoising, NoiseSource
 from inference.engine.infilling import _Held
 from inference.engine.plan import Planner
-from inference.engine.pruning import AFTER_STEPS, prune
+from inference.engine.pruning import is_due, prune
 from inference.messages import Hole, InfillRequest, Text
 
 SEGMENTS = (Text("def size(path):\n    ret"), Hole(max_tokens=8, single_line=True), Text("\n\n\nx = 1\n"))
@@ -38,7 +38,7 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
             max_steps=STEPS,
             constraint=tools.constraints.of(canvas, holes),
         )
-        for _ in range(AFTER_STEPS):
+        while not is_due(loop, 2):
             loop.step()
         before, sure = loop.answer, loop.row_confidences
         loop.keep([2, 0], held.lease.view(2))
