@@ -18,7 +18,8 @@ test: $(VENV)/.ready
 test-editors: $(VENV)/.ready
 	-tests/editors/install.sh .editors
 	-tests/editors/vscode/install.sh .editors/vscode
-	if command -v npm >/dev/null; then $(MAKE) vsix; fi
+	-if command -v npm >/dev/null; then $(MAKE) $(VSCODE)/node_modules/.ready; fi
+	if [ -f $(VSCODE)/node_modules/.ready ]; then $(MAKE) vsix; fi
 	INFILL_TEST_EDITORS_ALL=$(EDITORS_ALL) $(BIN)/python -m pytest tests/editors
 
 picture: $(VENV)/.ready
