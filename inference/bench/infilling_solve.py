@@ -83,7 +83,7 @@ class Solver:
     def _one_by_one(self, task: Task, plan: Plan, true: int) -> tuple[str, int, int]:
         """Until the line ends, or the block, or the tokens are used up; or where the rest of the hole's line comes.
 
-        That last one is more than a model that sees no suffix could know: it favours writing from left to right.
+        That last one is more than a model that sees no suffix could know; it makes left to right better on the whole.
         """
         vocabulary, skip = self._engine.tools.vocabulary, plan.layout.holes[0].skip
         indent = _indent(task.parts.before, task.parts.solution)
@@ -95,7 +95,7 @@ class Solver:
                 ids.append(id_)
                 text = vocabulary.bytes_of(ids)[skip:].decode("utf-8", errors="replace")
                 end = text.find("\n") if task.single_line else _block_end(text, indent)
-                if rest and rest in text:
+                if rest and rest in text[: end if end >= 0 else None]:
                     end = text.index(rest)
                 if end >= 0:
                     text = text[:end]

@@ -81,8 +81,11 @@ class Canvas:
         return self._of_ids(ids[list(keep)], tuple(tuple(each) for each in spans))
 
     def keep(self, chosen: Sequence[int]) -> "Canvas":
-        """Some of the canvases, in this order."""
-        return self.pin(chosen, self.pinned, 0, [0] * len(chosen))
+        """Some of the canvases, in this order, no wider than the widest of them."""
+        kept = self.pin(chosen, self.pinned, 0, [0] * len(chosen))
+        ids = kept.pinned.masked_fill(kept.is_hole, OPEN)
+        ids = ids if kept.valid is None else ids.masked_fill(~kept.valid, _PADDING)
+        return self._of_ids(ids[:, : max(kept.lengths)], kept.spans)
 
     def per_canvas(self, values: Tensor, fill: float) -> Tensor:
         """(N,) values of the hole rows -> (B, most hole rows of a canvas), padded with `fill`."""

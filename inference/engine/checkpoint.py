@@ -52,7 +52,7 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much of what follows the last hole stands on the canvas, where it fits. On a CPU every row costs time."""
     prompt: str = "plain"
     length_choices: int = 6
-    """How many lengths are denoised side by side, where one answer is wanted."""
+    """How many lengths are tried side by side, where one answer is wanted; the best few are finished (pruning.py)."""
     sampler: SamplerProperties = SamplerProperties()
 
 

@@ -105,9 +105,7 @@ class Denoising:
         self.canvas.assert_pinned(self._current, self._given)
 
     @torch.inference_mode()
-    def go_on_with(
-        self, keep: Sequence[int], canvas: Canvas, prefix: PrefixView, constraint: Constraint | None
-    ) -> None:
+    def go_on_with(self, keep: Sequence[int], canvas: Canvas, prefix: PrefixView, constraint: Constraint) -> None:
         """Goes on with some of the canvases, of whose hole rows some are now pinned, from where each of them is."""
         index, rows = torch.tensor(list(keep), device=self._current.device), canvas.hole_rows
         answer, confidences = self.answer[index], self.row_confidences[index]
@@ -123,14 +121,20 @@ class Denoising:
         self.steps, self._done = self.steps[index], torch.zeros_like(self._done[index])
         self._history = []
 
+    @torch.inference_mode()
     def keep(self, chosen: Sequence[int], prefix: PrefixView) -> None:
         """Goes on with some of the canvases, in this order, as they stand. `prefix` has a row per layer for each."""
-        canvas, constraint = self.canvas.keep(chosen), self._constraint
-        if constraint is not None:
-            table = self.canvas.pinned.flatten().index_put((self.canvas.hole_rows,), constraint.of_row)
-            of_row = table.view_as(self.canvas.pinned)[list(chosen)].flatten()[canvas.hole_rows]
-            constraint = Constraint(constraint.biases, of_row)
-        self.go_on_with(chosen, canvas, prefix, constraint)
+        canvas, index = self.canvas.keep(chosen), torch.tensor(list(chosen), device=self._current.device)
+        width, most = canvas.pinned.shape[1], int(canvas.counts.max())
+        picked = torch.cat([(self.canvas.owner == number).nonzero()[:, 0] for number in chosen])
+        if self._constraint is not None:
+            self._constraint = Constraint(self._constraint.biases, self._constraint.of_row[picked])
+        self._argmax, self._confidence = self._argmax[picked], self._confidence[picked]
+        self._current = self._current[index, :width]
+        self._soft = None if self._soft is None else self._soft[index, :width]
+        self.steps, self._done = self.steps[index], self._done[index]
+        self._history = [answer[index, :most] for answer in self._history]
+        self.canvas, self._prefix, self._given = canvas, prefix, canvas.pinned.clone()
 
     @torch.inference_mode()
     def predict(self) -> Tensor:

@@ -216,16 +216,16 @@ class Infilling(Generator[Event | None, None, None]):
 
     def _denoise(self, loop: Denoising, lease: Lease, plan: Plan, fills: Sequence[str]) -> Iterator[Event | None]:
         """Steps until the answer stands, or until the deadline: then the answer is what stands."""
+        finished = max(pruning.FINISHED, self._wanted)
         while not loop.finished:
             loop.step()
             self._progress.steps += 1
+            if pruning.is_due(loop, finished):
+                yield None
+                pruning.prune(self._tools, loop, lease, plan, finished)
             yield self._draft(loop, plan, fills, 0) if self._request.drafts else None
             if self._late() or (self._amended and not self._go_on(loop, lease, plan, fills)):
                 return
-            finished = max(pruning.FINISHED, self._wanted)
-            if pruning.is_due(loop, finished):
-                pruning.prune(self._tools, loop, lease, plan, finished)
-                yield None
 
     def _go_on(self, loop: Denoising, lease: Lease, plan: Plan, fills: Sequence[str]) -> bool:
         """Pins what was typed on the canvases that agree with it; False where none does, so that it starts again."""
@@ -242,7 +242,7 @@ class Infilling(Generator[Event | None, None, None]):
         return self._deadline is not None and time.monotonic() >= self._deadline
 
     def _draft(self, loop: Denoising, plan: Plan, fills: Sequence[str], index: int) -> Draft:
-        """One of the canvases as it stands; while they are denoised the first, of the likeliest length."""
+        """One of the canvases as it stands: while they are denoised the first, of the likeliest length, or the best."""
         return answers.draft(self._request.id, self._tools.vocabulary, loop, plan, fills, index, self._hole_count)
 
     @property

@@ -396,3 +396,22 @@ def test_an_amendment_of_a_hole_that_is_not_there_is_refused(engine: Engine) -> 
     run = engine.infill(InfillRequest("r", (Text("x"), Hole())))
     with pytest.raises(RequestError, match="no hole 1"):
         run.amend(1, "x")
+
+
+def test_what_is_typed_after_canvases_were_dropped_is_kept(embedded: Engine) -> None:
+    """Many lengths are tried, and few finished; both while one candidate is wanted and while many are."""
+    assert embedded.tools.properties.length_choices > 6
+    for candidates in (1, 6):
+        segments = (Text(SOURCE), Hole(max_tokens=16, single_line=True), Text(REST))
+        run = embedded.infill(InfillRequest("r", segments, candidates=candidates, drafts=True, max_steps=16, seed=3))
+        typed, told = "", list[str]()
+        for event in run:
+            if isinstance(event, Draft) and event.step > 5 and not typed:
+                typed = event.texts[0][:3]
+                run.amend(0, typed)
+            elif isinstance(event, Candidate):
+                told.append(event.texts[0])
+        assert typed
+        assert 1 <= len(told) <= candidates
+        assert all(text.startswith(typed) for text in told)
+    assert idle(embedded)

@@ -146,14 +146,18 @@ def test_slots_say_nothing_of_the_length_and_a_hole_that_is_cut_has_no_slack(sma
     """Otherwise P(slack) would be no honest estimate: of the length, given nothing but that it fits."""
     text = "a\n" + "word = other\n" * 60
     document, rng = Document.of(text), np.random.default_rng(5)
-    composer, sizes = Composer(small_tokenizer, _TOKENS, 128), {}
-    for end in (2 + 4, len(text) - 1):
-        made = [composer.compose(document, 1, [(2, end)], rng, has_slack=True) for _ in range(300)]
-        sizes[end] = [sum(canvas.hole) for canvas in made]
-    short, long = sizes.values()
-    assert set(SLOT_GRID) <= set(short)
-    assert set(long) == {0}, "longer than any slots"
-    assert abs(short.count(SLOT_GRID[1]) / len(short) - 0.25 * 0.85) < 0.08
+    composer, draws = Composer(small_tokenizer, _TOKENS, 128), 400
+    middle = next(end for end in range(3, len(text)) if len(small_tokenizer.encode(text[1:end]).ids) == 20)
+
+    def sizes(end: int) -> list[int]:
+        return [sum(composer.compose(document, 1, [(2, end)], rng, has_slack=True).hole) for _ in range(draws)]
+
+    of_short, of_middle, of_long = map(sizes, (6, middle, len(text) - 1))
+    assert set(SLOT_GRID) <= set(of_short)
+    assert set(of_long) == {0}, "longer than any slots"
+    assert of_middle.count(0) / draws > 0.3, "those it does not fit into are not drawn anew"
+    for size in (24, 48):
+        assert abs(of_middle.count(size) - of_short.count(size)) / draws < 0.09
 
 
 def test_noise_in_order_hides_the_end_of_each_hole() -> None:
