@@ -10,13 +10,15 @@ A checkpoint without one gets a handful of lengths of the whole grid, as in PILL
 side (pruning.py) and reranked (rank.py).
 """
 
+import itertools
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from inference.engine.layout import Slots
 
 _GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
-_FINEST = 64
-"""Between neighbouring parts of a curve no finer than this there is nothing left to find."""
+_FINEST = 1024
+"""The last parts of a curve that are looked at are its 1024ths; one that is steeper has fewer lengths to tell."""
 
 
 def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
@@ -24,10 +26,11 @@ def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count:
 
     `curves[h][j]` is P(slack) at slot j of hole h. Each choice has one length per hole.
     """
+    rising = [list(itertools.accumulate(curve, max)) for curve in curves]
+    nearest = [_nearest(hole, len(curve)) for hole, curve in zip(holes, curves, strict=True)]
     choices: dict[tuple[int, ...], None] = {}
     for part in _parts():
-        lengths = (_length(curve, part, hole) for curve, hole in zip(curves, holes, strict=True))
-        choices.setdefault(tuple(lengths))
+        choices.setdefault(tuple(sizes[bisect_left(curve, part)] for sizes, curve in zip(nearest, rising, strict=True)))
         if len(choices) == count:
             break
     return list(choices)
@@ -49,10 +52,10 @@ def _parts() -> Iterator[float]:
         pieces *= 2
 
 
-def _length(curve: Sequence[float], part: float, hole: Slots) -> int:
-    """The grid's nearest to the first slot at which slack is likelier than `part`, within the hole's limits."""
-    slot = next((slot for slot, value in enumerate(curve) if value >= part), len(curve))
-    return min(_grid(hole), key=lambda size: max(size, slot) / max(1, min(size, slot)))
+def _nearest(hole: Slots, slots: int) -> list[int]:
+    """For each length from 0 to `slots` the grid's nearest within the hole's limits."""
+    grid = _grid(hole)
+    return [min(grid, key=lambda size: max(size, slot) / max(1, min(size, slot))) for slot in range(slots + 1)]
 
 
 def _grid(hole: Slots) -> list[int]:

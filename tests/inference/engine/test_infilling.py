@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.engine import Engine, RequestError
+from inference.engine import Engine, RequestError, pruning
 from inference.engine.plan import Planner
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
 
@@ -400,7 +400,7 @@ def test_an_amendment_of_a_hole_that_is_not_there_is_refused(engine: Engine) -> 
 
 def test_what_is_typed_after_canvases_were_dropped_is_kept(embedded: Engine) -> None:
     """Many lengths are tried, and few finished; both while one candidate is wanted and while many are."""
-    assert embedded.tools.properties.length_choices > 6
+    assert embedded.tools.properties.length_choices > pruning.FINISHED
     for candidates in (1, 6):
         segments = (Text(SOURCE), Hole(max_tokens=16, single_line=True), Text(REST))
         run = embedded.infill(InfillRequest("r", segments, candidates=candidates, drafts=True, max_steps=16, seed=3))
