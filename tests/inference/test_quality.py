@@ -1,9 +1,9 @@
 """The embedded checkpoint fills lines it never saw about as well as it did when it was committed.
 
 The floors catch a broken sampler, constraint, healing or checkpoint, not a slightly worse one. FLOOR lies between what
-the checkpoint reaches (0.31 edit similarity) and what answers to other holes reach (0.13), below what other processors'
+the checkpoint reaches (0.58 edit similarity) and what answers to other holes reach (0.11), below what other processors'
 rounding may change: measure it anew for a new checkpoint. The other tests compare the checkpoint with itself; when they
-were written it reached 0.24 without what follows the hole, and 0.24 with one step.
+were written it reached 0.37 without what follows the hole, and 0.40 with one step.
 """
 
 import statistics
@@ -23,7 +23,7 @@ from inference.messages import Hole, InfillRequest, Text
 HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
 TASKS = [task for task in infilling_tasks.read(HELD_OUT) if task.single_line][:40]
 STEPS = 8
-FLOOR = 0.23
+FLOOR = 0.42
 
 
 @pytest.fixture(scope="module")
@@ -55,27 +55,27 @@ def test_fills_come_near_the_truth(fills: list[str]) -> None:
 def test_fills_belong_to_their_holes(fills: list[str]) -> None:
     """They are nearer to their own truth than to that of other holes."""
     others = statistics.fmean(similarity(fills, shift) for shift in (1, 7, 13))
-    assert similarity(fills) > others + 0.035
+    assert similarity(fills) > others + 0.2
 
 
 def test_what_follows_a_hole_makes_its_fill_better(engine: Engine, fills: list[str]) -> None:
     blind = [msgspec.structs.replace(task, suffix="") for task in TASKS]
     without = [filled.text for filled in fill(engine, blind, Options(ORACLE, steps=STEPS))]
-    assert similarity(fills) > similarity(without) + 0.02
+    assert similarity(fills) > similarity(without) + 0.08
 
 
 def test_denoising_makes_a_fill_better_than_its_first_guess(engine: Engine, fills: list[str]) -> None:
     """At the first step all rows are guessed at once; later steps see the tokens accepted before."""
     guessed = [filled.text for filled in fill(engine, TASKS, Options(ORACLE, steps=1))]
-    assert similarity(fills) > similarity(guessed) + 0.04
+    assert similarity(fills) > similarity(guessed) + 0.07
 
 
 def test_chosen_lengths_are_about_right_on_the_whole(engine: Engine) -> None:
     """A checkpoint this small cannot know each length; it knows how long lines usually are."""
-    filled = fill(engine, TASKS[:20], Options(steps=1))
+    filled = fill(engine, TASKS, Options())
     chosen = statistics.fmean(one.tokens for one in filled)
     true = statistics.fmean(one.true_tokens for one in filled)
-    assert 0.5 * true < chosen < 1.8 * true
+    assert 0.4 * true < chosen < 1.8 * true
 
 
 def test_the_text_before_a_hole_is_read_once_and_its_last_token_belongs_to_the_hole(engine: Engine) -> None:
