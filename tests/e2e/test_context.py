@@ -1,7 +1,7 @@
 """Context reaches the worker: a relay in its place, which keeps the requests that a real one answers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,11 +13,12 @@ from pygls.exceptions import JsonRpcException
 from inference.messages import LENGTH_BYTES, InfillRequest, decode_client_message
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.paths import WorkerPlace
+from lsp_server.worker.survey import running_workers
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import everywhere
 from tests.e2e.workspace import Workspace, open_workspace
 from tests.inference.engine.random_model import save_random_checkpoint
-from tests.workers import fill
+from tests.workers import fill, kill
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 HELPERS = "def load(path, strict):\n    return path\n"
@@ -51,11 +52,14 @@ class Relay:
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> WorkerOptions:
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerOptions]:
     """A checkpoint of the released kind, which has a use for context; its weights are random, its answers noise."""
     folder = tmp_path_factory.mktemp("checkpoint")
     save_random_checkpoint(folder)
-    return WorkerOptions(model=str(folder), device="cpu")
+    yield WorkerOptions(model=str(folder), device="cpu")
+    for worker in asyncio.run(running_workers("tests")):
+        if worker.status.model == str(folder):
+            kill(worker.status.pid)
 
 
 @asynccontextmanager

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CANCELLED = -32800
 BODY = "def add(a, b):\n    return ‸\n\n\nprint(add(1, 2))\n"
+LONG = "def total(values):\n    result = ‸\n    return result\n"
+"""What belongs there has more than a letter or two."""
 ATTEMPTS = 6
 LIMITS = {"automatic": 60_000, "invoked": 60_000}
 QUICK = {"deadlineMs": LIMITS, "maxSteps": 4, "debounceMs": 0, "confidenceFloor": 0, "idleSeconds": 30}
@@ -27,7 +29,7 @@ OTHER = "~"
 async def test_typing_the_suggested_characters_asks_the_worker_nothing(
     start_raw: StartRaw, runtime_folder: Path
 ) -> None:
-    user = Typist.at(await start_raw(QUICK), runtime_folder, BODY)
+    user = Typist.at(await start_raw(QUICK), runtime_folder, LONG)
     item = await user.offered(at_least=2, invoked=True)
     wanted, asked = user.applied(item), await user.requests()
     while len(rest := user.rest(item)) > 1:
@@ -134,7 +136,7 @@ async def test_waiting_for_a_pause_is_for_what_appears_by_itself_and_can_be_canc
 async def test_what_follows_an_accepted_suggestion_is_there_before_it_is_asked_for(
     start_raw: StartRaw, runtime_folder: Path
 ) -> None:
-    user = Typist.at(await start_raw(QUICK), runtime_folder, "def total(values):\n    result = ‸\n    return result\n")
+    user = Typist.at(await start_raw(QUICK), runtime_folder, LONG)
     before, start = user.text, user.cursor
     for _ in range(ATTEMPTS):
         item = await user.offered(invoked=True)
@@ -156,7 +158,7 @@ async def test_what_follows_an_accepted_suggestion_is_there_before_it_is_asked_f
 async def test_the_rest_of_a_partly_accepted_suggestion_is_computed_again(
     start_raw: StartRaw, runtime_folder: Path
 ) -> None:
-    user = Typist.at(await start_raw(QUICK), runtime_folder, BODY)
+    user = Typist.at(await start_raw(QUICK), runtime_folder, LONG)
     before, start = user.text, user.cursor
     for _ in range(ATTEMPTS):
         item = await user.offered(invoked=True, at_least=3)

@@ -112,8 +112,8 @@ class Typist:
 
     def told(self) -> list[str]:
         """How each request that the worker has ended so far has ended."""
-        logs = sorted(self.worker_logs.glob("*.log*"))
-        lines = [line for log in logs for line in log.read_text().splitlines()]
+        logs = self.worker_logs.glob("*.log*")
+        lines = sorted(line for log in logs for line in log.read_text().splitlines())  # by their time: several workers
         return [line.rpartition(": ")[2] for line in lines if "a request ended" in line]
 
     async def becomes_idle(self, *, after: int) -> list[str]:
