@@ -402,7 +402,7 @@ def test_what_is_typed_after_canvases_were_dropped_is_kept(embedded: Engine) -> 
     """Many lengths are tried, and few finished; both while one candidate is wanted and while many are."""
     assert embedded.tools.properties.length_choices > pruning.FINISHED
     for candidates in (1, 6):
-        segments = (Text(SOURCE), Hole(max_tokens=16, single_line=True), Text(REST))
+        segments = (Text(SOURCE), Hole(min_tokens=8, max_tokens=48), Text(REST))
         run = embedded.infill(InfillRequest("r", segments, candidates=candidates, drafts=True, max_steps=16, seed=3))
         typed, told = "", list[str]()
         for event in run:
