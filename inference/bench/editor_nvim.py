@@ -35,6 +35,7 @@ def name_{0}(first, second):
 
 '''
 _HEIGHT, _LINE, _COLUMN = _FUNCTION.count("\n"), 6, 11
+_STAGES = {"key", "asked", "answered", "painted"}
 _ENDED = re.compile(r"^(\S+ \S+?),(\d+) .*a request ended after (\d+) ms", re.MULTILINE)
 _OLDEST = (0, 12)
 _ROWS_AND_COLUMNS = (40, 100)
@@ -55,7 +56,7 @@ def measure(program: str, home: Path, keystrokes: int, model: str) -> dict[str, 
             [*SERVER, "worker", "--stop", "--model", model], env=environment, capture_output=True, check=False
         )
     ended = list(_engine_ends(home / "run"))
-    rows = [_split(press, ended) for press in presses[1:] if "painted" in press]  # the first warms up
+    rows = [_split(press, ended) for press in presses[1:] if press.keys() >= _STAGES]  # the first warms up
     if not rows:
         raise EditorError("no key press brought ghost text; see what `infill-ls doctor` says")
     return {

@@ -15,14 +15,14 @@ BENCH = [sys.executable, "-m", "lsp_server.cli", "bench", "editor", "--editor", 
 
 def test_it_says_where_the_time_of_a_key_press_goes(project: Path) -> None:
     require("nvim")
-    status, found, errors = bench(project, "--keystrokes", "3", "--nvim", program("nvim") or "nvim")
+    status, found, errors = bench(project, "--keystrokes", "6", "--nvim", program("nvim") or "nvim")
     assert status == 0, errors
     neovim = found["editors"]["neovim"]
-    assert 0 < neovim["with_ghost_text"] <= 3
+    assert 0 < neovim["with_ghost_text"] <= 6
     parts = neovim["ms"]
     assert set(parts) == {"total", "editor", "server", "engine", "paint"}
     assert parts["editor"]["p50"] >= 200  # what Neovim waits before it asks
-    assert parts["engine"]["p50"] > 0
+    assert parts["engine"]["p95"] > 0  # what goes on with a suggestion that is there asks nobody
     assert all(part["p50"] <= parts["total"]["p50"] for part in parts.values())
 
 
@@ -43,5 +43,6 @@ def bench(home: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
         text=True,
         check=False,
     )
+    assert done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return done.returncode, found, done.stderr
