@@ -223,5 +223,5 @@ def is_alive(pid: int) -> bool:
     """Whether the process runs; one that has ended and waits for its parent does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter where it ended between opening and reading
         return False

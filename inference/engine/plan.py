@@ -23,8 +23,8 @@ DEFAULT_SLOTS = {
     HoleKind.ARGUMENTS: 16,
     HoleKind.LINE: 24,
     HoleKind.MARKER: 24,
-    HoleKind.BLOCK: 48,
-    HoleKind.BODY: 48,
+    HoleKind.BLOCK: 64,
+    HoleKind.BODY: 64,
 }
 """The most tokens of a hole whose request does not say."""
 

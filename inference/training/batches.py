@@ -24,7 +24,7 @@ _CHARACTERS_PER_TOKEN = 3.4
 _GAP_CHARACTERS = 45
 _SMALL_GAP_CHARACTERS = 8
 _FULL = 16
-_SLACK_SHARE = 0.35
+_SLACK_SHARE = 0.4
 """Canvases whose holes have slack; the others teach what to write."""
 
 _HOLE_COUNTS = {
@@ -116,8 +116,8 @@ class Batches:
         chosen = self._holes(document, anchor, _HOLE_COUNTS[has_slack], rng)
         if not chosen:
             return None
-        split = int(np.searchsorted(stream.starts, chosen[0][0], side="left")) - 1
-        if split < 0 or chosen[0][0] > stream.end:
+        split = int(np.searchsorted(stream.starts, chosen[0].cursor, side="left")) - 1
+        if split < 0 or chosen[0].cursor > stream.end:
             return None
         canvas = self._composer.compose(document, stream.starts[split], chosen, rng, has_slack=has_slack)
         return (canvas, split + stream.offset) if any(canvas.hole) and split + stream.offset > 0 else None
@@ -133,9 +133,9 @@ class Batches:
             hole = holes.choose(document, anchor, rng)
             if hole is None:
                 break
-            if hole[0] < hole[1]:
+            if hole.cursor < hole.end:
                 found.append(hole)
-            anchor = hole[1] + 1 + int(rng.exponential(gap))
+            anchor = hole.end + 1 + int(rng.exponential(gap))
         return found
 
 

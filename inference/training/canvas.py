@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
+from inference.engine.plan import DEFAULT_SLOTS
+from inference.messages import HoleKind
 from inference.training.holes import Document, Hole
 from inference.training.tokenizer import Tokens
 
-SLOT_GRID = (8, 16, 24, 32, 48, 64)
-"""Slots of a hole with slack, drawn whatever its length, so that P(slack) is an honest estimate of the length."""
-
-_SLOT_SHARES = np.array((0.15, 0.25, 0.25, 0.15, 0.12, 0.08))
+MOST_SLOTS = 64
+DEFAULT_SHARE = 0.75
+"""Holes with slack that have the slots the engine gives to their kind; the others have any number. Neither depends on
+the length, so that P(slack) is an honest estimate of it; what it may depend on is the kind."""
 
 _FREE_ROWS = 12
 """Rows kept for what follows the last hole."""
@@ -62,7 +64,7 @@ class Composer:
         """
         canvas = Canvas(has_slack=has_slack)
         end = start
-        for cursor, stop in holes:
+        for cursor, stop, kind in holes:
             if canvas.ids:
                 between = self._encode(document.text[end:cursor])
                 start = end + between.offsets[-1][0]
@@ -74,7 +76,7 @@ class Composer:
             if not canvas.has_slack:
                 slots = len(content)
             elif start + taken == stop:  # of a hole that is cut, nobody knows how long it is
-                slots = self._slots(len(content), room, rng)
+                slots = self._slots(kind, len(content), room, rng)
             else:
                 slots = 0
             if slots == 0 and not canvas.ids:
@@ -93,19 +95,14 @@ class Composer:
     def _content(self, text: str, room: int) -> tuple[list[int], int]:
         """A hole's tokens, cut where they are too many, and how many characters they stand for."""
         encoding = self._encode(text)
-        count = min(len(encoding.ids), SLOT_GRID[-1], max(0, room))
+        count = min(len(encoding.ids), MOST_SLOTS, max(0, room))
         return encoding.ids[:count], encoding.offsets[count - 1][1] if count else 0
 
-    def _slots(self, length: int, room: int, rng: np.random.Generator) -> int:
+    def _slots(self, kind: HoleKind, length: int, room: int, rng: np.random.Generator) -> int:
         """The slots of a hole with slack, drawn without a look at its length; 0 where it does not fit into them."""
-        grid = np.array(SLOT_GRID)
-        shares = _SLOT_SHARES * (grid <= room)
-        if length == 0 or not shares.any():
-            return 0
-        size = int(rng.choice(grid, p=shares / shares.sum()))
-        if rng.random() < 0.15:  # so that a size off the grid means nothing in itself
-            size = int(rng.integers(4, SLOT_GRID[-1]))
-        return size if length <= size <= room else 0
+        usual = rng.random() < DEFAULT_SHARE
+        size = min(room, DEFAULT_SLOTS[kind] if usual else int(rng.integers(4, MOST_SLOTS + 1)))
+        return size if 0 < length <= size else 0
 
     def _finish(self, canvas: Canvas, text: str, end: int, rng: np.random.Generator) -> None:
         """Pins what follows: the rest of the file as far as it fits, or an end of file that comes early."""

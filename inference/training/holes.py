@@ -1,17 +1,19 @@
 """Choosing holes in a text as carving will meet them. Character offsets; it knows nothing of tokens.
 
-A hole is (cursor, end): what stood between them is what the model has to write.
+What stood between a hole's cursor and its end is what the model has to write.
 """
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from inference.messages import HoleKind
 from inference.training import syntax
 from inference.training.syntax import BLOCK, BRACKETS, EXPRESSION, Prose, Spans
 
-Hole = tuple[int, int]
+Span = tuple[int, int]
 
 _WORD = re.compile(r"[^\W\d]\w*|\d+|[^\w\s]")
 _START = re.compile(r"(?<!\w)\w|[^\w\s]")
@@ -19,10 +21,21 @@ _CODE_SHARE = 0.85
 """Anchors in prose that are moved on to code: a third of a library is prose, and nobody asks for it."""
 
 _WHOLE_LINE_SHARE = 0.35
+_SHORT_BLOCK_SHARE = 0.3
 _NEAR_CHARACTERS = 150
 _LONGEST_CHARACTERS = 400
 _KINDS = ("rest of line", "lines", "brackets", "expression", "block", "part of line")
-_WEIGHTS = (0.34, 0.12, 0.15, 0.10, 0.13, 0.16)
+_WEIGHTS = (0.30, 0.14, 0.14, 0.10, 0.16, 0.16)
+_SPANS = {"brackets": BRACKETS, "expression": EXPRESSION, "block": BLOCK}
+_KIND_OF_SPAN = {BRACKETS: HoleKind.ARGUMENTS, EXPRESSION: HoleKind.EXPRESSION, BLOCK: HoleKind.BLOCK}
+
+
+class Hole(NamedTuple):
+    """From the cursor to the end, and the kind that a request for it would name."""
+
+    cursor: int
+    end: int
+    kind: HoleKind
 
 
 @dataclass(frozen=True)
@@ -52,19 +65,23 @@ def choose(document: Document, anchor: int, rng: np.random.Generator) -> Hole | 
     """A hole whose cursor is at or after `anchor` and near it; None where the text ends before one."""
     if rng.random() < _CODE_SHARE:
         anchor = document.code(anchor)
-    kind = rng.choice(len(_KINDS), p=_WEIGHTS)
-    if kind == 1:
-        return _lines(document.text, anchor, rng)
-    if kind == 5:
-        return _part_of_line(document.text, anchor, rng)
-    if kind > 1:
-        hole = _span(document, anchor, (BRACKETS, EXPRESSION, BLOCK)[kind - 2], rng)
-        if hole is not None:
-            return hole
-    return _rest_of_line(document.text, anchor, rng)
+    found, kind = _choose(document, anchor, _KINDS[rng.choice(len(_KINDS), p=_WEIGHTS)], rng)
+    return None if found is None else Hole(*found, kind)
 
 
-def _rest_of_line(text: str, anchor: int, rng: np.random.Generator) -> Hole | None:
+def _choose(document: Document, anchor: int, name: str, rng: np.random.Generator) -> tuple[Span | None, HoleKind]:
+    if name == "lines":
+        return _lines(document.text, anchor, rng), HoleKind.BLOCK
+    if name == "part of line":
+        return _part_of_line(document.text, anchor, rng), HoleKind.LINE
+    if name in _SPANS:
+        span = _span(document, anchor, _SPANS[name], rng)
+        if span is not None:
+            return span, _KIND_OF_SPAN[_SPANS[name]]
+    return _rest_of_line(document.text, anchor, rng), HoleKind.LINE
+
+
+def _rest_of_line(text: str, anchor: int, rng: np.random.Generator) -> Span | None:
     """From somewhere in the line of the anchor, or the whole of the next one: a cursor is often on an empty line."""
     if rng.random() < _WHOLE_LINE_SHARE and (following := text.find("\n", anchor)) >= 0:
         return _line(text, following)
@@ -75,7 +92,7 @@ def _rest_of_line(text: str, anchor: int, rng: np.random.Generator) -> Hole | No
     return cursor, line[1]
 
 
-def _part_of_line(text: str, anchor: int, rng: np.random.Generator) -> Hole | None:
+def _part_of_line(text: str, anchor: int, rng: np.random.Generator) -> Span | None:
     """Some words and signs of a line with more behind them; the rest of the line where there are too few."""
     line = _line(text, anchor)
     if line is None:
@@ -87,14 +104,14 @@ def _part_of_line(text: str, anchor: int, rng: np.random.Generator) -> Hole | No
     return words[first].start(), words[last - 1].end()
 
 
-def _lines(text: str, anchor: int, rng: np.random.Generator) -> Hole | None:
-    """From the start of a line's content to the end of one of the next lines that are indented no less."""
-    line = _line(text, anchor)
+def _lines(text: str, anchor: int, rng: np.random.Generator) -> Span | None:
+    """From the start of the next line over some that follow it, as long as they are indented no less."""
+    line = _line(text, max(anchor, text.find("\n", anchor)))
     if line is None:
         return None
     start, end = line
     indent = start - text.rfind("\n", 0, start) - 1
-    for _ in range(int(rng.integers(0, 5))):
+    for _ in range(int(rng.integers(1, 6))):
         following = _line(text, end)
         if following is None or following[1] - start > _LONGEST_CHARACTERS:
             break
@@ -104,19 +121,21 @@ def _lines(text: str, anchor: int, rng: np.random.Generator) -> Hole | None:
     return start, end
 
 
-def _span(document: Document, anchor: int, kind: int, rng: np.random.Generator) -> Hole | None:
-    """One of the next spans of a kind, whole or from somewhere inside it."""
+def _span(document: Document, anchor: int, kind: int, rng: np.random.Generator) -> Span | None:
+    """One of the next spans of a kind, whole or from somewhere inside it; a block mostly where it has several lines."""
     first, last = np.searchsorted(document.spans[:, 0], (anchor, anchor + _NEAR_CHARACTERS))
     near = document.spans[first:last]
     near = near[(near[:, 2] == kind) & (near[:, 1] - near[:, 0] <= _LONGEST_CHARACTERS)]
-    if not len(near):
+    short = kind != BLOCK or rng.random() < _SHORT_BLOCK_SHARE
+    spans = [(int(start), int(end)) for start, end, _ in near if short or "\n" in document.text[start:end]]
+    if not spans:
         return None
-    start, end, _ = map(int, near[rng.integers(0, min(4, len(near)))])
+    start, end = spans[rng.integers(0, min(4, len(spans)))]
     whole = kind == BLOCK or rng.random() < 0.6
     return (start, end) if whole else (_inside(document.text, (start, end), rng), end)
 
 
-def _inside(text: str, span: Hole, rng: np.random.Generator) -> int:
+def _inside(text: str, span: Span, rng: np.random.Generator) -> int:
     """A place inside a span where a word or sign begins, or has just ended: where people stop to think."""
     words = list(_WORD.finditer(text, *span))
     if not words:
@@ -125,7 +144,7 @@ def _inside(text: str, span: Hole, rng: np.random.Generator) -> int:
     return word.start() if rng.random() < 0.6 or word.end() >= span[1] else word.end()
 
 
-def _line(text: str, anchor: int) -> Hole | None:
+def _line(text: str, anchor: int) -> Span | None:
     """The content, without indentation and space at its end, of the first line that is not blank after `anchor`.
 
     Where the anchor stands in the middle of a line, what follows it of that line counts, whole words only.

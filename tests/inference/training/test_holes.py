@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from inference.engine.plan import DEFAULT_SLOTS
+from inference.messages import HoleKind
 from inference.training import corruption, holes, syntax
 from inference.training.batches import Batch, Batches, Shape
-from inference.training.canvas import SLOT_GRID, Composer
+from inference.training.canvas import DEFAULT_SHARE, MOST_SLOTS, Composer
 from inference.training.feed import Feed
-from inference.training.holes import Document
+from inference.training.holes import Document, Hole
 from inference.training.tokenizer import BOS, EOS, FIRST_TEXT_TOKEN, MASK, SLACK, own_tokens
 
 _TOKENS = own_tokens(600)
@@ -40,15 +42,16 @@ def test_prose_is_passed_over() -> None:
 
 
 def test_a_hole_begins_after_its_anchor_and_has_content(documents: Sequence[Document]) -> None:
-    """And only what stands between brackets may end with a line break."""
+    """A hole of a line stays in it, and only what stands between brackets may end with a line break."""
     rng = np.random.default_rng(0)
     for _ in range(500):
         document = documents[rng.integers(len(documents))]
         anchor = int(rng.integers(len(document.text)))
         hole = holes.choose(document, anchor, rng)
         if hole is not None:
-            cursor, end = hole
+            cursor, end, kind = hole
             assert anchor <= cursor <= end <= len(document.text)
+            assert kind is not HoleKind.LINE or "\n" not in document.text[cursor:end]
             assert not document.text[cursor:end].endswith("\n") or document.text[end : end + 1] in ")]}"
 
 
@@ -127,10 +130,11 @@ def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: To
     """The token before each hole is part of it; what follows is tokenized by itself."""
     text = "value = first(one)\nother = second(two)\n"
     document = Document.of(text)
-    spans = [(text.index("first"), text.index("\n")), (text.index("two"), text.index("two") + 3)]
+    line = Hole(text.index("first"), text.index("\n"), HoleKind.LINE)
+    argument = Hole(text.index("two"), text.index("two") + 3, HoleKind.ARGUMENTS)
     start = text.index(" =")
     composer, rng = Composer(small_tokenizer, _TOKENS, 64), np.random.default_rng(3)
-    canvas = composer.compose(document, start, spans, rng, has_slack=False)
+    canvas = composer.compose(document, start, [line, argument], rng, has_slack=False)
     pieces: list[str] = []
     for number, (id_, hole) in enumerate(zip(canvas.ids, canvas.hole, strict=True)):
         if number and canvas.hole[number - 1] == hole:
@@ -142,22 +146,29 @@ def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: To
     assert pieces[2].endswith("two")
 
 
-def test_slots_say_nothing_of_the_length_and_a_hole_that_is_cut_has_no_slack(small_tokenizer: Tokenizer) -> None:
-    """Otherwise P(slack) would be no honest estimate: of the length, given nothing but that it fits."""
+def test_slots_tell_the_kind_and_nothing_of_the_length(small_tokenizer: Tokenizer) -> None:
+    """P(slack) has to be an honest estimate of the length: given the kind, and that it fits. What is cut has no slack."""
     text = "a\n" + "word = other\n" * 60
     document, rng = Document.of(text), np.random.default_rng(5)
     composer, draws = Composer(small_tokenizer, _TOKENS, 128), 400
     middle = next(end for end in range(3, len(text)) if len(small_tokenizer.encode(text[1:end]).ids) == 20)
 
-    def sizes(end: int) -> list[int]:
-        return [sum(composer.compose(document, 1, [(2, end)], rng, has_slack=True).hole) for _ in range(draws)]
+    def sizes(end: int, kind: HoleKind) -> list[int]:
+        hole = Hole(2, end, kind)
+        return [sum(composer.compose(document, 1, [hole], rng, has_slack=True).hole) for _ in range(draws)]
 
-    of_short, of_middle, of_long = map(sizes, (6, middle, len(text) - 1))
-    assert set(SLOT_GRID) <= set(of_short)
-    assert set(of_long) == {0}, "longer than any slots"
-    assert of_middle.count(0) / draws > 0.3, "those it does not fit into are not drawn anew"
-    for size in (24, 48):
-        assert abs(of_middle.count(size) - of_short.count(size)) / draws < 0.09
+    for kind in (HoleKind.ARGUMENTS, HoleKind.LINE, HoleKind.BLOCK):
+        usual = DEFAULT_SLOTS[kind]
+        of_short, of_middle, of_long = (sizes(end, kind) for end in (6, middle, len(text) - 1))
+        assert abs(of_short.count(usual) / draws - DEFAULT_SHARE) < 0.1
+        assert min(of_short) < usual / 2
+        assert max(of_short) > MOST_SLOTS / 2
+        assert set(of_long) == {0}, "longer than any slots"
+        assert min(size for size in of_middle if size) >= 20
+        if usual >= 20:
+            assert abs(of_middle.count(usual) - of_short.count(usual)) / draws < 0.1
+        else:
+            assert of_middle.count(0) / draws > DEFAULT_SHARE - 0.1, "those it does not fit into are not drawn anew"
 
 
 def test_noise_in_order_hides_the_end_of_each_hole() -> None:
