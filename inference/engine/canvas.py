@@ -80,12 +80,11 @@ class Canvas:
             spans[row][hole] = (first, max(open_first, first + count), end)
         return self._of_ids(ids[list(keep)], tuple(tuple(each) for each in spans))
 
-    def keep(self, chosen: Sequence[int]) -> "Canvas":
-        """Some of the canvases, in this order, no wider than the widest of them."""
-        kept = self.pin(chosen, self.pinned, 0, [0] * len(chosen))
-        ids = kept.pinned.masked_fill(kept.is_hole, OPEN)
-        ids = ids if kept.valid is None else ids.masked_fill(~kept.valid, _PADDING)
-        return self._of_ids(ids[:, : max(kept.lengths)], kept.spans)
+    def keep(self, chosen: Sequence[int], suffix: Sequence[int], width: int) -> "Canvas":
+        """Some of the canvases, in this order, with this suffix behind their last hole as far as `width` rows go."""
+        ids = self.pinned.masked_fill(self.is_hole, OPEN).tolist()
+        rows = [Row((*ids[index][: self.spans[index][-1][2]], *suffix)[:width], self.spans[index]) for index in chosen]
+        return Canvas.of(rows, self.pinned.device)
 
     def per_canvas(self, values: Tensor, fill: float) -> Tensor:
         """(N,) values of the hole rows -> (B, most hole rows of a canvas), padded with `fill`."""

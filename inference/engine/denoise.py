@@ -122,19 +122,25 @@ class Denoising:
         self._history = []
 
     @torch.inference_mode()
-    def keep(self, chosen: Sequence[int], prefix: PrefixView) -> None:
-        """Goes on with some of the canvases, in this order, as they stand. `prefix` has a row per layer for each."""
-        canvas, index = self.canvas.keep(chosen), torch.tensor(list(chosen), device=self._current.device)
-        width, most = canvas.pinned.shape[1], int(canvas.counts.max())
+    def keep(self, chosen: Sequence[int], canvas: Canvas, prefix: PrefixView) -> None:
+        """Goes on with the `chosen` canvases, in this order, as their holes stand; their suffix may be another.
+
+        `canvas` has those canvases, `prefix` a row per layer for each.
+        """
+        index, most = torch.tensor(list(chosen), device=self._current.device), int(canvas.counts.max())
         picked = torch.cat([(self.canvas.owner == number).nonzero()[:, 0] for number in chosen])
+        current = self._current.flatten()[self.canvas.hole_rows][picked]
         if self._constraint is not None:
             self._constraint = Constraint(self._constraint.biases, self._constraint.of_row[picked])
+        if self._soft is not None:
+            signal = self._soft.flatten(0, 1)[self.canvas.hole_rows][picked]
+            soft = self._network.token_embeddings(canvas.pinned)
+            self._soft = soft.flatten(0, 1).index_put((canvas.hole_rows,), signal).view_as(soft)
         self._argmax, self._confidence = self._argmax[picked], self._confidence[picked]
-        self._current = self._current[index, :width]
-        self._soft = None if self._soft is None else self._soft[index, :width]
         self.steps, self._done = self.steps[index], self._done[index]
         self._history = [answer[index, :most] for answer in self._history]
         self.canvas, self._prefix, self._given = canvas, prefix, canvas.pinned.clone()
+        self._current = canvas.with_holes(current)
 
     @torch.inference_mode()
     def predict(self) -> Tensor:

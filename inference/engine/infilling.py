@@ -149,7 +149,7 @@ class Infilling(Generator[Event | None, None, None]):
             yield from self._encode(held.lease, plan.prefix_ids)
             rows = [plan.layout.compose(lengths) for lengths in self._lengths(held.lease, plan)]
             yield None
-            loop = self._denoising(held.lease, plan, rows)
+            loop = self._denoising(held.lease, plan, pruning.tried(rows, self._wanted))
             yield from self._denoise(loop, held.lease, plan, fills)
             found += answers.ranked(self._tools, held.lease, plan, loop, quick=self._late())
             if self._request.drafts:
@@ -216,13 +216,12 @@ class Infilling(Generator[Event | None, None, None]):
 
     def _denoise(self, loop: Denoising, lease: Lease, plan: Plan, fills: Sequence[str]) -> Iterator[Event | None]:
         """Steps until the answer stands, or until the deadline: then the answer is what stands."""
-        finished = max(pruning.FINISHED, self._wanted)
         while not loop.finished:
             loop.step()
             self._progress.steps += 1
-            if pruning.is_due(loop, finished):
+            if pruning.is_due(loop, plan, self._wanted):
                 yield None
-                pruning.prune(self._tools, loop, lease, plan, finished)
+                pruning.prune(self._tools, loop, lease, plan, self._wanted)
             yield self._draft(loop, plan, fills, 0) if self._request.drafts else None
             if self._late() or (self._amended and not self._go_on(loop, lease, plan, fills)):
                 return

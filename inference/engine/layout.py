@@ -45,6 +45,10 @@ class Row:
     ids: tuple[int, ...]
     spans: tuple[tuple[int, int, int], ...]
 
+    def cut(self, suffix: int) -> "Row":
+        """The same canvas with at most so many tokens behind its last hole."""
+        return Row(self.ids[: self.spans[-1][2] + suffix], self.spans)
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -57,6 +61,12 @@ class Layout:
     def holes(self) -> tuple[Slots, ...]:
         """The holes in document order."""
         return tuple(part for part in self.parts if isinstance(part, Slots))
+
+    @property
+    def suffix(self) -> tuple[int, ...]:
+        """What is pinned behind the last hole."""
+        last = self.parts[-1]
+        return last.ids if isinstance(last, Pinned) else ()
 
     def compose(self, lengths: Sequence[int]) -> Row:
         """A canvas whose holes have these numbers of open rows.

@@ -157,7 +157,9 @@ def test_a_candidate_says_how_sure_the_model_is_of_it(engine: Engine) -> None:
     hole = Hole(min_tokens=8, max_tokens=10, starts_with="ret")
     (candidate, *_), _, drafts = fill(engine, Text(SOURCE), hole, Text(REST), max_steps=4, seed=1, drafts=True)
     (confidences,) = drafts[-1].confidences
-    assert min(confidences) <= candidate.confidence < 1
+    assert candidate.confidence < 1
+    if "\ufffd" not in candidate.texts[0]:  # half a character has no place in a draft, nor has how sure it is
+        assert min(confidences) <= candidate.confidence
     (given, *_), _, _ = fill(engine, Text("x = "), Hole(text="1", strength=0.0), Text("\n"))
     assert given.confidence == 1
 
@@ -400,7 +402,7 @@ def test_an_amendment_of_a_hole_that_is_not_there_is_refused(engine: Engine) -> 
 
 def test_what_is_typed_after_canvases_were_dropped_is_kept(embedded: Engine) -> None:
     """Many lengths are tried, and few finished; both while one candidate is wanted and while many are."""
-    assert embedded.tools.properties.length_choices > pruning.FINISHED
+    assert embedded.tools.properties.length_choices > pruning.FIRST_KEPT
     for candidates in (1, 6):
         segments = (Text(SOURCE), Hole(min_tokens=8, max_tokens=48), Text(REST))
         run = embedded.infill(InfillRequest("r", segments, candidates=candidates, drafts=True, max_steps=16, seed=3))

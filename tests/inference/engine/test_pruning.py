@@ -1,61 +1,117 @@
 """Of many lengths few are finished: those that go on do so from where they stand, as held as before."""
 
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 
+import pytest
 import torch
 
 from inference.engine import Engine, answers
 from inference.engine.canvas import Canvas
 from inference.engine.denoise import Denoising, NoiseSource
 from inference.engine.infilling import _Held
-from inference.engine.plan import Planner
-from inference.engine.pruning import is_due, prune
+from inference.engine.plan import Plan, Planner
+from inference.engine.prefix_cache import Lease
+from inference.engine.pruning import FIRST_KEPT, TRIAL_SUFFIX_TOKENS, is_due, prune, tried
 from inference.messages import Hole, InfillRequest, Text
 
-SEGMENTS = (Text("def size(path):\n    ret"), Hole(max_tokens=8, single_line=True), Text("\n\n\nx = 1\n"))
+REST = "\n\n\nx = 1\n" + "def less(a, b):\n    return a < b\n" * 3
+SEGMENTS = (Text("def size(path):\n    ret"), Hole(max_tokens=16, single_line=True), Text(REST))
 REQUEST = InfillRequest("r", SEGMENTS)
-LENGTHS = (2, 5, 7, 1)
-STEPS = 12
+
+
+@contextmanager
+def begun(engine: Engine, lengths: Sequence[int], wanted: int) -> Iterator[tuple[Denoising, Lease, Plan]]:
+    """A canvas of each length, to be denoised in up to 20 steps."""
+    tools = engine.tools
+    planner = Planner(tools.vocabulary, tools.properties, REQUEST)
+    plan = planner.plan(planner.groups[0], [])
+    rows = tried([plan.layout.compose([length]) for length in lengths], wanted)
+    canvas = Canvas.of(rows, tools.network.device)
+    source = NoiseSource(tools.properties.mask_token_id, torch.Generator().manual_seed(1))
+    with closing(_Held(tools.prefixes.acquire(plan.prefix_ids))) as held:
+        if rest := plan.prefix_ids[held.lease.length :]:
+            tools.network.encode(torch.tensor([rest]), held.lease)
+            held.lease.commit(rest)
+        view = held.lease.view(len(lengths))
+        constraint = tools.constraints.of(canvas, plan.layout.holes)
+        sampler = tools.properties.sampler
+        yield (
+            Denoising(tools.network, view, canvas, sampler, source, max_steps=20, constraint=constraint),
+            held.lease,
+            plan,
+        )
+
+
+def suffixes(loop: Denoising) -> list[tuple[int, ...]]:
+    """What stands behind the hole of each canvas."""
+    ends = [spans[-1][2] for spans in loop.canvas.spans]
+    rows = zip(loop.answer.tolist(), ends, loop.canvas.lengths, strict=True)
+    return [tuple(ids[end:length]) for ids, end, length in rows]
 
 
 def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
-    tools = embedded.tools
-    planner = Planner(tools.vocabulary, tools.properties, REQUEST)
-    plan = planner.plan(planner.groups[0], [])
-    holes = plan.layout.holes
-    assert holes[0].allowed is not None, "the first row is held to what healing took off the prefix"
-    canvas = Canvas.of([plan.layout.compose([length]) for length in LENGTHS], tools.network.device)
-    source = NoiseSource(tools.properties.mask_token_id, torch.Generator().manual_seed(1))
-    with closing(_Held(tools.prefixes.acquire(plan.prefix_ids))) as held:
-        tools.network.encode(torch.tensor([plan.prefix_ids[held.lease.length :]]), held.lease)
-        held.lease.commit(plan.prefix_ids[held.lease.length :])
-        loop = Denoising(
-            tools.network,
-            held.lease.view(len(LENGTHS)),
-            canvas,
-            tools.properties.sampler,
-            source,
-            max_steps=STEPS,
-            constraint=tools.constraints.of(canvas, holes),
-        )
-        for _ in range(4):
-            assert not is_due(loop, 2)
+    tools, lengths = embedded.tools, (2, 5, 7, 1)
+    with begun(embedded, lengths, wanted=1) as (loop, lease, plan):
+        (hole,) = plan.layout.holes
+        assert hole.allowed is not None, "the first row is held to what healing took off the prefix"
+        for _ in range(3):
             loop.step()
-        before, sure = loop.answer, loop.row_confidences
-        loop.keep([2, 0], held.lease.view(2))
-        assert [end - first for ((_, first, end),) in loop.canvas.spans] == [LENGTHS[2], LENGTHS[0]]
-        width = max(loop.canvas.lengths)
-        assert torch.equal(loop.answer, before[[2, 0], :width])
-        assert torch.equal(loop.row_confidences, sure[[2, 0], :width])
-        fresh, kept = tools.constraints.of(loop.canvas, holes), loop._constraint
+        before, sure, soft = loop.answer, loop.row_confidences, loop._soft
+        loop.keep([2, 0], loop.canvas.keep([2, 0], plan.layout.suffix, plan.layout.width), lease.view(2))
+        assert [end - first for ((_, first, end),) in loop.canvas.spans] == [lengths[2], lengths[0]]
+        for new, old in enumerate((2, 0)):
+            ((_, _, end),) = loop.canvas.spans[new]
+            assert torch.equal(loop.answer[new, :end], before[old, :end])
+            assert torch.equal(loop.row_confidences[new, :end], sure[old, :end])
+            assert soft is not None
+            assert loop._soft is not None
+            assert torch.equal(loop._soft[new, :end], soft[old, :end])
+        fresh, kept = tools.constraints.of(loop.canvas, plan.layout.holes), loop._constraint
         assert kept is not None
         assert torch.equal(fresh.biases[fresh.of_row], kept.biases[kept.of_row])
-        best = answers.ranked(tools, held.lease, plan, loop, quick=False)[0]
-        prune(tools, loop, held.lease, plan, 1)
-        ((kept_answer,),) = (answers.ranked(tools, held.lease, plan, loop, quick=True),)
+        best = answers.ranked(tools, lease, plan, loop, quick=False)[0]
+        while not is_due(loop, plan, 1):
+            loop.step()
+            best = answers.ranked(tools, lease, plan, loop, quick=False)[0]
+        prune(tools, loop, lease, plan, 1)
+        ((kept_answer,),) = (answers.ranked(tools, lease, plan, loop, quick=True),)
         assert (kept_answer.texts, kept_answer.steps) == (best.texts, best.steps)
         while not loop.finished:
             loop.step()
-    ((_, first, _),) = loop.canvas.spans[0]
-    assert int(loop.answer[0, first]) in holes[0].allowed
-    assert not set(loop.answer[0].tolist()[first:]) & {tools.properties.mask_token_id, tools.properties.slack_token_id}
+        ((_, first, _),) = loop.canvas.spans[0]
+        assert int(loop.answer[0, first]) in hole.allowed
+        assert not set(loop.answer[0].tolist()[first:]) & {
+            tools.properties.mask_token_id,
+            tools.properties.slack_token_id,
+        }
+
+
+@pytest.mark.parametrize("wanted", [1, 2])
+def test_fewer_and_fewer_are_denoised_and_those_to_the_end_see_the_whole_suffix(embedded: Engine, wanted: int) -> None:
+    with begun(embedded, range(1, 11), wanted) as (loop, lease, plan):
+        assert len(plan.layout.suffix) > TRIAL_SUFFIX_TOKENS
+        kept = []
+        while not loop.finished:
+            assert set(suffixes(loop)) == {plan.layout.suffix[: None if len(kept) == 2 else TRIAL_SUFFIX_TOKENS]}
+            loop.step()
+            if is_due(loop, plan, wanted):
+                prune(embedded.tools, loop, lease, plan, wanted)
+                kept.append(loop.canvas.batch)
+                assert not is_due(loop, plan, wanted)
+    assert kept == [FIRST_KEPT, wanted]
+
+
+def test_those_that_are_left_see_the_whole_suffix_also_where_nothing_is_dropped(embedded: Engine) -> None:
+    """What the user typed, or that two were alike, may have left no more than are wanted."""
+    with begun(embedded, (8, 9, 10), wanted=2) as (loop, lease, plan):
+        loop.keep([0], loop.canvas.keep([0], plan.layout.suffix[:3], plan.layout.width), lease.view(1))
+        while not is_due(loop, plan, 2):
+            loop.step()
+        prune(embedded.tools, loop, lease, plan, 2)
+        assert suffixes(loop) == [plan.layout.suffix]
+
+
+def test_no_more_lengths_than_are_wanted_see_the_whole_suffix_from_the_start(embedded: Engine) -> None:
+    with begun(embedded, (4, 5), wanted=2) as (loop, _, plan):
+        assert set(suffixes(loop)) == {plan.layout.suffix}

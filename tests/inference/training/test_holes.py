@@ -147,7 +147,7 @@ def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: To
 
 
 def test_slots_tell_the_kind_and_nothing_of_the_length(small_tokenizer: Tokenizer) -> None:
-    """P(slack) has to be an honest estimate of the length, given the kind, and that it fits. A cut hole has no slack."""
+    """P(slack) has to be an honest estimate of the length, given the kind and that it fits. A cut hole has no slack."""
     text = "a\n" + "word = other\n" * 60
     document, rng = Document.of(text), np.random.default_rng(5)
     composer, draws = Composer(small_tokenizer, _TOKENS, 128), 400
