@@ -3,12 +3,8 @@
 The encoder is causal and shares its weights and lm_head with the decoder, so one extra pass over all candidates scores
 them as a left-to-right model would (the reranking of PILL, with exact instead of estimated probabilities).
 
-The suffix has a mean of its own, because in one mean over both it would weigh the less, the longer the fill. The
-fill's sum is divided by a little more than its length: with the plain mean a long fill wins by the many easy tokens at
-its end, with the plain sum the shortest wins. (The length penalty of Wu et al., 2016, https://arxiv.org/abs/1609.08144,
-with alpha 1.) The two numbers were chosen on `tests/data/tuning.jsonl.gz`, among twelve lengths of each hole: edit
-similarity 0.40, where the plain mean with a suffix weight of 2 chose fills of 0.38 and the true lengths gave 0.45; on a
-checkpoint before, 0.37, 0.32 and 0.41.
+The suffix has a mean of its own, because in one mean over both it would weigh the less, the longer the fill. How much
+it weighs was chosen on holes of tuning files, together with when fills are dropped (pruning.py).
 """
 
 from collections.abc import Sequence
@@ -23,7 +19,6 @@ SUFFIX_TOKENS = 16
 """How many tokens behind the last hole count; a fill that does not lead on to them is a bad fill."""
 
 _SUFFIX_WEIGHT = 4.0
-_LENGTH_SMOOTHING = 3.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,7 @@ class Judged:
 
 @torch.inference_mode()
 def scores(network: Network, prefix: PrefixView, last_id: int | None, candidates: Sequence[Judged]) -> list[float]:
-    """About the mean log-probability per token of each candidate, its suffix weighted; higher is better.
+    """The mean log-probability per token of each candidate, weighted with that of its suffix; higher is better.
 
     `prefix` has a row of each layer per candidate and ends just before `last_id`, the last token in front of the first
     hole (None: there is none).
@@ -61,5 +56,5 @@ def _log_probabilities(network: Network, hidden: torch.Tensor, ids: Sequence[int
 def _score(log_probabilities: torch.Tensor, fill: int) -> float:
     """The weighted mean of what the first `fill` say and of what the others, the suffix, say, where there are any."""
     inside, behind = log_probabilities[:fill], log_probabilities[fill:]
-    score = float(inside.sum()) / (len(inside) + _LENGTH_SMOOTHING)
+    score = float(inside.mean()) if len(inside) else 0.0
     return (score + _SUFFIX_WEIGHT * float(behind.mean())) / (1 + _SUFFIX_WEIGHT) if len(behind) else score

@@ -12,7 +12,7 @@ from inference.engine.denoise import Denoising, NoiseSource
 from inference.engine.infilling import _Held
 from inference.engine.plan import Plan, Planner
 from inference.engine.prefix_cache import Lease
-from inference.engine.pruning import FIRST_KEPT, TRIAL_SUFFIX_TOKENS, is_due, prune, tried
+from inference.engine.pruning import FINISHED, FIRST_KEPT, TRIAL_SUFFIX_TOKENS, is_due, prune, tried
 from inference.messages import Hole, InfillRequest, Text
 
 REST = "\n\n\nx = 1\n" + "def less(a, b):\n    return a < b\n" * 3
@@ -52,31 +52,31 @@ def suffixes(loop: Denoising) -> list[tuple[int, ...]]:
 
 def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
     tools, lengths = embedded.tools, (2, 5, 7, 1)
-    with begun(embedded, lengths, wanted=1) as (loop, lease, plan):
+    with begun(embedded, lengths, 1) as (loop, lease, plan):
         (hole,) = plan.layout.holes
         assert hole.allowed is not None, "the first row is held to what healing took off the prefix"
         for _ in range(3):
             loop.step()
         before, sure, soft = loop.answer, loop.row_confidences, loop._soft
-        loop.keep([2, 0], loop.canvas.keep([2, 0], plan.layout.suffix, plan.layout.width), lease.view(2))
-        assert [end - first for ((_, first, end),) in loop.canvas.spans] == [lengths[2], lengths[0]]
-        for new, old in enumerate((2, 0)):
+        kept = [2, 0, 1]
+        loop.keep(kept, loop.canvas.keep(kept, plan.layout.suffix, plan.layout.width), lease.view(3))
+        assert [end - first for ((_, first, end),) in loop.canvas.spans] == [lengths[old] for old in kept]
+        for new, old in enumerate(kept):
             ((_, _, end),) = loop.canvas.spans[new]
             assert torch.equal(loop.answer[new, :end], before[old, :end])
             assert torch.equal(loop.row_confidences[new, :end], sure[old, :end])
             assert soft is not None
             assert loop._soft is not None
             assert torch.equal(loop._soft[new, :end], soft[old, :end])
-        fresh, kept = tools.constraints.of(loop.canvas, plan.layout.holes), loop._constraint
-        assert kept is not None
-        assert torch.equal(fresh.biases[fresh.of_row], kept.biases[kept.of_row])
-        best = answers.ranked(tools, lease, plan, loop, quick=False)[0]
-        while not is_due(loop, plan, 1):
-            loop.step()
-            best = answers.ranked(tools, lease, plan, loop, quick=False)[0]
+        fresh, held = tools.constraints.of(loop.canvas, plan.layout.holes), loop._constraint
+        assert held is not None
+        assert torch.equal(fresh.biases[fresh.of_row], held.biases[held.of_row])
+        loop.step()
+        assert is_due(loop, plan, 1)
+        best = answers.ranked(tools, lease, plan, loop, quick=False)[:FINISHED]
         prune(tools, loop, lease, plan, 1)
-        ((kept_answer,),) = (answers.ranked(tools, lease, plan, loop, quick=True),)
-        assert (kept_answer.texts, kept_answer.steps) == (best.texts, best.steps)
+        left = answers.ranked(tools, lease, plan, loop, quick=False)
+        assert [(one.texts, one.steps) for one in left] == [(one.texts, one.steps) for one in best]
         while not loop.finished:
             loop.step()
         ((_, first, _),) = loop.canvas.spans[0]
@@ -87,7 +87,7 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
         }
 
 
-@pytest.mark.parametrize("wanted", [1, 2])
+@pytest.mark.parametrize("wanted", [1, FINISHED, FINISHED + 1])
 def test_fewer_and_fewer_are_denoised_and_those_to_the_end_see_the_whole_suffix(embedded: Engine, wanted: int) -> None:
     with begun(embedded, range(1, 11), wanted) as (loop, lease, plan):
         assert len(plan.layout.suffix) > TRIAL_SUFFIX_TOKENS
@@ -99,7 +99,7 @@ def test_fewer_and_fewer_are_denoised_and_those_to_the_end_see_the_whole_suffix(
                 prune(embedded.tools, loop, lease, plan, wanted)
                 kept.append(loop.canvas.batch)
                 assert not is_due(loop, plan, wanted)
-    assert kept == [FIRST_KEPT, wanted]
+    assert kept == [FIRST_KEPT, max(FINISHED, wanted)]
 
 
 def test_those_that_are_left_see_the_whole_suffix_also_where_nothing_is_dropped(embedded: Engine) -> None:

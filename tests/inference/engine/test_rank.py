@@ -23,7 +23,7 @@ def by_hand(engine: Engine, ids: list[int], judged: Judged) -> float:
     log_probabilities = engine.tools.network.logits(hidden[0]).log_softmax(-1)
     each = [float(log_probabilities[row, every[row + 1]]) for row in range(len(ids) - 1, len(every) - 1)]
     fill, suffix = each[: len(judged.fill)], each[len(judged.fill) :]
-    inside = sum(fill) / (len(fill) + 3)
+    inside = sum(fill) / len(fill)
     return (inside + 4 * sum(suffix) / len(suffix)) / 5 if suffix else inside
 
 
