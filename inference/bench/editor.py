@@ -5,6 +5,7 @@
     engine   the worker's request: encoding, denoising, ranking
     paint    answer until the screen with the ghost text is drawn
 
+The key is one that the suggestion shown does not go on with, because one that it does needs no model.
 Neovim, with nothing but the lines that the README shows, draws into a pseudo-terminal; the key is put into its own
 queue of input. VS Code is measured by the tests of its extension, so only in a checkout of the repository that has
 them. An editor that is not here is left out, and that is said. Last line of output: one JSON object. Times are in

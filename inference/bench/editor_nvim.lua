@@ -17,9 +17,18 @@ local METHOD = 'textDocument/inlineCompletion'
 local press = nil ---@type table?
 local presses = {}
 
+---@return string? the first line of the ghost text, if any is shown
 local function ghost()
   local space = vim.api.nvim_get_namespaces()['nvim.lsp.inline_completion']
-  return space and #vim.api.nvim_buf_get_extmarks(0, space, 0, -1, { limit = 1 }) > 0
+  local mark = space and vim.api.nvim_buf_get_extmarks(0, space, 0, -1, { limit = 1, details = true })[1]
+  local chunk = mark and mark[4].virt_text and mark[4].virt_text[1]
+  return mark and (chunk and chunk[1] or '')
+end
+
+---A key that does not go on with what is shown: that would be answered from memory, without the model.
+local function unexpected()
+  local first = (ghost() or ''):sub(1, 1)
+  return order.keys:sub(1, 1) ~= first and order.keys:sub(1, 1) or order.keys:sub(2, 2)
 end
 
 -- A redraw that has the ghost text in it is what a user sees.
@@ -75,8 +84,9 @@ local function keystroke(number)
   vim.api.nvim_win_set_cursor(0, { (number - 1) * order.height + order.line, order.column })
   vim.cmd.startinsert({ bang = true })
   after(order.pause_ms, function() -- what comes by itself with insert mode has come by now
+    local key = unexpected()
     press = { key = now() }
-    vim.api.nvim_input(order.key)
+    vim.api.nvim_input(key)
     wait(function() -- not every place gets a suggestion
       return press.painted or press.answered and now() - press.answered > 1
     end, order.patience_ms, function()

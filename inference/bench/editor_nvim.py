@@ -34,6 +34,8 @@ def name_{0}(first, second):
 
 
 '''
+_KEYS = "tf"
+"""How the names in a function begin: either key leads to a word, and one of them is not what the model expects."""
 _HEIGHT, _LINE, _COLUMN = _FUNCTION.count("\n"), 6, 11
 _STAGES = {"key", "asked", "answered", "painted"}
 _ENDED = re.compile(r"^(\S+ \S+?),(\d+) .*a request ended after (\d+) ms", re.MULTILINE)
@@ -107,7 +109,7 @@ def _presses(
         "height": _HEIGHT,
         "line": _LINE,
         "column": _COLUMN,
-        "key": "t",
+        "keys": _KEYS,
         "pause_ms": _PAUSE_MS,
         "patience_ms": PATIENCE_MS,
     }
