@@ -54,10 +54,10 @@ def _answer(vocabulary: Vocabulary, plan: Plan, loop: Denoising, index: int, sco
 def _scores(tools: Toolbox, lease: Lease, plan: Plan, loop: Denoising) -> list[float]:
     last = plan.prefix_ids[-1] if plan.prefix_ids else None
     prefix = lease.view(loop.canvas.batch, max(0, lease.length - 1))
-    judged = []
+    judged, is_line = [], all(hole.single_line for hole in plan.layout.holes)
     for row, spans, length in zip(loop.answer.tolist(), loop.canvas.spans, loop.canvas.lengths, strict=True):
         end = spans[-1][2]
-        judged.append(rank.Judged(row[:end], row[end : min(end + rank.SUFFIX_TOKENS, length)]))
+        judged.append(rank.Judged(row[:end], row[end : min(end + rank.SUFFIX_TOKENS, length)], is_line))
     return rank.scores(tools.network, prefix, last, judged)
 
 

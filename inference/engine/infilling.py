@@ -169,11 +169,11 @@ class Infilling(Generator[Event | None, None, None]):
 
     def _lengths(self, lease: Lease, plan: Plan) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as it takes to choose well."""
-        holes = plan.layout.holes
-        count = 1 if self._late() else max(self._wanted, self._tools.properties.length_choices)
+        holes, most = plan.layout.holes, self._tools.properties.length_choices
         if self._tools.properties.slack_token_id is None:
-            choices = length.from_grid(holes, count)
+            choices = length.from_grid(holes, 1 if self._late() else max(self._wanted, most))
         else:
+            count = 1 if self._late() else max(self._wanted, length.worth_trying(holes, most))
             choices = length.from_slack(self._slack(lease, plan), holes, count)
         missing = 0 if self._late() else max(0, self._wanted - len(choices))
         return choices + [choices[i % len(choices)] for i in range(missing)]

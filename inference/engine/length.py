@@ -17,8 +17,18 @@ from collections.abc import Iterator, Sequence
 from inference.engine.layout import Slots
 
 _GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
+_OF_SEVERAL_LINES = 3
 _FINEST = 1024
 """The last parts of a curve that are looked at are its 1024ths; one that is steeper has fewer lengths to tell."""
+
+
+def worth_trying(holes: Sequence[Slots], most: int) -> int:
+    """How many lengths of a slack curve to try, `most` at most.
+
+    Of a line the likelihood of what comes out tells best which was right; of several lines it prefers the shortest, so
+    that only the middle of the curve and its quarters are tried.
+    """
+    return most if all(hole.single_line for hole in holes) else min(_OF_SEVERAL_LINES, most)
 
 
 def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:

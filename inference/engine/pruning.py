@@ -16,8 +16,8 @@ from inference.engine.prefix_cache import Lease
 from inference.engine.toolbox import Toolbox
 
 FIRST_KEPT = 6
-"""So many go on after the first step. No more are begun with a checkpoint that has nothing to say of lengths: whether a
-big one's first step tells good from bad, nobody has measured."""
+"""So many go on after the first step. A checkpoint begins no more unless its `infill.json` says so: whether a big one's
+first step tells good from bad, nobody has measured."""
 
 _LEAST_STEPS, _PART_OF_STEPS = 4, 8
 """When it is settled what is finished. A checkpoint that takes more steps gets more."""

@@ -31,6 +31,14 @@ def test_lengths_keep_within_the_limits_of_every_hole(holes: list[Slots], count:
             assert all(hole.minimum <= size <= hole.maximum for hole, size in zip(holes, choice, strict=True))
 
 
+def test_of_holes_of_several_lines_fewer_lengths_are_tried() -> None:
+    """The likelihood prefers the shortest of them, whatever is right."""
+    line, block = Slots(24, single_line=True), Slots(64)
+    assert length.worth_trying([line, line], 10) == 10
+    assert length.worth_trying([line, block], 10) == length.worth_trying([block], 10) == 3
+    assert length.worth_trying([block], 2) == 2
+
+
 def test_a_grid_spans_the_hole() -> None:
     choices = length.from_grid([Slots(24)], 5)
     assert choices[0] == (1,)
