@@ -170,14 +170,12 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(tmp_path: Path, runtime_folder: Path) -> None:
-    file = many_holes(tmp_path)
-    command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--steps", "900", "--candidates", "16"]
+def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(file: Path, tmp_path: Path, runtime_folder: Path) -> None:
     environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder)}
-    for ends in ("reader leaves", "ctrl-c"):
-        steps = ["--steps", "2"] if ends == "reader leaves" else []
+    long = [str(many_holes(tmp_path)), "--steps", "900", "--candidates", "16"]
+    for ends, arguments in (("reader leaves", [str(file), "--steps", "2"]), ("ctrl-c", long)):
         process = subprocess.Popen(
-            [*command, *steps],
+            [sys.executable, "-m", "lsp_server.cli", "fill", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
@@ -191,7 +189,7 @@ def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(tmp_path: Path, runt
         else:
             time.sleep(1.5)
             process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(PATIENCE_S) == 130
         assert process.stderr.read() == ""
 
 
