@@ -154,12 +154,14 @@ def test_the_last_draft_is_the_answer(engine: Engine) -> None:
 
 
 def test_a_candidate_says_how_sure_the_model_is_of_it(engine: Engine) -> None:
-    hole = Hole(min_tokens=8, max_tokens=10, starts_with="ret")
-    (candidate, *_), _, drafts = fill(engine, Text(SOURCE), hole, Text(REST), max_steps=4, seed=1, drafts=True)
+    hole = Hole(min_tokens=5, max_tokens=6, starts_with="ret")
+    for seed in range(200):
+        (candidate, *_), _, drafts = fill(engine, Text(SOURCE), hole, Text(REST), max_steps=4, seed=seed, drafts=True)
+        if "\ufffd" not in candidate.texts[0]:  # half a character has no place in a draft, nor has how sure it is
+            break
+    assert "\ufffd" not in candidate.texts[0]
     (confidences,) = drafts[-1].confidences
-    assert candidate.confidence < 1
-    if "\ufffd" not in candidate.texts[0]:  # half a character has no place in a draft, nor has how sure it is
-        assert min(confidences) <= candidate.confidence
+    assert min(confidences) <= candidate.confidence < 1
     (given, *_), _, _ = fill(engine, Text("x = "), Hole(text="1", strength=0.0), Text("\n"))
     assert given.confidence == 1
 
