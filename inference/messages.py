@@ -196,8 +196,9 @@ class Draft(_Message, frozen=True, tag="draft"):
 class Candidate(_Message, frozen=True, tag="candidate"):
     """One whole answer: a text for each hole, in document order. Sent best first, all of them before `Done`.
 
-    `score` is a mean log-probability per token (higher is better), comparable within one request only. `steps` and
-    `tokens` count this candidate's denoising steps and hole tokens. `complete` is False where a deadline cut it short.
+    `score` is a mean log-probability per token (higher is better), comparable within one request only. `tokens` counts
+    this candidate's hole tokens, `steps` the passes it took: denoising steps, or one a token where the encoder wrote
+    it. `complete` is False where a deadline cut it short.
     `unfilled` numbers the holes, from 0, that the deadline left no time for; their texts are what stands in them.
     `confidence` is the mean probability (0 to 1) that the model gave the tokens it chose; 1 where it is not told.
     """

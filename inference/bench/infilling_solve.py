@@ -3,8 +3,9 @@
 import time
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import msgspec
 import torch
 
 from inference.bench.infilling_tasks import Task
@@ -20,12 +21,16 @@ _ROOM = 2
 
 @dataclass(frozen=True)
 class Options:
-    """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None is the checkpoint's own number."""
+    """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None is the checkpoint's own number.
+
+    `continuations` False leaves out what the encoder would write, so that all candidates come from canvases.
+    """
 
     length: str | int = AUTO
     left_to_right: bool = False
     steps: int | None = None
     seed: int = 0
+    continuations: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,8 @@ class Solver:
     """Fills tasks, one at a time."""
 
     def __init__(self, engine: Engine, options: Options) -> None:
-        self._engine, self._options = engine, options
+        self._engine = engine if options.continuations else _without_continuations(engine)
+        self._options = options
 
     def using(self, options: Options) -> "Solver":
         """The same model with other options."""
@@ -115,6 +121,12 @@ class Solver:
             start.append(next(one))
         yield start[-1]
         yield from left_to_right.tokens(tools.network, tools.prefixes, start, count - 1, any_)
+
+
+def _without_continuations(engine: Engine) -> Engine:
+    """The same loaded model, whose encoder is not asked."""
+    properties = msgspec.structs.replace(engine.tools.properties, continuations=0)
+    return Engine(engine.model, replace(engine.tools, properties=properties))
 
 
 def _kind(task: Task) -> HoleKind:

@@ -1,8 +1,8 @@
 """`python -m inference.bench.infilling_table`: the tables of the README and the model card, from one run.
 
 One table for each kind of task, then one for all. Rows are ways to fill, columns the most denoising steps; each cell is
-exact match / edit similarity. From left to right a step writes one token, so there is only the last column. Last line
-of output: one JSON object.
+exact match / edit similarity. Two rows have only the last column: canvases without what the encoder would write beside
+them, and left to right, where a step writes one token. Last line of output: one JSON object.
 """
 
 import argparse
@@ -24,6 +24,7 @@ _CANVAS: dict[str, str | int] = {
     "canvas, true length": ORACLE,
     f"canvas, {_FIXED_TOKENS} tokens": _FIXED_TOKENS,
 }
+_CANVAS_ALONE = "canvas alone, length chosen"
 _PREFIX_ONLY = "left to right, prefix only"
 
 
@@ -56,7 +57,8 @@ def measure(tasks: Sequence[Task], args: argparse.Namespace) -> dict[str, dict[s
         name: {_column(steps): cell(Options(length, steps=steps, seed=args.seed)) for steps in _STEPS}
         for name, length in _CANVAS.items()
     }
-    return found | {_PREFIX_ONLY: {_column(None): cell(Options(left_to_right=True))}}
+    alone, prefix_only = Options(continuations=False, seed=args.seed), Options(left_to_right=True)
+    return found | {_CANVAS_ALONE: {_column(None): cell(alone)}, _PREFIX_ONLY: {_column(None): cell(prefix_only)}}
 
 
 def table(cells: dict[str, dict[str, Any]], kind: str | None) -> str:

@@ -1,4 +1,4 @@
-"""What a batch of denoised canvases says: its different answers, best first, and how one of them looks half done."""
+"""What has been written into the holes of a canvas: the different answers, best first, and how one looks half done."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +8,20 @@ from inference.engine.denoise import Denoising
 from inference.engine.plan import Plan
 from inference.engine.prefix_cache import Lease
 from inference.engine.toolbox import Toolbox
-from inference.engine.vocabulary import Vocabulary
 from inference.messages import Draft
+
+_LINE_ENDS = (b"\n", b"\r")
+
+
+@dataclass(frozen=True)
+class Written:
+    """A canvas with something in every hole, by whatever means: W ids, and the probability of each."""
+
+    ids: Sequence[int]
+    confidences: Sequence[float]
+    spans: Sequence[fill.Span]
+    steps: int
+    """The passes it took: denoising steps, or one a token."""
 
 
 @dataclass(frozen=True)
@@ -18,25 +30,38 @@ class Answer:
 
     texts: tuple[str, ...]
     score: float
-    steps: int
     tokens: int
-    canvas: int
-    """Its number in the batch."""
-    confidence: float = 1.0
-    """The mean probability of the tokens that were not given."""
+    number: int
+    """Which of the canvases it was made of."""
+    written: Written
+
+    @property
+    def confidence(self) -> float:
+        """The mean probability of the tokens that were not given."""
+        return fill.confidence(self.written.confidences, self.written.spans)
 
 
-def ranked(tools: Toolbox, lease: Lease, plan: Plan, loop: Denoising, *, quick: bool) -> list[Answer]:
+def standing(loop: Denoising) -> list[Written]:
+    """The canvases of a batch as they stand."""
+    rows = zip(loop.answer.tolist(), loop.row_confidences.tolist(), loop.canvas.lengths, strict=True)
+    return [
+        Written(ids[:length], sure[:length], loop.canvas.spans[index], int(loop.steps[index]))
+        for index, (ids, sure, length) in enumerate(rows)
+    ]
+
+
+def ranked(tools: Toolbox, lease: Lease, plan: Plan, written: Sequence[Written], *, quick: bool) -> list[Answer]:
     """The different answers of a canvas, best first; last those with half a character, then those with an empty hole.
 
     `quick`: where there is only one, it is not scored.
     """
-    count = loop.canvas.batch
-    found = [0.0] * count if count == 1 and quick else _scores(tools, lease, plan, loop)
+    count = len(written)
+    found = [0.0] * count if count == 1 and quick else _scores(tools, lease, plan, written)
     best: dict[tuple[str, ...], Answer] = {}
-    for index in sorted(range(count), key=lambda i: -found[i]):
-        answer = _answer(tools.vocabulary, plan, loop, index, found[index])
-        best.setdefault(answer.texts, answer)
+    for number in sorted(range(count), key=lambda i: -found[i]):
+        one = written[number]
+        given = fill.texts(tools.vocabulary, one.ids, one.spans, plan.layout.holes)
+        best.setdefault(given.texts, Answer(given.texts, found[number], given.tokens, number, one))
     return sorted(best.values(), key=_flaws)
 
 
@@ -44,35 +69,35 @@ def _flaws(answer: Answer) -> tuple[bool, bool]:
     return not all(answer.texts), any("\ufffd" in text for text in answer.texts)
 
 
-def _answer(vocabulary: Vocabulary, plan: Plan, loop: Denoising, index: int, score: float) -> Answer:
-    spans = loop.canvas.spans[index]
-    given = fill.texts(vocabulary, loop.answer[index].tolist(), spans, plan.layout.holes)
-    confidence = fill.confidence(loop.row_confidences[index].tolist(), spans)
-    return Answer(given.texts, score, int(loop.steps[index]), given.tokens, index, confidence)
-
-
-def _scores(tools: Toolbox, lease: Lease, plan: Plan, loop: Denoising) -> list[float]:
+def _scores(tools: Toolbox, lease: Lease, plan: Plan, written: Sequence[Written]) -> list[float]:
     last = plan.prefix_ids[-1] if plan.prefix_ids else None
-    prefix = lease.view(loop.canvas.batch, max(0, lease.length - 1))
-    judged, is_line = [], all(hole.single_line for hole in plan.layout.holes)
-    for row, spans, length in zip(loop.answer.tolist(), loop.canvas.spans, loop.canvas.lengths, strict=True):
-        end = spans[-1][2]
-        judged.append(rank.Judged(row[:end], row[end : min(end + rank.SUFFIX_TOKENS, length)], is_line))
+    prefix = lease.view(len(written), max(0, lease.length - 1))
+    judged, weights = [], weights_for(tools, plan)
+    for one in written:
+        end = one.spans[-1][2]
+        judged.append(rank.Judged(one.ids[:end], one.ids[end : end + rank.SUFFIX_TOKENS], weights))
     return rank.scores(tools.network, prefix, last, judged)
 
 
+def weights_for(tools: Toolbox, plan: Plan) -> rank.Weights:
+    """How the answers of a canvas are weighed: by whether the holes are of one line, and whether that goes on."""
+    if not all(hole.single_line for hole in plan.layout.holes):
+        return rank.SEVERAL_LINES
+    following = tools.vocabulary.bytes_of(list(plan.layout.suffix[:1]))
+    return rank.PART_OF_LINE if following and not following.startswith(_LINE_ENDS) else rank.REST_OF_LINE
+
+
 def draft(
-    request_id: str, vocabulary: Vocabulary, loop: Denoising, plan: Plan, fills: Sequence[str], index: int, holes: int
+    tools: Toolbox, request_id: str, loop: Denoising, shown: Written, plan: Plan, fills: Sequence[str], holes: int
 ) -> Draft:
-    """One of the canvases as it stands; of the request's `holes`, earlier ones as filled, later ones still empty."""
-    ids, sure = loop.answer[index].tolist(), loop.row_confidences[index].tolist()
-    shown = [
-        fill.pieces(vocabulary, ids, sure, span, hole)
-        for span, hole in zip(loop.canvas.spans[index], plan.layout.holes, strict=True)
+    """One canvas as it stands; of the request's `holes`, earlier ones as filled, later ones still empty."""
+    here = [
+        fill.pieces(tools.vocabulary, shown.ids, shown.confidences, span, hole)
+        for span, hole in zip(shown.spans, plan.layout.holes, strict=True)
     ]
     before = [((text,), (1.0,)) for text in fills]
     after: list[tuple[tuple[str, ...], tuple[float, ...]]] = [((), ())]
-    parts = [*before, *shown, *after * (holes - plan.group.end)]
+    parts = [*before, *here, *after * (holes - plan.group.end)]
     return Draft(
         request_id,
         loop.step_number,

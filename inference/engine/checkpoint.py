@@ -53,6 +53,9 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prompt: str = "plain"
     length_choices: int = 6
     """How many lengths are tried side by side, where one answer is wanted; the best few are finished (pruning.py)."""
+    continuations: int = 0
+    """How many times the encoder writes a line too, as further candidates (continuations.py). Each of their tokens
+    takes a pass, so it is for a small checkpoint, whose training asked for the next token."""
     sampler: SamplerProperties = SamplerProperties()
 
 

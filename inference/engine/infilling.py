@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from inference.engine import amending, answers, length, pruning, sizing
-from inference.engine.answers import Answer
+from inference.engine import amending, answers, continuations, fill, length, pruning, sizing
+from inference.engine.answers import Answer, Written
 from inference.engine.canvas import Canvas
 from inference.engine.denoise import Denoising, NoiseSource, Start
 from inference.engine.layout import Row, Slots
@@ -133,7 +133,7 @@ class Infilling(Generator[Event | None, None, None]):
                 self._request.id,
                 texts=tuple(text for part in parts for text in part.texts) + standing,
                 score=sum(part.score for part in parts) / len(parts),
-                steps=sum(part.steps for part in parts),
+                steps=sum(part.written.steps for part in parts),
                 tokens=sum(part.tokens for part in parts),
                 ms=self._progress.ms(),
                 complete=complete,
@@ -147,13 +147,15 @@ class Infilling(Generator[Event | None, None, None]):
         self._progress.canvases += 1
         with closing(_Held(self._tools.prefixes.acquire(plan.prefix_ids))) as held:
             yield from self._encode(held.lease, plan.prefix_ids)
+            written = yield from self._continue(held.lease, plan)
             rows = [plan.layout.compose(lengths) for lengths in self._lengths(held.lease, plan)]
             yield None
             loop = self._denoising(held.lease, plan, pruning.tried(rows, self._wanted))
             yield from self._denoise(loop, held.lease, plan, fills)
-            found += answers.ranked(self._tools, held.lease, plan, loop, quick=self._late())
+            written = [*answers.standing(loop), *self._agreeing(written, plan)]
+            found += answers.ranked(self._tools, held.lease, plan, written, quick=self._late())
             if self._request.drafts:
-                yield self._draft(loop, plan, fills, found[0].canvas)
+                yield self._draft(loop, plan, fills, found[0].written)
 
     def _encode(self, lease: Lease, ids: Sequence[int]) -> Iterator[None]:
         self._progress.prefix_tokens += len(ids)
@@ -166,6 +168,22 @@ class Infilling(Generator[Event | None, None, None]):
             self._progress.encode_ms += (time.monotonic() - began) * 1000
             yield None
         lease.seal()
+
+    def _continue(self, lease: Lease, plan: Plan) -> Generator[None, None, list[Written]]:
+        """What the encoder would write, where it is asked."""
+        if self._late() or not continuations.wanted(self._tools, plan):
+            return []
+        return (yield from continuations.write(self._tools, lease, plan, self._source.generator, self._late))
+
+    def _agreeing(self, written: Sequence[Written], plan: Plan) -> list[Written]:
+        """Those that begin as what was typed meanwhile. Canvases have it pinned; what was written before has not."""
+        holes = self._planner.document.holes[plan.group.first : plan.group.end]
+
+        def agrees(one: Written) -> bool:
+            texts = fill.texts(self._tools.vocabulary, one.ids, one.spans, plan.layout.holes).texts
+            return all(text.startswith(hole.starts_with) for text, hole in zip(texts, holes, strict=True))
+
+        return list(filter(agrees, written))
 
     def _lengths(self, lease: Lease, plan: Plan) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as it takes to choose well."""
@@ -222,7 +240,7 @@ class Infilling(Generator[Event | None, None, None]):
             if pruning.is_due(loop, plan, self._wanted):
                 yield None
                 pruning.prune(self._tools, loop, lease, plan, self._wanted)
-            yield self._draft(loop, plan, fills, 0) if self._request.drafts else None
+            yield self._draft(loop, plan, fills, answers.standing(loop)[0]) if self._request.drafts else None
             if self._late() or (self._amended and not self._go_on(loop, lease, plan, fills)):
                 return
 
@@ -240,9 +258,9 @@ class Infilling(Generator[Event | None, None, None]):
     def _late(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline
 
-    def _draft(self, loop: Denoising, plan: Plan, fills: Sequence[str], index: int) -> Draft:
+    def _draft(self, loop: Denoising, plan: Plan, fills: Sequence[str], shown: Written) -> Draft:
         """One of the canvases as it stands: while they are denoised the first, of the likeliest length, or the best."""
-        return answers.draft(self._request.id, self._tools.vocabulary, loop, plan, fills, index, self._hole_count)
+        return answers.draft(self._tools, self._request.id, loop, shown, plan, fills, self._hole_count)
 
     @property
     def _hole_count(self) -> int:

@@ -184,3 +184,33 @@ class Branches:
         """The prefix's rows followed by the new ones, for each continuation."""
         layer = self._layers[layer_index]
         return torch.cat((layer.keys, keys), 2), torch.cat((layer.values, values), 2)
+
+
+class Saplings:
+    """An `EncoderCache` for several continuations of one prefix that grow together (used to write them)."""
+
+    def __init__(self, prefix: PrefixView, room: int) -> None:
+        """`prefix` has a row of each layer per continuation; each may get `room` more tokens."""
+        self.length = prefix.length
+        self._layers = [(_with_room(layer.keys, room), _with_room(layer.values, room)) for layer in prefix.layers]
+        self._past = [layer.keys.shape[2] for layer in prefix.layers]
+
+    def update(self, keys: Tensor, values: Tensor, layer_index: int) -> tuple[Tensor, Tensor]:
+        """The prefix's rows, those written so far and the new ones, for each continuation."""
+        end = self._past[layer_index] + keys.shape[2]
+        for buffer, new in zip(self._layers[layer_index], (keys, values), strict=True):
+            buffer[:, :, end - new.shape[2] : end] = new
+        whole, of_values = self._layers[layer_index]
+        return whole[:, :, :end], of_values[:, :, :end]
+
+    def grow(self, count: int) -> None:
+        """The rows of `count` tokens are written in every layer: they count from now on."""
+        self.length += count
+        self._past = [past + count for past in self._past]
+
+
+def _with_room(rows: Tensor, room: int) -> Tensor:
+    """A copy of (B, heads, n, size) that has space for more rows."""
+    copy = rows.new_empty((*rows.shape[:2], rows.shape[2] + room, rows.shape[3]))
+    copy[:, :, : rows.shape[2]] = rows
+    return copy

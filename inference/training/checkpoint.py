@@ -79,7 +79,7 @@ def write_properties(folder: Path, tokens: Tokens, data: DataConfig) -> None:
         "prompt": "plain",
     }
     if tokens.mask is not None:
-        properties |= {"length_choices": 10, "sampler": _MASK_SAMPLER}
+        properties |= {"continuations": 8, "sampler": _MASK_SAMPLER}
     (folder / "infill.json").write_bytes(msgspec.json.format(msgspec.json.encode(properties), indent=2))
 
 

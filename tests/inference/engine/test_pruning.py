@@ -12,7 +12,7 @@ from inference.engine.denoise import Denoising, NoiseSource
 from inference.engine.infilling import _Held
 from inference.engine.plan import Plan, Planner
 from inference.engine.prefix_cache import Lease
-from inference.engine.pruning import FINISHED, FIRST_KEPT, TRIAL_SUFFIX_TOKENS, is_due, prune, tried
+from inference.engine.pruning import FINISHED, TRIAL_SUFFIX_TOKENS, is_due, prune, tried
 from inference.messages import Hole, InfillRequest, Text
 
 REST = "\n\n\nx = 1\n" + "def less(a, b):\n    return a < b\n" * 3
@@ -73,10 +73,10 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
         assert torch.equal(fresh.biases[fresh.of_row], held.biases[held.of_row])
         loop.step()
         assert is_due(loop, plan, 1)
-        best = answers.ranked(tools, lease, plan, loop, quick=False)[:FINISHED]
+        best = answers.ranked(tools, lease, plan, answers.standing(loop), quick=False)[:FINISHED]
         prune(tools, loop, lease, plan, 1)
-        left = answers.ranked(tools, lease, plan, loop, quick=False)
-        assert [(one.texts, one.steps) for one in left] == [(one.texts, one.steps) for one in best]
+        left = answers.ranked(tools, lease, plan, answers.standing(loop), quick=False)
+        assert [(one.texts, one.written.steps) for one in left] == [(one.texts, one.written.steps) for one in best]
         while not loop.finished:
             loop.step()
         ((_, first, _),) = loop.canvas.spans[0]
@@ -88,18 +88,18 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
 
 
 @pytest.mark.parametrize("wanted", [1, FINISHED, FINISHED + 1])
-def test_fewer_and_fewer_are_denoised_and_those_to_the_end_see_the_whole_suffix(embedded: Engine, wanted: int) -> None:
+def test_few_are_denoised_to_the_end_and_those_see_the_whole_suffix(embedded: Engine, wanted: int) -> None:
     with begun(embedded, range(1, 11), wanted) as (loop, lease, plan):
         assert len(plan.layout.suffix) > TRIAL_SUFFIX_TOKENS
         kept = []
         while not loop.finished:
-            assert set(suffixes(loop)) == {plan.layout.suffix[: None if len(kept) == 2 else TRIAL_SUFFIX_TOKENS]}
+            assert set(suffixes(loop)) == {plan.layout.suffix[: None if kept else TRIAL_SUFFIX_TOKENS]}
             loop.step()
             if is_due(loop, plan, wanted):
                 prune(embedded.tools, loop, lease, plan, wanted)
                 kept.append(loop.canvas.batch)
                 assert not is_due(loop, plan, wanted)
-    assert kept == [FIRST_KEPT, max(FINISHED, wanted)]
+    assert kept == [max(FINISHED, wanted)]
 
 
 def test_those_that_are_left_see_the_whole_suffix_also_where_nothing_is_dropped(embedded: Engine) -> None:

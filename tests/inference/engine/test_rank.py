@@ -23,18 +23,24 @@ def by_hand(engine: Engine, ids: list[int], judged: Judged) -> float:
     log_probabilities = engine.tools.network.logits(hidden[0]).log_softmax(-1)
     each = [float(log_probabilities[row, every[row + 1]]) for row in range(len(ids) - 1, len(every) - 1)]
     fill, suffix = each[: len(judged.fill)], each[len(judged.fill) :]
-    inside = sum(fill) / (len(fill) + 3 * judged.is_line)
-    return (inside + 4 * sum(suffix) / len(suffix)) / 5 if suffix else inside
+    smoothing, weight = judged.weights
+    inside = sum(fill) / (len(fill) + smoothing)
+    return (inside + weight * sum(suffix) / len(suffix)) / (1 + weight) if suffix else inside
 
 
 def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine) -> None:
     for engine in (embedded, released):
         ids = engine.tools.vocabulary.encode("def f(a, b):\n    total = a + b\n    return")
         encode = engine.tools.vocabulary.encode
-        texts = [(" total", "\n", True), (" a", "", True), (" b * b\n    b *= b", "\n\nprint(1)", False)]
-        candidates = [Judged(encode(fill), encode(suffix), is_line) for fill, suffix, is_line in texts]
+        texts = [
+            (" total", "\n", rank.REST_OF_LINE),
+            (" a", "", rank.REST_OF_LINE),
+            (" max(a", ", b)\n", rank.PART_OF_LINE),
+            (" b * b\n    b *= b", "\n\nprint(1)", rank.SEVERAL_LINES),
+        ]
+        candidates = [Judged(encode(fill), encode(suffix), weights) for fill, suffix, weights in texts]
         lease = encoded(engine, ids)
-        found = rank.scores(engine.tools.network, lease.view(3, len(ids) - 1), ids[-1], candidates)
+        found = rank.scores(engine.tools.network, lease.view(4, len(ids) - 1), ids[-1], candidates)
         lease.release()
         for score, judged in zip(found, candidates, strict=True):
             assert abs(score - by_hand(engine, ids, judged)) < 1e-3
@@ -43,7 +49,7 @@ def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine
 def test_likely_code_scores_above_noise(embedded: Engine) -> None:
     ids = embedded.tools.vocabulary.encode("import os\nimport sys\n\n\ndef main():\n   ")
     encode = embedded.tools.vocabulary.encode
-    candidates = [Judged(encode(text), encode("\n"), True) for text in (" return None", " )(]qx 77 zz")]
+    candidates = [Judged(encode(text), encode("\n"), rank.REST_OF_LINE) for text in (" return None", " )(]qx 77 zz")]
     lease = encoded(embedded, ids)
     good, bad = rank.scores(embedded.tools.network, lease.view(2, len(ids) - 1), ids[-1], candidates)
     lease.release()
@@ -52,5 +58,5 @@ def test_likely_code_scores_above_noise(embedded: Engine) -> None:
 
 def test_without_a_prefix_the_first_token_is_given(embedded: Engine) -> None:
     lease = embedded.tools.prefixes.acquire([])
-    assert rank.scores(embedded.tools.network, lease.view(1), None, [Judged([7], [], False)]) == [0.0]
+    assert rank.scores(embedded.tools.network, lease.view(1), None, [Judged([7], [], rank.SEVERAL_LINES)]) == [0.0]
     lease.release()

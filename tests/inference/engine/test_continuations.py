@@ -1,0 +1,193 @@
+"""What the encoder writes is what a whole causal pass would tell, keeps to the hole, and competes with the canvases."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from inference.engine import Engine, continuations, fill, left_to_right, rank
+from inference.engine.answers import Written
+from inference.engine.plan import Plan, Planner
+from inference.engine.prefix_cache import Lease, PrefixCache
+from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
+
+SOURCE = "import os\n\n\ndef size(path):\n    ret"
+REST = "\n\n\nprint(size('.'))\n"
+LINE = Hole(single_line=True)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request whose prefix is encoded."""
+
+    engine: Engine
+    lease: Lease
+    plan: Plan
+
+    def write(self, *, seed: int = 1, late: Callable[[], bool] = lambda: False) -> list[Written]:
+        generator = torch.Generator().manual_seed(seed)
+        writing = continuations.write(self.engine.tools, self.lease, self.plan, generator, late)
+        while True:
+            try:
+                next(writing)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+
+    def texts(self, found: list[Written]) -> list[str]:
+        holes, vocabulary = self.plan.layout.holes, self.engine.tools.vocabulary
+        return [fill.texts(vocabulary, one.ids, one.spans, holes).texts[0] for one in found]
+
+
+@contextmanager
+def case(engine: Engine, *segments: Text | Hole) -> Iterator[Case]:
+    planner = Planner(engine.tools.vocabulary, engine.tools.properties, InfillRequest("r", segments))
+    plan = planner.plan(planner.groups[0], [])
+    lease = engine.tools.prefixes.acquire(plan.prefix_ids)
+    if rest := plan.prefix_ids[lease.length :]:
+        engine.tools.network.encode(torch.tensor([rest]), lease)
+        lease.commit(rest)
+    yield Case(engine, lease, plan)
+    lease.release()
+
+
+def test_they_stand_on_the_canvas_as_fills_and_pins_are_held(embedded: Engine) -> None:
+    with case(embedded, Text(SOURCE), Hole(single_line=True, min_tokens=3, max_tokens=9), Text(REST)) as one:
+        found = one.write()
+        (hole,) = one.plan.layout.holes
+        assert hole.allowed is not None
+        assert len(found) > 3
+        for written in found:
+            ((first, open_first, end),) = written.spans
+            assert 3 <= end - open_first <= 9
+            row = one.plan.layout.compose([end - open_first])
+            pinned = [index for index in range(len(row.ids)) if not open_first <= index < end]
+            assert [written.ids[index] for index in pinned] == [row.ids[index] for index in pinned]
+            assert written.ids[open_first] in hole.allowed
+            assert not set(written.ids[first:end]) & set(embedded.tools.vocabulary.line_break_ids)
+            assert all(id_ >= embedded.tools.properties.first_text_token_id for id_ in written.ids[first:end])
+            assert all(0 < sure <= 1 for sure in written.confidences)
+            assert {written.confidences[index] for index in pinned} == {1.0}
+        texts = one.texts(found)
+        assert len(set(texts)) == len(texts)
+        assert not any("\n" in text for text in texts)
+
+
+def test_the_same_seed_writes_the_same_and_another_seed_something_else(embedded: Engine) -> None:
+    with case(embedded, Text(SOURCE), LINE, Text(REST)) as one:
+        assert one.texts(one.write(seed=1)) == one.texts(one.write(seed=1)) != one.texts(one.write(seed=2))
+
+
+def test_the_first_is_the_likeliest_and_scores_are_those_of_one_whole_pass(
+    embedded: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written token by token beside others; computed anew by the greedy baseline, and in one pass without a cache."""
+    noted: list[continuations._Line] = []
+    ends: dict[tuple[int, ...], float] = {}
+    until_here = continuations._Line.until_here
+
+    def note(line: continuations._Line, end: float, weights: rank.Weights) -> continuations._End:
+        if line not in noted:
+            noted.append(line)
+        found = until_here(line, end, weights)
+        ends[found.tokens] = found.score
+        return found
+
+    monkeypatch.setattr(continuations._Line, "until_here", note)
+    tools, text = embedded.tools, SOURCE + "urn "
+    with case(embedded, Text(text), LINE, Text(REST)) as one:
+        one.write()
+        (hole,), suffix = one.plan.layout.holes, one.plan.layout.suffix
+        first, other = continuations._biases(tools, one.plan)
+        prefix = [*one.plan.prefix_ids, *hole.forced]
+        greedy = list(left_to_right.tokens(tools.network, tools.prefixes, prefix, 1, first))
+        count = len(noted[0].tokens) - 1
+        greedy += left_to_right.tokens(tools.network, tools.prefixes, [*prefix, *greedy], count, other)
+        assert noted[0].tokens == greedy
+        assert len(noted) == tools.properties.continuations
+        for tokens, score in list(ends.items())[:40]:
+            whole = [*prefix, *tokens, suffix[0]]
+            fresh = PrefixCache(tools.network, 0).acquire(whole)
+            logits = tools.network.logits(tools.network.encode(torch.tensor([whole]), fresh)[0]).log_softmax(-1)
+            each = [float(logits[len(prefix) + i - 1, id_]) for i, id_ in enumerate([*tokens, suffix[0]])]
+            by_hand = rank.weighted(sum(each[:-1]), len(tokens), each[-1], rank.REST_OF_LINE)
+            assert abs(score - by_hand) < 1e-3
+
+
+def test_without_a_suffix_they_end_with_the_line(embedded: Engine) -> None:
+    with case(embedded, Text(SOURCE), LINE) as one:
+        assert all(text and "\n" not in text for text in one.texts(one.write()))
+
+
+def test_once_it_is_late_what_there_is_is_taken(embedded: Engine) -> None:
+    with case(embedded, Text(SOURCE), LINE, Text(REST)) as one:
+        found = one.write(late=lambda: True)
+        assert one.texts(found) == []
+        steps = iter([False, False, True])
+        assert max(written.steps for written in one.write(late=lambda: next(steps))) == 2
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        (Text(SOURCE), Hole(), Text(REST)),
+        (Text(SOURCE), Hole(single_line=True, min_tokens=4, max_tokens=4), Text(REST)),
+        (Text(SOURCE), Hole(single_line=True, text="urn 1", strength=0.5), Text(REST)),
+        (Text("a ="), LINE, Text("\nb ="), LINE, Text("\n")),
+    ],
+    ids=["several lines", "known length", "reworked", "two holes"],
+)
+def test_the_encoder_is_asked_for_one_line_of_open_length(embedded: Engine, segments: tuple[Text | Hole, ...]) -> None:
+    with case(embedded, *segments) as one:
+        assert not continuations.wanted(embedded.tools, one.plan)
+
+
+def test_a_checkpoint_that_does_not_say_so_is_not_asked(embedded: Engine, released: Engine) -> None:
+    for engine, asked in ((embedded, True), (released, False)):
+        with case(engine, Text(SOURCE), LINE, Text(REST)) as one:
+            assert continuations.wanted(engine.tools, one.plan) is asked
+
+
+def test_what_disagrees_with_text_typed_meanwhile_is_dropped(embedded: Engine) -> None:
+    run = embedded.infill(InfillRequest("r", (Text(SOURCE), LINE, Text(REST)), candidates=8, drafts=True, seed=1))
+    typed, told = "urn os.pathq", list[str]()
+    for number, event in enumerate(run):
+        if number == 4:
+            assert event is None, "the encoder is writing"
+            run.amend(0, typed)
+        told += [event.texts[0]] if isinstance(event, Candidate) else []
+    assert told
+    assert all(text.startswith(typed) for text in told)
+
+
+def test_they_compete_with_the_canvases_and_the_last_draft_is_the_best_of_all(
+    embedded: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over some holes the answers come from both; a request that ends meanwhile leaves nothing behind."""
+    written: list[Written] = []
+    on_canvas = continuations._on_canvas
+
+    def noted(plan: Plan, end: continuations._End) -> Written:
+        written.append(on_canvas(plan, end))
+        plans.append(plan)
+        return written[-1]
+
+    plans: list[Plan] = []
+    monkeypatch.setattr(continuations, "_on_canvas", noted)
+    origins = set()
+    for number in range(6):
+        written.clear()
+        segments = (Text(f"import os\nCOUNT_{number} = {number}\n\n\ndef size(path"), LINE, Text("):\n    return 1\n"))
+        events = list(embedded.infill(InfillRequest("r", segments, candidates=8, drafts=True, seed=number)))
+        candidates = [event for event in events if isinstance(event, Candidate)]
+        drafts = [event for event in events if isinstance(event, Draft)]
+        assert drafts[-1].texts == candidates[0].texts
+        theirs = [fill.texts(embedded.tools.vocabulary, one.ids, one.spans, plans[-1].layout.holes) for one in written]
+        origins |= {candidate.texts in [found.texts for found in theirs] for candidate in candidates}
+    assert origins == {True, False}
+    run = embedded.infill(InfillRequest("r", (Text(SOURCE), LINE, Text(REST))))
+    for _ in range(4):
+        next(run)
+    run.close()
+    assert not any(entry.leases for entry in embedded.tools.prefixes._entries)
