@@ -12,7 +12,9 @@ from inference.engine.vocabulary import Vocabulary
 from inference.messages import Hole, InfillRequest, Text
 
 _CACHE_SHARE = 0.25
-_CACHE_LIMIT_BYTES = 4 << 30
+_CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20
+"""Encoded prefixes take up to a quarter of the memory that is free, and up to this. In a CPU's memory there are editors
+and compilers too, and a small model's prefix takes 2 MB: with thousands of them the search would cost what it saves."""
 
 
 def _silent(_fraction: float, _what: str) -> None:
@@ -48,7 +50,8 @@ class Engine:
         vocabulary = Vocabulary(found.folder / "tokenizer.json")
         place = loading.choose_device(device)
         network = loading.load(found, place, loading.choose_dtype(dtype, place), on_progress, exact=dtype is not None)
-        budget = min(int(loading.free_bytes(place) * _CACHE_SHARE), _CACHE_LIMIT_BYTES)
+        limit = _CACHE_LIMIT_CPU_BYTES if place.type == "cpu" else _CACHE_LIMIT_BYTES
+        budget = min(int(loading.free_bytes(place) * _CACHE_SHARE), limit)
         constraints = Constraints(vocabulary, found.properties, network.vocabulary_size, place)
         prefixes = PrefixCache(network, budget)
         engine = cls(model, Toolbox(network, vocabulary, found.properties, prefixes, constraints))
