@@ -19,8 +19,8 @@ from inference.engine import ModelError, RequestError
 
 _STEPS = (1, 4, 8, None)
 _FIXED_TOKENS = 16
-_CANVAS: dict[str, str | int] = {
-    "canvas, length chosen": AUTO,
+_WAYS: dict[str, str | int] = {
+    "canvas and encoder, length chosen": AUTO,
     "canvas, true length": ORACLE,
     f"canvas, {_FIXED_TOKENS} tokens": _FIXED_TOKENS,
 }
@@ -55,7 +55,7 @@ def measure(tasks: Sequence[Task], args: argparse.Namespace) -> dict[str, dict[s
 
     found = {
         name: {_column(steps): cell(Options(length, steps=steps, seed=args.seed)) for steps in _STEPS}
-        for name, length in _CANVAS.items()
+        for name, length in _WAYS.items()
     }
     alone, prefix_only = Options(continuations=False, seed=args.seed), Options(left_to_right=True)
     return found | {_CANVAS_ALONE: {_column(None): cell(alone)}, _PREFIX_ONLY: {_column(None): cell(prefix_only)}}

@@ -105,40 +105,31 @@ class Denoising:
         self.canvas.assert_pinned(self._current, self._given)
 
     @torch.inference_mode()
-    def go_on_with(self, keep: Sequence[int], canvas: Canvas, prefix: PrefixView, constraint: Constraint) -> None:
-        """Goes on with some of the canvases, of whose hole rows some are now pinned, from where each of them is."""
-        index, rows = torch.tensor(list(keep), device=self._current.device), canvas.hole_rows
-        answer, confidences = self.answer[index], self.row_confidences[index]
-        current = self._current[index].flatten()[rows]
-        if self._soft is not None:
-            self._soft = torch.where(
-                canvas.is_hole[..., None], self._soft[index], self._network.token_embeddings(canvas.pinned)
-            )
-        self.canvas, self._prefix, self._constraint = canvas, prefix, constraint
-        self._given = canvas.pinned.clone()
-        self._current = canvas.with_holes(current)
-        self._argmax, self._confidence = answer.flatten()[rows], confidences.flatten()[rows]
-        self.steps, self._done = self.steps[index], torch.zeros_like(self._done[index])
-        self._history = []
+    def go_on_with(
+        self, chosen: Sequence[int], canvas: Canvas, prefix: PrefixView, constraint: Constraint | None = None
+    ) -> None:
+        """Goes on with the `chosen` canvases, in this order, as their holes stand.
 
-    @torch.inference_mode()
-    def keep(self, chosen: Sequence[int], canvas: Canvas, prefix: PrefixView) -> None:
-        """Goes on with the `chosen` canvases, in this order, as their holes stand; their suffix may be another.
-
-        `canvas` has those canvases, `prefix` a row per layer for each.
+        `canvas` has those canvases, perhaps with another suffix; `prefix` a row per layer for each. Where some of their
+        hole rows are pinned now, `constraint` says what the others may become, and they have to become stable anew.
         """
-        index, most = torch.tensor(list(chosen), device=self._current.device), int(canvas.counts.max())
-        picked = torch.cat([(self.canvas.owner == number).nonzero()[:, 0] for number in chosen])
-        current = self._current.flatten()[self.canvas.hole_rows][picked]
-        if self._constraint is not None:
-            self._constraint = Constraint(self._constraint.biases, self._constraint.of_row[picked])
+        index = torch.tensor(list(chosen), device=self._current.device)
+        places = index[canvas.owner] * self.canvas.pinned.shape[1] + canvas.hole_rows % canvas.pinned.shape[1]
+        picked = torch.searchsorted(self.canvas.hole_rows, places)  # of the hole rows there were
+        current = self._current.flatten()[places]
         if self._soft is not None:
-            signal = self._soft.flatten(0, 1)[self.canvas.hole_rows][picked]
             soft = self._network.token_embeddings(canvas.pinned)
+            signal = self._soft.flatten(0, 1)[places]
             self._soft = soft.flatten(0, 1).index_put((canvas.hole_rows,), signal).view_as(soft)
         self._argmax, self._confidence = self._argmax[picked], self._confidence[picked]
-        self.steps, self._done = self.steps[index], self._done[index]
-        self._history = [answer[index, :most] for answer in self._history]
+        self.steps = self.steps[index]
+        if constraint is not None:
+            self._constraint, self._history, self._done = constraint, [], torch.zeros_like(self._done[index])
+        else:
+            if self._constraint is not None:
+                self._constraint = Constraint(self._constraint.biases, self._constraint.of_row[picked])
+            most = int(canvas.counts.max())
+            self._history, self._done = [answer[index, :most] for answer in self._history], self._done[index]
         self.canvas, self._prefix, self._given = canvas, prefix, canvas.pinned.clone()
         self._current = canvas.with_holes(current)
 

@@ -40,7 +40,7 @@ def prune(tools: Toolbox, loop: Denoising, lease: Lease, plan: Plan, wanted: int
     """Goes on with the canvases that rank best as they stand, best first."""
     ranked = answers.ranked(tools, lease, plan, answers.standing(loop), quick=False)
     best = [answer.number for answer in ranked[: _finished(wanted)]]
-    loop.keep(best, loop.canvas.keep(best, plan.layout.suffix, plan.layout.width), lease.view(len(best)))
+    loop.go_on_with(best, loop.canvas.keep(best, plan.layout.suffix, plan.layout.width), lease.view(len(best)))
 
 
 def _finished(wanted: int) -> int:

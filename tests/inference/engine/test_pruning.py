@@ -59,7 +59,7 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
             loop.step()
         before, sure, soft = loop.answer, loop.row_confidences, loop._soft
         kept = [2, 0, 1]
-        loop.keep(kept, loop.canvas.keep(kept, plan.layout.suffix, plan.layout.width), lease.view(3))
+        loop.go_on_with(kept, loop.canvas.keep(kept, plan.layout.suffix, plan.layout.width), lease.view(3))
         assert [end - first for ((_, first, end),) in loop.canvas.spans] == [lengths[old] for old in kept]
         for new, old in enumerate(kept):
             ((_, _, end),) = loop.canvas.spans[new]
@@ -105,7 +105,7 @@ def test_few_are_denoised_to_the_end_and_those_see_the_whole_suffix(embedded: En
 def test_those_that_are_left_see_the_whole_suffix_also_where_nothing_is_dropped(embedded: Engine) -> None:
     """What the user typed, or that two were alike, may have left no more than are wanted."""
     with begun(embedded, (8, 9, 10), wanted=2) as (loop, lease, plan):
-        loop.keep([0], loop.canvas.keep([0], plan.layout.suffix[:3], plan.layout.width), lease.view(1))
+        loop.go_on_with([0], loop.canvas.keep([0], plan.layout.suffix[:3], plan.layout.width), lease.view(1))
         while not is_due(loop, plan, 2):
             loop.step()
         prune(embedded.tools, loop, lease, plan, 2)
