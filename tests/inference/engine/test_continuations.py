@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import msgspec
 import pytest
 import torch
 
@@ -34,6 +35,10 @@ class Case:
                 next(writing)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
+
+    def open_ids(self, written: Written) -> list[int]:
+        ((_, first, end),) = written.spans
+        return list(written.ids[first:end])
 
     def texts(self, found: list[Written]) -> list[str]:
         holes, vocabulary = self.plan.layout.holes, self.engine.tools.vocabulary
@@ -79,40 +84,37 @@ def test_the_same_seed_writes_the_same_and_another_seed_something_else(embedded:
         assert one.texts(one.write(seed=1)) == one.texts(one.write(seed=1)) != one.texts(one.write(seed=2))
 
 
-def test_the_first_is_the_likeliest_and_scores_are_those_of_one_whole_pass(
-    embedded: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Written token by token beside others; computed anew by the greedy baseline, and in one pass without a cache."""
-    noted: list[continuations._Line] = []
-    ends: dict[tuple[int, ...], float] = {}
-    until_here = continuations._Line.until_here
-
-    def note(line: continuations._Line, end: float, weights: rank.Weights) -> continuations._End:
-        if line not in noted:
-            noted.append(line)
-        found = until_here(line, end, weights)
-        ends[found.tokens] = found.score
-        return found
-
-    monkeypatch.setattr(continuations._Line, "until_here", note)
-    tools, text = embedded.tools, SOURCE + "urn "
-    with case(embedded, Text(text), LINE, Text(REST)) as one:
-        one.write()
-        (hole,), suffix = one.plan.layout.holes, one.plan.layout.suffix
+def test_the_first_is_the_likeliest(embedded: Engine) -> None:
+    """One continuation alone is what the greedy baseline writes, up to each of its ends."""
+    properties = msgspec.structs.replace(embedded.tools.properties, continuations=1)
+    engine = Engine(embedded.model, replace(embedded.tools, properties=properties))
+    tools = engine.tools
+    with case(engine, Text(SOURCE + "urn "), LINE, Text(REST)) as one:
+        found = [one.open_ids(written) for written in one.write()]
+        (hole,) = one.plan.layout.holes
         first, other = continuations._biases(tools, one.plan)
-        prefix = [*one.plan.prefix_ids, *hole.forced]
+        prefix, count = [*one.plan.prefix_ids, *hole.forced], max(map(len, found)) - 1
         greedy = list(left_to_right.tokens(tools.network, tools.prefixes, prefix, 1, first))
-        count = len(noted[0].tokens) - 1
         greedy += left_to_right.tokens(tools.network, tools.prefixes, [*prefix, *greedy], count, other)
-        assert noted[0].tokens == greedy
-        assert len(noted) == tools.properties.continuations
-        for tokens, score in list(ends.items())[:40]:
+        assert len(found) > 1
+        assert all(ids == greedy[: len(ids)] for ids in found)
+
+
+def test_the_best_come_first_by_the_likelihoods_of_one_whole_pass(embedded: Engine) -> None:
+    """Written token by token beside others; here computed anew, in one pass of each and without a cache."""
+    tools = embedded.tools
+    with case(embedded, Text(SOURCE + "urn "), LINE, Text(REST)) as one:
+        (hole,), suffix = one.plan.layout.holes, one.plan.layout.suffix
+        prefix, scores = [*one.plan.prefix_ids, *hole.forced], list[float]()
+        for written in one.write():
+            tokens = one.open_ids(written)
             whole = [*prefix, *tokens, suffix[0]]
             fresh = PrefixCache(tools.network, 0).acquire(whole)
             logits = tools.network.logits(tools.network.encode(torch.tensor([whole]), fresh)[0]).log_softmax(-1)
             each = [float(logits[len(prefix) + i - 1, id_]) for i, id_ in enumerate([*tokens, suffix[0]])]
-            by_hand = rank.weighted(sum(each[:-1]), len(tokens), each[-1], rank.REST_OF_LINE)
-            assert abs(score - by_hand) < 1e-3
+            scores.append(rank.weighted(sum(each[:-1]), len(tokens), each[-1], rank.REST_OF_LINE))
+    assert len(scores) > 3
+    assert scores == pytest.approx(sorted(scores, reverse=True), abs=1e-4)
 
 
 def test_without_a_suffix_they_end_with_the_line(embedded: Engine) -> None:
@@ -161,30 +163,18 @@ def test_what_disagrees_with_text_typed_meanwhile_is_dropped(embedded: Engine) -
     assert all(text.startswith(typed) for text in told)
 
 
-def test_they_compete_with_the_canvases_and_the_last_draft_is_the_best_of_all(
-    embedded: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_they_compete_with_the_canvases_and_the_last_draft_is_the_best_of_all(embedded: Engine) -> None:
     """Over some holes the answers come from both; a request that ends meanwhile leaves nothing behind."""
-    written: list[Written] = []
-    on_canvas = continuations._on_canvas
-
-    def noted(plan: Plan, end: continuations._End) -> Written:
-        written.append(on_canvas(plan, end))
-        plans.append(plan)
-        return written[-1]
-
-    plans: list[Plan] = []
-    monkeypatch.setattr(continuations, "_on_canvas", noted)
     origins = set()
     for number in range(6):
-        written.clear()
         segments = (Text(f"import os\nCOUNT_{number} = {number}\n\n\ndef size(path"), LINE, Text("):\n    return 1\n"))
         events = list(embedded.infill(InfillRequest("r", segments, candidates=8, drafts=True, seed=number)))
         candidates = [event for event in events if isinstance(event, Candidate)]
         drafts = [event for event in events if isinstance(event, Draft)]
         assert drafts[-1].texts == candidates[0].texts
-        theirs = [fill.texts(embedded.tools.vocabulary, one.ids, one.spans, plans[-1].layout.holes) for one in written]
-        origins |= {candidate.texts in [found.texts for found in theirs] for candidate in candidates}
+        with case(embedded, *segments) as one:
+            written = one.texts(one.write(seed=number))  # they are drawn first, so that the request has the same
+        origins |= {candidate.texts[0] in written for candidate in candidates}
     assert origins == {True, False}
     run = embedded.infill(InfillRequest("r", (Text(SOURCE), LINE, Text(REST))))
     for _ in range(4):
