@@ -67,7 +67,11 @@ async def _start(options: WorkerOptions) -> int:
             settled.set_result((state, reason))
 
     async with WorkerClient(options, name=NAME, on_state=watch) as client:
-        await client.status(start=True)
+        try:
+            await client.status(start=True)
+        except WorkerFailure:
+            if client.last_status is None:  # it never was there; the failure says why
+                raise
         state, reason = await settled
         if state not in (ClientState.READY, ClientState.BUSY):  # asking on would start it again, to fail again
             raise WorkerFailure(ErrorCode.STOPPED, f"{reason or 'The worker has ended'} (log: {client.place.log})")
