@@ -43,11 +43,14 @@ class Answer:
 
 def standing(loop: Denoising) -> list[Written]:
     """The canvases of a batch as they stand."""
-    rows = zip(loop.answer.tolist(), loop.row_confidences.tolist(), loop.canvas.lengths, strict=True)
-    return [
-        Written(ids[:length], sure[:length], loop.canvas.spans[index], int(loop.steps[index]))
-        for index, (ids, sure, length) in enumerate(rows)
-    ]
+    return [one_standing(loop, index) for index in range(loop.canvas.batch)]
+
+
+def one_standing(loop: Denoising, index: int) -> Written:
+    """One of them."""
+    length = loop.canvas.lengths[index]
+    ids, sure = loop.answer[index, :length].tolist(), loop.row_confidences[index, :length].tolist()
+    return Written(ids, sure, loop.canvas.spans[index], int(loop.steps[index]))
 
 
 def ranked(tools: Toolbox, lease: Lease, plan: Plan, written: Sequence[Written], *, quick: bool) -> list[Answer]:

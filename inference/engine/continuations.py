@@ -63,6 +63,8 @@ def wanted(tools: Toolbox, plan: Plan) -> bool:
     if not tools.properties.continuations or len(plan.layout.holes) > 1:
         return False
     (hole,) = plan.layout.holes
+    if len(plan.prefix_ids) + plan.layout.width > tools.network.window:  # a sliding layer would have to forget rows
+        return False
     return hole.single_line and not hole.existing and hole.minimum < hole.maximum
 
 

@@ -240,7 +240,7 @@ class Infilling(Generator[Event | None, None, None]):
             if pruning.is_due(loop, plan, self._wanted):
                 yield None
                 pruning.prune(self._tools, loop, lease, plan, self._wanted)
-            yield self._draft(loop, plan, fills, answers.standing(loop)[0]) if self._request.drafts else None
+            yield self._draft(loop, plan, fills, answers.one_standing(loop, 0)) if self._request.drafts else None
             if self._late() or (self._amended and not self._go_on(loop, lease, plan, fills)):
                 return
 
