@@ -46,9 +46,9 @@ vim.api.nvim_create_autocmd('LspRequest', {
     if not press or request.method ~= METHOD then
       return
     end
-    if request.type == 'pending' then
-      press.asked = press.asked or now()
-    elseif request.type == 'complete' then
+    if request.type == 'pending' and not press.asked then
+      press.asked, press.id = now(), event.data.request_id
+    elseif request.type == 'complete' and event.data.request_id == press.id then
       press.answered = press.answered or now()
     end
   end,
@@ -77,11 +77,15 @@ local function wait(found, limit_ms, next)
   look()
 end
 
+-- All functions but one are whole, as around a user at work: a model copies what it sees at the end of the others.
 local function keystroke(number)
   if number > order.keystrokes then
     return finish()
   end
-  vim.api.nvim_win_set_cursor(0, { (number - 1) * order.height + order.line, order.column })
+  local line = (number - 1) * order.height + order.line
+  local whole = vim.fn.getline(line)
+  vim.fn.setline(line, whole:sub(1, order.column))
+  vim.api.nvim_win_set_cursor(0, { line, order.column })
   vim.cmd.startinsert({ bang = true })
   after(order.pause_ms, function() -- what comes by itself with insert mode has come by now
     local key = unexpected()
@@ -93,6 +97,7 @@ local function keystroke(number)
       presses[#presses + 1] = press
       press = nil
       vim.cmd.stopinsert()
+      vim.fn.setline(line, whole)
       after(20, function()
         keystroke(number + 1)
       end)

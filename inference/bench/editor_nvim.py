@@ -30,13 +30,13 @@ def name_{0}(first, second):
     total = first + {0}
     for value in second:
         total += value
-    return\u0020
+    return total
 
 
 '''
 _KEYS = "tf"
 """How the names in a function begin: either key leads to a word, and one of them is not what the model expects."""
-_HEIGHT, _LINE, _COLUMN = _FUNCTION.count("\n"), 6, 11
+_HEIGHT, _LINE, _COLUMN = _FUNCTION.count("\n"), 6, len("    return ")
 _STAGES = {"key", "asked", "answered", "painted"}
 _ENDED = re.compile(r"^(\S+ \S+?),(\d+) .*a request ended after (\d+) ms", re.MULTILINE)
 _OLDEST = (0, 12)
