@@ -8,12 +8,17 @@ them, and left to right, where a step writes one token. Last line of output: one
 import argparse
 import json
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from typing import Any, Protocol
 
 from inference.bench import infilling, infilling_tasks
-from inference.bench.infilling_scores import summary
-from inference.bench.infilling_solve import AUTO, ORACLE, Options
+from inference.bench.infilling_scores import Result, summary
+from inference.bench.infilling_solve import AUTO, ORACLE, Options, Solver
 from inference.bench.infilling_tasks import Task, TaskError
 from inference.engine import ModelError, RequestError
 
@@ -28,14 +33,25 @@ _CANVAS_ALONE = "canvas alone, length chosen"
 _PREFIX_ONLY = "left to right, prefix only"
 
 
+class Solve(Protocol):
+    """Fills every task with these options; the results stand in the order of the tasks."""
+
+    def __call__(self, tasks: Sequence[Task], options: Options, /) -> list[Result]: ...
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measures, prints, and returns the exit status."""
     parser = argparse.ArgumentParser(prog="infilling_table", description=__doc__)
     infilling.add_common(parser)
+    parser.add_argument("--processes", type=infilling.positive, default=1, metavar="N", help="share the tasks out")
     args = parser.parse_args(argv)
     try:
         tasks = infilling_tasks.read(args.data, args.limit)
-        cells = measure(tasks, args)
+        with _solving(args) as solve:
+            cells = measure(tasks, solve, args.seed)
+    except BrokenProcessPool:
+        print("infill-ls: a process has died, or could not load the model: try --processes 1", file=sys.stderr)
+        return 2
     except (TaskError, ModelError, RequestError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
@@ -45,20 +61,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(tasks: Sequence[Task], args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """The figures of each row and column, of all tasks and of each kind, with one loaded model."""
-    solver = infilling.load(args, Options(seed=args.seed))
+def measure(tasks: Sequence[Task], solve: Solve, seed: int) -> dict[str, dict[str, Any]]:
+    """The figures of each row and column, of all tasks and of each kind."""
 
     def cell(options: Options) -> dict[str, Any]:
-        again = solver.using(options)
-        return summary(tasks, [infilling.solve(task, again) for task in infilling.shown(tasks)])
+        return summary(tasks, solve(tasks, options))
 
     found = {
-        name: {_column(steps): cell(Options(length, steps=steps, seed=args.seed)) for steps in _STEPS}
+        name: {_column(steps): cell(Options(length, steps=steps, seed=seed)) for steps in _STEPS}
         for name, length in _WAYS.items()
     }
-    alone, prefix_only = Options(continuations=False, seed=args.seed), Options(left_to_right=True)
+    alone, prefix_only = Options(continuations=False, seed=seed), Options(left_to_right=True)
     return found | {_CANVAS_ALONE: {_column(None): cell(alone)}, _PREFIX_ONLY: {_column(None): cell(prefix_only)}}
+
+
+@contextmanager
+def _solving(args: argparse.Namespace) -> Iterator[Solve]:
+    """One loaded model, or one in each of several processes. Raises ModelError."""
+    if args.processes == 1:
+        solver = infilling.load(args, Options())
+        yield lambda tasks, options: [infilling.solve(task, solver.using(options)) for task in infilling.shown(tasks)]
+        return
+    with ProcessPoolExecutor(args.processes, get_context("spawn"), _load, (args,)) as pool:
+
+        def solve(tasks: Sequence[Task], options: Options) -> list[Result]:
+            results = pool.map(partial(_solve, options), tasks)
+            return [result for _, result in zip(infilling.shown(tasks), results, strict=True)]
+
+        yield solve
+
+
+_loaded: list[Solver] = []
+"""The model of a process of several."""
+
+
+def _load(args: argparse.Namespace) -> None:
+    _loaded.append(infilling.load(args, Options()))
+
+
+def _solve(options: Options, task: Task) -> Result:
+    return infilling.solve(task, _loaded[0].using(options))
 
 
 def table(cells: dict[str, dict[str, Any]], kind: str | None) -> str:

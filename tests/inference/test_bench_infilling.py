@@ -232,16 +232,17 @@ def test_a_span_has_some_of_its_line_on_either_side(tmp_path: Path) -> None:
 
 def test_the_held_out_file_is_small_and_says_what_it_is() -> None:
     tasks, others = infilling_tasks.read(HELD_OUT), infilling_tasks.read(HELD_OUT.with_name("tuning.jsonl.gz"))
-    assert HELD_OUT.stat().st_size < 150_000
-    assert len({task.task_id for task in tasks}) == len(tasks) == 260
-    assert sum(task.single_line for task in tasks) > 200
+    assert HELD_OUT.stat().st_size < 600_000
+    assert len({task.task_id for task in tasks}) == len(tasks) == 1045
+    assert sum(task.single_line for task in tasks) > 800
     assert not any("human_eval" in (task.prompt + task.suffix).lower() for task in tasks)
     files = [{task.task_id.partition("/")[2].rpartition(":")[0] for task in some} for some in (tasks, others)]
     assert not files[0] & files[1], "settings are chosen by files that the told numbers are not from"
 
 
-def test_the_table_has_a_part_for_each_kind_and_one_for_all(capsys: pytest.CaptureFixture[str]) -> None:
-    assert infilling_table.main(["--data", str(HELD_OUT), "--limit", "2"]) == 0
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_table_has_a_part_for_each_kind_and_one_for_all(capsys: pytest.CaptureFixture[str], processes: int) -> None:
+    assert infilling_table.main(["--data", str(HELD_OUT), "--limit", "2", "--processes", str(processes)]) == 0
     *_, data = (lines := capsys.readouterr().out.splitlines())
     heads = [line.split(":")[0] for line in lines if "tasks" in line and line.startswith("| ") and "exact" in line]
     assert heads == ["| 1 tasks, line", "| 1 tasks, span", "| 2 tasks, all"]
