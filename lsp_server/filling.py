@@ -77,14 +77,17 @@ async def fill(
     on_draft: OnDraft | None = None,
     request_id: str = "",
     context: tuple[Snippet, ...] = (),
+    marker: str = "",
 ) -> Filled:
     """Fill all `spans` together. Raises WorkerFailure. Cancelling this cancels the request in the worker.
 
-    `request_id` is for `WorkerClient.amend`, and one that nobody else uses. `context` is text of other files.
+    `request_id` is for `WorkerClient.amend`, and one that nobody else uses. `context` is text of other files. The model
+    is not shown a `marker` outside the holes.
     """
+    parts = carve.segments(snapshot.text, spans, snapshot.before, snapshot.after, marker=marker)
     request = InfillRequest(
         id=request_id or str(next(_ids)),
-        segments=_with_strength(carve.segments(snapshot.text, spans, snapshot.before, snapshot.after), wish.strength),
+        segments=_with_strength(parts, wish.strength),
         language=snapshot.language_id,
         path=path_of(snapshot.uri).rpartition("/")[2],
         candidates=effort.candidates,
@@ -92,7 +95,7 @@ async def fill(
         max_steps=effort.max_steps,
         drafts=on_draft is not None,
         instruction=wish.instruction,
-        context=context,
+        context=tuple(replace(snippet, text=carve.unmarked(snippet.text, marker)) for snippet in context),
     )
     answer = await alive.answer(worker, request, on_draft)
     fits = await _fitted(snapshot, spans, answer.candidates)

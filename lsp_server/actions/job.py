@@ -57,7 +57,14 @@ class Job:
         for strength in self._strengths():
             wish = replace(self.wish, strength=strength)
             filled = await fill(
-                worker, self.snapshot, self.holes, effort, wish=wish, on_draft=on_draft, context=context
+                worker,
+                self.snapshot,
+                self.holes,
+                effort,
+                wish=wish,
+                on_draft=on_draft,
+                context=context,
+                marker=self.marker,
             )
             found = self._best(filled.answers)
             best = best or found
@@ -82,10 +89,7 @@ class Job:
         return post.breaks_parse(self.snapshot, self.holes, texts)
 
     def _best(self, answers: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
-        """The first answer that changes something once a hole is left as it is where only new marks would stand in it.
-
-        Models copy the marks of other holes that they see.
-        """
+        """The first answer that changes something once holes are left as they are where a new mark would stand."""
         now = standing(self.snapshot, self.holes)
         for texts in answers:
             kept = tuple(

@@ -11,7 +11,7 @@ from lsp_server.carve.markers import DEFAULT_MARKER, marker_spans, marker_touchi
 from lsp_server.carve.parsing import parse
 from lsp_server.carve.placeholders import placeholder_spans
 from lsp_server.carve.plain_functions import plain_body_around, plain_function_around
-from lsp_server.carve.segments import segments, splice
+from lsp_server.carve.segments import segments, splice, unmarked
 from lsp_server.carve.selecting import selected, statement_over
 from lsp_server.carve.source import Parsed, Source, Span
 from lsp_server.carve.view import View
@@ -33,6 +33,7 @@ __all__ = [
     "selection",
     "splice",
     "statement_around",
+    "unmarked",
 ]
 
 

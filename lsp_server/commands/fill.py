@@ -153,7 +153,7 @@ def _span_at(snapshot: Snapshot, place: str, file: Path) -> carve.Span:
 async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argparse.Namespace) -> Filled:
     request = InfillRequest(
         id="fill",
-        segments=carve.segments(snapshot.text, spans),
+        segments=carve.segments(snapshot.text, spans, marker=args.marker or carve.DEFAULT_MARKER),
         language=snapshot.language_id,
         path=args.file.name.encode(errors="replace").decode(),
         candidates=max(args.candidates, _SPARE_CANDIDATES),

@@ -193,6 +193,7 @@ class Page:
                 request_id=work.id,
                 on_draft=show if drafts else None,
                 context=context,
+                marker=work.marker,
             )
         except WorkerFailure as failure:
             log.warning("no inline completion: %s", failure)

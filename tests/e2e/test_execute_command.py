@@ -108,10 +108,9 @@ async def test_holes_that_the_deadline_leaves_no_time_for_are_told_of(start_edit
 
 
 async def test_a_body_is_written_anew(bench: Workbench) -> None:
-    code = CODE.replace("???", "radius")  # without marks, which the embedded model copies into a body
-    uri = bench.open(code)
+    uri = bench.open(CODE)
     after = await done(bench, "writeBody", uri, here(Position(7, 0)))
-    head, tail = code.split("    amount = 0")[0], "\n\n\nprint(area(2), radius)\n"
+    head, tail = CODE.split("    amount = 0")[0], "\n\n\nprint(area(2), ???)\n"
     assert after.startswith(head + "    ")
     assert after.endswith(tail)
 

@@ -56,6 +56,21 @@ def test_without_holes_all_text_is_pinned() -> None:
     assert carve.segments("", []) == ()
 
 
+def test_the_model_is_not_shown_the_markers_of_other_holes() -> None:
+    text = "a = ???\nb = ???\nc = ???\n"
+    spans = carve.markers(carve.read("python", text))
+    first, middle, last = carve.segments(text, spans[1:2], "??? before\n", "??? after\n", marker="???")
+    assert isinstance(middle, Hole)
+    assert middle.text == "???"  # what stands in a hole is the user's
+    assert (first, last) == (Text("_ before\na = _\nb = "), Text("\nc = _\n_ after\n"))
+
+
+@given(texts)
+def test_without_a_marker_text_is_shown_as_it_is(text: str) -> None:
+    assert carve.unmarked(text, "") == text
+    assert "??" not in carve.unmarked(text + "????" + text, "??")
+
+
 def test_holes_may_touch() -> None:
     assert carve.splice("abcd", [hole(0, 2), hole(2, 2), hole(2, 4)], ["x", "y", "z"]) == "xyz"
 
