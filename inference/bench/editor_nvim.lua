@@ -46,8 +46,8 @@ vim.api.nvim_create_autocmd('LspRequest', {
     if not press or request.method ~= METHOD then
       return
     end
-    if request.type == 'pending' and not press.asked then
-      press.asked, press.id = now(), event.data.request_id
+    if request.type == 'pending' and not press.answered then
+      press.asked, press.id = press.asked or now(), event.data.request_id -- a newer request takes an older one's place
     elseif request.type == 'complete' and event.data.request_id == press.id then
       press.answered = press.answered or now()
     end

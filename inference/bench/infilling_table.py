@@ -77,10 +77,15 @@ def measure(tasks: Sequence[Task], solve: Solve, seed: int) -> dict[str, dict[st
 
 @contextmanager
 def _solving(args: argparse.Namespace) -> Iterator[Solve]:
-    """One loaded model, or one in each of several processes. Raises ModelError."""
+    """One loaded model, or one in each of several processes. Raises ModelError; of several, BrokenProcessPool."""
     if args.processes == 1:
         solver = infilling.load(args, Options())
-        yield lambda tasks, options: [infilling.solve(task, solver.using(options)) for task in infilling.shown(tasks)]
+
+        def solve_here(tasks: Sequence[Task], options: Options) -> list[Result]:
+            again = solver.using(options)
+            return [infilling.solve(task, again) for task in infilling.shown(tasks)]
+
+        yield solve_here
         return
     with ProcessPoolExecutor(args.processes, get_context("spawn"), _load, (args,)) as pool:
 

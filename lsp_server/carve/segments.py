@@ -9,9 +9,10 @@ from lsp_server.carve.source import Span
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _OTHER_HOLE = "_"
-"""What the model reads in the place of a marker: a name that parses in most languages, and that it seldom writes.
+"""What the model reads in the place of a marker: a name that parses in most languages.
 
-Models copy the markers that they see: of twelve bodies written beside two of them eleven were made of markers.
+Models copy the markers that they see: of twelve bodies that the embedded one wrote beside two of them eleven were made
+of markers, and none since. What it copies now and then is this name.
 """
 
 

@@ -111,7 +111,7 @@ class Work:
         return cursor.offset == end and text[self.place.start : end] == self.typed
 
     def suggestions(self, filled: Filled) -> list[Suggestion]:
-        """The answers as suggestions for the current text, best first; none with new marks, which models copy."""
+        """The answers as suggestions for the current text, best first; none with new marks."""
         marks = max(self.place.before.count(self.marker), self.typed.count(self.marker))
         return [
             Suggestion(f"{self.id}.{number}", self.place, text, self.hole, confidence, self.invoked)

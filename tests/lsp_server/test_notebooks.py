@@ -1,14 +1,13 @@
 """A notebook's cells: what stands around one, and that a fill sees it as pinned text."""
 
-from inference.messages import Hole, InfillRequest, Text
+from inference.messages import Hole, Text
 from lsp_server import carve
 from lsp_server.document import Document, Edit
 from lsp_server.filling import Effort, fill
 from lsp_server.notebooks import MAX_CHARACTERS, Notebooks
 from lsp_server.positions import Encoding
-from lsp_server.worker import Fill, WorkerClient, WorkerOptions
-from lsp_server.worker.link import OnDraft
 from lsp_server.worker.paths import WorkerPlace
+from tests.lsp_server.listening import Listening
 
 NOTEBOOK = "file:///n.ipynb"
 
@@ -91,18 +90,6 @@ def test_a_fill_sees_what_stands_around_as_pinned_text() -> None:
 
 def test_without_holes_the_surroundings_are_there_once() -> None:
     assert carve.segments("text", [], "before ", " after") == (Text("before text after"),)
-
-
-class Listening(WorkerClient):
-    """A client of the real worker that keeps what it asks."""
-
-    def __init__(self) -> None:
-        super().__init__(WorkerOptions(), name="tests")
-        self.asked: list[InfillRequest] = []
-
-    async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> Fill:
-        self.asked.append(request)
-        return await super().infill(request, on_draft)
 
 
 async def test_the_model_is_asked_about_a_cell_with_the_others_around_it(resident: WorkerPlace) -> None:

@@ -1,0 +1,17 @@
+"""What the real worker is asked."""
+
+from inference.messages import InfillRequest
+from lsp_server.worker import Fill, WorkerClient, WorkerOptions
+from lsp_server.worker.link import OnDraft
+
+
+class Listening(WorkerClient):
+    """A client of the real worker that keeps what it asks."""
+
+    def __init__(self) -> None:
+        super().__init__(WorkerOptions(), name="tests")
+        self.asked: list[InfillRequest] = []
+
+    async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> Fill:
+        self.asked.append(request)
+        return await super().infill(request, on_draft)
