@@ -1,0 +1,64 @@
+"""The model is not shown the markers of holes that it is not asked for: it copies them."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+
+from inference.messages import Hole, Snippet, Text
+from lsp_server import carve
+from lsp_server.actions.job import Job
+from lsp_server.actions.outcome import NotDone
+from lsp_server.actions.tasks import Task
+from lsp_server.document import Document, Snapshot
+from lsp_server.filling import Effort
+from lsp_server.inline import Desk, Question
+from lsp_server.suggestions import Cursor
+from lsp_server.worker.paths import WorkerPlace
+from tests.lsp_server.listening import Listening
+
+URI, MARKER = "file:///a.py", "<x>"
+EFFORT = Effort(candidates=1, deadline_ms=60_000, max_steps=1)
+CONTEXT = (Snippet("b.py", "d = <x>\n"),)
+
+
+@dataclass
+class Workers:
+    """The one worker that there is."""
+
+    client: Listening
+
+    async def loaded(self) -> Listening:
+        return self.client
+
+
+async def gather(_snapshot: Snapshot, _offset: int) -> tuple[Snippet, ...]:
+    return CONTEXT
+
+
+def check_shown(worker: Listening, before: str, after: str) -> None:
+    (request,) = worker.asked
+    first, hole, last = request.segments
+    assert isinstance(hole, Hole)
+    assert (first, last) == (Text(before), Text(after))
+    assert request.context == (Snippet("b.py", "d = _\n"),)
+
+
+async def test_by_an_action(resident: WorkerPlace) -> None:
+    snapshot = Document(URI, "python", 1, "a = <x>\nb = <x>\nc = ???\n").snapshot()
+    job = Job(Task.FILL_HOLE, snapshot, tuple(carve.markers(snapshot, MARKER)[1:]), marker=MARKER)
+    async with Listening() as worker:
+        with suppress(NotDone):  # the embedded model may have nothing that fits
+            await job.texts(worker, EFFORT, None, CONTEXT)
+        check_shown(worker, "a = _\nb = ", "\nc = ???\n")
+
+
+async def test_while_typing(resident: WorkerPlace) -> None:
+    document = Document(URI, "python", 1, "a = <x>\nb = \nc = <x>\n")
+    async with Listening() as worker:
+        desk = Desk({URI: document}, Workers(worker), gather)
+        desk.open(URI)
+        answer = desk.ask(URI, Question(Cursor(12), EFFORT, MARKER, invoked=True), document.snapshot)
+        assert isinstance(answer, asyncio.Future)  # nothing is known yet
+        await answer
+        desk.forget(URI)
+        check_shown(worker, "a = _\nb = ", "\nc = _\n")
