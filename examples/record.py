@@ -15,7 +15,7 @@ from inference.messages import Draft, Hole, InfillRequest
 from inference.messages import Text as Pinned
 from lsp_server import carve
 from lsp_server.commands.output import excerpt
-from lsp_server.document import Document
+from lsp_server.documents.document import Document
 from lsp_server.worker import WorkerClient, WorkerOptions
 
 HERE = Path(__file__).resolve().parent

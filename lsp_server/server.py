@@ -1,4 +1,4 @@
-"""The language server: every method and its handler. How messages reach it is in `lsp_server.transports`."""
+"""The language server: every method and its handler. How messages reach it is in `lsp_server.lsp.transports`."""
 
 import asyncio
 import logging
@@ -10,7 +10,6 @@ from typing import Any
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from lsp_server import status as statuses
 from lsp_server.handlers import did_accept as accepting
 from lsp_server.handlers import did_reject as rejecting
 from lsp_server.handlers.code_action import code_action
@@ -35,9 +34,10 @@ from lsp_server.handlers.notebook_did_save import notebook_did_save
 from lsp_server.handlers.shutdown import LIMIT_S, leave, shutdown
 from lsp_server.handlers.status import status
 from lsp_server.handlers.work_done_progress_cancel import work_done_progress_cancel
-from lsp_server.protocol import InfillProtocol, Phase
+from lsp_server.lsp import status_board as statuses
+from lsp_server.lsp.dispatch import InfillProtocol, Phase
+from lsp_server.lsp.transports import Writer
 from lsp_server.session import Session
-from lsp_server.transports import Writer
 
 HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.INITIALIZE: initialize,

@@ -14,17 +14,17 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet
-from lsp_server.capabilities import ClientFeatures
-from lsp_server.configuration import Configuration
 from lsp_server.context import Buffer, ContextSource, Question
-from lsp_server.document import Document, Snapshot
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.notebooks import Notebooks
+from lsp_server.documents.uris import local_path
 from lsp_server.inline import Desk
-from lsp_server.notebooks import Notebooks
-from lsp_server.privacy import is_secret, path_of, why_off
-from lsp_server.resident import Resident
-from lsp_server.settings import Settings
-from lsp_server.uris import local_path
-from lsp_server.work import Works
+from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.lsp.progress import Works
+from lsp_server.lsp.worker_connection import Resident
+from lsp_server.settings.privacy import is_secret, path_of, why_off
+from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.schema import Settings
 
 _LOST = "could not be understood; there are no fills in it until it is closed and opened again"
 

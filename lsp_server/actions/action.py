@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from inference.messages import Snippet
-from lsp_server import carve, post
-from lsp_server.actions.outcome import NOTHING_FITS, NOTHING_TO_CHANGE, TOO_LATE, NotDone
-from lsp_server.actions.tasks import DEFAULT_STRENGTH, Task
+from lsp_server import carve
+from lsp_server.actions.failures import NOTHING_FITS, NOTHING_TO_CHANGE, TOO_LATE, NotDone
+from lsp_server.actions.kinds import DEFAULT_STRENGTH, Task
 from lsp_server.carve import Span
-from lsp_server.document import Snapshot
-from lsp_server.filling import ANEW, Effort, Wish, fill
-from lsp_server.fitting import standing
+from lsp_server.documents.document import Snapshot
+from lsp_server.fill import fitting
+from lsp_server.fill.candidates import standing
+from lsp_server.fill.pipeline import ANEW, Effort, Wish, fill
 from lsp_server.worker import WorkerClient
 from lsp_server.worker.link import OnDraft
 
@@ -86,7 +87,7 @@ class Job:
         return (self.wish.strength,)
 
     def _is_broken(self, texts: tuple[str, ...]) -> bool:
-        return post.breaks_parse(self.snapshot, self.holes, texts)
+        return fitting.breaks_parse(self.snapshot, self.holes, texts)
 
     def _best(self, answers: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
         """The first answer that changes something once holes are left as they are where a new mark would stand."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lsp_server import carve
-from lsp_server.actions.tasks import DEFAULT_STRENGTH, Task, among, in_file, in_function
+from lsp_server.actions.kinds import DEFAULT_STRENGTH, Task, among, in_file, in_function
 from lsp_server.carve import Source, Span
 
 STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}

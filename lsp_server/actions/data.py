@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
-from lsp_server.actions.job import Job
-from lsp_server.actions.offers import Offer
-from lsp_server.actions.outcome import STALE, NotDone
-from lsp_server.actions.tasks import Task, holes_of
-from lsp_server.document import Snapshot
-from lsp_server.filling import Wish
+from lsp_server.actions.action import Job
+from lsp_server.actions.available import Offer
+from lsp_server.actions.failures import STALE, NotDone
+from lsp_server.actions.kinds import Task, holes_of
+from lsp_server.documents.document import Snapshot
+from lsp_server.fill.pipeline import Wish
 
 
 class Order(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from enum import StrEnum
 from weakref import WeakKeyDictionary
 
 from lsp_server import carve
-from lsp_server.actions.outcome import NotDone
+from lsp_server.actions.failures import NotDone
 from lsp_server.carve import Source, Span
 
 

@@ -6,15 +6,15 @@ Offsets are indices into a Python `str`. Nothing here knows the LSP, files, the 
 from lsp_server.carve.cursor import hole_at
 from lsp_server.carve.fallback import plain_hole_at
 from lsp_server.carve.functions import body_of, extent, functions_around, whole_hole
-from lsp_server.carve.languages import language_of, table_of
 from lsp_server.carve.markers import DEFAULT_MARKER, marker_spans, marker_touching
-from lsp_server.carve.parsing import parse
 from lsp_server.carve.placeholders import placeholder_spans
 from lsp_server.carve.plain_functions import plain_body_around, plain_function_around
 from lsp_server.carve.segments import segments, splice, unmarked
 from lsp_server.carve.selecting import selected, statement_over
-from lsp_server.carve.source import Parsed, Source, Span
-from lsp_server.carve.view import View
+from lsp_server.syntax.languages import language_of, table_of
+from lsp_server.syntax.parsing import parse
+from lsp_server.syntax.source import Parsed, Source, Span
+from lsp_server.syntax.view import View
 
 __all__ = [
     "DEFAULT_MARKER",

@@ -5,15 +5,8 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from lsp_server.carve.lines import (
-    indent_step,
-    indentation,
-    is_deeper,
-    is_one_line,
-    line_start,
-    next_line_indent,
-)
-from lsp_server.carve.view import View, ancestors
+from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_line, line_start, next_line_indent
+from lsp_server.syntax.view import View, ancestors
 
 _MAX_LINE_CHARACTERS = 1000
 """More than a header ever has; a line of generated code may have millions."""

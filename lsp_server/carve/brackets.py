@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from lsp_server.carve.blocks import opens_block
-from lsp_server.carve.languages import CLOSERS
-from lsp_server.carve.lines import line_start
-from lsp_server.carve.view import View, ancestors
+from lsp_server.syntax.languages import CLOSERS
+from lsp_server.syntax.lines import line_start
+from lsp_server.syntax.view import View, ancestors
 
 _WINDOW_CHARACTERS = 4000
 """How far on each side brackets are looked for among the children of one node; an error node can be a whole file."""

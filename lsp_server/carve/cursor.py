@@ -6,8 +6,8 @@ Nothing outside the hole is ever part of the question; what is typed of a word i
 from inference.messages import HoleKind
 from lsp_server.carve.blocks import place_at
 from lsp_server.carve.brackets import Open, in_expression, open_brackets
-from lsp_server.carve.languages import CLOSERS
-from lsp_server.carve.lines import (
+from lsp_server.syntax.languages import CLOSERS
+from lsp_server.syntax.lines import (
     eol_at,
     indentation,
     is_blank,
@@ -19,9 +19,9 @@ from lsp_server.carve.lines import (
     previous_line,
     word_before,
 )
-from lsp_server.carve.literals import literal_at
-from lsp_server.carve.source import Span
-from lsp_server.carve.view import View
+from lsp_server.syntax.literals import literal_at
+from lsp_server.syntax.source import Span
+from lsp_server.syntax.view import View
 
 
 def hole_at(view: View, offset: int) -> Span | None:

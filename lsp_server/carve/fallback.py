@@ -1,8 +1,8 @@
 """The hole at a cursor where there is no grammar: words, brackets of the line, and indentation decide."""
 
 from inference.messages import HoleKind
-from lsp_server.carve.languages import CLOSERS, Table
-from lsp_server.carve.lines import (
+from lsp_server.syntax.languages import CLOSERS, Table
+from lsp_server.syntax.lines import (
     indent_step,
     indentation,
     is_blank,
@@ -14,7 +14,7 @@ from lsp_server.carve.lines import (
     previous_line,
     word_before,
 )
-from lsp_server.carve.source import Span
+from lsp_server.syntax.source import Span
 
 _HEADER_ENDS = ("{", ":")
 

@@ -10,7 +10,7 @@ from itertools import takewhile
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.carve.lines import (
+from lsp_server.syntax.lines import (
     end_of_line_before,
     end_of_text_before,
     eol_at,
@@ -21,8 +21,8 @@ from lsp_server.carve.lines import (
     is_one_line,
     line_start,
 )
-from lsp_server.carve.source import Span
-from lsp_server.carve.view import View, ancestors
+from lsp_server.syntax.source import Span
+from lsp_server.syntax.view import View, ancestors
 
 
 @dataclass(frozen=True)

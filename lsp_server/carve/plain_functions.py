@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from inference.messages import HoleKind
-from lsp_server.carve.languages import Table
-from lsp_server.carve.lines import (
+from lsp_server.syntax.languages import Table
+from lsp_server.syntax.lines import (
     end_of_text_before,
     eol_at,
     indent_step,
@@ -19,7 +19,7 @@ from lsp_server.carve.lines import (
     line_end,
     line_start,
 )
-from lsp_server.carve.source import Span
+from lsp_server.syntax.source import Span
 
 _HEADER = re.compile(
     r"(?!\s*(?:\}?\s*else|if|elif|for|foreach|while|until|unless|switch|match|case|when|with|catch|try|return|do)\b)"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from inference.messages import Hole, Text
-from lsp_server.carve.source import Span
+from lsp_server.syntax.source import Span
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _OTHER_HOLE = "_"

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from lsp_server.commands.fill import add_model_arguments
 from lsp_server.commands.worker import options_of
-from lsp_server.doctor import Check, Verdict, examine
-from lsp_server.doctor_file import examine_file, examine_grammars, examine_settings
-from lsp_server.settings_schema import json_schema
+from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
+from lsp_server.diagnosis.machine import Check, Verdict, examine
+from lsp_server.settings.json_schema import json_schema
 
 EXIT_USAGE = 2
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}

@@ -20,12 +20,14 @@ from inference.messages import (
     Status,
     WorkerState,
 )
-from lsp_server import carve, fitting
-from lsp_server.commands import files, output, places
-from lsp_server.commands.files import BadInput
-from lsp_server.document import Document, Snapshot
-from lsp_server.settings_environment import environment_layers
-from lsp_server.settings_layers import resolve
+from lsp_server import carve
+from lsp_server.commands import output
+from lsp_server.documents import files, line_column
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.files import BadInput
+from lsp_server.fill.candidates import fitted, standing, unfilled
+from lsp_server.settings.environment import environment_layers
+from lsp_server.settings.layers import resolve
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions, alive
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
@@ -52,8 +54,8 @@ class Filled:
     @property
     def filled(self) -> int:
         """How many holes the best candidate fills; the others keep what stands in them."""
-        now = fitting.standing(self.snapshot, self.spans)
-        return len(now) - fitting.unfilled(self.candidates[0].texts, now)
+        now = standing(self.snapshot, self.spans)
+        return len(now) - unfilled(self.candidates[0].texts, now)
 
     @property
     def result(self) -> str:
@@ -144,7 +146,7 @@ def _spans(snapshot: Snapshot, args: argparse.Namespace) -> list[carve.Span]:
 
 
 def _span_at(snapshot: Snapshot, place: str, file: Path) -> carve.Span:
-    span = carve.at_cursor(snapshot, places.offset_of(snapshot, place, file))
+    span = carve.at_cursor(snapshot, line_column.offset_of(snapshot, place, file))
     if span is None:
         raise BadInput(f"{file}: nothing to fill at {place}; choose the end of a word, of a line, or a missing body")
     return span
@@ -172,7 +174,7 @@ async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argpars
             status = await alive.while_alive(client, client.status(), alive.GRACE_S)
         finally:
             await client.close()
-    candidates = tuple(fitting.fitted(snapshot, spans, answer.candidates))[: args.candidates]
+    candidates = tuple(fitted(snapshot, spans, answer.candidates))[: args.candidates]
     if not candidates:
         late = answer.done.outcome is Outcome.DEADLINE
         raise NothingFound("no answer before the deadline; give it more time" if late else "the model has no answer")

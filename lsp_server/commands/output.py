@@ -15,8 +15,8 @@ from rich.text import Text
 
 from inference.messages import Draft, Status, WorkerState
 from lsp_server.carve import Span
-from lsp_server.document import Snapshot
-from lsp_server.positions import Encoding
+from lsp_server.documents.document import Snapshot
+from lsp_server.documents.positions import Encoding
 
 if TYPE_CHECKING:
     from lsp_server.commands.fill import Filled

@@ -12,9 +12,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lsp_server.lsp.transports import Host, Writer, address, stdio, tcp
+from lsp_server.lsp.transports.address import Address
 from lsp_server.server import InfillServer
-from lsp_server.transports import Host, Writer, address, stdio, tcp
-from lsp_server.transports.address import Address
 
 if TYPE_CHECKING:
     from websockets.asyncio.server import Server
@@ -97,7 +97,7 @@ async def _listen(args: argparse.Namespace, host: Host) -> int:
 async def _open(args: argparse.Namespace, place: Address, host: Host) -> "tuple[asyncio.Server | Server, Address]":
     if args.tcp:
         return await tcp.listen(place, host)
-    from lsp_server.transports import websocket  # here and not above: editors that use stdio start faster without
+    from lsp_server.lsp.transports import websocket  # here and not above: editors that use stdio start faster without
 
     return await websocket.listen(place, host, args.allow_origin)
 

@@ -10,7 +10,7 @@ import sys
 from inference.messages import ErrorCode
 from lsp_server.commands.fill import add_model_arguments
 from lsp_server.commands.status import describe
-from lsp_server.settings import LONGEST_IDLE_S
+from lsp_server.settings.schema import LONGEST_IDLE_S
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import place_of
 from lsp_server.worker.spawn import command, require_folders

@@ -4,7 +4,7 @@ Files are read off the event loop, under a token budget and a time cap, and only
 that may hold secrets or is switched off. Knows no LSP types and no worker.
 """
 
-from lsp_server.context.question import Buffer, Place, Question
-from lsp_server.context.source import ContextSource
+from lsp_server.context.provider import ContextSource
+from lsp_server.context.query import Buffer, Place, Question
 
 __all__ = ["Buffer", "ContextSource", "Place", "Question"]

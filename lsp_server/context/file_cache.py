@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lsp_server.carve import language_of
-from lsp_server.context.question import Place
-from lsp_server.privacy import why_off
-from lsp_server.regular_file import Unreadable, read_text
+from lsp_server.context.query import Place
+from lsp_server.documents.regular_file import Unreadable, read_text
+from lsp_server.settings.privacy import why_off
 
 MAX_BYTES = 200_000
 """A larger file is data, or generated."""

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from inference.messages import Snippet
 from lsp_server import carve
+from lsp_server.context.file_cache import MAX_BYTES, File, Library, allowed, place_of
 from lsp_server.context.imports import Import, imports, may_be_module, places_of
-from lsp_server.context.library import MAX_BYTES, File, Library, allowed, place_of
 from lsp_server.context.outline import definitions, outline
-from lsp_server.context.question import Buffer, Place, Question
+from lsp_server.context.query import Buffer, Place, Question
 from lsp_server.context.similar import Window, around, most_like, windows
 
 MAX_BUFFERS = 12

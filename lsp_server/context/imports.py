@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tree_sitter import Query, QueryCursor, Tree
 
-from lsp_server.carve.languages import grammar_of
+from lsp_server.syntax.languages import grammar_of
 
 MAX_IMPORTS = 40
 _DEPTH = 5

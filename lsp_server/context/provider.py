@@ -6,9 +6,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from inference.messages import Snippet
+from lsp_server.context.file_cache import Library, TooLate
 from lsp_server.context.gather import gather
-from lsp_server.context.library import Library, TooLate
-from lsp_server.context.question import Question
+from lsp_server.context.query import Question
 from lsp_server.context.tokens import within
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tree_sitter import Tree
 
-from lsp_server.settings import Settings
+from lsp_server.settings.schema import Settings
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lsp_server import carve
-from lsp_server.carve.languages import TABLES, grammar_of
-from lsp_server.commands import files, places
-from lsp_server.commands.files import BadInput
-from lsp_server.configuration import Configuration
-from lsp_server.doctor import Check, Verdict
-from lsp_server.document import Document, Snapshot
-from lsp_server.explain import why_no_hole
-from lsp_server.privacy import why_off
-from lsp_server.settings import Settings
-from lsp_server.settings_environment import PREFIX
-from lsp_server.settings_file import NAME
+from lsp_server.diagnosis.machine import Check, Verdict
+from lsp_server.diagnosis.no_hole import why_no_hole
+from lsp_server.documents import files, line_column
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.files import BadInput
+from lsp_server.settings.environment import PREFIX
+from lsp_server.settings.file import NAME
+from lsp_server.settings.privacy import why_off
+from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.schema import Settings
+from lsp_server.syntax.languages import TABLES, grammar_of
 
 
 def examine_settings(path: Path) -> tuple[list[Check], Settings]:
@@ -69,7 +69,7 @@ def _language(file: Path, snapshot: Snapshot) -> Check:
 
 def _place(snapshot: Snapshot, place: str, file: Path, settings: Settings) -> Check:
     try:
-        offset = places.offset_of(snapshot, place, file)
+        offset = line_column.offset_of(snapshot, place, file)
     except BadInput as error:
         return Check("hole", Verdict.FAIL, str(error), "give a place inside the file")
     if reason := why_no_hole(snapshot, offset, settings.marker):

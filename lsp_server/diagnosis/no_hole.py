@@ -1,9 +1,9 @@
 """Why nothing happens at a place in a document, in words for the user. Knows no LSP types, and opens nothing."""
 
 from lsp_server import carve
-from lsp_server.carve.languages import table_of
-from lsp_server.carve.lines import is_word
-from lsp_server.document import Snapshot
+from lsp_server.documents.document import Snapshot
+from lsp_server.syntax.languages import table_of
+from lsp_server.syntax.lines import is_word
 
 
 def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Tree
 
-from lsp_server.carve.parsing import edit_tree, parse
-from lsp_server.positions import Encoding, LineIndex
+from lsp_server.documents.positions import Encoding, LineIndex
+from lsp_server.syntax.parsing import edit_tree, parse
 
 _HALF = re.compile("[\ud800-\udfff]")
 

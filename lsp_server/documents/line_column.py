@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from lsp_server.commands.files import BadInput
-from lsp_server.document import Snapshot
-from lsp_server.positions import Encoding
+from lsp_server.documents.document import Snapshot
+from lsp_server.documents.files import BadInput
+from lsp_server.documents.positions import Encoding
 
 _DIGITS = 10
 

@@ -6,7 +6,7 @@ rest of its own text, so that it is filled as a part of the whole.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from lsp_server.document import Document
+from lsp_server.documents.document import Document
 
 MAX_CHARACTERS = 40_000
 """Of other cells on each side of one. Cells are left out whole, so that what the model has read stays what it was."""

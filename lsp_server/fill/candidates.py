@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import msgspec
 
 from inference.messages import Candidate
-from lsp_server import carve, post
-from lsp_server.document import Snapshot
+from lsp_server import carve
+from lsp_server.documents.document import Snapshot
+from lsp_server.fill import fitting
 
 
 def standing(snapshot: Snapshot, spans: Sequence[carve.Span]) -> tuple[str, ...]:
@@ -29,7 +30,7 @@ def fitted(snapshot: Snapshot, spans: Sequence[carve.Span], candidates: Sequence
         texts = tuple(_fit(snapshot, span, candidate, number, now[number]) for number, span in enumerate(spans))
         if texts != now:
             fits.setdefault(texts, msgspec.structs.replace(candidate, texts=texts))
-    ordered = [list(fits.values())[index] for index in post.order(snapshot, spans, list(fits))]
+    ordered = [list(fits.values())[index] for index in fitting.order(snapshot, spans, list(fits))]
     return sorted(ordered, key=lambda candidate: unfilled(candidate.texts, now))
 
 
@@ -41,5 +42,5 @@ def unfilled(texts: Sequence[str], now: Sequence[str]) -> int:
 def _fit(snapshot: Snapshot, span: carve.Span, candidate: Candidate, number: int, now: str) -> str:
     if number in candidate.unfilled:
         return now
-    text = post.fit(snapshot, span, candidate.texts[number])
+    text = fitting.fit(snapshot, span, candidate.texts[number])
     return now if text is None else text

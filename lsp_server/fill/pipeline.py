@@ -11,10 +11,11 @@ from itertools import count
 from msgspec.structs import replace
 
 from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet, Text
-from lsp_server import carve, fitting
-from lsp_server.document import Snapshot
-from lsp_server.privacy import path_of
-from lsp_server.settings import Settings
+from lsp_server import carve
+from lsp_server.documents.document import Snapshot
+from lsp_server.fill.candidates import fitted, standing
+from lsp_server.settings.privacy import path_of
+from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient, alive
 from lsp_server.worker.link import OnDraft
 
@@ -99,7 +100,7 @@ async def fill(
     )
     answer = await alive.answer(worker, request, on_draft)
     fits = await _fitted(snapshot, spans, answer.candidates)
-    now = fitting.standing(snapshot, spans)
+    now = standing(snapshot, spans)
     return Filled(
         [candidate.texts for candidate in fits],
         late=answer.done.outcome is Outcome.DEADLINE,
@@ -111,8 +112,8 @@ async def fill(
 async def _fitted(snapshot: Snapshot, spans: Sequence[carve.Span], candidates: Sequence[Candidate]) -> list[Candidate]:
     """Many holes take most of a second to fit, in which typing would wait: those are done in a thread."""
     if len(spans) <= FEW_HOLES:
-        return fitting.fitted(snapshot, spans, candidates)
-    return await asyncio.to_thread(fitting.fitted, snapshot, spans, candidates)
+        return fitted(snapshot, spans, candidates)
+    return await asyncio.to_thread(fitted, snapshot, spans, candidates)
 
 
 def _with_strength(segments: tuple[Text | Hole, ...], strength: float) -> tuple[Text | Hole, ...]:

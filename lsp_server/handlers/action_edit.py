@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from lsprotocol import types
 
 from inference.messages import Draft
-from lsp_server.actions.job import Job
-from lsp_server.actions.outcome import LEFT, STALE, Cancelled, NotDone
-from lsp_server.actions.pace import Pace
-from lsp_server.drafts import Drafts
-from lsp_server.edits import workspace_edit
-from lsp_server.filling import Effort
-from lsp_server.fitting import standing, unfilled
+from lsp_server.actions.action import Job
+from lsp_server.actions.draft_progress import Pace
+from lsp_server.actions.failures import LEFT, STALE, Cancelled, NotDone
+from lsp_server.fill.candidates import standing, unfilled
+from lsp_server.fill.pipeline import Effort
+from lsp_server.lsp.draft_notifications import Drafts
+from lsp_server.lsp.edits import workspace_edit
+from lsp_server.lsp.progress import Report, StoppedByUser, Token
 from lsp_server.session import Session
-from lsp_server.work import Report, StoppedByUser, Token
 from lsp_server.worker import WorkerFailure
 from lsp_server.worker.link import OnDraft
 

@@ -9,12 +9,12 @@ from typing import Any
 from lsprotocol import types
 from lsprotocol.types import CodeAction, Command
 
-from lsp_server.actions.offers import Complaint, Offer, distinct, fills, repairs
-from lsp_server.actions.order import Order
-from lsp_server.actions.tasks import Task
-from lsp_server.capabilities import FILL_KIND, REPAIR_KIND
-from lsp_server.document import Snapshot
+from lsp_server.actions.available import Complaint, Offer, distinct, fills, repairs
+from lsp_server.actions.data import Order
+from lsp_server.actions.kinds import Task
+from lsp_server.documents.document import Snapshot
 from lsp_server.handlers.execute_command import PREFIX
+from lsp_server.lsp.capabilities import FILL_KIND, REPAIR_KIND
 from lsp_server.session import Session
 
 Only = Sequence[types.CodeActionKind | str] | None

@@ -7,12 +7,12 @@ import msgspec
 from lsprotocol import types
 from lsprotocol.types import CodeAction
 
-from lsp_server.actions.job import Job
-from lsp_server.actions.order import Order
-from lsp_server.actions.outcome import Cancelled, NotDone
-from lsp_server.capabilities import FILL_KIND, REPAIR_KIND
-from lsp_server.performing import perform
-from lsp_server.reply import RequestError
+from lsp_server.actions.action import Job
+from lsp_server.actions.data import Order
+from lsp_server.actions.failures import Cancelled, NotDone
+from lsp_server.handlers.action_edit import perform
+from lsp_server.lsp.capabilities import FILL_KIND, REPAIR_KIND
+from lsp_server.lsp.replies import RequestError
 from lsp_server.session import Session
 
 

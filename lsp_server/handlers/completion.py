@@ -10,12 +10,12 @@ from collections.abc import Awaitable
 from lsprotocol import types
 from lsprotocol.types import CompletionList, CompletionTriggerKind
 
-from lsp_server.completion_items import item_of
-from lsp_server.filling import Effort
+from lsp_server.fill.pipeline import Effort
 from lsp_server.handlers.completion_offer import is_wanted
 from lsp_server.inline import Outcome, Question
+from lsp_server.inline.suggestion import Cursor
+from lsp_server.lsp.completion_items import item_of
 from lsp_server.session import Session
-from lsp_server.suggestions import Cursor
 
 GRACE_S = 0.5
 """How much later than the deadline an answer may be before the list is shown without it, as while the model loads."""

@@ -7,9 +7,9 @@ import logging
 
 from lsprotocol import types
 
-from lsp_server.capabilities import ClientFeatures
+from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.session import Session
-from lsp_server.settings import Settings
+from lsp_server.settings.schema import Settings
 
 log = logging.getLogger(__name__)
 ID = "infill-ls/completion"

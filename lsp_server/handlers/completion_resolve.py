@@ -2,7 +2,7 @@
 
 from lsprotocol.types import CompletionItem
 
-from lsp_server.completion_items import documented
+from lsp_server.lsp.completion_items import documented
 from lsp_server.session import Session
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from lsp_server.filling import Effort
-from lsp_server.positions import first_units
+from lsp_server.documents.positions import first_units
+from lsp_server.fill.pipeline import Effort
 from lsp_server.session import Session
 
 METHOD = "infill/didAccept"

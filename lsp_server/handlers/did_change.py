@@ -2,10 +2,10 @@
 
 from lsprotocol import types
 
-from lsp_server.document import Document, Edit
-from lsp_server.positions import Encoding
+from lsp_server.documents.change import Change, difference
+from lsp_server.documents.document import Document, Edit
+from lsp_server.documents.positions import Encoding
 from lsp_server.session import Session
-from lsp_server.suggestions import Change, difference
 
 
 def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> None:

@@ -8,13 +8,13 @@ import msgspec
 from lsprotocol import types
 from msgspec import Meta, Struct
 
-from lsp_server.actions.job import Job
-from lsp_server.actions.outcome import CANNOT_APPLY, STALE, Cancelled, NotDone
-from lsp_server.actions.tasks import Task, holes_of, strength_of
-from lsp_server.filling import Wish
+from lsp_server.actions.action import Job
+from lsp_server.actions.failures import CANNOT_APPLY, STALE, Cancelled, NotDone
+from lsp_server.actions.kinds import Task, holes_of, strength_of
+from lsp_server.fill.pipeline import Wish
+from lsp_server.handlers.action_edit import perform
 from lsp_server.handlers.did_accept import accept
-from lsp_server.performing import perform
-from lsp_server.reply import RequestError
+from lsp_server.lsp.replies import RequestError
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 

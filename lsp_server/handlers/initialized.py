@@ -9,7 +9,7 @@ from lsprotocol import types
 from lsp_server.handlers.completion_offer import offer_completion
 from lsp_server.handlers.configuration import pull
 from lsp_server.session import Session
-from lsp_server.settings_file import NAME
+from lsp_server.settings.file import NAME
 
 log = logging.getLogger(__name__)
 

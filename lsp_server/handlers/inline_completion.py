@@ -11,12 +11,12 @@ from lsprotocol import types
 from lsprotocol.types import InlineCompletionItem, InlineCompletionList, InlineCompletionTriggerKind
 
 from inference.messages import Draft
-from lsp_server import drafts
-from lsp_server.filling import Effort
+from lsp_server.documents.positions import Encoding, LineIndex
+from lsp_server.fill.pipeline import Effort
 from lsp_server.inline import Drafted, OnDraft, Outcome, Question
-from lsp_server.positions import Encoding, LineIndex
+from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
+from lsp_server.lsp import draft_notifications
 from lsp_server.session import Session
-from lsp_server.suggestions import Cursor, Shown, Suggestion
 
 ACCEPTED = "infill-ls.didAccept"
 
@@ -75,21 +75,21 @@ def _item(uri: str, lines: LineIndex, encoding: Encoding, suggestion: Suggestion
     return InlineCompletionItem(insert_text=shown.text, range=types.Range(start=start, end=end), command=command)
 
 
-def _teller(session: Session, uri: str, token: drafts.Token) -> OnDraft:
+def _teller(session: Session, uri: str, token: draft_notifications.Token) -> OnDraft:
     """Shows what is being computed; nothing once the user has typed something else."""
-    throttle = drafts.Throttle()
+    throttle = draft_notifications.Throttle()
 
     def tell(draft: Draft, of: Drafted) -> None:
         document = session.documents.get(uri)
         if document is None or not throttle.passes():
             return
         began = time.monotonic()
-        for sketch in drafts.sketches(of.snapshot, [of.hole], draft):
+        for sketch in draft_notifications.sketches(of.snapshot, [of.hole], draft):
             moved = sketch.at(document.text, of.place, of.cursor)
             if moved is not None:
-                ruler = drafts.Ruler(document.lines, session.features.encoding)
-                said = drafts.params(uri, document.version, "inline", token, draft, [moved], ruler)
-                session.notify(drafts.METHOD, said)
+                ruler = draft_notifications.Ruler(document.lines, session.features.encoding)
+                said = draft_notifications.params(uri, document.version, "inline", token, draft, [moved], ruler)
+                session.notify(draft_notifications.METHOD, said)
         throttle.spent(time.monotonic() - began)
 
     return tell

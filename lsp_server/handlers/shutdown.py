@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from lsp_server.protocol import InfillProtocol
+from lsp_server.lsp.dispatch import InfillProtocol
 from lsp_server.session import Session
 
 LIMIT_S = 2.0

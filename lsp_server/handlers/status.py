@@ -1,12 +1,12 @@
-"""`infill/status`: how the model is, and how a document stands. See `lsp_server.status` for the answer."""
+"""`infill/status`: how the model is, and how a document stands. See `lsp_server.lsp.status_board` for the answer."""
 
 import hashlib
 from collections.abc import Awaitable
 from typing import Any
 
-from lsp_server.carve.languages import grammar_of
-from lsp_server.explain import why_no_hole
+from lsp_server.diagnosis.no_hole import why_no_hole
 from lsp_server.session import Session
+from lsp_server.syntax.languages import grammar_of
 
 
 def status(session: Session, params: Any) -> Awaitable[dict[str, Any]]:

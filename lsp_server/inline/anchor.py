@@ -5,7 +5,7 @@ Whatever is typed or deleted inside stays inside, so that what replaces the plac
 
 from dataclasses import dataclass, replace
 
-from lsp_server.suggestions.change import Change
+from lsp_server.documents.change import Change
 
 MAX_ELSEWHERE_CHARACTERS = 300
 """When more than that has changed elsewhere, what belongs here was computed for another text."""

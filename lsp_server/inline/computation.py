@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from lsp_server.carve import DEFAULT_MARKER, Span
-from lsp_server.document import Snapshot
-from lsp_server.filling import Effort, Filled
-from lsp_server.inline.question import Question, TakeSnapshot
-from lsp_server.positions import LineIndex
-from lsp_server.suggestions import Change, Place, Shown, Suggestion
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Snapshot
+from lsp_server.documents.positions import LineIndex
+from lsp_server.fill.pipeline import Effort, Filled
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.request import Question, TakeSnapshot
+from lsp_server.inline.suggestion import Shown, Suggestion
 
 _numbers = count(1)
 _LINE_END = re.compile(r"\r\n|[\r\n]")

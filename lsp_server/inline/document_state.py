@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from inference.messages import Draft, Snippet
-from lsp_server.document import Document, Snapshot
-from lsp_server.filling import Filled, fill
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.fill.pipeline import Filled, fill
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.computation import NOTHING, Outcome, Waiter, Work
+from lsp_server.inline.debounce import Debounce
+from lsp_server.inline.history import Memory
 from lsp_server.inline.hole import hole_for
-from lsp_server.inline.question import Drafted, Question, TakeSnapshot
-from lsp_server.inline.work import NOTHING, Outcome, Waiter, Work
-from lsp_server.reply import describe
-from lsp_server.suggestions import Change, Cursor, Debounce, Memory, Place
+from lsp_server.inline.request import Drafted, Question, TakeSnapshot
+from lsp_server.inline.suggestion import Cursor
+from lsp_server.lsp.replies import describe
 from lsp_server.worker import WorkerClient, WorkerFailure
 
 log = logging.getLogger(__name__)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lsp_server.suggestions.change import Change
-from lsp_server.suggestions.rejected import Rejected, is_typed_over
-from lsp_server.suggestions.suggestion import Cursor, Shown, Suggestion
-from lsp_server.suggestions.undo import UndoWatch
+from lsp_server.documents.change import Change
+from lsp_server.inline.rejected import Rejected, is_typed_over
+from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
+from lsp_server.inline.undo import UndoWatch
 
 KEPT = 24
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from lsp_server import carve
-from lsp_server.document import Snapshot
-from lsp_server.suggestions import Cursor
+from lsp_server.documents.document import Snapshot
+from lsp_server.inline.suggestion import Cursor
 
 
 def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | None:

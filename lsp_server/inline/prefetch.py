@@ -7,11 +7,12 @@ gives way to everything else.
 from dataclasses import dataclass, replace
 
 from lsp_server import carve
-from lsp_server.filling import Effort
+from lsp_server.fill.pipeline import Effort
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.computation import Work
+from lsp_server.inline.document_state import Page, Shared
 from lsp_server.inline.hole import hole_for
-from lsp_server.inline.page import Page, Shared
-from lsp_server.inline.work import Work
-from lsp_server.suggestions import Cursor, Place, Suggestion
+from lsp_server.inline.suggestion import Cursor, Suggestion
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ A suggestion that merely vanished is not: editors tell no Escape from a cursor t
 comes back would annoy more than one that comes twice. Nor is one that a slip of a key disagreed with.
 """
 
-from lsp_server.suggestions.change import Change
-from lsp_server.suggestions.suggestion import Cursor, Suggestion
+from lsp_server.documents.change import Change
+from lsp_server.inline.suggestion import Cursor, Suggestion
 
 KEPT = 16
 SLIP_CHARACTERS = 2

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from inference.messages import Draft
 from lsp_server.carve import Span
-from lsp_server.document import Snapshot
-from lsp_server.filling import Effort
-from lsp_server.suggestions import Cursor, Place
+from lsp_server.documents.document import Snapshot
+from lsp_server.fill.pipeline import Effort
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.suggestion import Cursor
 
 OnDraft = Callable[[Draft, "Drafted"], None]
 TakeSnapshot = Callable[[], Snapshot | None]

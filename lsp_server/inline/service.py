@@ -9,13 +9,13 @@ Belongs to one event loop.
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from lsp_server.document import Document
-from lsp_server.filling import Effort
-from lsp_server.inline.ahead import Ahead
-from lsp_server.inline.page import Gather, Page, Shared, Workers, nothing_gathered
-from lsp_server.inline.question import Question, TakeSnapshot
-from lsp_server.inline.work import NOTHING, Outcome
-from lsp_server.suggestions import Change
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Document
+from lsp_server.fill.pipeline import Effort
+from lsp_server.inline.computation import NOTHING, Outcome
+from lsp_server.inline.document_state import Gather, Page, Shared, Workers, nothing_gathered
+from lsp_server.inline.prefetch import Ahead
+from lsp_server.inline.request import Question, TakeSnapshot
 
 Answer = Outcome | asyncio.Future[Outcome]
 

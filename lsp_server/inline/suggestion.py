@@ -6,11 +6,11 @@ however much of it was typed meanwhile; whether it may still be shown is all the
 
 from dataclasses import dataclass
 
-from lsp_server.carve.lines import line_start
-from lsp_server.carve.source import Span
-from lsp_server.suggestions.change import Change
-from lsp_server.suggestions.closers import are_closed_by_editor
-from lsp_server.suggestions.place import Place
+from lsp_server.documents.change import Change
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.closers import are_closed_by_editor
+from lsp_server.syntax.lines import line_start
+from lsp_server.syntax.source import Span
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from lsp_server.suggestions.change import Change
+from lsp_server.documents.change import Change
 
 KEPT = 100
 """So many earlier texts are known again."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from lsprotocol import types
 
-from lsp_server.positions import Encoding
+from lsp_server.documents.positions import Encoding
 
 REPAIR_KIND = "quickfix.infill"
 FILL_KIND = "refactor.rewrite.infill"

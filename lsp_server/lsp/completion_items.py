@@ -9,12 +9,12 @@ from typing import Any
 from lsprotocol import types
 from lsprotocol.types import CompletionItem
 
-from lsp_server.capabilities import ClientFeatures, CompletionFeatures
-from lsp_server.carve.languages import table_of
-from lsp_server.carve.lines import word_before
-from lsp_server.document import Document
-from lsp_server.positions import Encoding
-from lsp_server.suggestions import Shown, Suggestion
+from lsp_server.documents.document import Document
+from lsp_server.documents.positions import Encoding
+from lsp_server.inline.suggestion import Shown, Suggestion
+from lsp_server.lsp.capabilities import ClientFeatures, CompletionFeatures
+from lsp_server.syntax.languages import table_of
+from lsp_server.syntax.lines import word_before
 
 ACCEPTED = "infill-ls.didAccept"
 LONGEST_LABEL_CHARACTERS = 60

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from inference.messages import Draft, HoleKind
-from lsp_server import carve, post
-from lsp_server.document import Snapshot
-from lsp_server.positions import Encoding, LineIndex
-from lsp_server.suggestions import Cursor, Place, Suggestion
+from lsp_server import carve
+from lsp_server.documents.document import Snapshot
+from lsp_server.documents.positions import Encoding, LineIndex
+from lsp_server.fill import fitting
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.suggestion import Cursor, Suggestion
 
 METHOD = "infill/draft"
 INTERVAL_S = 1 / 30
@@ -58,7 +60,7 @@ def sketches(snapshot: Snapshot, spans: Sequence[carve.Span], draft: Draft) -> l
 
 
 def _sketch(snapshot: Snapshot, span: carve.Span, pieces: Texts, confidences: Numbers) -> Sketch | None:
-    text = post.fit(snapshot, span, "".join(pieces)) if pieces else None
+    text = fitting.fit(snapshot, span, "".join(pieces)) if pieces else None
     return None if text is None else Sketch(span.start, span.end, text, *_by_token(text, pieces, confidences))
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from lsprotocol import types
 
-from lsp_server.capabilities import ClientFeatures
 from lsp_server.carve import Span
-from lsp_server.document import Snapshot
-from lsp_server.positions import Encoding
+from lsp_server.documents.document import Snapshot
+from lsp_server.documents.positions import Encoding
+from lsp_server.lsp.capabilities import ClientFeatures
 
 
 def range_of(snapshot: Snapshot, span: Span, encoding: Encoding) -> types.Range:

@@ -8,10 +8,10 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import ErrorCode, Status
-from lsp_server import status
-from lsp_server.load_progress import LoadProgress
-from lsp_server.reply import describe
-from lsp_server.settings import Settings
+from lsp_server.lsp import status_board
+from lsp_server.lsp.load_progress import LoadProgress
+from lsp_server.lsp.replies import describe
+from lsp_server.settings.schema import Settings
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class Resident:
     """`show` is given each failure that the user should see."""
 
     def __init__(self, server: LanguageServer, show: Callable[[str, types.MessageType], None]) -> None:
-        self.status = status.StatusBoard(lambda report: server.protocol.notify(status.CHANGED, report))
+        self.status = status_board.StatusBoard(lambda report: server.protocol.notify(status_board.CHANGED, report))
         self._progress = LoadProgress(server)
         self._show = show
         self._options = WorkerOptions()

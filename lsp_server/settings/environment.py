@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from lsp_server.settings import Settings
-from lsp_server.settings_layers import Layer, nearest, plain
+from lsp_server.settings.layers import Layer, nearest, plain
+from lsp_server.settings.schema import Settings
 
 PREFIX = "INFILL_LS_"
 NO_SETTINGS = frozenset({f"{PREFIX}RUNTIME_DIR", f"{PREFIX}TRANSPORT"})

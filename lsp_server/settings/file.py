@@ -3,8 +3,8 @@
 import tomllib
 from pathlib import Path
 
-from lsp_server.regular_file import Unreadable, read_text
-from lsp_server.settings_layers import Layer, Origin
+from lsp_server.documents.regular_file import Unreadable, read_text
+from lsp_server.settings.layers import Layer, Origin
 
 NAME = "infill-ls.toml"
 MAX_BYTES = 65_536

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from lsp_server.settings import USER_ONLY, Settings
+from lsp_server.settings.schema import USER_ONLY, Settings
 
 
 def json_schema() -> dict[str, Any]:

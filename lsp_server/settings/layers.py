@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from lsp_server.settings import STARTUP, USER_ONLY, Settings
+from lsp_server.settings.schema import STARTUP, USER_ONLY, Settings
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings)}
 _SWITCHED_OFF = frozenset({"disabled_languages", "disabled_globs"})

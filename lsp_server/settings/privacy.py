@@ -9,7 +9,7 @@ from fnmatch import translate
 from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
-from lsp_server.settings import Settings
+from lsp_server.settings.schema import Settings
 
 SECRET_GLOBS = (
     *(".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.p8", "*.ppk", "*.jks", "*.keystore"),

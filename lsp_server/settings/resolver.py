@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lsp_server.context.question import Place
-from lsp_server.settings import Settings
-from lsp_server.settings_environment import environment_layers
-from lsp_server.settings_file import SettingsFile
-from lsp_server.settings_layers import Layer, Origin, resolve
-from lsp_server.uris import local_path
+from lsp_server.context.query import Place
+from lsp_server.documents.uris import local_path
+from lsp_server.settings.environment import environment_layers
+from lsp_server.settings.file import SettingsFile
+from lsp_server.settings.layers import Layer, Origin, resolve
+from lsp_server.settings.schema import Settings
 
 MAX_PROBLEMS = 10
 _MAX_LINE = 400

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from lsp_server.carve.view import View, ancestors
+from lsp_server.syntax.view import View, ancestors
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from lsp_server.carve.languages import CLOSERS, Table
+from lsp_server.syntax.languages import CLOSERS, Table
 
 _BRACKETS = "()[]{}"
 

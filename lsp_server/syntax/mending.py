@@ -11,9 +11,9 @@ from time import perf_counter
 
 from tree_sitter import Language, Parser, Tree
 
-from lsp_server.carve.languages import CLOSERS, Table
-from lsp_server.carve.lines import line_end, line_start
-from lsp_server.carve.looks import closers_behind, open_quote, unclosed
+from lsp_server.syntax.languages import CLOSERS, Table
+from lsp_server.syntax.lines import line_end, line_start
+from lsp_server.syntax.looks import closers_behind, open_quote, unclosed
 
 _MAX_SLOW_STEPS = 16
 _MAX_SLOW_STEPS_MENDED = 60

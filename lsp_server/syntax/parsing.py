@@ -7,8 +7,8 @@ from bisect import bisect_right
 
 from tree_sitter import Parser, Tree
 
-from lsp_server.carve.languages import grammar_of, table_of
-from lsp_server.carve.mending import parse_mended
+from lsp_server.syntax.languages import grammar_of, table_of
+from lsp_server.syntax.mending import parse_mended
 
 MAX_PARSED_CHARACTERS = 2_000_000
 """A longer text gets no tree: its first parse would block typing for a good part of a second."""

@@ -9,10 +9,10 @@ from typing import Self
 
 from tree_sitter import Node, TreeCursor
 
-from lsp_server.carve.languages import Table, table_of
-from lsp_server.carve.lines import end_of_text_before
-from lsp_server.carve.parsing import ByteOffsets
-from lsp_server.carve.source import Source
+from lsp_server.syntax.languages import Table, table_of
+from lsp_server.syntax.lines import end_of_text_before
+from lsp_server.syntax.parsing import ByteOffsets
+from lsp_server.syntax.source import Source
 
 _MAX_COMMENTS = 500
 _MAX_DEPTH = 200

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from lsp_server.resident import ANSWER_S
+from lsp_server.lsp.worker_connection import ANSWER_S
 from tests.e2e.editor import SERVER, environment
 
 PATIENCE_S = 60.0

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import StartRaw
-from tests.lsp_server.documents import PIECES
-from tests.lsp_server.reference import Change, ReferenceText
+from tests.lsp_server.documents.reference import Change, ReferenceText
+from tests.lsp_server.texts import PIECES
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

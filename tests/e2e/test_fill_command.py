@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from inference.messages import Candidate
-from lsp_server import carve, fitting
-from lsp_server.document import Document
+from lsp_server import carve
+from lsp_server.documents.document import Document
+from lsp_server.fill.candidates import fitted
 from lsp_server.worker.paths import place_at
 from tests.workers import PATIENCE_S, RawClient, kill
 
@@ -238,10 +239,10 @@ def test_what_the_user_typed_is_never_taken_away(tmp_path: Path) -> None:
     snapshot = Document(file.as_uri(), "python", 0, file.read_text()).snapshot()
     spans = [*carve.markers(snapshot), carve.at_cursor(snapshot, len(snapshot.text))]
     given = Candidate("r", ("2", "value"))
-    (found,) = fitting.fitted(snapshot, [span for span in spans if span], [given])
+    (found,) = fitted(snapshot, [span for span in spans if span], [given])
     assert found.texts == ("2", "value")
     left = Candidate("r", ("???", "value"), unfilled=(0,))
-    assert fitting.fitted(snapshot, [span for span in spans if span], [left]) == []
+    assert fitted(snapshot, [span for span in spans if span], [left]) == []
 
 
 def test_a_folder_with_modules_of_our_names_is_not_run(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lsp_server.worker.paths import WorkerPlace
 from tests.e2e.raw_client import PATIENCE_S, RawClient
 from tests.e2e.test_transports import start_server, url_of
-from tests.lsp_server.wild_messages import assert_fit_for_a_client, bodies, owed
+from tests.lsp_server.lsp.wild_messages import assert_fit_for_a_client, bodies, owed
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

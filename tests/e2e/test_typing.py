@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inference.messages import MAX_STEPS
-from lsp_server.inline.page import GRACE_S
+from lsp_server.inline.document_state import GRACE_S
 from tests.e2e.conftest import StartRaw
 from tests.e2e.typist import Typist
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lsp_server.document import Document, Edit, Snapshot
-from lsp_server.positions import Encoding
+from lsp_server.documents.document import Document, Edit, Snapshot
+from lsp_server.documents.positions import Encoding
 
 _PYTHON = '''
 def name_{0}(first, second):

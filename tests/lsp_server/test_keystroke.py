@@ -6,7 +6,7 @@ import time
 import pytest
 
 from lsp_server import carve
-from lsp_server.positions import Encoding
+from lsp_server.documents.positions import Encoding
 from tests.lsp_server.long_files import TEMPLATES, TYPED, long_file
 
 MEDIAN_MS = 12.0

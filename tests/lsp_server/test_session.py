@@ -4,13 +4,15 @@ import gc
 from weakref import ref
 
 from inference.messages import HoleKind
-from lsp_server.capabilities import ClientFeatures
 from lsp_server.carve import Span
+from lsp_server.documents.change import Change
 from lsp_server.handlers.did_accept import accept
 from lsp_server.inline import Desk
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.suggestion import Suggestion
+from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.server import InfillServer
 from lsp_server.session import Session
-from lsp_server.suggestions import Change, Place, Suggestion
 
 HOLE = Span(4, 4, HoleKind.LINE)
 URI = "file:///a.py"

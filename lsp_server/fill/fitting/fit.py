@@ -1,18 +1,18 @@
 """One fill made fit to be shown: a short row of steps, each of which only cuts or restyles."""
 
-from lsp_server.carve.lines import eol_at, is_blank
-from lsp_server.carve.source import Source, Span
-from lsp_server.post.around import Around, look_around, plain_line_ends
-from lsp_server.post.balance import cut_at_foreign_closer
-from lsp_server.post.breakage import least_broken
-from lsp_server.post.layout import close_on_new_line, indent_like, stay_in_block, trim_end, trim_start
-from lsp_server.post.overlap import (
+from lsp_server.fill.fitting.around import Around, look_around, plain_line_ends
+from lsp_server.fill.fitting.balance import cut_at_foreign_closer
+from lsp_server.fill.fitting.breakage import least_broken
+from lsp_server.fill.fitting.overlap import (
     cut_comment_before_code,
     cut_repeated_line_end,
     cut_repeated_lines,
     drop_repeated_line_start,
     repeats_line_above,
 )
+from lsp_server.fill.fitting.whitespace import close_on_new_line, indent_like, stay_in_block, trim_end, trim_start
+from lsp_server.syntax.lines import eol_at, is_blank
+from lsp_server.syntax.source import Source, Span
 
 _BROKEN = "\ufffd"
 """What a decoder writes for bytes that are no character."""

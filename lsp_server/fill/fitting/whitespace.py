@@ -3,8 +3,8 @@
 import re
 
 from inference.messages import HoleKind
-from lsp_server.carve.lines import indent_step, indentation, is_blank, is_deeper
-from lsp_server.post.around import Around
+from lsp_server.fill.fitting.around import Around
+from lsp_server.syntax.lines import indent_step, indentation, is_blank, is_deeper
 
 _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 

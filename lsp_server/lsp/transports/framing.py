@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from lsp_server.transports import MAX_BODY_BYTES
+from lsp_server.lsp.transports import MAX_BODY_BYTES
 
 MAX_HEADER_BYTES = 16 * 1024
 _LENGTH = re.compile(rb"content-length\s*:\s*(\d+)\s*", re.IGNORECASE)

@@ -13,8 +13,8 @@ from contextlib import suppress
 from io import BufferedIOBase
 from typing import BinaryIO, TypeVar
 
-from lsp_server.transports import Talk, Writer
-from lsp_server.transports.framing import FrameError, Frames, framed
+from lsp_server.lsp.transports import Talk, Writer
+from lsp_server.lsp.transports.framing import FrameError, Frames, framed
 
 log = logging.getLogger(__name__)
 _CHUNK_BYTES = 256 * 1024

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 
-from lsp_server.transports import MAX_UNREAD_BYTES, Host, Talk, converse
-from lsp_server.transports.address import Address
-from lsp_server.transports.framing import FrameError, Frames, framed
+from lsp_server.lsp.transports import MAX_UNREAD_BYTES, Host, Talk, converse
+from lsp_server.lsp.transports.address import Address
+from lsp_server.lsp.transports.framing import FrameError, Frames, framed
 
 log = logging.getLogger(__name__)
 _CHUNK_BYTES = 256 * 1024

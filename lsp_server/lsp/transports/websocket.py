@@ -13,8 +13,8 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
-from lsp_server.transports import MAX_BODY_BYTES, MAX_UNREAD_BYTES, Host, Talk, converse
-from lsp_server.transports.address import Address
+from lsp_server.lsp.transports import MAX_BODY_BYTES, MAX_UNREAD_BYTES, Host, Talk, converse
+from lsp_server.lsp.transports.address import Address
 
 log = logging.getLogger(__name__)
 FLUSH_S = 1.0

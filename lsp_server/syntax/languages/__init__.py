@@ -10,8 +10,8 @@ from pathlib import PurePath
 
 from tree_sitter import Language
 
-from lsp_server.carve.languages import c, csharp, data, go, java, javascript, markup, php, python, rust, scripts
-from lsp_server.carve.languages.table import CLOSERS, Table
+from lsp_server.syntax.languages import c, csharp, data, go, java, javascript, markup, php, python, rust, scripts
+from lsp_server.syntax.languages.table import CLOSERS, Table
 
 __all__ = ["CLOSERS", "PLAIN", "TABLES", "Table", "grammar_of", "language_of", "table_of"]
 

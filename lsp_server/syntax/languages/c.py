@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lsp_server.carve.languages.table import BRACES, ON_ITS_LINE, TODO, UNWRITTEN, Table, braces
+from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, TODO, UNWRITTEN, Table, braces
 
 _WORDS = ("struct", "union", "enum", "extern", "if", "else", "for", "while", "do", "switch")
 

@@ -1,6 +1,6 @@
 """C#."""
 
-from lsp_server.carve.languages.table import BRACES, ON_ITS_LINE, Table, braces
+from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, Table, braces
 
 _SPECIAL = frozenset(
     {

@@ -1,6 +1,6 @@
 """JSON, YAML and TOML."""
 
-from lsp_server.carve.languages.table import Table
+from lsp_server.syntax.languages.table import Table
 
 JSON = Table(
     ids=("json", "jsonc", "json5"),

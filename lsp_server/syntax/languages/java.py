@@ -1,6 +1,6 @@
 """Java."""
 
-from lsp_server.carve.languages.table import BRACES, NOT_FOR_OTHERS, ON_ITS_LINE, TODO, UNWRITTEN, Table, braces
+from lsp_server.syntax.languages.table import BRACES, NOT_FOR_OTHERS, ON_ITS_LINE, TODO, UNWRITTEN, Table, braces
 
 _CONSTRUCTORS = frozenset({"constructor_declaration", "compact_constructor_declaration"})
 

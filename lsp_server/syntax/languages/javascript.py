@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lsp_server.carve.languages.table import BRACES, NOT_FOR_OTHERS, TODO, UNWRITTEN, Table, braces
+from lsp_server.syntax.languages.table import BRACES, NOT_FOR_OTHERS, TODO, UNWRITTEN, Table, braces
 
 JAVASCRIPT = Table(
     ids=("javascript", "javascriptreact", "jsx"),

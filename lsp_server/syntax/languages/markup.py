@@ -1,6 +1,6 @@
 """HTML, CSS and Markdown. What is embedded in them is text like any other."""
 
-from lsp_server.carve.languages.table import Table
+from lsp_server.syntax.languages.table import Table
 
 _VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
 

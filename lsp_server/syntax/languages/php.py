@@ -1,6 +1,6 @@
 """PHP."""
 
-from lsp_server.carve.languages.table import BRACES, NOT_FOR_OTHERS, ON_ITS_LINE, TODO, UNWRITTEN, Table, braces
+from lsp_server.syntax.languages.table import BRACES, NOT_FOR_OTHERS, ON_ITS_LINE, TODO, UNWRITTEN, Table, braces
 
 _THROW = r"throw new [\w\\]*(?:Exception|Error)\(\s*[\"']"
 

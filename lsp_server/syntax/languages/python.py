@@ -1,6 +1,6 @@
 """Python."""
 
-from lsp_server.carve.languages.table import NOT_FOR_OTHERS, Table
+from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, Table
 
 PYTHON = Table(
     ids=("python",),

@@ -1,6 +1,6 @@
 """Rust."""
 
-from lsp_server.carve.languages.table import BRACES, TODO, UNWRITTEN, Table, braces
+from lsp_server.syntax.languages.table import BRACES, TODO, UNWRITTEN, Table, braces
 
 RUST = Table(
     ids=("rust",),

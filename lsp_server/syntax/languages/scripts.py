@@ -1,6 +1,6 @@
 """Ruby, Lua and the shell, whose blocks end with a word."""
 
-from lsp_server.carve.languages.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, Table
+from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, Table
 
 RUBY = Table(
     ids=("ruby",),

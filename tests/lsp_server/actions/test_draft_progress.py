@@ -1,7 +1,7 @@
 """How far a fill is said to be, by its drafts."""
 
 from inference.messages import Draft
-from lsp_server.actions.pace import Pace
+from lsp_server.actions.draft_progress import Pace
 
 
 def draft(step: int, *holes: str) -> Draft:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsp_server import carve, post
-from lsp_server.carve.languages import TABLES
-from tests.lsp_server.documents import PIECES, short_texts
+from lsp_server import carve
+from lsp_server.fill import fitting
+from lsp_server.syntax.languages import TABLES
 from tests.lsp_server.fixtures import cases
+from tests.lsp_server.texts import PIECES, short_texts
 
 FIXTURES = Path(__file__).parent / "fixtures"
 CODE = [
@@ -73,7 +74,7 @@ def test_every_answer_lies_inside_the_text(language_id: str, data: st.DataObject
         if span is not None:
             check_splice(text, [span], "x")
             assert span.single_line <= (not {"\r", "\n"} & set(text[span.start : span.end] + span.starts_with))
-            fitted = post.fit(source, span, span.starts_with + "x")
+            fitted = fitting.fit(source, span, span.starts_with + "x")
             assert fitted is None or fitted.startswith(span.starts_with)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from inference.messages import HoleKind
 from lsp_server import carve
-from tests.lsp_server.documents import texts
+from tests.lsp_server.texts import texts
 
 
 @settings(max_examples=150, deadline=None)

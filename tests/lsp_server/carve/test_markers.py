@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from lsp_server import carve
-from tests.lsp_server.documents import texts
 from tests.lsp_server.fixtures import Case, cases
+from tests.lsp_server.texts import texts
 
 FIXTURES = Path(__file__).parent / "fixtures"
 KINDS = ("body", "block", "marker")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from inference.messages import HoleKind
 from lsp_server import carve
-from tests.lsp_server.documents import texts
+from tests.lsp_server.texts import texts
 
 STUB = "class A:\n    def f(self) -> int: ...\n\n    def g(self):\n        ...\n"
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from inference.messages import Hole, HoleKind, Text
 from lsp_server import carve
-from tests.lsp_server.documents import short_texts, texts
+from tests.lsp_server.texts import short_texts, texts
 
 
 def hole(start: int, end: int) -> carve.Span:

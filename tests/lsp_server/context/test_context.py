@@ -12,12 +12,12 @@ import pytest
 from inference.messages import Snippet
 from lsp_server import carve
 from lsp_server.context import Buffer, ContextSource, Place, Question
+from lsp_server.context.file_cache import Library, TooLate
 from lsp_server.context.gather import gather
-from lsp_server.context.library import Library, TooLate
+from lsp_server.context.provider import MAX_UNFINISHED
 from lsp_server.context.similar import likeness
-from lsp_server.context.source import MAX_UNFINISHED
 from lsp_server.context.tokens import tokens, within
-from lsp_server.settings import Settings
+from lsp_server.settings.schema import Settings
 
 PATIENT_MS = 60_000
 HELPERS = '''LIMIT = 3

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.doctor import Check, Verdict
-from lsp_server.doctor_file import examine_file, examine_grammars, examine_settings
+from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
+from lsp_server.diagnosis.machine import Check, Verdict
 from tests.workers import PATIENCE_S
 
 

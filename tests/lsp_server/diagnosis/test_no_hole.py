@@ -3,8 +3,8 @@
 import pytest
 
 from lsp_server import carve
-from lsp_server.document import Document
-from lsp_server.explain import why_no_hole
+from lsp_server.diagnosis.no_hole import why_no_hole
+from lsp_server.documents.document import Document
 from tests.e2e.editor import CURSOR
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.suggestions import Change, difference
+from lsp_server.documents.change import Change, difference
 
 TEXTS = st.text("ab\n", max_size=12)
 

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_server import carve
-from lsp_server.document import Document, Edit, Snapshot, well_formed
-from lsp_server.positions import Encoding
-from tests.lsp_server.documents import short_texts, texts
+from lsp_server.documents.document import Document, Edit, Snapshot, well_formed
+from lsp_server.documents.positions import Encoding
+from tests.lsp_server.texts import short_texts, texts
 
 
 def opened(text: str, language_id: str = "python") -> Document:

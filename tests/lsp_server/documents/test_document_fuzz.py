@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from lsp_server import carve
-from lsp_server.document import Snapshot
-from lsp_server.positions import LineIndex
+from lsp_server.documents.document import Snapshot
+from lsp_server.documents.positions import LineIndex
 from lsp_server.server import InfillServer
-from tests.lsp_server.documents import PIECES
-from tests.lsp_server.reference import Change, ReferenceText
+from tests.lsp_server.documents.reference import Change, ReferenceText
+from tests.lsp_server.texts import PIECES
 
 URI = "untitled:Untitled-1"
 EDITS = 3_400

@@ -2,12 +2,12 @@
 
 from inference.messages import Hole, Text
 from lsp_server import carve
-from lsp_server.document import Document, Edit
-from lsp_server.filling import Effort, fill
-from lsp_server.notebooks import MAX_CHARACTERS, Notebooks
-from lsp_server.positions import Encoding
+from lsp_server.documents.document import Document, Edit
+from lsp_server.documents.notebooks import MAX_CHARACTERS, Notebooks
+from lsp_server.documents.positions import Encoding
+from lsp_server.fill.pipeline import Effort, fill
 from lsp_server.worker.paths import WorkerPlace
-from tests.lsp_server.listening import Listening
+from tests.lsp_server.lsp.listening import Listening
 
 NOTEBOOK = "file:///n.ipynb"
 

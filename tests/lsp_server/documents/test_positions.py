@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.positions import Encoding, LineIndex, first_units
-from tests.lsp_server.documents import short_texts, texts
+from lsp_server.documents.positions import Encoding, LineIndex, first_units
+from tests.lsp_server.texts import short_texts, texts
 
 ENCODINGS = st.sampled_from(Encoding)
 

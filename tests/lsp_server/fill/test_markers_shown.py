@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from inference.messages import Hole, Snippet, Text
 from lsp_server import carve
-from lsp_server.actions.job import Job
-from lsp_server.actions.outcome import NotDone
-from lsp_server.actions.tasks import Task
-from lsp_server.document import Document, Snapshot
-from lsp_server.filling import Effort
+from lsp_server.actions.action import Job
+from lsp_server.actions.failures import NotDone
+from lsp_server.actions.kinds import Task
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.fill.pipeline import Effort
 from lsp_server.inline import Desk, Question
-from lsp_server.suggestions import Cursor
+from lsp_server.inline.suggestion import Cursor
 from lsp_server.worker.paths import WorkerPlace
-from tests.lsp_server.listening import Listening
+from tests.lsp_server.lsp.listening import Listening
 
 URI, MARKER = "file:///a.py", "<x>"
 EFFORT = Effort(candidates=1, deadline_ms=60_000, max_steps=1)

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from inference.messages import HoleKind
 from lsp_server.carve import Span
-from lsp_server.suggestions import Change, Cursor, Memory, Place, Suggestion
+from lsp_server.documents.change import Change
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.history import Memory
+from lsp_server.inline.suggestion import Cursor, Suggestion
 
 CURSOR = "‸"
 

@@ -3,10 +3,11 @@
 import pytest
 
 from lsp_server import carve
-from lsp_server.document import Document
-from lsp_server.filling import Effort, Filled
-from lsp_server.inline.work import Work
-from lsp_server.suggestions import Change, Place
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Document
+from lsp_server.fill.pipeline import Effort, Filled
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.computation import Work
 
 CURSOR = "‸"
 

@@ -1,6 +1,6 @@
 """How long to wait for a pause in typing. Times are made up, so that nothing here takes any."""
 
-from lsp_server.suggestions import Debounce
+from lsp_server.inline.debounce import Debounce
 
 BASE_S = 0.1
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lsp_server.suggestions.memory import KEPT
-from tests.lsp_server.suggestions.marked import Typist, suggestion
+from lsp_server.inline.history import KEPT
+from tests.lsp_server.inline.marked import Typist, suggestion
 
 HERE = "x = ‸\n"
 

@@ -8,11 +8,13 @@ import pytest
 
 from inference.messages import ErrorCode, HoleKind, Snippet
 from lsp_server.carve import Span
-from lsp_server.document import Document, Edit, Snapshot
-from lsp_server.filling import Effort
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Document, Edit, Snapshot
+from lsp_server.documents.positions import Encoding
+from lsp_server.fill.pipeline import Effort
 from lsp_server.inline import Answer, Desk, Outcome, Question
-from lsp_server.positions import Encoding
-from lsp_server.suggestions import Change, Cursor, Place, Suggestion
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 
 URI = "file:///a.py"

@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from inference.messages import HoleKind
 from lsp_server.carve import Span
-from lsp_server.suggestions import Change, Cursor, Place, Suggestion
-from tests.lsp_server.suggestions.marked import Typist, suggestion
+from lsp_server.documents.change import Change
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.suggestion import Cursor, Suggestion
+from tests.lsp_server.inline.marked import Typist, suggestion
 
 
 def test_typing_the_suggested_characters_keeps_the_suggestion() -> None:

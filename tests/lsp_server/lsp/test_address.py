@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from lsp_server.transports.address import Address, parse
+from lsp_server.lsp.transports.address import Address, parse
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from lsp_server.capabilities import ClientFeatures, client_features, server_capabilities
-from lsp_server.positions import Encoding
+from lsp_server.documents.positions import Encoding
+from lsp_server.lsp.capabilities import ClientFeatures, client_features, server_capabilities
 
 
 @pytest.mark.parametrize(

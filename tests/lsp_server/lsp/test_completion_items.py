@@ -1,11 +1,12 @@
 """Suggestions as items of a list: what of them has a label."""
 
 from inference.messages import HoleKind
-from lsp_server.capabilities import ClientFeatures
 from lsp_server.carve import Span
-from lsp_server.completion_items import item_of
-from lsp_server.document import Document
-from lsp_server.suggestions import Cursor, Place, Suggestion
+from lsp_server.documents.document import Document
+from lsp_server.inline.anchor import Place
+from lsp_server.inline.suggestion import Cursor, Suggestion
+from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.lsp.completion_items import item_of
 
 
 def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from lsp_server.protocol import Phase
-from lsp_server.reply import RequestError
+from lsp_server.lsp.dispatch import Phase
+from lsp_server.lsp.replies import RequestError
 from lsp_server.server import InfillServer
 
 SECRET = "the text of a document"

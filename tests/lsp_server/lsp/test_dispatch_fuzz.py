@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_server.server import InfillServer
-from tests.lsp_server.wild_messages import assert_fit_for_a_client, bodies, owed
+from tests.lsp_server.lsp.wild_messages import assert_fit_for_a_client, bodies, owed
 
 
 class Kept:

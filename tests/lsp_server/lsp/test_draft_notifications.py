@@ -5,10 +5,11 @@ import pytest
 
 from inference.messages import Draft
 from lsp_server import carve
-from lsp_server.document import Document, Snapshot
-from lsp_server.drafts import METHOD, Drafts, Sketch, sketches
-from lsp_server.positions import Encoding
-from lsp_server.suggestions import Change, Place
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.positions import Encoding
+from lsp_server.inline.anchor import Place
+from lsp_server.lsp.draft_notifications import METHOD, Drafts, Sketch, sketches
 
 
 def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:

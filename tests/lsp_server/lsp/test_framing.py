@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from lsp_server.transports import MAX_BODY_BYTES
-from lsp_server.transports.framing import MAX_HEADER_BYTES, FrameError, Frames, framed
+from lsp_server.lsp.transports import MAX_BODY_BYTES
+from lsp_server.lsp.transports.framing import MAX_HEADER_BYTES, FrameError, Frames, framed
 
 
 @pytest.mark.parametrize(

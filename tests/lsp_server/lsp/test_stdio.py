@@ -5,7 +5,7 @@ from io import BytesIO
 
 import pytest
 
-from lsp_server.transports.stdio import Output, read_in_thread
+from lsp_server.lsp.transports.stdio import Output, read_in_thread
 
 
 def test_writing_to_an_editor_that_is_gone_tells_and_does_not_raise() -> None:

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from lsp_server.privacy import is_secret, path_of, why_off
-from lsp_server.settings import Settings
+from lsp_server.settings.privacy import is_secret, path_of, why_off
+from lsp_server.settings.schema import Settings
 
 
 def settings(**values: object) -> Settings:

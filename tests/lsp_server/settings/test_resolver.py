@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.configuration import Configuration
-from lsp_server.regular_file import Unreadable, read_text
+from lsp_server.documents.regular_file import Unreadable, read_text
+from lsp_server.settings.resolver import Configuration
 
 
 def started(*folders: Path, options: object = None, **environment: str) -> Configuration:

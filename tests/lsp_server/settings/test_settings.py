@@ -7,10 +7,10 @@ import pytest
 
 from inference.messages import MAX_STEPS
 from lsp_server.commands.fill import add_model_arguments
-from lsp_server.settings import STARTUP, USER_ONLY, Settings
-from lsp_server.settings_environment import environment_layers
-from lsp_server.settings_layers import Layer, Origin, resolve
-from lsp_server.settings_schema import json_schema
+from lsp_server.settings.environment import environment_layers
+from lsp_server.settings.json_schema import json_schema
+from lsp_server.settings.layers import Layer, Origin, resolve
+from lsp_server.settings.schema import STARTUP, USER_ONLY, Settings
 
 
 def test_nothing_set_gives_the_defaults() -> None:

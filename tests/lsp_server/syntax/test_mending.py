@@ -5,9 +5,9 @@ import time
 import pytest
 
 from lsp_server import carve
-from lsp_server.carve.languages import table_of
-from lsp_server.carve.mending import missing_before
-from lsp_server.carve.parsing import edit_tree, parse
+from lsp_server.syntax.languages import table_of
+from lsp_server.syntax.mending import missing_before
+from lsp_server.syntax.parsing import edit_tree, parse
 from tests.lsp_server.long_files import TEMPLATES, TYPED, LongFile, long_file, typing
 
 BY_LANGUAGE = pytest.mark.parametrize("language_id", TEMPLATES)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.carve import parsing
-from tests.lsp_server.documents import texts
+from lsp_server.syntax import parsing
+from tests.lsp_server.texts import texts
 
 
 @given(text=texts, repeat=st.sampled_from([1, 400]))

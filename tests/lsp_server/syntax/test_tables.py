@@ -10,8 +10,8 @@ import pytest
 from tree_sitter import Language
 
 from lsp_server import carve
-from lsp_server.carve import languages
-from lsp_server.carve.languages import TABLES, Table
+from lsp_server.syntax import languages
+from lsp_server.syntax.languages import TABLES, Table
 
 FIXTURES = Path(__file__).parent / "fixtures"
 REGEXES = ("quoted", "opening", "empty", "fillers", "body_fillers", "settled", "abstract")

@@ -7,9 +7,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from inference.messages import HoleKind
-from lsp_server import carve, post
-from tests.lsp_server.documents import short_texts, texts
+from lsp_server import carve
+from lsp_server.fill import fitting
 from tests.lsp_server.fixtures import Case, cases, with_cursor
+from tests.lsp_server.texts import short_texts, texts
 
 FIXTURES = Path(__file__).parent / "fixtures"
 NOTHING = "(nothing)"
@@ -21,7 +22,7 @@ def check(language_id: str, case: Case) -> None:
     source = carve.read(language_id, text)
     span = carve.at_cursor(source, offset)
     assert span is not None
-    fitted = post.fit(source, span, case.said["+"])
+    fitted = fitting.fit(source, span, case.said["+"])
     assert (NOTHING if fitted is None else fitted) == case.said["="]
 
 
@@ -40,12 +41,12 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
 @pytest.mark.parametrize("marker_fill", ["???", "", "  \n ", "\ufffd1"])
 def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
     source = carve.read("python", "x = ???\n")
-    assert post.fit(source, carve.markers(source)[0], marker_fill) is None
+    assert fitting.fit(source, carve.markers(source)[0], marker_fill) is None
 
 
 def test_a_marker_in_the_middle_of_a_line_is_filled_without_what_follows() -> None:
     source = carve.read("python", "x = f(???, b)\n")
-    assert post.fit(source, carve.markers(source)[0], "a, b)") == "a"
+    assert fitting.fit(source, carve.markers(source)[0], "a, b)") == "a"
 
 
 @settings(max_examples=200, deadline=None)
@@ -60,7 +61,7 @@ def test_any_fill_keeps_to_its_hole(text: str, fill: str, language_id: str, data
     span = carve.at_cursor(source, data.draw(st.integers(0, len(text))))
     assume(span is not None)
     assert span is not None
-    fitted = post.fit(source, span, span.starts_with + fill)
+    fitted = fitting.fit(source, span, span.starts_with + fill)
     if fitted is None:
         return
     assert fitted.startswith(span.starts_with)
@@ -73,4 +74,4 @@ def test_a_hole_of_a_selection_is_fitted_too() -> None:
     text = "def f():\n    a = 1\n    b = 2\n    return a\n"
     start, end = text.index("a = 1"), text.index("\n    return")
     span = carve.Span(start, end, HoleKind.BLOCK)
-    assert post.fit(carve.read("python", text), span, "a = 3\n    return a\n") == "a = 3"
+    assert fitting.fit(carve.read("python", text), span, "a = 3\n    return a\n") == "a = 3"

@@ -2,12 +2,13 @@
 
 import pytest
 
-from lsp_server import carve, post
+from lsp_server import carve
+from lsp_server.fill import fitting
 
 
 def order(text: str, *candidates: tuple[str, ...], language_id: str = "python") -> list[int]:
     source = carve.read(language_id, text)
-    return post.order(source, carve.markers(source), candidates)
+    return fitting.order(source, carve.markers(source), candidates)
 
 
 def test_candidates_that_break_the_parse_come_last() -> None:
@@ -35,15 +36,15 @@ def test_bodies_are_held_against_their_place_too() -> None:
     source = carve.read("python", "def f():\n")
     span = carve.at_cursor(source, 8)
     assert span is not None
-    assert post.order(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
+    assert fitting.order(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
 
 
 def test_a_single_fill_can_be_asked_whether_it_breaks_the_parse() -> None:
     source = carve.read("python", "def g(:\n    pass\n\nx = ???\n")
     spans = carve.markers(source)
-    assert post.breaks_parse(source, spans, ["("])
-    assert not post.breaks_parse(source, spans, ["f(1)"])
-    assert not post.breaks_parse(carve.read("", source.text), spans, ["("])
+    assert fitting.breaks_parse(source, spans, ["("])
+    assert not fitting.breaks_parse(source, spans, ["f(1)"])
+    assert not fitting.breaks_parse(carve.read("", source.text), spans, ["("])
 
 
 def test_characters_of_several_bytes_do_not_shift_the_holes() -> None:

@@ -9,7 +9,8 @@ import types
 
 import pytest
 
-from lsp_server import carve, post
+from lsp_server import carve
+from lsp_server.fill import fitting
 
 MODULES = [json.decoder, random, textwrap, types]
 
@@ -31,7 +32,7 @@ def test_the_rest_of_a_line_comes_back(module: types.ModuleType) -> None:
         span = carve.at_cursor(source, cursor)
         assert span is not None
         fill = source.text[span.start : cursor] + rest
-        assert post.fit(source, span, fill) == fill, f"line {number + 1}: {line}"
+        assert fitting.fit(source, span, fill) == fill, f"line {number + 1}: {line}"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
@@ -50,4 +51,4 @@ def test_a_body_comes_back_without_what_follows_it(module: types.ModuleType) -> 
         span = carve.at_cursor(source, start)
         if first.lineno == node.lineno or span is None or span.kind != "body":  # `def f(): ...`, or a comment behind it
             continue
-        assert post.fit(source, span, text[start:end] + text[end : end + 300]) == text[start:end], node.name
+        assert fitting.fit(source, span, text[start:end] + text[end : end + 300]) == text[start:end], node.name

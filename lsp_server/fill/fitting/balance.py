@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from lsp_server.carve.brackets import Open
-from lsp_server.carve.languages import CLOSERS, Table
-from lsp_server.carve.looks import brackets_of, closers_behind, unclosed
+from lsp_server.syntax.languages import CLOSERS, Table
+from lsp_server.syntax.looks import brackets_of, closers_behind, unclosed
 
 _WINDOW_CHARACTERS = 4000
 

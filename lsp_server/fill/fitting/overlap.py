@@ -3,12 +3,12 @@
 from itertools import takewhile
 
 from lsp_server.carve.brackets import in_expression
-from lsp_server.carve.languages import CLOSERS
-from lsp_server.carve.lines import is_blank, is_word
-from lsp_server.carve.looks import comment_start, unclosed
-from lsp_server.carve.source import Source
-from lsp_server.post.around import Around
-from lsp_server.post.breakage import least_broken
+from lsp_server.fill.fitting.around import Around
+from lsp_server.fill.fitting.breakage import least_broken
+from lsp_server.syntax.languages import CLOSERS
+from lsp_server.syntax.lines import is_blank, is_word
+from lsp_server.syntax.looks import comment_start, unclosed
+from lsp_server.syntax.source import Source
 
 _MIN_LINES = 2
 """So many lines that equal the lines below are a repetition even if other lines follow them in the fill."""
