@@ -14,14 +14,14 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet
-from lsp_server.context import Buffer, ContextSource, Question
+from lsp_server.context import Buffer, ContextQuery, ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.uris import local_path
-from lsp_server.inline import Desk
+from lsp_server.inline import InlineService
 from lsp_server.lsp.capabilities import ClientFeatures
-from lsp_server.lsp.progress import Works
-from lsp_server.lsp.worker_connection import Resident
+from lsp_server.lsp.progress import ProgressTracker
+from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.settings.privacy import is_secret, path_of, why_off
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
@@ -38,20 +38,20 @@ class Session:
         self.documents: dict[str, Document] = {}
         self.notebooks = Notebooks(self.documents)
         self._lost: set[str] = set()
-        self.resident = Resident(server, self.show_once)
-        self.inline = Desk(self.documents, self.resident, self.gather)
+        self.worker = WorkerConnection(server, self.show_once)
+        self.inline = InlineService(self.documents, self.worker, self.gather)
         self.completions = self.inline
         """The same, unless the client asks for both: then neither answer makes the other one stale."""
         self.offers_completion = False
         self.telling: asyncio.Task[None] | None = None
-        self.works = Works(server)
+        self.progress = ProgressTracker(server)
         self.configuration_round = 0
         self._context = ContextSource()
         self.server = server
         self._shown: set[str] = set()
 
     @property
-    def desks(self) -> tuple[Desk, ...]:
+    def inline_services(self) -> tuple[InlineService, ...]:
         """All that must be told of changes of documents."""
         return (self.inline,) if self.completions is self.inline else (self.inline, self.completions)
 
@@ -69,8 +69,8 @@ class Session:
         self.features = features
         self.configuration.start(options, folders)
         if features.inline_completion:
-            self.completions = Desk(self.documents, self.resident, self.gather)
-        self.resident.configure(self.settings, progress=features.progress)
+            self.completions = InlineService(self.documents, self.worker, self.gather)
+        self.worker.configure(self.settings, progress=features.progress)
 
     def refresh_settings(self) -> None:
         """Read the settings files that have changed."""
@@ -113,13 +113,13 @@ class Session:
         if not is_secret(path_of(home), self.settings_of(home)):
             around = self.notebooks.surroundings_of(uri)
             self.documents[uri] = Document(uri, language_id, version, text, around)
-            for desk in self.desks:
-                desk.open(uri)
+            for service in self.inline_services:
+                service.open(uri)
 
     def forget(self, uri: str) -> None:
         """The document was closed, or what we have of it can no longer be trusted."""
-        for desk in self.desks:
-            desk.forget(uri)
+        for service in self.inline_services:
+            service.forget(uri)
         self.documents.pop(uri, None)
         self._lost.discard(uri)
 
@@ -151,7 +151,7 @@ class Session:
 
     async def gather(self, snapshot: Snapshot, offset: int) -> tuple[Snippet, ...]:
         """What of other files helps to fill a hole at `offset`; nothing where the model has no use for it."""
-        wanted, said = self.settings_of(snapshot.uri).context, self.resident.client.last_status
+        wanted, said = self.settings_of(snapshot.uri).context, self.worker.client.last_status
         max_tokens = min(wanted.max_tokens, said.context_tokens if said else 0)
         document, opened = buffer_of(snapshot), self.documents.get(snapshot.uri)
         if not wanted.enabled or not max_tokens or document is None or opened is None:
@@ -161,7 +161,7 @@ class Session:
         others = (buffer_of(other) for uri, other in reversed(self.documents.items()) if uri != snapshot.uri)
         line = snapshot.lines.line_of(offset)
         buffers = tuple(buffer for buffer in others if buffer)
-        question = Question(document, snapshot.tree, line, buffers, self.configuration.places)
+        question = ContextQuery(document, snapshot.tree, line, buffers, self.configuration.places)
         return await self._context.gather(question, max_tokens, wanted.max_ms)
 
     def is_current(self, snapshot: Snapshot) -> bool:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from inference.messages import Snippet
 from lsp_server import carve
 from lsp_server.actions.failures import NOTHING_FITS, NOTHING_TO_CHANGE, TOO_LATE, NotDone
-from lsp_server.actions.kinds import DEFAULT_STRENGTH, Task
+from lsp_server.actions.kinds import DEFAULT_STRENGTH, ActionKind
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import fitting
 from lsp_server.fill.candidates import standing
-from lsp_server.fill.pipeline import ANEW, Effort, Wish, fill
+from lsp_server.fill.pipeline import FROM_SCRATCH, Budget, FillOptions, fill
 from lsp_server.worker import WorkerClient
 from lsp_server.worker.link import OnDraft
 
@@ -26,33 +26,33 @@ it was about two thirds.
 
 
 @dataclass(frozen=True)
-class Job:
+class Action:
     """A task on the holes of a snapshot."""
 
-    task: Task
+    task: ActionKind
     snapshot: Snapshot
     holes: tuple[Span, ...]
-    wish: Wish = ANEW
+    wish: FillOptions = FROM_SCRATCH
     marker: str = carve.DEFAULT_MARKER
 
     @property
     def title(self) -> str:
         """What is being done, for a progress display."""
         match self.task:
-            case Task.WRITE_BODY:
+            case ActionKind.WRITE_BODY:
                 return "writing the body"
-            case Task.REWORK:
+            case ActionKind.REWORK:
                 return "reworking the selection"
-            case Task.REPAIR:
+            case ActionKind.REPAIR:
                 return "repairing the statement"
             case _:
                 return "filling the hole" if len(self.holes) == 1 else f"filling {len(self.holes)} holes"
 
     async def texts(
-        self, worker: WorkerClient, effort: Effort, on_draft: OnDraft | None, context: tuple[Snippet, ...] = ()
+        self, worker: WorkerClient, effort: Budget, on_draft: OnDraft | None, context: tuple[Snippet, ...] = ()
     ) -> tuple[str, ...]:
         """What is to stand in the holes. Raises NotDone, WorkerFailure. Cancelling this cancels it in the worker."""
-        if self.task is Task.REPAIR:
+        if self.task is ActionKind.REPAIR:
             effort = replace(effort, candidates=max(effort.candidates, _REPAIR_CANDIDATES))
         best: tuple[str, ...] | None = None
         for strength in self._strengths():
@@ -69,7 +69,7 @@ class Job:
             )
             found = self._best(filled.answers)
             best = best or found
-            if found is not None and not (self.task is Task.REPAIR and self._is_broken(found)):
+            if found is not None and not (self.task is ActionKind.REPAIR and self._is_broken(found)):
                 return found
             if filled.late:
                 break
@@ -81,7 +81,7 @@ class Job:
 
     def _strengths(self) -> tuple[float, ...]:
         """How much to noise: what breaks the parse is repaired with as little as does it, as far as nobody said."""
-        unsaid = self.task is Task.REPAIR and self.wish.strength == DEFAULT_STRENGTH[Task.REPAIR]
+        unsaid = self.task is ActionKind.REPAIR and self.wish.strength == DEFAULT_STRENGTH[ActionKind.REPAIR]
         if unsaid and self._is_broken(standing(self.snapshot, self.holes)):
             return _REPAIR_STRENGTHS
         return (self.wish.strength,)

@@ -3,7 +3,7 @@
 from inference.messages import Draft
 
 
-class Pace:
+class DraftProgress:
     """Follows the drafts of one request. Holes that are near share a canvas; a new canvas starts at step 1 again."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from lsp_server.actions.failures import NotDone
 from lsp_server.carve import Source, Span
 
 
-class Task(StrEnum):
+class ActionKind(StrEnum):
     """What to do. The value is the last part of the command's name and of the code action's kind."""
 
     FILL_HOLE = "fillHole"
@@ -20,7 +20,7 @@ class Task(StrEnum):
     REPAIR = "repair"
 
 
-DEFAULT_STRENGTH = {Task.REWORK: 0.6, Task.REPAIR: 0.6}
+DEFAULT_STRENGTH = {ActionKind.REWORK: 0.6, ActionKind.REPAIR: 0.6}
 """What is reworked where nobody says how much; every other task fills anew."""
 
 
@@ -28,28 +28,28 @@ _found: WeakKeyDictionary[Source, dict[str, tuple[Span, ...]]] = WeakKeyDictiona
 """The placeholders of texts that are still in use, by marker."""
 
 
-def strength_of(task: Task, wanted: float | None) -> float:
+def strength_of(task: ActionKind, wanted: float | None) -> float:
     """How much of what stands in the holes of `task` is noised: 1 is all of it."""
     if task not in DEFAULT_STRENGTH:
         return 1.0
     return DEFAULT_STRENGTH[task] if wanted is None else wanted
 
 
-def holes_of(task: Task, source: Source, marker: str, start: int, end: int) -> tuple[Span, ...]:
+def holes_of(task: ActionKind, source: Source, marker: str, start: int, end: int) -> tuple[Span, ...]:
     """The holes of `task` where [start, end] is selected, in order. Raises NotDone where there is none."""
     match task:
-        case Task.FILL_HOLE:
+        case ActionKind.FILL_HOLE:
             marked = touching(source, marker, start, end)
             return _some(marked or _at_cursor(source, marker, start, end), "there is no hole here")
-        case Task.FILL_FUNCTION:
+        case ActionKind.FILL_FUNCTION:
             return _some(in_function(source, marker, start, end), "there is no hole in the function here")
-        case Task.FILL_FILE:
+        case ActionKind.FILL_FILE:
             return _some(in_file(source, marker), "the file has no hole")
-        case Task.WRITE_BODY:
+        case ActionKind.WRITE_BODY:
             return _one(carve.body_around(source, start), "there is no function here")
-        case Task.REWORK:
+        case ActionKind.REWORK:
             return _one(carve.selection(source, start, end), "nothing is selected that could be reworked")
-        case Task.REPAIR:
+        case ActionKind.REPAIR:
             return _one(carve.statement_around(source, start, end), "there is no statement here")
 
 

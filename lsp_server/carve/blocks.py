@@ -13,7 +13,7 @@ _MAX_LINE_CHARACTERS = 1000
 
 
 @dataclass(frozen=True)
-class Place:
+class MissingBlock:
     """The place behind a header. `outer` and `indent` indent header and block; `empty`: the block is missing."""
 
     outer: str
@@ -23,7 +23,7 @@ class Place:
     is_header: bool
 
 
-def place_at(view: View, offset: int) -> Place | None:
+def place_at(view: View, offset: int) -> MissingBlock | None:
     """The block that would start at `offset`; None when the code before it is neither header nor documentation."""
     token = view.token_before(offset)
     if token is None:
@@ -38,7 +38,7 @@ def place_at(view: View, offset: int) -> Place | None:
         indent = indentation(view.text, view.start(_statement_of(view, token)))
     else:
         indent = outer + indent_step(view.text, offset, view.table.indent)
-    return Place(outer, indent, not is_deeper(below, outer), view.end(token), header is not None)
+    return MissingBlock(outer, indent, not is_deeper(below, outer), view.end(token), header is not None)
 
 
 def header_ended_by(view: View, token: Node, offset: int) -> Node | None:

@@ -1,7 +1,7 @@
 """The hole at a cursor where there is no grammar: words, brackets of the line, and indentation decide."""
 
 from inference.messages import HoleKind
-from lsp_server.syntax.languages import CLOSERS, Table
+from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import (
     indent_step,
     indentation,
@@ -19,7 +19,7 @@ from lsp_server.syntax.source import Span
 _HEADER_ENDS = ("{", ":")
 
 
-def plain_hole_at(text: str, table: Table, offset: int) -> Span | None:
+def plain_hole_at(text: str, table: LanguageTable, offset: int) -> Span | None:
     """The hole at `offset`; None in the middle of a word, and in front of code that does not close a bracket."""
     word = word_before(text, offset, table.word_characters)
     left, right = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
@@ -33,7 +33,7 @@ def plain_hole_at(text: str, table: Table, offset: int) -> Span | None:
     return Span(offset - len(word), offset, kind, word, single_line=True)
 
 
-def _on_blank_line(text: str, table: Table, offset: int, left: str) -> Span:
+def _on_blank_line(text: str, table: LanguageTable, offset: int, left: str) -> Span:
     """A block where the line above opens one that nothing below fills, or where the user has indented deeper."""
     above = previous_line(text, offset)
     if above is None:

@@ -15,7 +15,7 @@ from tree_sitter import Node
 from inference.messages import HoleKind
 from lsp_server.carve.functions import Body, body_of, extent, functions_around, header_of, hole_from
 from lsp_server.carve.markers import marker_spans
-from lsp_server.syntax.languages import CLOSERS, Table
+from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import is_blank, is_one_line, line_end, line_start
 from lsp_server.syntax.literals import literal_at
 from lsp_server.syntax.source import Source, Span
@@ -129,7 +129,7 @@ def _filler_span(text: str, start: int, end: int) -> Span:
     return Span(start, end, HoleKind.BLOCK if alone else HoleKind.EXPRESSION, single_line=not alone)
 
 
-def _in_bodies(table: Table) -> str:
+def _in_bodies(table: LanguageTable) -> str:
     """What can be found in a missing body, to look no further at all other functions."""
     return "|".join(filter(None, (table.fillers, table.body_fillers, _TODO, table.empty)))
 
@@ -141,10 +141,10 @@ def _starts(pattern: str) -> re.Pattern[str]:
 
 
 @cache
-def _filler(table: Table) -> re.Pattern[str]:
+def _filler(table: LanguageTable) -> re.Pattern[str]:
     return re.compile(table.fillers or _NEVER, re.DOTALL)
 
 
 @cache
-def _body_filler(table: Table) -> re.Pattern[str]:
+def _body_filler(table: LanguageTable) -> re.Pattern[str]:
     return re.compile(f"(?:{'|'.join(filter(None, (table.fillers, table.body_fillers))) or _NEVER});?", re.DOTALL)

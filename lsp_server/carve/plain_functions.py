@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from inference.messages import HoleKind
-from lsp_server.syntax.languages import Table
+from lsp_server.syntax.languages import LanguageTable
 from lsp_server.syntax.lines import (
     end_of_text_before,
     eol_at,
@@ -51,7 +51,7 @@ def plain_function_around(text: str, start: int, end: int) -> PlainFunction | No
     return None
 
 
-def plain_body_around(text: str, table: Table, offset: int) -> Span | None:
+def plain_body_around(text: str, table: LanguageTable, offset: int) -> Span | None:
     """The body of that function, present or missing, as one hole."""
     function = plain_function_around(text, offset, offset)
     if function is None:

@@ -5,6 +5,6 @@ that may hold secrets or is switched off. Knows no LSP types and no worker.
 """
 
 from lsp_server.context.provider import ContextSource
-from lsp_server.context.query import Buffer, Place, Question
+from lsp_server.context.query import Buffer, ContextQuery, ReadableFolder
 
-__all__ = ["Buffer", "ContextSource", "Place", "Question"]
+__all__ = ["Buffer", "ContextQuery", "ContextSource", "ReadableFolder"]

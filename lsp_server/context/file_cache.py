@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lsp_server.carve import language_of
-from lsp_server.context.query import Place
+from lsp_server.context.query import ReadableFolder
 from lsp_server.documents.regular_file import Unreadable, read_text
 from lsp_server.settings.privacy import why_off
 
@@ -29,7 +29,7 @@ class TooLate(Exception):
 
 
 @dataclass(frozen=True)
-class File:
+class CachedFile:
     """A file as it was read. `path` is the real one, all links followed."""
 
     path: Path
@@ -37,7 +37,7 @@ class File:
     text: str
 
 
-class Library:
+class FileCache:
     """The files that were read last, and what was looked for.
 
     After `until`, in seconds of `time.monotonic()`, nothing more is read.
@@ -45,7 +45,7 @@ class Library:
 
     def __init__(self) -> None:
         self.until = inf
-        self._files: OrderedDict[Path, tuple[tuple[int, int], File]] = OrderedDict()
+        self._files: OrderedDict[Path, tuple[tuple[int, int], CachedFile]] = OrderedDict()
         self._found: dict[object, tuple[float, list[Any]]] = {}
 
     def found(self, key: object, look: Callable[[], list[_T]]) -> list[_T]:
@@ -58,7 +58,7 @@ class Library:
             self._found[key] = now + LOOKED_S, found
         return found
 
-    def read(self, path: Path, places: Sequence[Place]) -> File | None:
+    def read(self, path: Path, places: Sequence[ReadableFolder]) -> CachedFile | None:
         """The file, read again if it has changed; None where it may not be read, or is no text of a reasonable size.
 
         Raises TooLate.
@@ -74,7 +74,7 @@ class Library:
             return None
         return self._current(real, (about.st_mtime_ns, about.st_size)) if real else None
 
-    def _current(self, real: Path, stamp: tuple[int, int]) -> File | None:
+    def _current(self, real: Path, stamp: tuple[int, int]) -> CachedFile | None:
         known = self._files.get(real)
         if known is not None and known[0] == stamp:
             return known[1]
@@ -84,14 +84,14 @@ class Library:
             return None
         if "\0" in text:
             return None
-        file = File(real, language_of(str(real)), text)
+        file = CachedFile(real, language_of(str(real)), text)
         self._files[real] = stamp, file
         while len(self._files) > _MAX_FILES:
             self._files.popitem(last=False)
         return file
 
 
-def allowed(path: Path, places: Sequence[Place], language_id: str = "") -> Path | None:
+def allowed(path: Path, places: Sequence[ReadableFolder], language_id: str = "") -> Path | None:
     """The real path of a file that may be shown to the model; None where it may not. Raises OSError if it is not there.
 
     With all links followed it lies in one of the places, it is secret or off by neither of its names, nor by the
@@ -107,7 +107,7 @@ def allowed(path: Path, places: Sequence[Place], language_id: str = "") -> Path 
     return None if is_off else real
 
 
-def place_of(real: Path, places: Sequence[Place]) -> Place | None:
+def place_of(real: Path, places: Sequence[ReadableFolder]) -> ReadableFolder | None:
     """The innermost place that holds a path."""
     holding = [place for place in places if real.is_relative_to(place.root)]
     return max(holding, key=lambda place: len(place.root.parts), default=None)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from inference.messages import Snippet
 from lsp_server import carve
-from lsp_server.context.file_cache import MAX_BYTES, File, Library, allowed, place_of
+from lsp_server.context.file_cache import MAX_BYTES, CachedFile, FileCache, allowed, place_of
 from lsp_server.context.imports import Import, imports, may_be_module, places_of
 from lsp_server.context.outline import definitions, outline
-from lsp_server.context.query import Buffer, Place, Question
+from lsp_server.context.query import Buffer, ContextQuery, ReadableFolder
 from lsp_server.context.similar import Window, around, most_like, windows
 
 MAX_BUFFERS = 12
@@ -27,7 +27,7 @@ _REEXPORTS = 2
 """So many files a name is followed through that only passes it on."""
 
 
-def gather(question: Question, library: Library) -> Iterator[Snippet]:
+def gather(question: ContextQuery, library: FileCache) -> Iterator[Snippet]:
     """Snippets for the document, not yet limited in number. Raises `library.TooLate`."""
     question = _real(question)
     shown = set()
@@ -37,7 +37,7 @@ def gather(question: Question, library: Library) -> Iterator[Snippet]:
     yield from (snippet for snippet in open_parts(question) if snippet.path not in shown)
 
 
-def imported(question: Question, library: Library) -> Iterator[Snippet]:
+def imported(question: ContextQuery, library: FileCache) -> Iterator[Snippet]:
     """The definitions of what the document imports from files inside the places; open ones as they stand unsaved."""
     document = question.document
     reader = _Reader(library, question)
@@ -46,7 +46,7 @@ def imported(question: Question, library: Library) -> Iterator[Snippet]:
             yield Snippet(_shown(file.path, question.places), _sendable(_cut(text)))
 
 
-def open_parts(question: Question) -> Iterator[Snippet]:
+def open_parts(question: ContextQuery) -> Iterator[Snippet]:
     """Of each open document the lines that are most like those around the cursor; those of the same language first."""
     document = question.document
     wanted = around(document.text, question.line)
@@ -60,14 +60,14 @@ def open_parts(question: Question) -> Iterator[Snippet]:
 class _Reader:
     """Finds the files that imports mean."""
 
-    def __init__(self, library: Library, question: Question) -> None:
+    def __init__(self, library: FileCache, question: ContextQuery) -> None:
         self._library, self._places = library, question.places
         self._buffers = {buffer.path: buffer for buffer in question.others}
         self._seen = {question.document.path}
 
     def follow(
-        self, importer: Buffer | File, wanted: Sequence[Import], depth: int
-    ) -> Iterator[tuple[File, tuple[str, ...]]]:
+        self, importer: Buffer | CachedFile, wanted: Sequence[Import], depth: int
+    ) -> Iterator[tuple[CachedFile, tuple[str, ...]]]:
         """Each file that is imported, with the names that are wanted of it; none is looked at twice."""
         place = place_of(importer.path, self._places)
         if place is None:
@@ -80,7 +80,9 @@ class _Reader:
                 self._seen.add(file.path)
                 yield from self._wanted(file, meant.names, depth)
 
-    def _wanted(self, file: File, names: tuple[str, ...], depth: int) -> Iterator[tuple[File, tuple[str, ...]]]:
+    def _wanted(
+        self, file: CachedFile, names: tuple[str, ...], depth: int
+    ) -> Iterator[tuple[CachedFile, tuple[str, ...]]]:
         """The file, and where it only passes a name on, the one that this comes from."""
         known = {name for definition in definitions(file.language_id, file.text) for name in definition.names}
         missing = set(names) - known
@@ -94,7 +96,7 @@ class _Reader:
             yield file, () if all_missing else names
         yield from self.follow(file, passed_on, depth - 1)
 
-    def _find(self, importer: Buffer | File, one: Import, place: Place) -> list[tuple[Path, Import]]:
+    def _find(self, importer: Buffer | CachedFile, one: Import, place: ReadableFolder) -> list[tuple[Path, Import]]:
         """The files that an import means, each with what is wanted of it."""
         found = []
         for paths, meant in places_of(importer.language_id, one, importer.path, place.root):
@@ -103,7 +105,7 @@ class _Reader:
                 found.append((file.path, meant))
         return found
 
-    def _read(self, path: Path) -> File | None:
+    def _read(self, path: Path) -> CachedFile | None:
         file = self._library.read(path, self._places)
         buffer = self._buffers.get(file.path) if file else None
         return replace(file, text=buffer.text) if file and buffer else file
@@ -119,7 +121,7 @@ def _windows(text: str) -> tuple[Window, ...]:
     return tuple(windows(text))
 
 
-def _real(question: Question) -> Question:
+def _real(question: ContextQuery) -> ContextQuery:
     """The question with all links followed, and of the open documents those that may be shown."""
     places = tuple(replace(place, root=Path(os.path.realpath(place.root))) for place in question.places)
     document = replace(question.document, path=Path(os.path.realpath(question.document.path)))
@@ -128,14 +130,14 @@ def _real(question: Question) -> Question:
     return replace(question, document=document, others=tuple(others), places=places)
 
 
-def _allowed(buffer: Buffer, places: Sequence[Place]) -> Path | None:
+def _allowed(buffer: Buffer, places: Sequence[ReadableFolder]) -> Path | None:
     try:
         return allowed(buffer.path, places, buffer.language_id)
     except (OSError, ValueError):  # not saved yet, or gone: then there is no knowing where it would lead
         return None
 
 
-def _shown(path: Path, places: Sequence[Place]) -> str:
+def _shown(path: Path, places: Sequence[ReadableFolder]) -> str:
     """A path as the model is told it: seen from the folder it is in."""
     place = place_of(path, places)
     name = path.relative_to(place.root).as_posix() if place else path.name

@@ -20,7 +20,7 @@ _DEPTH = 5
 
 
 @dataclass(frozen=True)
-class Table:
+class ImportTable:
     """How a language names files.
 
     A module's name is parts between `separator`s. With `dots_up` each dot before it is a folder up, as in Python; with
@@ -63,7 +63,7 @@ _SCRIPT = """
 """
 
 TABLES = (
-    Table(
+    ImportTable(
         ids=("python",),
         query="""
 (import_statement name: (dotted_name) @module)
@@ -77,7 +77,7 @@ TABLES = (
         dots_up=True,
         submodules=True,
     ),
-    Table(
+    ImportTable(
         ids=("javascript", "javascriptreact", "jsx", "typescript", "typescriptreact", "tsx"),
         query=_SCRIPT,
         suffixes=(
@@ -89,13 +89,13 @@ TABLES = (
         replaced=(".js", ".jsx", ".mjs", ".cjs"),
         folders=("", "src", "node_modules", "packages"),
     ),
-    Table(
+    ImportTable(
         ids=("c", "cpp"),
         query="(preproc_include path: (string_literal (string_content) @module))",
         suffixes=("",),
         folders=("", "include", "src"),
     ),
-    Table(
+    ImportTable(
         ids=("rust",),
         query="""
 (mod_item name: (identifier) @module !body)
@@ -107,14 +107,14 @@ TABLES = (
         submodules=True,
         roots=("crate", "self", "super"),
     ),
-    Table(
+    ImportTable(
         ids=("java",),
         query="(import_declaration (scoped_identifier) @module)",
         suffixes=(".java",),
         separator=".",
         folders=("", "src", "src/main/java", "src/test/java"),
     ),
-    Table(
+    ImportTable(
         ids=("ruby",),
         query="""
 (call method: (identifier) @_method arguments: (argument_list (string (string_content) @module))
@@ -124,7 +124,7 @@ TABLES = (
         dot_relative=True,
         folders=("", "lib"),
     ),
-    Table(
+    ImportTable(
         ids=("lua",),
         query="""
 (function_call name: (identifier) @_function arguments: (arguments (string (string_content) @module))
@@ -174,7 +174,7 @@ def places_of(language_id: str, wanted: Import, document: Path, root: Path) -> I
         yield [path for base in bases for path in _files(table, base.joinpath(*parts, name))], module
 
 
-def _from(table: Table, module: str, document: Path, root: Path) -> tuple[list[Path], list[str]]:
+def _from(table: ImportTable, module: str, document: Path, root: Path) -> tuple[list[Path], list[str]]:
     """The folders that a module's name may be seen from, and its parts."""
     name = module.lstrip(".") if table.dots_up else module
     parts = [part.strip() for part in name.split(table.separator) if part.strip()]
@@ -187,12 +187,12 @@ def _from(table: Table, module: str, document: Path, root: Path) -> tuple[list[P
     return _above(table, document, root), parts
 
 
-def _above(table: Table, document: Path, root: Path) -> list[Path]:
+def _above(table: ImportTable, document: Path, root: Path) -> list[Path]:
     folders = [folder for folder in document.parents if folder.is_relative_to(root)]
     return [folder / name for folder in folders for name in table.folders]
 
 
-def _files(table: Table, target: Path) -> Iterator[Path]:
+def _files(table: ImportTable, target: Path) -> Iterator[Path]:
     if target.suffix in table.suffixes:
         yield target
     if target.suffix in table.replaced:

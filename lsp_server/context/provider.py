@@ -6,9 +6,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from inference.messages import Snippet
-from lsp_server.context.file_cache import Library, TooLate
+from lsp_server.context.file_cache import FileCache, TooLate
 from lsp_server.context.gather import gather
-from lsp_server.context.query import Question
+from lsp_server.context.query import ContextQuery
 from lsp_server.context.tokens import within
 
 log = logging.getLogger(__name__)
@@ -25,10 +25,10 @@ class ContextSource:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="context")
-        self._library = Library()
+        self._library = FileCache()
         self._unfinished = 0
 
-    async def gather(self, question: Question, max_tokens: int, max_ms: int) -> tuple[Snippet, ...]:
+    async def gather(self, question: ContextQuery, max_tokens: int, max_ms: int) -> tuple[Snippet, ...]:
         """Snippets of together at most `max_tokens`, the most useful ones first: what was found within `max_ms`.
 
         Never raises; a file that cannot be read, or hangs, is only missing.
@@ -53,7 +53,7 @@ class ContextSource:
     def _finished(self, _: "asyncio.Future[None]") -> None:
         self._unfinished -= 1
 
-    def _collect(self, question: Question, max_tokens: int, found: list[Snippet], give_up: float) -> None:
+    def _collect(self, question: ContextQuery, max_tokens: int, found: list[Snippet], give_up: float) -> None:
         self._library.until = give_up
         try:
             for snippet in within(gather(question, self._library), max_tokens):

@@ -19,7 +19,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Place:
+class ReadableFolder:
     """A folder that may be read in, with all that is below it, and the settings that hold there."""
 
     root: Path
@@ -27,11 +27,11 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Question:
+class ContextQuery:
     """The document, with the cursor's line (from 0), the other open ones, most recently used first, and the places."""
 
     document: Buffer
     tree: Tree | None
     line: int
     others: tuple[Buffer, ...]
-    places: tuple[Place, ...]
+    places: tuple[ReadableFolder, ...]

@@ -25,7 +25,7 @@ _ids = count(1)
 
 
 @dataclass(frozen=True)
-class Effort:
+class Budget:
     """How much a fill may cost."""
 
     candidates: int
@@ -33,7 +33,7 @@ class Effort:
     max_steps: int | None
 
     @classmethod
-    def of(cls, settings: Settings, *, invoked: bool) -> "Effort":
+    def of(cls, settings: Settings, *, invoked: bool) -> "Budget":
         """More for what the user asked for than for what appears by itself."""
         if invoked:
             return cls(settings.candidates.invoked, settings.deadline_ms.invoked, settings.max_steps)
@@ -41,7 +41,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Wish:
+class FillOptions:
     """How much of what stands in the holes is noised (1: all of it, they are filled anew), and what is wanted in words.
 
     A checkpoint that takes no instructions ignores those.
@@ -51,11 +51,11 @@ class Wish:
     instruction: str = ""
 
 
-ANEW = Wish()
+FROM_SCRATCH = FillOptions()
 
 
 @dataclass(frozen=True)
-class Filled:
+class FillResult:
     """Answers, best first, each a text for every span; a span for which one has nothing of use keeps the text it has.
 
     `late` says that the deadline came first, so that with more time there might have been more; `unchanged` that the
@@ -72,14 +72,14 @@ async def fill(
     worker: WorkerClient,
     snapshot: Snapshot,
     spans: Sequence[carve.Span],
-    effort: Effort,
+    effort: Budget,
     *,
-    wish: Wish = ANEW,
+    wish: FillOptions = FROM_SCRATCH,
     on_draft: OnDraft | None = None,
     request_id: str = "",
     context: tuple[Snippet, ...] = (),
     marker: str = "",
-) -> Filled:
+) -> FillResult:
     """Fill all `spans` together. Raises WorkerFailure. Cancelling this cancels the request in the worker.
 
     `request_id` is for `WorkerClient.amend`, and one that nobody else uses. `context` is text of other files. The model
@@ -101,7 +101,7 @@ async def fill(
     answer = await alive.answer(worker, request, on_draft)
     fits = await _fitted(snapshot, spans, answer.candidates)
     now = standing(snapshot, spans)
-    return Filled(
+    return FillResult(
         [candidate.texts for candidate in fits],
         late=answer.done.outcome is Outcome.DEADLINE,
         unchanged=any(candidate.texts == now for candidate in answer.candidates),

@@ -9,9 +9,9 @@ from typing import Any
 from lsprotocol import types
 from lsprotocol.types import CodeAction, Command
 
-from lsp_server.actions.available import Complaint, Offer, distinct, fills, repairs
-from lsp_server.actions.data import Order
-from lsp_server.actions.kinds import Task
+from lsp_server.actions.available import AvailableAction, DiagnosticText, distinct, fills, repairs
+from lsp_server.actions.data import ActionData
+from lsp_server.actions.kinds import ActionKind
 from lsp_server.documents.document import Snapshot
 from lsp_server.handlers.execute_command import PREFIX
 from lsp_server.lsp.capabilities import FILL_KIND, REPAIR_KIND
@@ -32,18 +32,18 @@ def code_action(session: Session, params: types.CodeActionParams) -> list[CodeAc
     return [_action(session, snapshot, offer, params) for offer in distinct(offers)]
 
 
-def kind_of(offer: Offer) -> str:
+def kind_of(offer: AvailableAction) -> str:
     """The kind of code action that an offer is: a key can be bound to it."""
-    if offer.task is Task.REPAIR:
+    if offer.task is ActionKind.REPAIR:
         return REPAIR_KIND
     return ".".join(filter(None, (FILL_KIND, offer.task.value, offer.way)))
 
 
-def _offers(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> list[Offer]:
+def _offers(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> list[AvailableAction]:
     marker = session.settings_of(snapshot.uri).marker
     start, end = _offsets(session, snapshot, params.range)
     complaints = [
-        Complaint(*_offsets(session, snapshot, diagnostic.range), str(diagnostic.message))
+        DiagnosticText(*_offsets(session, snapshot, diagnostic.range), str(diagnostic.message))
         for diagnostic in params.context.diagnostics
     ]
     unasked = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
@@ -57,11 +57,13 @@ def _offsets(session: Session, snapshot: Snapshot, range_: types.Range) -> tuple
     return first, last
 
 
-def _action(session: Session, snapshot: Snapshot, offer: Offer, params: types.CodeActionParams) -> CodeAction | Command:
+def _action(
+    session: Session, snapshot: Snapshot, offer: AvailableAction, params: types.CodeActionParams
+) -> CodeAction | Command:
     about = [] if offer.about is None else [params.context.diagnostics[offer.about]]
     action = CodeAction(offer.title, kind=kind_of(offer), diagnostics=about or None)
     if session.features.lazy_code_actions:
-        action.data = Order.of(offer, snapshot).as_data()
+        action.data = ActionData.of(offer, snapshot).as_data()
         return action
     range_ = about[0].range if about else params.range
     command = Command(offer.title, f"{PREFIX}{offer.task.value}", arguments=[_argument(snapshot, offer, range_)])
@@ -69,7 +71,7 @@ def _action(session: Session, snapshot: Snapshot, offer: Offer, params: types.Co
     return action if session.features.code_action_literals else command
 
 
-def _argument(snapshot: Snapshot, offer: Offer, range_: types.Range) -> dict[str, Any]:
+def _argument(snapshot: Snapshot, offer: AvailableAction, range_: types.Range) -> dict[str, Any]:
     """What the command is told. Its answer is seen by nobody, so it is to `tell` why it did nothing."""
     argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
     more = {"strength": offer.strength, "instruction": offer.instruction}

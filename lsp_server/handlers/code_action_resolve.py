@@ -7,8 +7,8 @@ import msgspec
 from lsprotocol import types
 from lsprotocol.types import CodeAction
 
-from lsp_server.actions.action import Job
-from lsp_server.actions.data import Order
+from lsp_server.actions.action import Action
+from lsp_server.actions.data import ActionData
 from lsp_server.actions.failures import Cancelled, NotDone
 from lsp_server.handlers.action_edit import perform
 from lsp_server.lsp.capabilities import FILL_KIND, REPAIR_KIND
@@ -21,7 +21,7 @@ def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Aw
     if action.data is None or action.edit is not None or not _is_ours(action.kind):
         return action
     try:
-        order = Order.read(action.data)
+        order = ActionData.read(action.data)
     except msgspec.ValidationError:
         raise RequestError("invalid params for codeAction/resolve: data", types.ErrorCodes.InvalidParams) from None
     snapshot = session.snapshot(order.uri)
@@ -34,7 +34,7 @@ def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Aw
     return _resolved(session, action, job)
 
 
-async def _resolved(session: Session, action: CodeAction, job: Job) -> CodeAction:
+async def _resolved(session: Session, action: CodeAction, job: Action) -> CodeAction:
     try:
         edit, _ = await perform(session, job, None)
     except Cancelled as cancelled:

@@ -10,9 +10,9 @@ from collections.abc import Awaitable
 from lsprotocol import types
 from lsprotocol.types import CompletionList, CompletionTriggerKind
 
-from lsp_server.fill.pipeline import Effort
+from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.completion_offer import is_wanted
-from lsp_server.inline import Outcome, Question
+from lsp_server.inline import ComputationOutcome, InlineRequest
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.completion_items import item_of
 from lsp_server.session import Session
@@ -34,15 +34,15 @@ def completion(session: Session, params: types.CompletionParams) -> CompletionLi
     return replying
 
 
-def _question(session: Session, params: types.CompletionParams) -> Question:
+def _question(session: Session, params: types.CompletionParams) -> InlineRequest:
     """Clients say `Invoked` also for what comes by itself while a word is typed: it costs no more than that."""
     uri, position = params.text_document.uri, params.position
     settings, document = session.settings_of(uri), session.documents[uri]
     cursor = document.lines.offset(position.line, position.character, session.features.encoding)
     asked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
-    return Question(
+    return InlineRequest(
         Cursor(cursor),
-        Effort.of(settings, invoked=False),
+        Budget.of(settings, invoked=False),
         settings.marker,
         floor=0.0 if asked else settings.confidence_floor,
         pause_s=0.0 if asked else settings.debounce_ms / 1000,
@@ -50,15 +50,15 @@ def _question(session: Session, params: types.CompletionParams) -> Question:
 
 
 async def _reply(
-    session: Session, uri: str, version: int, question: Question, answer: "asyncio.Future[Outcome]"
+    session: Session, uri: str, version: int, question: InlineRequest, answer: "asyncio.Future[ComputationOutcome]"
 ) -> CompletionList:
     await asyncio.wait({answer}, timeout=question.effort.deadline_ms / 1000 + GRACE_S)
     now = session.documents.get(uri)
     is_current = now is not None and now.version == version  # else the item's place would be another
-    return _listed(session, uri, question, answer.result() if answer.done() and is_current else Outcome())
+    return _listed(session, uri, question, answer.result() if answer.done() and is_current else ComputationOutcome())
 
 
-def _listed(session: Session, uri: str, question: Question, outcome: Outcome) -> CompletionList:
+def _listed(session: Session, uri: str, question: InlineRequest, outcome: ComputationOutcome) -> CompletionList:
     """Incomplete, always: with each character typed there may be other suggestions."""
     document, features = session.documents.get(uri), session.features
     found = enumerate(outcome.found)

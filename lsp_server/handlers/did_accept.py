@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from lsp_server.documents.positions import first_units
-from lsp_server.fill.pipeline import Effort
+from lsp_server.fill.pipeline import Budget
 from lsp_server.session import Session
 
 METHOD = "infill/didAccept"
@@ -41,12 +41,14 @@ def did_accept(session: Session, params: Any) -> None:
 
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
     """What follows is computed ahead, unless the user has switched that off, or fills for this document."""
-    desk = next((desk for desk in session.desks if desk.shown(uri, suggestion_id) is not None), None)
-    shown = desk.shown(uri, suggestion_id) if desk else None
-    if desk is None or shown is None or units == 0:
+    service = next(
+        (service for service in session.inline_services if service.shown(uri, suggestion_id) is not None), None
+    )
+    shown = service.shown(uri, suggestion_id) if service else None
+    if service is None or shown is None or units == 0:
         return
     taken = shown if units is None else first_units(shown, units, session.features.encoding)
     settings = session.settings_of(uri)
     goes_on = settings.prefetch and not session.why_off(uri)
-    effort = replace(Effort.of(settings, invoked=False), candidates=1) if goes_on else None
-    desk.accepted(uri, suggestion_id, None if taken == shown else len(taken), effort, settings.marker)
+    effort = replace(Budget.of(settings, invoked=False), candidates=1) if goes_on else None
+    service.accepted(uri, suggestion_id, None if taken == shown else len(taken), effort, settings.marker)

@@ -20,8 +20,8 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
     except Exception:
         session.lose(uri)  # better no fills than fills for a text that the editor does not have
         raise
-    for desk in session.desks:
-        desk.changed(uri, changes)
+    for service in session.inline_services:
+        service.changed(uri, changes)
 
 
 def _apply(document: Document, edit: Edit, version: int, encoding: Encoding) -> Change:

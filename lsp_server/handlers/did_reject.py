@@ -27,5 +27,5 @@ def did_reject(session: Session, params: Any) -> None:
     except msgspec.ValidationError as error:
         log.warning("ignored %s: %s", METHOD, error)
         return
-    for desk in session.desks:
-        desk.rejected(said.text_document.uri, said.id)
+    for service in session.inline_services:
+        service.rejected(said.text_document.uri, said.id)

@@ -8,10 +8,10 @@ import msgspec
 from lsprotocol import types
 from msgspec import Meta, Struct
 
-from lsp_server.actions.action import Job
+from lsp_server.actions.action import Action
 from lsp_server.actions.failures import CANNOT_APPLY, STALE, Cancelled, NotDone
-from lsp_server.actions.kinds import Task, holes_of, strength_of
-from lsp_server.fill.pipeline import Wish
+from lsp_server.actions.kinds import ActionKind, holes_of, strength_of
+from lsp_server.fill.pipeline import FillOptions
 from lsp_server.handlers.action_edit import perform
 from lsp_server.handlers.did_accept import accept
 from lsp_server.lsp.replies import RequestError
@@ -70,17 +70,17 @@ def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
         raise RequestError(words, types.ErrorCodes.InvalidParams) from None
 
 
-def _fill(task: Task, session: Session, params: types.ExecuteCommandParams) -> Awaitable[Answer]:
+def _fill(task: ActionKind, session: Session, params: types.ExecuteCommandParams) -> Awaitable[Answer]:
     """Takes the snapshot on arrival; the rest is a coroutine."""
     order: FillArgument = argument(params, FillArgument)
     try:
-        job: Job | NotDone = _job(task, session, order)
+        job: Action | NotDone = _job(task, session, order)
     except NotDone as reason:
         job = reason
     return _filled(session, params, order, job)
 
 
-def _job(task: Task, session: Session, order: FillArgument) -> Job:
+def _job(task: ActionKind, session: Session, order: FillArgument) -> Action:
     if not session.features.apply_edit:
         raise NotDone(CANNOT_APPLY)
     snapshot = session.snapshot(order.uri)
@@ -92,11 +92,11 @@ def _job(task: Task, session: Session, order: FillArgument) -> Job:
     start, end = sorted(snapshot.lines.offset(at.line, at.character, session.features.encoding) for at in ends)
     marker = session.settings_of(order.uri).marker
     holes = holes_of(task, snapshot, marker, start, end)
-    return Job(task, snapshot, holes, Wish(strength_of(task, order.strength), order.instruction), marker)
+    return Action(task, snapshot, holes, FillOptions(strength_of(task, order.strength), order.instruction), marker)
 
 
 async def _filled(
-    session: Session, params: types.ExecuteCommandParams, order: FillArgument, job: Job | NotDone
+    session: Session, params: types.ExecuteCommandParams, order: FillArgument, job: Action | NotDone
 ) -> Answer:
     try:
         if isinstance(job, NotDone):
@@ -115,7 +115,7 @@ async def _filled(
 
 async def _restart_worker(session: Session) -> Answer:
     try:
-        await session.resident.restart()
+        await session.worker.restart()
     except WorkerFailure as failure:
         return answer(applied=False, reason=str(failure))
     return answer(applied=True)
@@ -133,7 +133,7 @@ def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Answer:
 
 
 COMMANDS: dict[str, Handler] = {
-    **{f"{PREFIX}{task.value}": partial(_fill, task) for task in Task},
+    **{f"{PREFIX}{task.value}": partial(_fill, task) for task in ActionKind},
     f"{PREFIX}didAccept": _did_accept,
     f"{PREFIX}restartWorker": lambda session, _: _restart_worker(session),
 }

@@ -18,7 +18,7 @@ def initialized(session: Session, _: types.InitializedParams) -> Awaitable[None]
     session.show_problems()
     offer_completion(session)
     if session.settings.start_worker:
-        session.resident.warm_up()
+        session.worker.warm_up()
     wishes = _registrations(session)
     return _introduce(session, wishes) if wishes or session.features.configuration else None
 

@@ -12,8 +12,8 @@ from lsprotocol.types import InlineCompletionItem, InlineCompletionList, InlineC
 
 from inference.messages import Draft
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.fill.pipeline import Effort
-from lsp_server.inline import Drafted, OnDraft, Outcome, Question
+from lsp_server.fill.pipeline import Budget
+from lsp_server.inline import ComputationOutcome, Drafted, InlineRequest, OnDraft
 from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
 from lsp_server.lsp import draft_notifications
 from lsp_server.session import Session
@@ -35,7 +35,7 @@ def inline_completion(
     return replying
 
 
-def _question(session: Session, params: types.InlineCompletionParams) -> Question:
+def _question(session: Session, params: types.InlineCompletionParams) -> InlineRequest:
     uri, context = params.text_document.uri, params.context
     settings, lines = session.settings_of(uri), session.documents[uri].lines
 
@@ -46,9 +46,9 @@ def _question(session: Session, params: types.InlineCompletionParams) -> Questio
     if info is not None:
         selected = (offset(info.range.start), offset(info.range.end), info.text)
     invoked = context.trigger_kind == InlineCompletionTriggerKind.Invoked
-    return Question(
+    return InlineRequest(
         Cursor(offset(params.position), selected),
-        Effort.of(settings, invoked=invoked),
+        Budget.of(settings, invoked=invoked),
         settings.marker,
         invoked=invoked,
         floor=settings.confidence_floor,
@@ -57,11 +57,11 @@ def _question(session: Session, params: types.InlineCompletionParams) -> Questio
     )
 
 
-async def _reply(session: Session, uri: str, answer: "asyncio.Future[Outcome]") -> InlineCompletionList:
+async def _reply(session: Session, uri: str, answer: "asyncio.Future[ComputationOutcome]") -> InlineCompletionList:
     return _list(session, uri, await answer)
 
 
-def _list(session: Session, uri: str, outcome: Outcome) -> InlineCompletionList:
+def _list(session: Session, uri: str, outcome: ComputationOutcome) -> InlineCompletionList:
     lines, encoding = outcome.lines, session.features.encoding
     if lines is None:
         return InlineCompletionList(items=[])
@@ -84,10 +84,10 @@ def _teller(session: Session, uri: str, token: draft_notifications.Token) -> OnD
         if document is None or not throttle.passes():
             return
         began = time.monotonic()
-        for sketch in draft_notifications.sketches(of.snapshot, [of.hole], draft):
+        for sketch in draft_notifications.hole_drafts(of.snapshot, [of.hole], draft):
             moved = sketch.at(document.text, of.place, of.cursor)
             if moved is not None:
-                ruler = draft_notifications.Ruler(document.lines, session.features.encoding)
+                ruler = draft_notifications.RangeConverter(document.lines, session.features.encoding)
                 said = draft_notifications.params(uri, document.version, "inline", token, draft, [moved], ruler)
                 session.notify(draft_notifications.METHOD, said)
         throttle.spent(time.monotonic() - began)

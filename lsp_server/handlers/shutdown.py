@@ -20,6 +20,6 @@ async def leave(session: Session) -> None:
     session.close()
     try:
         async with asyncio.timeout(LIMIT_S):
-            await session.resident.close()
+            await session.worker.close()
     except TimeoutError:
         log.warning("the worker did not let go in %g s; left it as it is", LIMIT_S)

@@ -14,8 +14,8 @@ def status(session: Session, params: Any) -> Awaitable[dict[str, Any]]:
 
 
 async def _report(session: Session, document: dict[str, Any]) -> dict[str, Any]:
-    await session.resident.refresh()
-    return session.resident.status.report() | {"problems": session.configuration.problems} | document
+    await session.worker.refresh()
+    return session.worker.status.report() | {"problems": session.configuration.problems} | document
 
 
 def _of_document(session: Session, params: Any) -> dict[str, Any]:

@@ -6,4 +6,4 @@ from lsp_server.session import Session
 
 
 def work_done_progress_cancel(session: Session, params: types.WorkDoneProgressCancelParams) -> None:
-    session.works.cancel(params.token)
+    session.progress.cancel(params.token)

@@ -14,7 +14,7 @@ MAX_TAKEN_BACK_CHARACTERS = 64
 
 
 @dataclass(frozen=True)
-class Place:
+class Anchor:
     """`[start, end)` of the current text. `before` stood there when the cursor was `cursor` behind the start."""
 
     start: int
@@ -25,7 +25,7 @@ class Place:
     """How many characters have been typed or deleted outside it since."""
 
     @classmethod
-    def of(cls, text: str, start: int, end: int, cursor: int) -> "Place":
+    def of(cls, text: str, start: int, end: int, cursor: int) -> "Anchor":
         """`[start, end)` of `text`, with the cursor at the offset `cursor`."""
         return cls(start, end, text[start:end], cursor - start)
 
@@ -39,25 +39,25 @@ class Place:
         """What stood behind the cursor, up to the end."""
         return self.before[self.cursor :]
 
-    def after(self, change: Change) -> "tuple[Place, str] | None":
+    def after(self, change: Change) -> "tuple[Anchor, str] | None":
         """The place after a change, and what was taken back in front of it; None where it is lost.
 
         What was taken back belongs to the place from now on: to type it again makes no difference to the whole.
         """
         if self.start <= change.start and change.end <= self.end:
-            return Place(self.start, self.end + change.shift, self.before, self.cursor, self.elsewhere), ""
+            return Anchor(self.start, self.end + change.shift, self.before, self.cursor, self.elsewhere), ""
         if change.start < self.start <= change.end <= self.end and change.removed:
             return self._taken_back(change)
         return self._moved(change)
 
-    def _taken_back(self, change: Change) -> "tuple[Place, str] | None":
+    def _taken_back(self, change: Change) -> "tuple[Anchor, str] | None":
         taken = change.removed[: self.start - change.start]
         if len(taken) > MAX_TAKEN_BACK_CHARACTERS or "\n" in taken or "\r" in taken:
             return None
         grown = replace(self, start=change.start, end=self.end + change.shift)
         return replace(grown, before=taken + self.before, cursor=self.cursor + len(taken)), taken
 
-    def _moved(self, change: Change) -> "tuple[Place, str] | None":
+    def _moved(self, change: Change) -> "tuple[Anchor, str] | None":
         elsewhere = self.elsewhere + len(change.removed) + len(change.added)
         if elsewhere > MAX_ELSEWHERE_CHARACTERS:
             return None
@@ -67,4 +67,4 @@ class Place:
             shift = 0
         else:  # the text right behind it, or on both sides, has changed
             return None
-        return Place(self.start + shift, self.end + shift, self.before, self.cursor, elsewhere), ""
+        return Anchor(self.start + shift, self.end + shift, self.before, self.cursor, elsewhere), ""

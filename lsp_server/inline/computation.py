@@ -10,9 +10,9 @@ from lsp_server.carve import DEFAULT_MARKER, Span
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import LineIndex
-from lsp_server.fill.pipeline import Effort, Filled
-from lsp_server.inline.anchor import Place
-from lsp_server.inline.request import Question, TakeSnapshot
+from lsp_server.fill.pipeline import Budget, FillResult
+from lsp_server.inline.anchor import Anchor
+from lsp_server.inline.request import InlineRequest, TakeSnapshot
 from lsp_server.inline.suggestion import Shown, Suggestion
 
 _numbers = count(1)
@@ -22,7 +22,7 @@ _PAIRS = ("()", "[]", "{}", '""', "''", "``")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ComputationOutcome:
     """What to show, best first, in a text with these lines; the document may have moved on when it is looked at."""
 
     found: Sequence[tuple[Suggestion, Shown]] = ()
@@ -32,21 +32,21 @@ class Outcome:
         return bool(self.found)
 
 
-NOTHING = Outcome()
+NOTHING = ComputationOutcome()
 
 
 @dataclass(eq=False)
-class Waiter:
+class PendingReply:
     """A request that waits for an answer; `cursor` follows the changes of the text. `outcome` may be cancelled."""
 
-    question: Question
+    question: InlineRequest
     snapshot: TakeSnapshot
     cursor: int
-    outcome: "asyncio.Future[Outcome]"
+    outcome: "asyncio.Future[ComputationOutcome]"
     joined: bool = False
     """Whether it waits for work that another request began."""
 
-    def answer(self, outcome: Outcome) -> None:
+    def answer(self, outcome: ComputationOutcome) -> None:
         """Answer the request, unless it was."""
         if not self.outcome.done():
             self.outcome.set_result(outcome)
@@ -58,13 +58,13 @@ class Waiter:
 
 
 @dataclass(eq=False)
-class Work:
+class Computation:
     """`place` is where the hole is in the current text, `typed` what stands in it before the cursor."""
 
     snapshot: Snapshot
     hole: Span
-    place: Place
-    effort: Effort
+    place: Anchor
+    effort: Budget
     invoked: bool
     marker: str = DEFAULT_MARKER
     ahead: bool = False
@@ -74,7 +74,7 @@ class Work:
     typed: str = ""
     sent_at: float | None = None
     """When the worker was asked, in seconds of the event loop."""
-    waiters: list[Waiter] = field(default_factory=list)
+    waiters: list[PendingReply] = field(default_factory=list)
     task: "asyncio.Task[None] | None" = None
     grace: asyncio.TimerHandle | None = None
 
@@ -102,7 +102,7 @@ class Work:
         """What the worker has to be told of `typed`; None while the fill will begin with it anyway."""
         return None if self.hole.starts_with.startswith(self.typed) else self.typed
 
-    def is_for(self, text: str, question: Question) -> bool:
+    def is_for(self, text: str, question: InlineRequest) -> bool:
         """Whether what is being computed answers `question`, too."""
         if question.invoked and not self.invoked:
             return False
@@ -112,7 +112,7 @@ class Work:
         end = self.place.start + len(self.typed)
         return cursor.offset == end and text[self.place.start : end] == self.typed
 
-    def suggestions(self, filled: Filled) -> list[Suggestion]:
+    def suggestions(self, filled: FillResult) -> list[Suggestion]:
         """The answers as suggestions for the current text, best first; none with new marks."""
         marks = max(self.place.before.count(self.marker), self.typed.count(self.marker))
         return [

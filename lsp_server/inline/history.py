@@ -11,7 +11,7 @@ from lsp_server.inline.undo import UndoWatch
 KEPT = 24
 
 
-class Memory:
+class SuggestionHistory:
     """The suggestions that may be shown again, newest first, and those that may not."""
 
     def __init__(self, text: str) -> None:

@@ -7,10 +7,10 @@ gives way to everything else.
 from dataclasses import dataclass, replace
 
 from lsp_server import carve
-from lsp_server.fill.pipeline import Effort
-from lsp_server.inline.anchor import Place
-from lsp_server.inline.computation import Work
-from lsp_server.inline.document_state import Page, Shared
+from lsp_server.fill.pipeline import Budget
+from lsp_server.inline.anchor import Anchor
+from lsp_server.inline.computation import Computation
+from lsp_server.inline.document_state import InlineDocument, Shared
 from lsp_server.inline.hole import hole_for
 from lsp_server.inline.suggestion import Cursor, Suggestion
 
@@ -21,18 +21,18 @@ class _Accepted:
 
     suggestion_id: str
     text: str
-    effort: Effort | None
+    effort: Budget | None
     marker: str
 
 
-class Ahead:
+class Prefetch:
     """What was accepted of each document and is not in its text yet: editors tell us before or after they change it."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._accepted: dict[str, _Accepted] = {}
 
-    def accepted(self, uri: str, suggestion: Suggestion, text: str, effort: Effort | None, marker: str) -> None:
+    def accepted(self, uri: str, suggestion: Suggestion, text: str, effort: Budget | None, marker: str) -> None:
         """`text`, the start of `suggestion` or all of it, was accepted; without `effort` nothing is computed."""
         self._accepted[uri] = _Accepted(suggestion.id, text, effort, marker)
         self.changed(uri)
@@ -54,11 +54,11 @@ class Ahead:
             is_whole = accepted.text == found.text
             if is_whole:
                 page.memory.accept(found.id)
-            if accepted.effort is not None and not any(work.waiters for _, work in self._shared.works()):
+            if accepted.effort is not None and not any(work.waiters for _, work in self._shared.all_running()):
                 _compute(page, found, accepted, accepted.effort, is_whole=is_whole)
 
 
-def _compute(page: Page, found: Suggestion, accepted: _Accepted, effort: Effort, *, is_whole: bool) -> None:
+def _compute(page: InlineDocument, found: Suggestion, accepted: _Accepted, effort: Budget, *, is_whole: bool) -> None:
     snapshot, start = page.document.snapshot(), found.place.start
     cursor = start + len(accepted.text)
     hole: carve.Span | None
@@ -67,5 +67,5 @@ def _compute(page: Page, found: Suggestion, accepted: _Accepted, effort: Effort,
     else:
         hole = replace(found.hole, start=start, end=found.place.end, starts_with=accepted.text)
     if hole is not None:
-        place = Place.of(snapshot.text, hole.start, hole.end, cursor)
-        page.begin(Work(snapshot, hole, place, effort, invoked=False, marker=accepted.marker, ahead=True))
+        place = Anchor.of(snapshot.text, hole.start, hole.end, cursor)
+        page.begin(Computation(snapshot, hole, place, effort, invoked=False, marker=accepted.marker, ahead=True))

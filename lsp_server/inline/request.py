@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from inference.messages import Draft
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
-from lsp_server.fill.pipeline import Effort
-from lsp_server.inline.anchor import Place
+from lsp_server.fill.pipeline import Budget
+from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.suggestion import Cursor
 
 OnDraft = Callable[[Draft, "Drafted"], None]
@@ -16,11 +16,11 @@ TakeSnapshot = Callable[[], Snapshot | None]
 
 
 @dataclass(frozen=True)
-class Question:
+class InlineRequest:
     """`floor` and `pause_s` are for what appears by itself: the least confidence, and the pause in typing before it."""
 
     cursor: Cursor
-    effort: Effort
+    effort: Budget
     marker: str
     invoked: bool = False
     floor: float = 0.0
@@ -34,5 +34,5 @@ class Drafted:
 
     snapshot: Snapshot
     hole: Span
-    place: Place
+    place: Anchor
     cursor: int

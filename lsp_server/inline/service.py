@@ -11,27 +11,27 @@ from collections.abc import Mapping, Sequence
 
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
-from lsp_server.fill.pipeline import Effort
-from lsp_server.inline.computation import NOTHING, Outcome
-from lsp_server.inline.document_state import Gather, Page, Shared, Workers, nothing_gathered
-from lsp_server.inline.prefetch import Ahead
-from lsp_server.inline.request import Question, TakeSnapshot
+from lsp_server.fill.pipeline import Budget
+from lsp_server.inline.computation import NOTHING, ComputationOutcome
+from lsp_server.inline.document_state import Gather, InlineDocument, Shared, Workers, nothing_gathered
+from lsp_server.inline.prefetch import Prefetch
+from lsp_server.inline.request import InlineRequest, TakeSnapshot
 
-Answer = Outcome | asyncio.Future[Outcome]
+Answer = ComputationOutcome | asyncio.Future[ComputationOutcome]
 
 
-class Desk:
+class InlineService:
     """All inline completions of a session. It must be told of every change of a document."""
 
     def __init__(self, documents: Mapping[str, Document], workers: Workers, gather: Gather = nothing_gathered) -> None:
         self._documents = documents
         self._shared = Shared(workers, gather)
-        self._ahead = Ahead(self._shared)
+        self._ahead = Prefetch(self._shared)
 
     def open(self, uri: str) -> None:
         """A document was opened: nothing is known of it yet."""
         self.forget(uri)
-        self._shared.pages[uri] = Page(self._documents[uri], self._shared)
+        self._shared.pages[uri] = InlineDocument(self._documents[uri], self._shared)
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
         """The document's text has changed; what is being computed goes on where the changes agree with it."""
@@ -45,10 +45,10 @@ class Desk:
         """The document was closed, or what we have of it can no longer be trusted."""
         self._ahead.forget(uri)
         if page := self._shared.pages.pop(uri, None):
-            for work in tuple(page.works):
+            for work in tuple(page.running):
                 page.end(work)
 
-    def ask(self, uri: str, question: Question, snapshot: TakeSnapshot) -> Answer:
+    def ask(self, uri: str, question: InlineRequest, snapshot: TakeSnapshot) -> Answer:
         """The suggestions for a cursor, best first: at once where they are known, else when they are computed.
 
         `snapshot` is asked for the document only where something has to be computed. Cancelling what is returned
@@ -59,7 +59,7 @@ class Desk:
             return NOTHING
         page.supersede(keep_invoked=not question.invoked)
         answer = page.answer(question, snapshot)
-        for work in tuple(page.works):
+        for work in tuple(page.running):
             if not work.waiters and not work.ahead:
                 page.end(work)
         return answer
@@ -75,7 +75,7 @@ class Desk:
         found = page.memory.get(suggestion_id) if page else None
         return None if found is None or found.shown_from is None else found.text[found.shown_from :]
 
-    def accepted(self, uri: str, suggestion_id: str, length: int | None, effort: Effort | None, marker: str) -> None:
+    def accepted(self, uri: str, suggestion_id: str, length: int | None, effort: Budget | None, marker: str) -> None:
         """The first `length` characters of what was shown were accepted, or (None) all of them.
 
         What comes next is computed ahead, with `effort`; where that is None it is not.

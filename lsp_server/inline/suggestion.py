@@ -7,7 +7,7 @@ however much of it was typed meanwhile; whether it may still be shown is all the
 from dataclasses import dataclass
 
 from lsp_server.documents.change import Change
-from lsp_server.inline.anchor import Place
+from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.closers import are_closed_by_editor
 from lsp_server.syntax.lines import line_start
 from lsp_server.syntax.source import Span
@@ -35,7 +35,7 @@ class Suggestion:
     """`text` for `place`, which was the hole `hole`. `invoked`: the user asked for it."""
 
     id: str
-    place: Place
+    place: Anchor
     text: str
     hole: Span
     confidence: float = 1.0

@@ -14,7 +14,7 @@ from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.fill import fitting
-from lsp_server.inline.anchor import Place
+from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.suggestion import Cursor, Suggestion
 
 METHOD = "infill/draft"
@@ -32,7 +32,7 @@ Send = Callable[[str, Any], None]
 
 
 @dataclass(frozen=True)
-class Sketch:
+class HoleDraft:
     """One hole of a draft: `text` for `[start, end)`, the same by token, and a probability (0 to 1) of each."""
 
     start: int
@@ -41,7 +41,7 @@ class Sketch:
     pieces: tuple[str, ...]
     confidences: tuple[float, ...]
 
-    def at(self, text: str, place: Place, cursor: int) -> "Sketch | None":
+    def at(self, text: str, place: Anchor, cursor: int) -> "HoleDraft | None":
         """The same once the hole is at `place` of `text`, and partly typed; None where it does not go on from there."""
         suggestion = Suggestion("", place, self.text, carve.Span(self.start, self.end, HoleKind.LINE))
         shown = suggestion.at(text, Cursor(cursor))
@@ -50,22 +50,22 @@ class Sketch:
         first = shown.start - place.start
         kept = list(_within(first, first + len(shown.text), self.pieces, self.confidences))
         pieces, confidences = zip(*kept, strict=True) if kept else ((), ())
-        return Sketch(shown.start, shown.end, shown.text, pieces, confidences)
+        return HoleDraft(shown.start, shown.end, shown.text, pieces, confidences)
 
 
-def sketches(snapshot: Snapshot, spans: Sequence[carve.Span], draft: Draft) -> list[Sketch]:
+def hole_drafts(snapshot: Snapshot, spans: Sequence[carve.Span], draft: Draft) -> list[HoleDraft]:
     """The holes of a draft for which it has something fit to be put in; the others stay as they are."""
     every = zip(spans, draft.pieces, draft.confidences, strict=False)
-    return [found for parts in every if (found := _sketch(snapshot, *parts)) is not None]
+    return [found for parts in every if (found := _hole_draft(snapshot, *parts)) is not None]
 
 
-def _sketch(snapshot: Snapshot, span: carve.Span, pieces: Texts, confidences: Numbers) -> Sketch | None:
+def _hole_draft(snapshot: Snapshot, span: carve.Span, pieces: Texts, confidences: Numbers) -> HoleDraft | None:
     text = fitting.fit(snapshot, span, "".join(pieces)) if pieces else None
-    return None if text is None else Sketch(span.start, span.end, text, *_by_token(text, pieces, confidences))
+    return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
 
 
 def params(
-    uri: str, version: int, kind: Kind, token: Token, draft: Draft, found: Sequence[Sketch], where: "Ruler"
+    uri: str, version: int, kind: Kind, token: Token, draft: Draft, found: Sequence[HoleDraft], where: "RangeConverter"
 ) -> dict[str, Any]:
     """The notification's params. `found` stands in version `version` of the document, which `where` measures."""
     holes = [
@@ -82,7 +82,7 @@ def params(
 
 
 @dataclass(frozen=True)
-class Ruler:
+class RangeConverter:
     """Offsets of one text as the client counts them."""
 
     lines: LineIndex
@@ -114,7 +114,7 @@ class Throttle:
         self._next = max(self._next, time.monotonic() + PAUSE_SHARE * seconds)
 
 
-class Drafts:
+class DraftSender:
     """Sends the drafts of one fill of `spans`; give it to `WorkerClient.infill` as `on_draft`.
 
     Nothing is sent once `is_current` is False, that is for a document that has moved on or a request that is over.
@@ -132,9 +132,9 @@ class Drafts:
         is_current: Callable[[], bool],
     ) -> None:
         self._send, self._snapshot, self._spans, self._is_current = send, snapshot, spans, is_current
-        self._kind, self._token, self._ruler = kind, token, Ruler(snapshot.lines, encoding)
+        self._kind, self._token, self._ruler = kind, token, RangeConverter(snapshot.lines, encoding)
         self._throttle = Throttle()
-        self._known: dict[int, tuple[Texts, Numbers, Sketch | None]] = {}
+        self._known: dict[int, tuple[Texts, Numbers, HoleDraft | None]] = {}
         """What was made of each hole the last time: most holes of a long fill are settled, or have not begun."""
 
     def __call__(self, draft: Draft) -> None:
@@ -149,10 +149,10 @@ class Drafts:
             )
         self._throttle.spent(time.monotonic() - began)
 
-    def _made(self, number: int, span: carve.Span, pieces: Texts, confidences: Numbers) -> Sketch | None:
+    def _made(self, number: int, span: carve.Span, pieces: Texts, confidences: Numbers) -> HoleDraft | None:
         known = self._known.get(number)
         if known is None or known[:2] != (pieces, confidences):
-            known = self._known[number] = (pieces, confidences, _sketch(self._snapshot, span, pieces, confidences))
+            known = self._known[number] = (pieces, confidences, _hole_draft(self._snapshot, span, pieces, confidences))
         return known[2]
 
 

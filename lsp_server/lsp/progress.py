@@ -29,7 +29,7 @@ class StoppedByUser(Exception):
     """The work was cancelled from the progress display."""
 
 
-class Works:
+class ProgressTracker:
     """All work of a session that can be shown. Holds a token only while its work runs."""
 
     def __init__(self, server: LanguageServer) -> None:

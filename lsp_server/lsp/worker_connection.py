@@ -20,7 +20,7 @@ ANSWER_S = 2.0
 END_S = 30.0
 
 
-class Resident:
+class WorkerConnection:
     """`show` is given each failure that the user should see."""
 
     def __init__(self, server: LanguageServer, show: Callable[[str, types.MessageType], None]) -> None:

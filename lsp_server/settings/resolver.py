@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lsp_server.context.query import Place
+from lsp_server.context.query import ReadableFolder
 from lsp_server.documents.uris import local_path
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.file import SettingsFile
@@ -110,9 +110,9 @@ class Configuration:
         return self._of(folder)[0] if folder or is_outside else self.settings
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[ReadableFolder, ...]:
         """The folders on this machine, each with the settings that hold there."""
-        return tuple(Place(folder.path, self._of(folder)[0]) for folder in self._files if folder.path)
+        return tuple(ReadableFolder(folder.path, self._of(folder)[0]) for folder in self._files if folder.path)
 
     def folder_of(self, uri: str) -> Folder | None:
         """The innermost workspace folder that holds a document."""

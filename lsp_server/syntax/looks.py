@@ -4,40 +4,40 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from lsp_server.syntax.languages import CLOSERS, Table
+from lsp_server.syntax.languages import CLOSERS, LanguageTable
 
 _BRACKETS = "()[]{}"
 
 
 @cache
-def _scanner(table: Table) -> re.Pattern[str]:
+def _scanner(table: LanguageTable) -> re.Pattern[str]:
     """Strings, comments and brackets. A mark behind `$`, `{` or `&` starts no comment: `$#` is a shell's variable."""
     comment = rf"|(?<![${{&]){re.escape(table.line_comment)}[^\r\n]*" if table.line_comment else ""
     block = r"|/\*(?s:.*?)\*/" if ("/*", "*/") in table.block_comments else ""
     return re.compile(f"{table.quoted}{block}{comment}|[{re.escape(_BRACKETS)}]")
 
 
-def brackets_of(text: str, table: Table) -> Iterator[tuple[int, str]]:
+def brackets_of(text: str, table: LanguageTable) -> Iterator[tuple[int, str]]:
     """Each bracket outside strings and comments, with its offset."""
     for match in _scanner(table).finditer(text):
         if match.group() in _BRACKETS:
             yield match.start(), match.group()
 
 
-def open_quote(text: str, table: Table) -> int:
+def open_quote(text: str, table: LanguageTable) -> int:
     """Where a string begins that `text`, which is part of a line, does not end; -1: there is none."""
     blanked = _scanner(table).sub(lambda match: " " * len(match.group()), text)
     found = (blanked.find(quote) for quote in table.quotes)
     return min((at for at in found if at >= 0), default=-1)
 
 
-def comment_start(text: str, table: Table) -> int:
+def comment_start(text: str, table: LanguageTable) -> int:
     """Where the first line comment outside strings begins; -1: there is none."""
     matches = _scanner(table).finditer(text) if table.line_comment else ()
     return next((match.start() for match in matches if match.group().startswith(table.line_comment)), -1)
 
 
-def unclosed(text: str, table: Table) -> list[tuple[int, str]]:
+def unclosed(text: str, table: LanguageTable) -> list[tuple[int, str]]:
     """The brackets that `text` opens and does not close, with their offsets."""
     stack: list[tuple[int, str]] = []
     for at, bracket in brackets_of(text, table):
@@ -48,7 +48,7 @@ def unclosed(text: str, table: Table) -> list[tuple[int, str]]:
     return stack
 
 
-def closers_behind(text: str, table: Table) -> list[str]:
+def closers_behind(text: str, table: LanguageTable) -> list[str]:
     """The closing brackets in `text` that nothing in it opened."""
     depth, found = 0, []
     for _, bracket in brackets_of(text, table):

@@ -11,7 +11,7 @@ from time import perf_counter
 
 from tree_sitter import Language, Parser, Tree
 
-from lsp_server.syntax.languages import CLOSERS, Table
+from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import line_end, line_start
 from lsp_server.syntax.looks import closers_behind, open_quote, unclosed
 
@@ -29,7 +29,7 @@ _CHUNK_BYTES = 16384
 _BEFORE_A_NAME = "+-*/%=&|<>!?:.,^~@"
 
 
-def parse_mended(language: Language, table: Table, text: str, old_tree: Tree, edited: int) -> Tree | None:
+def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: Tree, edited: int) -> Tree | None:
     """The tree of `text`, as if what is being typed before `edited` were closed there.
 
     None where this takes long as well, or breaks what was sound. `old_tree` is as `parse` wants it.
@@ -58,7 +58,7 @@ def parse_mended(language: Language, table: Table, text: str, old_tree: Tree, ed
     return tree
 
 
-def missing_before(text: str, offset: int, table: Table) -> str:
+def missing_before(text: str, offset: int, table: LanguageTable) -> str:
     """What would end the expression before `offset` on its line: a quote, or a name behind an operator, and brackets.
 
     Brackets whose partner follows on the line are not missing. Empty where nothing is.

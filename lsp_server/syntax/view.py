@@ -9,7 +9,7 @@ from typing import Self
 
 from tree_sitter import Node, TreeCursor
 
-from lsp_server.syntax.languages import Table, table_of
+from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.lines import end_of_text_before
 from lsp_server.syntax.parsing import ByteOffsets
 from lsp_server.syntax.source import Source
@@ -23,7 +23,7 @@ _MAX_DEPTH_OF_COMMENT = 3
 class View:
     """Reads one source; make one for each question, it is cheap."""
 
-    def __init__(self, text: str, table: Table, root: Node) -> None:
+    def __init__(self, text: str, table: LanguageTable, root: Node) -> None:
         self.text = text
         self.table = table
         self.root = root

@@ -7,8 +7,8 @@ from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.handlers.did_accept import accept
-from lsp_server.inline import Desk
-from lsp_server.inline.anchor import Place
+from lsp_server.inline import InlineService
+from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.server import InfillServer
@@ -18,18 +18,18 @@ HOLE = Span(4, 4, HoleKind.LINE)
 URI = "file:///a.py"
 
 
-def knows(desk: Desk, name: str, text: str) -> None:
+def knows(service: InlineService, name: str, text: str) -> None:
     """A suggestion was shown."""
-    shown = Suggestion(name, Place.of("x = \n", 4, 4, 4), text, HOLE, shown_from=0)
-    desk._shared.pages[URI].memory.add([shown])
+    shown = Suggestion(name, Anchor.of("x = \n", 4, 4, 4), text, HOLE, shown_from=0)
+    service._shared.pages[URI].memory.add([shown])
 
 
 def types(session: Session, text: str) -> None:
     """The text is put in."""
-    for desk in session.desks:
-        page = desk._shared.pages[URI]
+    for service in session.inline_services:
+        page = service._shared.pages[URI]
         page.document._replace_all(f"x = {text}\n")
-        desk.changed(URI, [Change(4, "", text)])
+        service.changed(URI, [Change(4, "", text)])
 
 
 async def test_what_was_accepted_of_a_list_is_known_as_accepted_where_there_is_ghost_text_too() -> None:
@@ -37,8 +37,8 @@ async def test_what_was_accepted_of_a_list_is_known_as_accepted_where_there_is_g
     session.start(ClientFeatures(inline_completion=True), {"startWorker": False, "prefetch": False})
     session.open(URI, "python", 1, "x = \n")
     assert session.completions is not session.inline
-    for desk, name in ((session.inline, "ghost"), (session.completions, "listed")):
-        knows(desk, name, "1")
+    for service, name in ((session.inline, "ghost"), (session.completions, "listed")):
+        knows(service, name, "1")
     accept(session, URI, "listed")
     types(session, "1")
     assert session.completions.shown(URI, "listed") is None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from lsp_server.carve.brackets import Open, open_brackets
 from lsp_server.fill.fitting.balance import open_in_text
-from lsp_server.syntax.languages import Table, table_of
+from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.lines import indentation, is_blank, line_end, line_start, previous_line
 from lsp_server.syntax.literals import Literal, literal_at
 from lsp_server.syntax.source import Source, Span
@@ -18,7 +18,7 @@ class Around:
     """What surrounds a hole: `before` and `after` are the rest of its line, `below` the lines under it with text."""
 
     span: Span
-    table: Table
+    table: LanguageTable
     starts_with: str
     above: str
     before: str

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from lsp_server.carve.brackets import Open
-from lsp_server.syntax.languages import CLOSERS, Table
+from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.looks import brackets_of, closers_behind, unclosed
 
 _WINDOW_CHARACTERS = 4000
 
 
-def cut_at_foreign_closer(fill: str, brackets: Sequence[Open], table: Table) -> str:
+def cut_at_foreign_closer(fill: str, brackets: Sequence[Open], table: LanguageTable) -> str:
     """`fill` up to the first bracket it closes without having opened it, unless the text before the hole needs it.
 
     `brackets` are those open at the hole, outermost first: one whose partner stands behind the hole must stay open.
@@ -28,7 +28,7 @@ def cut_at_foreign_closer(fill: str, brackets: Sequence[Open], table: Table) -> 
     return fill
 
 
-def open_in_text(text: str, start: int, end: int, table: Table) -> list[Open]:
+def open_in_text(text: str, start: int, end: int, table: LanguageTable) -> list[Open]:
     """The brackets open at a hole [start, end), by the text near it: for languages without a tree."""
     first = max(start - _WINDOW_CHARACTERS, 0)
     before = unclosed(text[first:start], table)

@@ -11,11 +11,11 @@ from pathlib import PurePath
 from tree_sitter import Language
 
 from lsp_server.syntax.languages import c, csharp, data, go, java, javascript, markup, php, python, rust, scripts
-from lsp_server.syntax.languages.table import CLOSERS, Table
+from lsp_server.syntax.languages.table import CLOSERS, LanguageTable
 
-__all__ = ["CLOSERS", "PLAIN", "TABLES", "Table", "grammar_of", "language_of", "table_of"]
+__all__ = ["CLOSERS", "PLAIN", "TABLES", "LanguageTable", "grammar_of", "language_of", "table_of"]
 
-PLAIN = Table(ids=())
+PLAIN = LanguageTable(ids=())
 """For every language without a table of its own: carving goes by indentation."""
 
 TABLES = (
@@ -30,7 +30,7 @@ _BY_EXTENSION = {extension: table.ids[0] for table in TABLES for extension in ta
 _BY_NAME = {name: table.ids[0] for table in TABLES for name in table.names}
 
 
-def table_of(language_id: str) -> Table:
+def table_of(language_id: str) -> LanguageTable:
     """The table of a language id as editors send it; `PLAIN` for one that is not known."""
     return _BY_ID.get(language_id, PLAIN)
 

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, TODO, UNWRITTEN, Table, braces
+from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, TODO, UNWRITTEN, LanguageTable, braces
 
 _WORDS = ("struct", "union", "enum", "extern", "if", "else", "for", "while", "do", "switch")
 
-C = Table(
+C = LanguageTable(
     ids=("c",),
     extensions=(".c", ".h"),
     grammar="tree_sitter_c:language",

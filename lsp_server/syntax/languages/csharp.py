@@ -1,6 +1,6 @@
 """C#."""
 
-from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, Table, braces
+from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, LanguageTable, braces
 
 _SPECIAL = frozenset(
     {
@@ -9,7 +9,7 @@ _SPECIAL = frozenset(
     }
 )
 
-CSHARP = Table(
+CSHARP = LanguageTable(
     ids=("csharp", "c-sharp", "cs"),
     extensions=(".cs", ".csx"),
     grammar="tree_sitter_c_sharp:language",

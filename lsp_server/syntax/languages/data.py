@@ -1,8 +1,8 @@
 """JSON, YAML and TOML."""
 
-from lsp_server.syntax.languages.table import Table
+from lsp_server.syntax.languages.table import LanguageTable
 
-JSON = Table(
+JSON = LanguageTable(
     ids=("json", "jsonc", "json5"),
     extensions=(".json", ".jsonc", ".json5", ".webmanifest"),
     grammar="tree_sitter_json:language",
@@ -19,7 +19,7 @@ JSON = Table(
     indent="  ",
 )
 
-YAML = Table(
+YAML = LanguageTable(
     ids=("yaml", "dockercompose", "github-actions-workflow"),
     extensions=(".yaml", ".yml"),
     grammar="tree_sitter_yaml:language",
@@ -33,7 +33,7 @@ YAML = Table(
     indent="  ",
 )
 
-TOML = Table(
+TOML = LanguageTable(
     ids=("toml",),
     extensions=(".toml",),
     names=("Cargo.lock", "poetry.lock", "uv.lock"),

@@ -1,8 +1,8 @@
 """Go."""
 
-from lsp_server.syntax.languages.table import BRACES, TODO, UNWRITTEN, Table, braces
+from lsp_server.syntax.languages.table import BRACES, TODO, UNWRITTEN, LanguageTable, braces
 
-GO = Table(
+GO = LanguageTable(
     ids=("go",),
     extensions=(".go",),
     grammar="tree_sitter_go:language",

@@ -1,10 +1,18 @@
 """Java."""
 
-from lsp_server.syntax.languages.table import BRACES, NOT_FOR_OTHERS, ON_ITS_LINE, TODO, UNWRITTEN, Table, braces
+from lsp_server.syntax.languages.table import (
+    BRACES,
+    NOT_FOR_OTHERS,
+    ON_ITS_LINE,
+    TODO,
+    UNWRITTEN,
+    LanguageTable,
+    braces,
+)
 
 _CONSTRUCTORS = frozenset({"constructor_declaration", "compact_constructor_declaration"})
 
-JAVA = Table(
+JAVA = LanguageTable(
     ids=("java",),
     extensions=(".java",),
     grammar="tree_sitter_java:language",

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from lsp_server.syntax.languages.table import BRACES, NOT_FOR_OTHERS, TODO, UNWRITTEN, Table, braces
+from lsp_server.syntax.languages.table import BRACES, NOT_FOR_OTHERS, TODO, UNWRITTEN, LanguageTable, braces
 
-JAVASCRIPT = Table(
+JAVASCRIPT = LanguageTable(
     ids=("javascript", "javascriptreact", "jsx"),
     extensions=(".js", ".mjs", ".cjs", ".jsx"),
     grammar="tree_sitter_javascript:language",

@@ -1,10 +1,10 @@
 """HTML, CSS and Markdown. What is embedded in them is text like any other."""
 
-from lsp_server.syntax.languages.table import Table
+from lsp_server.syntax.languages.table import LanguageTable
 
 _VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
 
-HTML = Table(
+HTML = LanguageTable(
     ids=("html", "htm"),
     extensions=(".html", ".htm", ".xhtml"),
     grammar="tree_sitter_html:language",
@@ -18,7 +18,7 @@ HTML = Table(
     indent="  ",
 )
 
-CSS = Table(
+CSS = LanguageTable(
     ids=("css",),
     extensions=(".css",),
     grammar="tree_sitter_css:language",
@@ -35,7 +35,7 @@ CSS = Table(
     indent="  ",
 )
 
-MARKDOWN = Table(
+MARKDOWN = LanguageTable(
     ids=("markdown",),
     extensions=(".md", ".markdown"),
     grammar="tree_sitter_markdown:language",

@@ -1,10 +1,18 @@
 """PHP."""
 
-from lsp_server.syntax.languages.table import BRACES, NOT_FOR_OTHERS, ON_ITS_LINE, TODO, UNWRITTEN, Table, braces
+from lsp_server.syntax.languages.table import (
+    BRACES,
+    NOT_FOR_OTHERS,
+    ON_ITS_LINE,
+    TODO,
+    UNWRITTEN,
+    LanguageTable,
+    braces,
+)
 
 _THROW = r"throw new [\w\\]*(?:Exception|Error)\(\s*[\"']"
 
-PHP = Table(
+PHP = LanguageTable(
     ids=("php",),
     extensions=(".php", ".phtml"),
     grammar="tree_sitter_php:language_php",

@@ -1,8 +1,8 @@
 """Python."""
 
-from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, Table
+from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, LanguageTable
 
-PYTHON = Table(
+PYTHON = LanguageTable(
     ids=("python",),
     extensions=(".py", ".pyi", ".pyw"),
     grammar="tree_sitter_python:language",

@@ -1,8 +1,8 @@
 """Rust."""
 
-from lsp_server.syntax.languages.table import BRACES, TODO, UNWRITTEN, Table, braces
+from lsp_server.syntax.languages.table import BRACES, TODO, UNWRITTEN, LanguageTable, braces
 
-RUST = Table(
+RUST = LanguageTable(
     ids=("rust",),
     extensions=(".rs",),
     grammar="tree_sitter_rust:language",

@@ -1,8 +1,8 @@
 """Ruby, Lua and the shell, whose blocks end with a word."""
 
-from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, Table
+from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, LanguageTable
 
-RUBY = Table(
+RUBY = LanguageTable(
     ids=("ruby",),
     extensions=(".rb", ".rake", ".gemspec", ".ru"),
     names=("Gemfile", "Rakefile"),
@@ -30,7 +30,7 @@ RUBY = Table(
     body_fillers=rf"raise[ (]+(?:NotImplementedError\b{NOT_FOR_OTHERS}|[^\n]{{0,400}}{UNWRITTEN})[^\n]{{0,400}}",
 )
 
-LUA = Table(
+LUA = LanguageTable(
     ids=("lua",),
     extensions=(".lua",),
     grammar="tree_sitter_lua:language",
@@ -52,7 +52,7 @@ LUA = Table(
     body_fillers=rf"error\(\s*[\"'].{{0,400}}{UNWRITTEN}.{{0,400}}\)",
 )
 
-BASH = Table(
+BASH = LanguageTable(
     ids=("shellscript", "sh", "bash", "zsh"),
     extensions=(".sh", ".bash", ".zsh", ".ksh"),
     names=(".bashrc", ".bash_profile", ".profile", ".zshrc"),

@@ -18,7 +18,7 @@ QUOTED = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class LanguageTable:
     """One language. `grammar` is `module:function`; empty where there is no grammar. Regexes are searched for."""
 
     ids: tuple[str, ...]

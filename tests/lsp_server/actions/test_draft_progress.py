@@ -1,7 +1,7 @@
 """How far a fill is said to be, by its drafts."""
 
 from inference.messages import Draft
-from lsp_server.actions.draft_progress import Pace
+from lsp_server.actions.draft_progress import DraftProgress
 
 
 def draft(step: int, *holes: str) -> Draft:
@@ -11,7 +11,7 @@ def draft(step: int, *holes: str) -> Draft:
 
 
 def test_one_canvas_counts_its_steps() -> None:
-    pace = Pace()
+    pace = DraftProgress()
     assert [pace(draft(step, "a", "b")) for step in (2, 4, 8)] == [
         ("step 2 of 8", 25),
         ("step 4 of 8", 50),
@@ -20,7 +20,7 @@ def test_one_canvas_counts_its_steps() -> None:
 
 
 def test_of_several_canvases_it_says_which_holes_are_being_filled() -> None:
-    pace = Pace()
+    pace = DraftProgress()
     assert pace(draft(4, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 4 of 8", 25)
     assert pace(draft(8, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 8 of 8", 50)
     assert pace(draft(4, "a", "b", "c", "")) == ("hole 3 of 4, step 4 of 8", 62)
@@ -29,6 +29,6 @@ def test_of_several_canvases_it_says_which_holes_are_being_filled() -> None:
 
 
 def test_a_canvas_that_starts_again_is_not_another_one() -> None:
-    pace = Pace()
+    pace = DraftProgress()
     pace(draft(6, "a", "b", ""))
     assert pace(draft(1, "a", "b", "")) == ("holes 1 to 2 of 3, step 1 of 8", 8)

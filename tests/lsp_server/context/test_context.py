@@ -11,8 +11,8 @@ import pytest
 
 from inference.messages import Snippet
 from lsp_server import carve
-from lsp_server.context import Buffer, ContextSource, Place, Question
-from lsp_server.context.file_cache import Library, TooLate
+from lsp_server.context import Buffer, ContextQuery, ContextSource, ReadableFolder
+from lsp_server.context.file_cache import FileCache, TooLate
 from lsp_server.context.gather import gather
 from lsp_server.context.provider import MAX_UNFINISHED
 from lsp_server.context.similar import likeness
@@ -40,7 +40,7 @@ class Workspace:
     def __init__(self, root: Path, settings: Settings | None = None) -> None:
         self.root = root
         root.mkdir(exist_ok=True)
-        self.places = (Place(root, settings or Settings()),)
+        self.places = (ReadableFolder(root, settings or Settings()),)
 
     def write(self, **files: str) -> None:
         """Write files; in their names `__` stands for a slash and the suffix is .py."""
@@ -54,11 +54,11 @@ class Workspace:
         path.write_text(text)
         return path
 
-    def question(self, name: str, text: str, *others: Buffer, line: int = 0) -> Question:
+    def question(self, name: str, text: str, *others: Buffer, line: int = 0) -> ContextQuery:
         """The document with this text, its cursor in `line`, and what else is open."""
         document = self.buffer(name, text)
         tree = carve.parse(document.language_id, text)
-        return Question(document, tree, line, others, self.places)
+        return ContextQuery(document, tree, line, others, self.places)
 
     def buffer(self, name: str, text: str) -> Buffer:
         """An open document."""
@@ -67,7 +67,7 @@ class Workspace:
 
     def shown(self, name: str, text: str, *others: Buffer, line: int = 0) -> dict[str, str]:
         """The text of each file that is shown for a document."""
-        found = list(gather(self.question(name, text, *others, line=line), Library()))
+        found = list(gather(self.question(name, text, *others, line=line), FileCache()))
         assert len({snippet.path for snippet in found}) == len(found)
         return {snippet.path: snippet.text for snippet in found}
 
@@ -266,7 +266,7 @@ def test_other_folders_with_a_similar_name_are_outside(workspace: Workspace, tmp
 def test_without_a_workspace_nothing_is_read(workspace: Workspace) -> None:
     workspace.write(helpers=HELPERS)
     question = replace(workspace.question("main.py", "import helpers\n"), places=())
-    assert list(gather(question, Library())) == []
+    assert list(gather(question, FileCache())) == []
 
 
 async def test_a_pipe_a_huge_and_a_binary_file_are_passed_over(workspace: Workspace) -> None:
@@ -304,7 +304,7 @@ def test_tokens_are_rather_overestimated() -> None:
 
 def test_nothing_more_is_read_when_nobody_waits(workspace: Workspace) -> None:
     workspace.write(helpers=HELPERS)
-    library = Library()
+    library = FileCache()
     library.until = 0.0
     with pytest.raises(TooLate):
         list(gather(workspace.question("main.py", "import helpers\n"), library))

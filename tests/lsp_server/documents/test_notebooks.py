@@ -5,7 +5,7 @@ from lsp_server import carve
 from lsp_server.documents.document import Document, Edit
 from lsp_server.documents.notebooks import MAX_CHARACTERS, Notebooks
 from lsp_server.documents.positions import Encoding
-from lsp_server.fill.pipeline import Effort, fill
+from lsp_server.fill.pipeline import Budget, fill
 from lsp_server.worker.paths import WorkerPlace
 from tests.lsp_server.lsp.listening import Listening
 
@@ -96,7 +96,7 @@ async def test_the_model_is_asked_about_a_cell_with_the_others_around_it(residen
     bench = Bench(a="x = 1", b="y = ???\n", c="z = 3")
     snapshot = bench.documents["b"].snapshot()
     async with Listening() as worker:
-        filled = await fill(worker, snapshot, carve.markers(snapshot), Effort(1, 60_000, 1))
+        filled = await fill(worker, snapshot, carve.markers(snapshot), Budget(1, 60_000, 1))
     first, _, last = worker.asked[0].segments
     assert (first, last) == (Text("x = 1\n\ny = "), Text("\n\n\nz = 3"))
     assert all(len(texts) == 1 for texts in filled.answers)

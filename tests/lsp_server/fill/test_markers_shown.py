@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from inference.messages import Hole, Snippet, Text
 from lsp_server import carve
-from lsp_server.actions.action import Job
+from lsp_server.actions.action import Action
 from lsp_server.actions.failures import NotDone
-from lsp_server.actions.kinds import Task
+from lsp_server.actions.kinds import ActionKind
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.fill.pipeline import Effort
-from lsp_server.inline import Desk, Question
+from lsp_server.fill.pipeline import Budget
+from lsp_server.inline import InlineRequest, InlineService
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.worker.paths import WorkerPlace
 from tests.lsp_server.lsp.listening import Listening
 
 URI, MARKER = "file:///a.py", "<x>"
-EFFORT = Effort(candidates=1, deadline_ms=60_000, max_steps=1)
+EFFORT = Budget(candidates=1, deadline_ms=60_000, max_steps=1)
 CONTEXT = (Snippet("b.py", "d = <x>\n"),)
 
 
@@ -45,7 +45,7 @@ def check_shown(worker: Listening, before: str, after: str) -> None:
 
 async def test_by_an_action(resident: WorkerPlace) -> None:
     snapshot = Document(URI, "python", 1, "a = <x>\nb = <x>\nc = ???\n").snapshot()
-    job = Job(Task.FILL_HOLE, snapshot, tuple(carve.markers(snapshot, MARKER)[1:]), marker=MARKER)
+    job = Action(ActionKind.FILL_HOLE, snapshot, tuple(carve.markers(snapshot, MARKER)[1:]), marker=MARKER)
     async with Listening() as worker:
         with suppress(NotDone):  # the embedded model may have nothing that fits
             await job.texts(worker, EFFORT, None, CONTEXT)
@@ -55,10 +55,10 @@ async def test_by_an_action(resident: WorkerPlace) -> None:
 async def test_while_typing(resident: WorkerPlace) -> None:
     document = Document(URI, "python", 1, "a = <x>\nb = \nc = <x>\n")
     async with Listening() as worker:
-        desk = Desk({URI: document}, Workers(worker), gather)
-        desk.open(URI)
-        answer = desk.ask(URI, Question(Cursor(12), EFFORT, MARKER, invoked=True), document.snapshot)
+        service = InlineService({URI: document}, Workers(worker), gather)
+        service.open(URI)
+        answer = service.ask(URI, InlineRequest(Cursor(12), EFFORT, MARKER, invoked=True), document.snapshot)
         assert isinstance(answer, asyncio.Future)  # nothing is known yet
         await answer
-        desk.forget(URI)
+        service.forget(URI)
         check_shown(worker, "a = _\nb = ", "\nc = _\n")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
-from lsp_server.inline.anchor import Place
-from lsp_server.inline.history import Memory
+from lsp_server.inline.anchor import Anchor
+from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.suggestion import Cursor, Suggestion
 
 CURSOR = "‸"
@@ -26,7 +26,7 @@ def suggestion(
     assert plain[:cursor].endswith(before)
     assert plain.startswith(behind, cursor)
     start, end = cursor - len(before), cursor + len(behind)
-    place = Place.of(plain, start, end, cursor)
+    place = Anchor.of(plain, start, end, cursor)
     return Suggestion(name, place, text, Span(start, end, HoleKind.LINE), **more)  # type: ignore[arg-type]
 
 
@@ -36,12 +36,12 @@ class Typist:
 
     text: str
     cursor: int
-    memory: Memory
+    memory: SuggestionHistory
 
     @classmethod
     def at(cls, marked: str, *suggestions: Suggestion) -> "Typist":
         text, cursor = split(marked)
-        memory = Memory(text)
+        memory = SuggestionHistory(text)
         memory.add(suggestions)
         return cls(text, cursor, memory)
 

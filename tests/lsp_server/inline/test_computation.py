@@ -5,25 +5,27 @@ import pytest
 from lsp_server import carve
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
-from lsp_server.fill.pipeline import Effort, Filled
-from lsp_server.inline.anchor import Place
-from lsp_server.inline.computation import Work
+from lsp_server.fill.pipeline import Budget, FillResult
+from lsp_server.inline.anchor import Anchor
+from lsp_server.inline.computation import Computation
 
 CURSOR = "‸"
 
 
-def work_at(marked: str, *, sent: bool = True) -> Work:
+def work_at(marked: str, *, sent: bool = True) -> Computation:
     """Work for the hole at the cursor."""
     text, cursor = marked.replace(CURSOR, ""), marked.index(CURSOR)
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     hole = carve.at_cursor(snapshot, cursor)
     assert hole is not None
-    work = Work(snapshot, hole, Place.of(text, hole.start, hole.end, cursor), Effort(1, 1000, None), invoked=False)
+    work = Computation(
+        snapshot, hole, Anchor.of(text, hole.start, hole.end, cursor), Budget(1, 1000, None), invoked=False
+    )
     work.sent_at = 0.0 if sent else None
     return work
 
 
-def types(work: Work, *keys: str) -> bool:
+def types(work: Computation, *keys: str) -> bool:
     """Whether the work goes on while these are typed at its cursor, one after the other."""
     return all(work.takes(Change(work.place.start + len(work.typed), "", key)) for key in keys)
 
@@ -36,7 +38,7 @@ def test_the_worker_is_told_all_that_was_typed() -> None:
 
 def test_marks_of_other_holes_are_not_suggested() -> None:
     work = work_at("x = ‸\ny = ???\n")
-    filled = Filled([("???",), ("f(???)",), ("1",)], late=False, confidences=(0.9, 0.8, 0.7))
+    filled = FillResult([("???",), ("f(???)",), ("1",)], late=False, confidences=(0.9, 0.8, 0.7))
     assert [suggestion.text for suggestion in work.suggestions(filled)] == ["1"]
     assert types(work, "???")
     assert [suggestion.text for suggestion in work.suggestions(filled)] == ["???", "f(???)", "1"]

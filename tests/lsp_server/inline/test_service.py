@@ -11,20 +11,20 @@ from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
-from lsp_server.fill.pipeline import Effort
-from lsp_server.inline import Answer, Desk, Outcome, Question
-from lsp_server.inline.anchor import Place
+from lsp_server.fill.pipeline import Budget
+from lsp_server.inline import Answer, ComputationOutcome, InlineRequest, InlineService
+from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 
 URI = "file:///a.py"
 TEXT = "x = \ny = \n"
-EFFORT = Effort(candidates=3, deadline_ms=1000, max_steps=1)
+EFFORT = Budget(candidates=3, deadline_ms=1000, max_steps=1)
 
 
 @dataclass
 class Office:
-    """A desk with one document, and a count of the work that has got as far as its context."""
+    """A service with one document, and a count of the work that has got as far as its context."""
 
     begun: int = 0
     stopped: int = 0
@@ -34,8 +34,8 @@ class Office:
 
     def __post_init__(self) -> None:
         self.document = Document(URI, "python", 1, TEXT)
-        self.desk = Desk({URI: self.document}, self, self.gather)
-        self.desk.open(URI)
+        self.service = InlineService({URI: self.document}, self, self.gather)
+        self.service.open(URI)
 
     async def loaded(self) -> WorkerClient:
         return self.client
@@ -51,26 +51,26 @@ class Office:
             self.stopped += 1
         return ()
 
-    def ask(self, offset: int = 4, *, invoked: bool = False) -> "asyncio.Future[Outcome]":
-        question = Question(Cursor(offset), EFFORT, "???", invoked=invoked)
-        answer: Answer = self.desk.ask(URI, question, self.document.snapshot)
+    def ask(self, offset: int = 4, *, invoked: bool = False) -> asyncio.Future[ComputationOutcome]:
+        question = InlineRequest(Cursor(offset), EFFORT, "???", invoked=invoked)
+        answer: Answer = self.service.ask(URI, question, self.document.snapshot)
         assert isinstance(answer, asyncio.Future)
         return answer
 
     def know(self, text: str) -> None:
         """A suggestion at the end of the first line was computed before."""
-        place, hole = Place.of(TEXT, 4, 4, 4), Span(4, 4, HoleKind.LINE, single_line=True)
-        self.desk._shared.pages[URI].memory.add([Suggestion("s", place, text, hole)])
+        place, hole = Anchor.of(TEXT, 4, 4, 4), Span(4, 4, HoleKind.LINE, single_line=True)
+        self.service._shared.pages[URI].memory.add([Suggestion("s", place, text, hole)])
 
-    def accept(self, text: str, effort: Effort | None = EFFORT) -> None:
+    def accept(self, text: str, effort: Budget | None = EFFORT) -> None:
         """A suggestion at the end of the first line was accepted: we are told of that first, and then of the change."""
         self.know(text)
-        self.desk.accepted(URI, "s", None, effort, "???")
+        self.service.accepted(URI, "s", None, effort, "???")
         self.document.apply([Edit((0, 4), (0, 4), text)], 2, Encoding.UTF16)
-        self.desk.changed(URI, [Change(4, "", text)])
+        self.service.changed(URI, [Change(4, "", text)])
 
     def close(self) -> None:
-        self.desk.forget(URI)
+        self.service.forget(URI)
 
 
 async def test_the_newer_request_is_answered_and_the_older_one_stopped() -> None:
@@ -127,7 +127,7 @@ async def test_a_change_of_the_text_that_disagrees_stops_all(invoked: bool) -> N
     await asyncio.sleep(0.01)
     change = Change(2, "= ", "")
     office.document.apply([Edit((0, 2), (0, 4), "")], 2, Encoding.UTF16)
-    office.desk.changed(URI, [change])
+    office.service.changed(URI, [change])
     assert not (await asked).found
     await asyncio.sleep(0.01)
     assert office.stopped == 1
@@ -174,10 +174,10 @@ async def test_what_is_known_is_answered_at_once_and_parses_nothing() -> None:
     office = Office()
     office.know("foo")
     office.document.apply([Edit((0, 4), (0, 4), "f")], 2, Encoding.UTF16)
-    office.desk.changed(URI, [Change(4, "", "f")])
-    question = Question(Cursor(5), EFFORT, "???")
-    answer = office.desk.ask(URI, question, lambda: pytest.fail("a snapshot was taken"))
-    assert isinstance(answer, Outcome)
+    office.service.changed(URI, [Change(4, "", "f")])
+    question = InlineRequest(Cursor(5), EFFORT, "???")
+    answer = office.service.ask(URI, question, lambda: pytest.fail("a snapshot was taken"))
+    assert isinstance(answer, ComputationOutcome)
     assert [shown.text for _, shown in answer.found] == ["foo"]
     assert office.begun == 0
 
@@ -195,15 +195,15 @@ async def test_a_fault_is_told_to_who_asked() -> None:
         await office.ask()
 
 
-async def led_elsewhere(office: Office, snapshot: Callable[[], Snapshot | None]) -> "asyncio.Future[Outcome]":
+async def led_elsewhere(office: Office, snapshot: Callable[[], Snapshot | None]) -> asyncio.Future[ComputationOutcome]:
     """A request that waits for older work, which was typed into and comes to nothing."""
     office.ask()
     await asyncio.sleep(0.01)
-    (work,) = office.desk._shared.pages[URI].works
+    (work,) = office.service._shared.pages[URI].running
     work.sent_at = 0.0
     office.document.apply([Edit((0, 4), (0, 4), "f")], 2, Encoding.UTF16)
-    office.desk.changed(URI, [Change(4, "", "f")])
-    answer = office.desk.ask(URI, Question(Cursor(5), EFFORT, "???"), snapshot)
+    office.service.changed(URI, [Change(4, "", "f")])
+    answer = office.service.ask(URI, InlineRequest(Cursor(5), EFFORT, "???"), snapshot)
     assert isinstance(answer, asyncio.Future)
     office.gathering.set_exception(WorkerFailure(ErrorCode.STOPPED, "gone"))
     return answer

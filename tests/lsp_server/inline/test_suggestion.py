@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
-from lsp_server.inline.anchor import Place
+from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from tests.lsp_server.inline.marked import Typist, suggestion
 
@@ -154,7 +154,7 @@ def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[Change]]:
     start = draw(st.integers(0, len(text)))
     end = draw(st.integers(start, len(text)))
     cursor = draw(st.integers(start, end))
-    made = Suggestion("s", Place.of(text, start, end, cursor), draw(TEXTS), Span(start, end, HoleKind.LINE))
+    made = Suggestion("s", Anchor.of(text, start, end, cursor), draw(TEXTS), Span(start, end, HoleKind.LINE))
     changes, now, follows = [], text, draw(st.booleans())
     for _ in range(draw(st.integers(0, 6))):
         at = draw(st.integers(0, len(now)))

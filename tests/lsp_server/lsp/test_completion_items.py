@@ -3,7 +3,7 @@
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.document import Document
-from lsp_server.inline.anchor import Place
+from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.completion_items import item_of
@@ -11,10 +11,10 @@ from lsp_server.lsp.completion_items import item_of
 
 def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
     """As between two braces: an item whose text is white space has nothing that a list could show."""
-    body = Suggestion("s", Place.of("f {}\n", 3, 3, 3), "\n  g()\n", Span(3, 3, HoleKind.BODY))
+    body = Suggestion("s", Anchor.of("f {}\n", 3, 3, 3), "\n  g()\n", Span(3, 3, HoleKind.BODY))
     for typed, shown in (("\n  g(", "  g()\n"), ("\n  g()", "  g()\n")):
         text = f"f {{{typed}}}\n"
-        place = Place(3, 3 + len(typed), "", 0)
+        place = Anchor(3, 3 + len(typed), "", 0)
         suggestion = Suggestion(body.id, place, body.text, body.hole)
         cursor = 3 + len(typed)
         found = suggestion.at(text, Cursor(cursor))

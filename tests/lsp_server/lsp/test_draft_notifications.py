@@ -8,8 +8,8 @@ from lsp_server import carve
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
-from lsp_server.inline.anchor import Place
-from lsp_server.lsp.draft_notifications import METHOD, Drafts, Sketch, sketches
+from lsp_server.inline.anchor import Anchor
+from lsp_server.lsp.draft_notifications import METHOD, DraftSender, HoleDraft, hole_drafts
 
 
 def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:
@@ -26,32 +26,32 @@ def draft(*pieces: str, step: int = 1) -> Draft:
 
 def test_a_draft_is_its_tokens_with_a_confidence_each() -> None:
     snapshot, span = at_cursor("def add(a, b):\n    return ‸\n")
-    (sketch,) = sketches(snapshot, [span], draft("a", " +", " b"))
+    (sketch,) = hole_drafts(snapshot, [span], draft("a", " +", " b"))
     assert (sketch.text, sketch.pieces, sketch.confidences) == ("a + b", ("a", " +", " b"), (0.5, 0.5625, 0.625))
 
 
 def test_what_would_not_be_put_in_is_not_shown() -> None:
     snapshot, span = at_cursor("print(‸)\n")
-    (sketch,) = sketches(snapshot, [span], draft("a", ")", "\n", "b = 1"))
+    (sketch,) = hole_drafts(snapshot, [span], draft("a", ")", "\n", "b = 1"))
     assert (sketch.text, sketch.pieces) == ("a", ("a",))
 
 
 def test_line_ends_are_those_of_the_document() -> None:
     snapshot, span = at_cursor("def f():\r\n    ‸\r\n")
-    (sketch,) = sketches(snapshot, [span], draft("a = 1", "\n    ", "b = 2"))
+    (sketch,) = hole_drafts(snapshot, [span], draft("a = 1", "\n    ", "b = 2"))
     assert sketch.text == "a = 1\r\n    b = 2"
     assert sketch.pieces == ("a = 1", "\r\n    ", "b = 2")
 
 
 def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
     snapshot, span = at_cursor("x = ‸\n")
-    assert sketches(snapshot, [span], draft("\ufffd")) == []
+    assert hole_drafts(snapshot, [span], draft("\ufffd")) == []
 
 
 def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
     snapshot, span = at_cursor("def f():‸\n")
-    (sketch,) = sketches(snapshot, [span], draft("\n    re", "turn", " 1"))
-    place = Place.of(snapshot.text, span.start, span.end, span.start)
+    (sketch,) = hole_drafts(snapshot, [span], draft("\n    re", "turn", " 1"))
+    place = Anchor.of(snapshot.text, span.start, span.end, span.start)
     change = Change(span.start, "", "\n    r")
     moved = place.after(change)
     assert moved is not None
@@ -65,9 +65,9 @@ def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
 
 
 def test_the_pieces_are_those_of_what_is_shown_after_enter_between_two_braces() -> None:
-    sketch = Sketch(3, 3, "\n    one()\n", ("\n    ", "one", "()\n"), (0.5, 0.6, 0.7))
+    sketch = HoleDraft(3, 3, "\n    one()\n", ("\n    ", "one", "()\n"), (0.5, 0.6, 0.7))
     change = Change(3, "", "\n\n")
-    moved = Place.of("f {}\n", 3, 3, 3).after(change)
+    moved = Anchor.of("f {}\n", 3, 3, 3).after(change)
     assert moved is not None
     shown = sketch.at(change.applied("f {}\n"), moved[0], 4)
     assert shown is not None
@@ -78,7 +78,7 @@ def test_the_pieces_are_those_of_what_is_shown_after_enter_between_two_braces() 
 def test_nothing_is_sent_for_a_text_that_is_gone(current: bool) -> None:
     snapshot, span = at_cursor("s = '😀'; x = ‸\n")
     sent: list[tuple[str, dict[str, object]]] = []
-    tell = Drafts(
+    tell = DraftSender(
         lambda method, params: sent.append((method, params)),
         snapshot,
         [span],

@@ -80,7 +80,7 @@ def test_folders_come_and_go(tmp_path: Path) -> None:
 
 
 def test_the_readmes_settings_file_is_one(tmp_path: Path) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
     (text,) = [block for block in readme.split("```") if block.startswith("toml\n# infill-ls.toml")]
     configuration = started(folder(tmp_path, "a", text.removeprefix("toml\n")))
     assert (configuration.problems, configuration.settings.context.max_tokens) == ([], 4_096)

@@ -11,21 +11,21 @@ from tree_sitter import Language
 
 from lsp_server import carve
 from lsp_server.syntax import languages
-from lsp_server.syntax.languages import TABLES, Table
+from lsp_server.syntax.languages import TABLES, LanguageTable
 
 FIXTURES = Path(__file__).parent / "fixtures"
 REGEXES = ("quoted", "opening", "empty", "fillers", "body_fillers", "settled", "abstract")
 BY_ID = [pytest.param(table, id=table.ids[0]) for table in TABLES]
 
 
-def grammar_of(table: Table) -> Language:
+def grammar_of(table: LanguageTable) -> Language:
     grammar = languages.grammar_of(table.ids[0])
     assert grammar is not None, "the grammar is a dependency of the package"
     return grammar
 
 
 @pytest.mark.parametrize("table", BY_ID)
-def test_a_table_names_what_its_grammar_has(table: Table) -> None:
+def test_a_table_names_what_its_grammar_has(table: LanguageTable) -> None:
     grammar = grammar_of(table)
     kinds = {grammar.node_kind_for_id(number) for number in range(grammar.node_kind_count)}
     for field in fields(table):
@@ -36,14 +36,14 @@ def test_a_table_names_what_its_grammar_has(table: Table) -> None:
 
 
 @pytest.mark.parametrize("table", BY_ID)
-def test_a_table_is_tried_in_a_fixture_file_of_its_own(table: Table) -> None:
+def test_a_table_is_tried_in_a_fixture_file_of_its_own(table: LanguageTable) -> None:
     assert (FIXTURES / f"{table.ids[0]}.txt").is_file()
     for name in REGEXES:
         re.compile(getattr(table, name))
 
 
 @pytest.mark.parametrize("table", BY_ID)
-def test_all_ids_of_a_language_share_one_table_and_grammar(table: Table) -> None:
+def test_all_ids_of_a_language_share_one_table_and_grammar(table: LanguageTable) -> None:
     assert {languages.table_of(name) for name in table.ids} == {table}
     assert {id(languages.grammar_of(name)) for name in table.ids} == {id(grammar_of(table))}
 
