@@ -19,13 +19,13 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from inference.messages import ErrorCode
-from inference.serving import listener, logs, options
+from inference.serving import listener, logs, startup
 from inference.serving.connection import Connection
-from inference.serving.loading import LoadedEngine, start_engine_thread
-from inference.serving.options import WorkerArguments
+from inference.serving.engine_thread import LoadedEngine, start_engine_thread
 from inference.serving.private import NotPrivateError, require_private_folder
 from inference.serving.scheduler import Scheduler
-from inference.serving.service import Service
+from inference.serving.startup import WorkerArguments
+from inference.serving.worker_service import Service
 
 EXIT_REFUSED = 2
 """The folder, the log or the socket cannot be used; stderr says why."""
@@ -40,7 +40,7 @@ SWITCH_S = 0.001
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until the end; returns the exit status. The lock goes with the process, after its memory."""
-    arguments = options.parse(argv)
+    arguments = startup.parse(argv)
     lock = FileLock(arguments.lock, mode=0o600, thread_local=False)
     try:
         require_private_folder(arguments.socket.parent)

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from inference.bench import execute, infilling_scores, infilling_tasks
+from inference.bench import infilling_execute, infilling_scores, infilling_tasks
 from inference.bench.infilling_scores import Result
 from inference.bench.infilling_solve import AUTO, ORACLE, Options, Solver
 from inference.bench.infilling_tasks import Task, TaskError
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tasks = infilling_tasks.read(args.data, args.limit)
         if args.execute:
             _check_executable(tasks)
-            print(execute.warning(), file=sys.stderr, flush=True)
+            print(infilling_execute.warning(), file=sys.stderr, flush=True)
         results = run(tasks, load(args, Options(args.length, args.mode == _MODES[1], args.steps, args.seed)), args)
     except (TaskError, ModelError, RequestError, OSError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
@@ -72,7 +72,7 @@ def solve(task: Task, solver: Solver, *, executed: bool = False) -> Result:
         tokens=filled.tokens,
         true_tokens=filled.true_tokens,
         ms=round(filled.ms, 2),
-        passed=execute.passes(execute.program(task, completion)) if executed else None,
+        passed=infilling_execute.passes(infilling_execute.program(task, completion)) if executed else None,
     )
 
 

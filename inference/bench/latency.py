@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from inference.bench import latency_plot, latency_sections, subject, timing
+from inference.bench import latency_network, latency_plot, latency_sections, timing
 from inference.bench.latency_sections import Bench
 from inference.engine.errors import ModelError
 
@@ -25,9 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         chosen = (
-            subject.random(args.random, args.device, args.dtype)
+            latency_network.random(args.random, args.device, args.dtype)
             if args.random
-            else subject.from_checkpoint(args.model, args.device, args.dtype)
+            else latency_network.from_checkpoint(args.model, args.device, args.dtype)
         )
     except ModelError as error:
         print(f"infill-ls: {error}", file=sys.stderr)
@@ -78,7 +78,7 @@ def _floor(bench: Bench, prefix: int) -> dict[str, Any]:
     steps = latency_sections.STEPS
     ms = bench.ms(lambda: bench.denoise(lease, hole, _FLOOR_CANVAS - hole), 3) / steps
     lease.release()
-    read = subject.step_bytes(bench.network, _FLOOR_CANVAS)
+    read = latency_network.step_bytes(bench.network, _FLOOR_CANVAS)
     bandwidth = timing.bandwidth_bytes_per_s(bench.device, 2 << 30 if bench.device.type == "cuda" else 256 << 20)
     floor_ms = read / bandwidth * 1000
     return {
@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="infill-ls bench latency", description=__doc__)
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER")
     parser.add_argument("--random-26b", dest="random", action="store_const", const="26b", help="the released shape")
-    parser.add_argument("--random", choices=sorted(subject.RANDOM_SHAPES), help="random weights of a shape")
+    parser.add_argument("--random", choices=sorted(latency_network.RANDOM_SHAPES), help="random weights of a shape")
     parser.add_argument("--device", metavar="NAME")
     parser.add_argument("--dtype", metavar="NAME")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")

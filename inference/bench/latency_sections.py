@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from inference.bench import timing
-from inference.bench.subject import Subject
+from inference.bench.latency_network import Subject
 from inference.engine import left_to_right, shortcuts
 from inference.engine.canvas import Canvas
 from inference.engine.checkpoint import SamplerProperties

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from inference.bench.server_client import PATIENCE_S, SERVER, Client, ServerError, server_environment
+from inference.bench.server_editor import PATIENCE_S, SERVER, Client, ServerError, server_environment
 
 TARGET_MS = 3.0
 """What the server's own share should be at p95."""
@@ -189,7 +189,7 @@ def _echo_worker(runtime: Path) -> Iterator[None]:
     """An echo worker at the place where the servers of this runtime folder look for theirs."""
     where = [*SERVER, "worker", "--where"]
     found = subprocess.run(where, env=server_environment(runtime), capture_output=True, text=True, check=True)
-    words = [sys.executable, "-P", "-m", "inference.bench.echo_worker", "--socket", found.stdout.strip()]
+    words = [sys.executable, "-P", "-m", "inference.bench.server_echo_worker", "--socket", found.stdout.strip()]
     worker = subprocess.Popen([*words, "--model", "echo"])
     try:
         yield

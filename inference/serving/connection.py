@@ -24,7 +24,7 @@ from inference.messages import (
     WorkerMessage,
 )
 from inference.serving import wire
-from inference.serving.job import Event, Job
+from inference.serving.infiller import Event, Job
 from inference.serving.logs import describe, log
 from inference.serving.wire import RefusedError
 

@@ -11,10 +11,10 @@ from collections.abc import Generator
 from typing import Protocol, runtime_checkable
 
 from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Outcome
-from inference.serving.fairness import Fairness
 from inference.serving.faults import failure_of, is_device_lost, release_memory
-from inference.serving.job import Event, Job, Steps
+from inference.serving.infiller import Event, Job, Steps
 from inference.serving.logs import describe, log
+from inference.serving.turns import Fairness
 
 MAX_RUNNING = 4
 """Requests that have a canvas of their own in memory at one time; the rest wait."""

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.bench import execute, infilling_scores, infilling_table, infilling_tasks
-from inference.bench.execute import Limits
+from inference.bench import infilling_execute, infilling_scores, infilling_table, infilling_tasks
+from inference.bench.infilling_execute import Limits
 from inference.bench.infilling_solve import Options, Solver
 from inference.bench.infilling_tasks import Task, TaskError
 from inference.engine import Engine
@@ -108,27 +108,31 @@ def test_the_canvas_alone_does_without_the_encoder(engine: Engine) -> None:
 
 
 def test_a_program_passes_only_if_it_ends_well() -> None:
-    assert execute.passes(execute.program(ADD, ADD.canonical_solution))
-    assert not execute.passes(execute.program(ADD, "    total = a - b\n"))
-    assert not execute.passes(execute.program(ADD, "    raise SystemExit(0)\n"))
-    assert not execute.passes(execute.program(ADD, "    import os; os._exit(0)\n"))
-    assert not execute.passes("def (")
+    assert infilling_execute.passes(infilling_execute.program(ADD, ADD.canonical_solution))
+    assert not infilling_execute.passes(infilling_execute.program(ADD, "    total = a - b\n"))
+    assert not infilling_execute.passes(infilling_execute.program(ADD, "    raise SystemExit(0)\n"))
+    assert not infilling_execute.passes(infilling_execute.program(ADD, "    import os; os._exit(0)\n"))
+    assert not infilling_execute.passes("def (")
 
 
 def test_a_program_that_takes_too_long_or_too_much_is_stopped() -> None:
     began = time.monotonic()
-    assert not execute.passes("import time\ntime.sleep(60)", Limits(wall_s=1.0))
+    assert not infilling_execute.passes("import time\ntime.sleep(60)", Limits(wall_s=1.0))
     assert time.monotonic() - began < 20
-    assert not execute.passes("x = bytearray(4 << 30)")
-    assert not execute.passes("open('big', 'wb').write(bytes(4 << 20))")
+    assert not infilling_execute.passes("x = bytearray(4 << 30)")
+    assert not infilling_execute.passes("open('big', 'wb').write(bytes(4 << 20))")
 
 
 def test_a_program_sees_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_SECRET", "1")
-    assert execute.passes("import os\nassert 'SOME_SECRET' not in os.environ\nassert os.listdir() != ['infill']")
+    assert infilling_execute.passes(
+        "import os\nassert 'SOME_SECRET' not in os.environ\nassert os.listdir() != ['infill']"
+    )
 
 
-@pytest.mark.skipif("CANNOT" in execute.warning(), reason="this machine does not let users cut off the network")
+@pytest.mark.skipif(
+    "CANNOT" in infilling_execute.warning(), reason="this machine does not let users cut off the network"
+)
 def test_a_program_has_no_network() -> None:
     program = """
         import socket
@@ -139,7 +143,7 @@ def test_a_program_has_no_network() -> None:
         else:
             raise AssertionError
     """
-    assert execute.passes(dedent(program))
+    assert infilling_execute.passes(dedent(program))
 
 
 def test_the_command_measures_writes_predictions_and_ends_with_json(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import torch
 
 from inference.engine import RequestError
 from inference.messages import Done, ErrorCode, Failed, InfillRequest, Outcome
-from inference.serving.fairness import Fairness
-from inference.serving.job import Event, Job, Steps
+from inference.serving.infiller import Event, Job, Steps
 from inference.serving.scheduler import MAX_RUNNING, DeviceLostError, Scheduler
+from inference.serving.turns import Fairness
 
 SECRET = "text of a document"
 PATIENCE_S = 20.0

@@ -10,11 +10,11 @@ import msgspec
 from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Status, Welcome, WorkerState
 from inference.serving import memory
 from inference.serving.connection import Connection
-from inference.serving.job import Event, Job
-from inference.serving.loading import LoadedEngine
+from inference.serving.engine_thread import LoadedEngine
+from inference.serving.infiller import Event, Job
 from inference.serving.logs import log
-from inference.serving.options import WorkerArguments
 from inference.serving.scheduler import Scheduler
+from inference.serving.startup import WorkerArguments
 
 LINGER_S = 2.0
 """How long a worker without an engine stays, so that clients learn why."""

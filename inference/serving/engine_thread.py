@@ -13,8 +13,8 @@ from inference.engine import ModelError
 from inference.messages import ErrorCode
 from inference.serving.faults import is_out_of_memory
 from inference.serving.logs import describe, log
-from inference.serving.options import WorkerArguments
 from inference.serving.scheduler import DeviceLostError, Infiller, Scheduler
+from inference.serving.startup import WorkerArguments
 
 PROGRESS_EVERY_S = 0.1
 

@@ -8,7 +8,7 @@ others have used before it came nor makes them wait for ever. Knows no engine an
 from collections.abc import Collection, Hashable, Iterable
 from itertools import count
 
-from inference.serving.job import Job
+from inference.serving.infiller import Job
 
 
 class Fairness:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest
-from inference.serving import listener, options
+from inference.serving import listener, startup
 from inference.serving.connection import Connection
-from inference.serving.options import WorkerArguments
 from inference.serving.scheduler import Scheduler
-from inference.serving.service import Service
+from inference.serving.startup import WorkerArguments
+from inference.serving.worker_service import Service
 
 ANSWER = "choose_{}(first, [second, total], default=first)"
 """What every hole is filled with, behind what the fill must begin with; the number makes each answer a new one."""
@@ -42,7 +42,7 @@ class Echo:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until told to end; takes the arguments of `inference.worker`."""
-    return asyncio.run(_serve(options.parse(argv)))
+    return asyncio.run(_serve(startup.parse(argv)))
 
 
 async def _serve(arguments: WorkerArguments) -> int:
