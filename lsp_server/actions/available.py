@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from lsp_server import carve
 from lsp_server.actions.kinds import DEFAULT_STRENGTH, ActionKind, among, in_file, in_function
-from lsp_server.carve import Source, Span
+from lsp_server.carve import Span
+from lsp_server.syntax.source import Source
 
 STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}
 """How much of a selection is noised.

@@ -6,7 +6,8 @@ from weakref import WeakKeyDictionary
 
 from lsp_server import carve
 from lsp_server.actions.failures import NotDone
-from lsp_server.carve import Source, Span
+from lsp_server.carve import Span
+from lsp_server.syntax.source import Source
 
 
 class ActionKind(StrEnum):

@@ -9,37 +9,26 @@ from lsp_server.carve.functions import body_of, extent, functions_around, whole_
 from lsp_server.carve.markers import DEFAULT_MARKER, marker_spans, marker_touching
 from lsp_server.carve.placeholders import placeholder_spans
 from lsp_server.carve.plain_functions import plain_body_around, plain_function_around
-from lsp_server.carve.segments import segments, splice, unmarked
+from lsp_server.carve.segments import Span, segments, splice, unmarked
 from lsp_server.carve.selecting import selected, statement_over
-from lsp_server.syntax.languages import language_of, table_of
-from lsp_server.syntax.parsing import parse
-from lsp_server.syntax.source import Parsed, Source, Span
+from lsp_server.syntax.languages import table_of
+from lsp_server.syntax.source import Source
 from lsp_server.syntax.view import View
 
 __all__ = [
     "DEFAULT_MARKER",
-    "Parsed",
-    "Source",
     "Span",
     "at_cursor",
     "body_around",
     "function_around",
-    "language_of",
     "markers",
-    "parse",
     "placeholders",
-    "read",
     "segments",
     "selection",
     "splice",
     "statement_around",
     "unmarked",
 ]
-
-
-def read(language_id: str, text: str, uri: str = "") -> Parsed:
-    """A text that belongs to no open document, parsed and ready to be carved."""
-    return Parsed(text, language_id, parse(language_id, text), uri)
 
 
 def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span | None:

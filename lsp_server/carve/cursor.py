@@ -6,6 +6,7 @@ Nothing outside the hole is ever part of the question; what is typed of a word i
 from inference.messages import HoleKind
 from lsp_server.carve.blocks import place_at
 from lsp_server.carve.brackets import Open, in_expression, open_brackets
+from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import (
     eol_at,
@@ -20,7 +21,6 @@ from lsp_server.syntax.lines import (
     word_before,
 )
 from lsp_server.syntax.literals import literal_at
-from lsp_server.syntax.source import Span
 from lsp_server.syntax.view import View
 
 

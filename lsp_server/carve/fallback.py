@@ -1,6 +1,7 @@
 """The hole at a cursor where there is no grammar: words, brackets of the line, and indentation decide."""
 
 from inference.messages import HoleKind
+from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import (
     indent_step,
@@ -14,7 +15,6 @@ from lsp_server.syntax.lines import (
     previous_line,
     word_before,
 )
-from lsp_server.syntax.source import Span
 
 _HEADER_ENDS = ("{", ":")
 

@@ -10,6 +10,7 @@ from itertools import takewhile
 from tree_sitter import Node
 
 from inference.messages import HoleKind
+from lsp_server.carve.segments import Span
 from lsp_server.syntax.lines import (
     end_of_line_before,
     end_of_text_before,
@@ -21,7 +22,6 @@ from lsp_server.syntax.lines import (
     is_one_line,
     line_start,
 )
-from lsp_server.syntax.source import Span
 from lsp_server.syntax.view import View, ancestors
 
 

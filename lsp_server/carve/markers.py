@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 from inference.messages import HoleKind
 from lsp_server.carve.brackets import in_expression, open_brackets
+from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import indentation, is_blank, is_deeper, line_end, line_start, next_line_indent
 from lsp_server.syntax.literals import literal_at
-from lsp_server.syntax.source import Source, Span
+from lsp_server.syntax.source import Source
 from lsp_server.syntax.view import View
 
 DEFAULT_MARKER = "???"

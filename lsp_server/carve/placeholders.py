@@ -15,10 +15,11 @@ from tree_sitter import Node
 from inference.messages import HoleKind
 from lsp_server.carve.functions import Body, body_of, extent, functions_around, header_of, hole_from
 from lsp_server.carve.markers import marker_spans
+from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import is_blank, is_one_line, line_end, line_start
 from lsp_server.syntax.literals import literal_at
-from lsp_server.syntax.source import Source, Span
+from lsp_server.syntax.source import Source
 from lsp_server.syntax.view import View, ancestors
 
 _TODO = r"\b(?:TODO|FIXME)\b|(?i:\bnot (?:yet )?implemented\b|\bimplement (?:me|this)\b|\byour code here\b)"

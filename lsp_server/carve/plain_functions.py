@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from inference.messages import HoleKind
+from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import LanguageTable
 from lsp_server.syntax.lines import (
     end_of_text_before,
@@ -19,7 +20,6 @@ from lsp_server.syntax.lines import (
     line_end,
     line_start,
 )
-from lsp_server.syntax.source import Span
 
 _HEADER = re.compile(
     r"(?!\s*(?:\}?\s*else|if|elif|for|foreach|while|until|unless|switch|match|case|when|with|catch|try|return|do)\b)"

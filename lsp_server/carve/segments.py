@@ -1,19 +1,33 @@
 """From a text and its holes to the segments of a request, and from fills back to a text. Pure text, no syntax."""
 
-import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from inference.messages import Hole, Text
-from lsp_server.syntax.source import Span
+from inference.messages import Hole, HoleKind, Text
+from lsp_server.syntax.source import well_formed
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _OTHER_HOLE = "_"
 """What the model reads in the place of a marker: a name that parses in most languages.
 
 Models copy the markers that they see: of twelve bodies that the embedded one wrote beside two of them eleven were made
 of markers, and none since. What it copies now and then is this name.
 """
+
+
+@dataclass(frozen=True)
+class Span:
+    """A hole: the fill replaces `text[start:end]`, which is empty for an insertion, and begins with `starts_with`.
+
+    Offsets are `str` indices. `starts_with` is what the user has typed of a word, or the line end and indentation that
+    the syntax asks for. A fill of a `single_line` span has no line end.
+    """
+
+    start: int
+    end: int
+    kind: HoleKind
+    starts_with: str = ""
+    single_line: bool = False
 
 
 def segments(
@@ -29,10 +43,10 @@ def segments(
     parts: list[Text | Hole] = []
     for pinned, span in zip(_pinned(text, spans), spans, strict=False):
         pinned, before = before + pinned, ""
-        parts += [Text(unmarked(_sendable(pinned), marker))] if pinned else []
+        parts += [Text(unmarked(well_formed(pinned), marker))] if pinned else []
         parts.append(_hole(text, span))
     last = before + (text[spans[-1].end :] if spans else text) + after
-    return (*parts, Text(unmarked(_sendable(last), marker))) if last else tuple(parts)
+    return (*parts, Text(unmarked(well_formed(last), marker))) if last else tuple(parts)
 
 
 def unmarked(text: str, marker: str) -> str:
@@ -57,14 +71,10 @@ def splice(text: str, spans: Sequence[Span], fills: Sequence[str]) -> str:
 def _hole(text: str, span: Span) -> Hole:
     return Hole(
         kind=span.kind,
-        starts_with=_sendable(span.starts_with),
+        starts_with=well_formed(span.starts_with),
         single_line=span.single_line,
-        text=_sendable(text[span.start : span.end]),
+        text=well_formed(text[span.start : span.end]),
     )
-
-
-def _sendable(text: str) -> str:
-    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def _pinned(text: str, spans: Sequence[Span]) -> list[str]:

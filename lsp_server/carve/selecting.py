@@ -5,9 +5,10 @@ from tree_sitter import Node
 from inference.messages import HoleKind
 from lsp_server.carve.brackets import in_expression, open_brackets
 from lsp_server.carve.functions import body_of, functions_around
+from lsp_server.carve.segments import Span
 from lsp_server.syntax.lines import is_blank, is_one_line, line_end, line_start
 from lsp_server.syntax.literals import literal_at
-from lsp_server.syntax.source import Source, Span
+from lsp_server.syntax.source import Source
 from lsp_server.syntax.view import View, ancestors
 
 _MAX_DEPTH = 50

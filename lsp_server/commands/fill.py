@@ -28,6 +28,7 @@ from lsp_server.documents.files import BadInput
 from lsp_server.fill.candidates import fitted, standing, unfilled
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.layers import resolve
+from lsp_server.syntax.languages import language_of
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions, alive
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
@@ -126,7 +127,7 @@ def _complain(error: Exception, status: int) -> int:
 
 def _read(file: Path) -> Snapshot:
     text = files.read(file)
-    return Document(file.resolve().as_uri(), carve.language_of(str(file)), 0, text).snapshot()
+    return Document(file.resolve().as_uri(), language_of(str(file)), 0, text).snapshot()
 
 
 def _spans(snapshot: Snapshot, args: argparse.Namespace) -> list[carve.Span]:

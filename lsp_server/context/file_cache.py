@@ -10,10 +10,10 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lsp_server.carve import language_of
 from lsp_server.context.query import ReadableFolder
 from lsp_server.documents.regular_file import Unreadable, read_text
 from lsp_server.settings.privacy import why_off
+from lsp_server.syntax.languages import language_of
 
 MAX_BYTES = 200_000
 """A larger file is data, or generated."""

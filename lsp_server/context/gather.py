@@ -4,25 +4,24 @@ Runs in a thread, and yields each snippet as soon as it has it, so that whoever 
 """
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
 from inference.messages import Snippet
-from lsp_server import carve
 from lsp_server.context.file_cache import MAX_BYTES, CachedFile, FileCache, allowed, place_of
 from lsp_server.context.imports import Import, imports, may_be_module, places_of
 from lsp_server.context.outline import definitions, outline
 from lsp_server.context.query import Buffer, ContextQuery, ReadableFolder
 from lsp_server.context.similar import Window, around, most_like, windows
+from lsp_server.syntax.parsing import parse
+from lsp_server.syntax.source import well_formed
 
 MAX_BUFFERS = 12
 """So many of the documents used last are looked at."""
 _MAX_OUTLINE = 3_000
 """Characters of one imported file."""
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _REEXPORTS = 2
 """So many files a name is followed through that only passes it on."""
 
@@ -43,7 +42,7 @@ def imported(question: ContextQuery, library: FileCache) -> Iterator[Snippet]:
     reader = _Reader(library, question)
     for file, names in reader.follow(document, imports(document.language_id, question.tree), _REEXPORTS):
         if text := outline(definitions(file.language_id, file.text), names):
-            yield Snippet(_shown(file.path, question.places), _sendable(_cut(text)))
+            yield Snippet(_shown(file.path, question.places), well_formed(_cut(text)))
 
 
 def open_parts(question: ContextQuery) -> Iterator[Snippet]:
@@ -54,7 +53,7 @@ def open_parts(question: ContextQuery) -> Iterator[Snippet]:
         if len(buffer.text) <= MAX_BYTES and "\0" not in buffer.text:
             best = most_like(wanted, _windows(buffer.text))
             if best is not None:
-                yield Snippet(_shown(buffer.path, question.places), _sendable(best.text))
+                yield Snippet(_shown(buffer.path, question.places), well_formed(best.text))
 
 
 class _Reader:
@@ -113,7 +112,7 @@ class _Reader:
 
 @lru_cache(maxsize=64)
 def _imports(language_id: str, text: str) -> tuple[Import, ...]:
-    return tuple(imports(language_id, carve.parse(language_id, text)))
+    return tuple(imports(language_id, parse(language_id, text)))
 
 
 @lru_cache(maxsize=MAX_BUFFERS + 4)
@@ -141,12 +140,7 @@ def _shown(path: Path, places: Sequence[ReadableFolder]) -> str:
     """A path as the model is told it: seen from the folder it is in."""
     place = place_of(path, places)
     name = path.relative_to(place.root).as_posix() if place else path.name
-    return _sendable(name)
-
-
-def _sendable(text: str) -> str:
-    """`text` with U+FFFD for each lone surrogate, which an editor or a file's name may have and UTF-8 cannot hold."""
-    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+    return well_formed(name)
 
 
 def _cut(text: str) -> str:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from tree_sitter import Node
 
-from lsp_server import carve
+from lsp_server.syntax.parsing import parse
 
 SHORT_LINES = 12
 """A definition of so few lines is shown whole."""
@@ -38,7 +38,7 @@ class Definition:
 @lru_cache(maxsize=64)
 def definitions(language_id: str, text: str) -> tuple[Definition, ...]:
     """The definitions at the top level of a text, in order; none where there is no grammar."""
-    tree = carve.parse(language_id, text)
+    tree = parse(language_id, text)
     return tuple(_definitions(tree.root_node)) if tree else ()
 
 

@@ -15,7 +15,7 @@ from lsp_server.settings.file import NAME
 from lsp_server.settings.privacy import why_off
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.languages import TABLES, grammar_of
+from lsp_server.syntax.languages import TABLES, grammar_of, language_of
 
 
 def examine_settings(path: Path) -> tuple[list[Check], Settings]:
@@ -42,7 +42,7 @@ def examine_grammars() -> Check:
 
 def examine_file(file: Path, place: str | None, settings: Settings) -> Iterator[Check]:
     """Whether `file` gets fills, and whether there is a hole at `place` (LINE:COL), if one is given."""
-    path, language = file.absolute(), carve.language_of(str(file))
+    path, language = file.absolute(), language_of(str(file))
     if reason := why_off(path.as_posix(), language, settings):
         yield Check("file", Verdict.FAIL, f"{file}: {reason}", "fill in another file, or change that setting")
         return

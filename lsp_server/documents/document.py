@@ -8,7 +8,6 @@ are kept, or the text would no longer be the editor's; what is handed out has U+
 wide in every encoding, and as only the text of holes is ever sent back, the editor's own text keeps what it has.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,8 +15,7 @@ from tree_sitter import Tree
 
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.syntax.parsing import edit_tree, parse
-
-_HALF = re.compile("[\ud800-\udfff]")
+from lsp_server.syntax.source import well_formed
 
 
 @dataclass(frozen=True)
@@ -133,8 +131,3 @@ class Document:
         if "\ud800" <= high <= "\udbff" and "\udc00" <= low <= "\udfff":
             whole = chr(0x10000 + (ord(high) - 0xD800) * 0x400 + ord(low) - 0xDC00)
             self._replace(offset - 1, offset + 1, whole)
-
-
-def well_formed(text: str) -> str:
-    """`text` with U+FFFD for each lone surrogate, which no model and no tree can take."""
-    return text if text.isascii() else _HALF.sub("\ufffd", text)

@@ -6,11 +6,11 @@ however much of it was typed meanwhile; whether it may still be shown is all the
 
 from dataclasses import dataclass
 
+from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.closers import are_closed_by_editor
 from lsp_server.syntax.lines import line_start
-from lsp_server.syntax.source import Span
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,21 @@
-"""What carving reads and what it returns: plain text, offsets and a tree. No LSP types, no files, no worker."""
+"""The texts that carving reads: plain text, its language, and its tree. Knows no LSP types, files or worker."""
 
+import re
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from tree_sitter import Tree
 
-from inference.messages import HoleKind
+from lsp_server.syntax.parsing import parse
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Source(Protocol):
-    """One immutable text to carve: a document's snapshot, or `Parsed`.
+    """One immutable text to carve: a document's snapshot, or a `ParsedText`.
 
-    `tree` is the parse of exactly `text` (of a long one that is being typed, as `mending` says), or None where there is
-    no grammar; then indentation decides. Of `uri` only the extension is looked at; it is empty for a nameless text.
+    `tree` is the parse of exactly `text` (see `mending` for a long text that is being typed), or None where there is no
+    grammar; then indentation decides. Only the extension of `uri` matters; it is empty for a text without a name.
     """
 
     @property
@@ -26,25 +29,20 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Parsed:
-    """A text that belongs to no open document; see `carve.read`."""
+class ParsedText:
+    """A text that belongs to no open document."""
 
     text: str
     language_id: str
     tree: Tree | None
     uri: str = ""
 
+    @classmethod
+    def parse(cls, language_id: str, text: str, uri: str = "") -> Self:
+        """Parse `text`, so that it is ready to be carved."""
+        return cls(text, language_id, parse(language_id, text), uri)
 
-@dataclass(frozen=True)
-class Span:
-    """A hole: the fill replaces `text[start:end]`, which is empty for an insertion, and begins with `starts_with`.
 
-    Offsets are `str` indices. `starts_with` is what the user has typed of a word, or the line end and indentation that
-    the syntax asks for. A fill of a `single_line` span has no line end.
-    """
-
-    start: int
-    end: int
-    kind: HoleKind
-    starts_with: str = ""
-    single_line: bool = False
+def well_formed(text: str) -> str:
+    """`text` with U+FFFD in place of each lone surrogate, which UTF-8 cannot hold and no model can read."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
+from lsp_server.carve import Span
 from lsp_server.carve.brackets import Open, open_brackets
 from lsp_server.fill.fitting.balance import open_in_text
 from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.lines import indentation, is_blank, line_end, line_start, previous_line
 from lsp_server.syntax.literals import Literal, literal_at
-from lsp_server.syntax.source import Source, Span
+from lsp_server.syntax.source import Source
 from lsp_server.syntax.view import View
 
 _AFTER_CHARACTERS = 4000

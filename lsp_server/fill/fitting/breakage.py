@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from tree_sitter import Tree
 
+from lsp_server.carve import Span
 from lsp_server.carve.segments import splice
 from lsp_server.syntax.parsing import edit_tree, parse
-from lsp_server.syntax.source import Source, Span
+from lsp_server.syntax.source import Source
 
 _MAX_COUNTED = 100
 """Counting stops here: a text as broken as that tells nothing about a fill."""

@@ -1,5 +1,6 @@
 """One fill made fit to be shown: a short row of steps, each of which only cuts or restyles."""
 
+from lsp_server.carve import Span
 from lsp_server.fill.fitting.around import Around, look_around, plain_line_ends
 from lsp_server.fill.fitting.balance import cut_at_foreign_closer
 from lsp_server.fill.fitting.breakage import least_broken
@@ -12,7 +13,7 @@ from lsp_server.fill.fitting.overlap import (
 )
 from lsp_server.fill.fitting.whitespace import close_on_new_line, indent_like, stay_in_block, trim_end, trim_start
 from lsp_server.syntax.lines import eol_at, is_blank
-from lsp_server.syntax.source import Source, Span
+from lsp_server.syntax.source import Source
 
 _BROKEN = "\ufffd"
 """What a decoder writes for bytes that are no character."""

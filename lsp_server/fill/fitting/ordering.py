@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from lsp_server.carve import Span
 from lsp_server.fill.fitting.breakage import errors_of, errors_with
 from lsp_server.syntax.languages import table_of
-from lsp_server.syntax.source import Source, Span
+from lsp_server.syntax.source import Source
 
 
 def order(source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]]) -> list[int]:

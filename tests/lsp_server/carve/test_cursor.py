@@ -6,13 +6,14 @@ from hypothesis import strategies as st
 
 from inference.messages import HoleKind
 from lsp_server import carve
+from lsp_server.syntax.source import ParsedText
 from tests.lsp_server.texts import texts
 
 
 @settings(max_examples=150, deadline=None)
 @given(text=texts, language_id=st.sampled_from(["python", ""]))
 def test_at_any_offset_of_any_text_a_hole_leaves_what_is_typed(text: str, language_id: str) -> None:
-    source = carve.read(language_id, text)
+    source = ParsedText.parse(language_id, text)
     for offset in range(len(text) + 1):
         span = carve.at_cursor(source, offset)
         if span is None or text[span.start : span.end] == carve.DEFAULT_MARKER:
@@ -26,10 +27,10 @@ def test_at_any_offset_of_any_text_a_hole_leaves_what_is_typed(text: str, langua
 @pytest.mark.parametrize("offset", [-1, 4])
 def test_an_offset_outside_the_text_is_an_error(offset: int) -> None:
     with pytest.raises(ValueError, match="outside"):
-        carve.at_cursor(carve.read("python", "abc"), offset)
+        carve.at_cursor(ParsedText.parse("python", "abc"), offset)
 
 
 def test_without_its_grammar_a_known_language_is_carved_by_indentation() -> None:
-    source = carve.Parsed("def f():\n    ", "python", None)
+    source = ParsedText("def f():\n    ", "python", None)
     span = carve.at_cursor(source, len(source.text))
     assert span == carve.Span(13, 13, HoleKind.BODY)

@@ -15,6 +15,7 @@ import pytest
 
 from inference.messages import HoleKind
 from lsp_server import carve
+from lsp_server.syntax.source import ParsedText, Source
 from tests.lsp_server.fixtures import Case, cases
 
 SIGNS = "‸«»⟦⟧"
@@ -30,7 +31,7 @@ CASES = [
 def check(language_id: str, case: Case, uri: str = "") -> None:
     """Ask what the case's `---` names about its text, and compare with what is drawn there."""
     text, (start, end) = without_signs(case.text)
-    source = carve.read(language_id, text, uri)
+    source = ParsedText.parse(language_id, text, uri)
     question, colon, expected = case.said["---"].partition(": ")
     question, expected = (question, expected) if colon or question == "function" else ("", question)
     spans = asked(question, source, start, end)
@@ -39,7 +40,7 @@ def check(language_id: str, case: Case, uri: str = "") -> None:
     assert (drawn, told) == ("".join(c for c in case.text if c not in "‸«»"), expected)
 
 
-def asked(question: str, source: carve.Source, start: int, end: int) -> Sequence[carve.Span]:
+def asked(question: str, source: Source, start: int, end: int) -> Sequence[carve.Span]:
     match question:
         case "placeholders":
             return carve.placeholders(source)

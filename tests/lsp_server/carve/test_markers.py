@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from lsp_server import carve
+from lsp_server.syntax.source import ParsedText
 from tests.lsp_server.fixtures import Case, cases
 from tests.lsp_server.texts import texts
 
@@ -18,7 +19,7 @@ def check(language_id: str, case: Case) -> None:
     text = case.text
     for kind in KINDS:
         text = text.replace(f"⟦{kind}⟧", "???")
-    spans = carve.markers(carve.read(language_id, text))
+    spans = carve.markers(ParsedText.parse(language_id, text))
     assert carve.splice(text, spans, [f"⟦{span.kind}⟧" for span in spans]) == case.text
     for span in spans:
         assert text[span.start : span.end] == "???"
@@ -36,14 +37,14 @@ def test_markers_without_a_grammar(case: Case) -> None:
 
 
 def test_only_markers_that_lie_within_the_range_are_found() -> None:
-    source = carve.read("python", "a = ???\nb = ???\nc = ???\n")
+    source = ParsedText.parse("python", "a = ???\nb = ???\nc = ???\n")
     assert [span.start for span in carve.markers(source, start=5)] == [12, 20]
     assert [span.start for span in carve.markers(source, start=8, end=15)] == [12]
     assert carve.markers(source, start=8, end=14) == []
 
 
 def test_any_text_can_be_the_marker() -> None:
-    source = carve.read("python", "def f():\n    <fill «me»>\n\nx = <fill «me»> + 1\n")
+    source = ParsedText.parse("python", "def f():\n    <fill «me»>\n\nx = <fill «me»> + 1\n")
     assert [(span.start, span.single_line) for span in carve.markers(source, "<fill «me»>")] == [
         (13, False),
         (30, True),
@@ -52,11 +53,11 @@ def test_any_text_can_be_the_marker() -> None:
 
 def test_an_empty_marker_is_an_error() -> None:
     with pytest.raises(ValueError, match="empty"):
-        carve.markers(carve.read("python", "x"), "")
+        carve.markers(ParsedText.parse("python", "x"), "")
 
 
 def test_markers_do_not_change_the_tree_they_are_found_in() -> None:
-    source = carve.read("python", "def f():\n    ???\nx = ???\n")
+    source = ParsedText.parse("python", "def f():\n    ???\nx = ???\n")
     before = str(source.tree and source.tree.root_node)
     carve.markers(source)
     assert str(source.tree and source.tree.root_node) == before
@@ -66,5 +67,5 @@ def test_markers_do_not_change_the_tree_they_are_found_in() -> None:
 @given(text=texts)
 def test_markers_of_any_text_are_all_found_and_never_overlap(text: str) -> None:
     for language_id in ("python", ""):
-        spans = carve.markers(carve.read(language_id, text))
+        spans = carve.markers(ParsedText.parse(language_id, text))
         assert carve.splice(text, spans, ["!"] * len(spans)) == text.replace("???", "!")

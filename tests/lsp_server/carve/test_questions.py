@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from inference.messages import HoleKind
 from lsp_server import carve
+from lsp_server.syntax.source import ParsedText, Source
 from tests.lsp_server.texts import texts
 
 STUB = "class A:\n    def f(self) -> int: ...\n\n    def g(self):\n        ...\n"
@@ -15,13 +16,13 @@ STUB = "class A:\n    def f(self) -> int: ...\n\n    def g(self):\n        ...\n
 
 def test_a_stub_lacks_no_bodies_and_keeps_its_markers() -> None:
     text = STUB + "x = ???\n"
-    (span,) = carve.placeholders(carve.read("python", text, "file:///a.pyi"))
+    (span,) = carve.placeholders(ParsedText.parse("python", text, "file:///a.pyi"))
     assert text[span.start : span.end] == "???"
-    assert len(carve.placeholders(carve.read("python", text, "file:///a.py"))) == 3
+    assert len(carve.placeholders(ParsedText.parse("python", text, "file:///a.py"))) == 3
 
 
 def test_only_what_lies_within_the_range_is_found() -> None:
-    source = carve.read("python", "def f():\n    ...\n\ndef g():\n    pass\n")
+    source = ParsedText.parse("python", "def f():\n    ...\n\ndef g():\n    pass\n")
     first, second = carve.placeholders(source)
     assert carve.placeholders(source, start=first.start) == [first, second]
     assert carve.placeholders(source, start=first.start + 1) == [second]
@@ -32,12 +33,12 @@ def test_only_what_lies_within_the_range_is_found() -> None:
 
 
 def test_without_a_grammar_the_markers_are_the_placeholders() -> None:
-    source = carve.read("", "def f():\n    ...\n    ???\n")
+    source = ParsedText.parse("", "def f():\n    ...\n    ???\n")
     assert carve.placeholders(source) == carve.markers(source) != []
 
 
 def test_without_a_grammar_a_selection_is_still_a_hole() -> None:
-    source = carve.read("", "one two\nthree\n")
+    source = ParsedText.parse("", "one two\nthree\n")
     assert carve.selection(source, 3, 8) == carve.Span(4, 7, HoleKind.EXPRESSION, single_line=True)
     assert carve.selection(source, 0, 14) == carve.Span(0, 13, HoleKind.BLOCK)
     assert carve.statement_around(source, 9, 10) == carve.Span(8, 13, HoleKind.LINE, single_line=True)
@@ -45,18 +46,18 @@ def test_without_a_grammar_a_selection_is_still_a_hole() -> None:
 
 def test_an_empty_marker_is_an_error() -> None:
     with pytest.raises(ValueError, match="empty"):
-        carve.placeholders(carve.read("python", "x"), "")
+        carve.placeholders(ParsedText.parse("python", "x"), "")
 
 
 @pytest.mark.parametrize("ask", [carve.function_around, carve.selection, carve.statement_around])
 @pytest.mark.parametrize("bounds", [(-1, 0), (0, 4), (2, 1)])
 def test_a_range_outside_the_text_is_an_error(
-    ask: Callable[[carve.Source, int, int], object], bounds: tuple[int, int]
+    ask: Callable[[Source, int, int], object], bounds: tuple[int, int]
 ) -> None:
     with pytest.raises(ValueError, match="no range"):
-        ask(carve.read("python", "abc"), *bounds)
+        ask(ParsedText.parse("python", "abc"), *bounds)
     with pytest.raises(ValueError, match="no range"):
-        carve.body_around(carve.read("python", "abc"), 4)
+        carve.body_around(ParsedText.parse("python", "abc"), 4)
 
 
 @settings(max_examples=150, deadline=None)
@@ -64,7 +65,7 @@ def test_a_range_outside_the_text_is_an_error(
 def test_whatever_the_text_the_answers_lie_inside_it(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
-    source = carve.read("python", text)
+    source = ParsedText.parse("python", text)
     found = carve.placeholders(source, "???", start, end)
     assert all(start <= span.start and span.end <= end for span in found)
     carve.segments(text, found)  # which rejects what overlaps or is out of order

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from inference.messages import Hole, HoleKind, Text
 from lsp_server import carve
+from lsp_server.syntax.source import ParsedText
 from tests.lsp_server.texts import short_texts, texts
 
 
@@ -58,7 +59,7 @@ def test_without_holes_all_text_is_pinned() -> None:
 
 def test_the_model_is_not_shown_the_markers_of_other_holes() -> None:
     text = "a = ???\nb = ???\nc = ???\n"
-    spans = carve.markers(carve.read("python", text))
+    spans = carve.markers(ParsedText.parse("python", text))
     first, middle, last = carve.segments(text, spans[1:2], "??? before\n", "??? after\n", marker="???")
     assert isinstance(middle, Hole)
     assert middle.text == "???"  # what stands in a hole is the user's

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tree_sitter import Language
 
-from lsp_server import carve
 from lsp_server.syntax import languages
 from lsp_server.syntax.languages import TABLES, LanguageTable
 
@@ -62,15 +61,15 @@ def test_no_id_and_no_extension_belongs_to_two_languages() -> None:
     ],
 )
 def test_a_language_is_known_by_the_name_of_a_file(path: str, language_id: str) -> None:
-    assert carve.language_of(path) == language_id
+    assert languages.language_of(path) == language_id
 
 
 def test_a_grammar_is_loaded_when_its_language_is_first_used() -> None:
     code = """
 import sys
-from lsp_server import carve
+from lsp_server.syntax.source import ParsedText
 print(*[name for name in sys.modules if name.startswith("tree_sitter_")])
-carve.read("rust", "fn f() {}")
+ParsedText.parse("rust", "fn f() {}")
 print(*[name for name in sys.modules if name.startswith("tree_sitter_")])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

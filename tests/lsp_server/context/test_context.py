@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from inference.messages import Snippet
-from lsp_server import carve
 from lsp_server.context import Buffer, ContextQuery, ContextSource, ReadableFolder
 from lsp_server.context.file_cache import FileCache, TooLate
 from lsp_server.context.gather import gather
@@ -18,6 +17,8 @@ from lsp_server.context.provider import MAX_UNFINISHED
 from lsp_server.context.similar import likeness
 from lsp_server.context.tokens import tokens, within
 from lsp_server.settings.schema import Settings
+from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.parsing import parse
 
 PATIENT_MS = 60_000
 HELPERS = '''LIMIT = 3
@@ -57,13 +58,13 @@ class Workspace:
     def question(self, name: str, text: str, *others: Buffer, line: int = 0) -> ContextQuery:
         """The document with this text, its cursor in `line`, and what else is open."""
         document = self.buffer(name, text)
-        tree = carve.parse(document.language_id, text)
+        tree = parse(document.language_id, text)
         return ContextQuery(document, tree, line, others, self.places)
 
     def buffer(self, name: str, text: str) -> Buffer:
         """An open document."""
         path = self.root / name
-        return Buffer(path, carve.language_of(name), 1, text)
+        return Buffer(path, language_of(name), 1, text)
 
     def shown(self, name: str, text: str, *others: Buffer, line: int = 0) -> dict[str, str]:
         """The text of each file that is shown for a document."""

@@ -3,9 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsp_server import carve
-from lsp_server.documents.document import Document, Edit, Snapshot, well_formed
+from lsp_server.documents.document import Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
+from lsp_server.syntax.parsing import parse
+from lsp_server.syntax.source import well_formed
 from tests.lsp_server.texts import short_texts, texts
 
 
@@ -110,7 +111,7 @@ def test_a_language_without_a_grammar_has_no_tree() -> None:
 
 
 def assert_parsed_as_if_new(snapshot: Snapshot) -> None:
-    fresh = carve.parse("python", snapshot.text)
+    fresh = parse("python", snapshot.text)
     assert fresh is not None
     assert snapshot.tree is not None
     assert str(snapshot.tree.root_node) == str(fresh.root_node)

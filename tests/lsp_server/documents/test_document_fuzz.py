@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import LineIndex
 from lsp_server.server import InfillServer
+from lsp_server.syntax.parsing import parse
 from tests.lsp_server.documents.reference import Change, ReferenceText
 from tests.lsp_server.texts import PIECES
 
@@ -97,7 +97,7 @@ class Typing(RuleBasedStateMachine):
 
     def check_snapshot(self, snapshot: Snapshot) -> None:
         assert snapshot.text == self.reference.text
-        fresh = carve.parse("python", snapshot.text)
+        fresh = parse("python", snapshot.text)
         lines = LineIndex(snapshot.text)
         assert snapshot.version == self.version
         assert snapshot.lines.line_count == lines.line_count

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from inference.messages import HoleKind
 from lsp_server import carve
 from lsp_server.fill import fitting
+from lsp_server.syntax.source import ParsedText
 from tests.lsp_server.fixtures import Case, cases, with_cursor
 from tests.lsp_server.texts import short_texts, texts
 
@@ -19,7 +20,7 @@ NOTHING = "(nothing)"
 def check(language_id: str, case: Case) -> None:
     """Fit the fill of a case (`+`) into the hole at its cursor, and compare with what is to be shown (`=`)."""
     text, offset = with_cursor(case.text)
-    source = carve.read(language_id, text)
+    source = ParsedText.parse(language_id, text)
     span = carve.at_cursor(source, offset)
     assert span is not None
     fitted = fitting.fit(source, span, case.said["+"])
@@ -40,12 +41,12 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
 
 @pytest.mark.parametrize("marker_fill", ["???", "", "  \n ", "\ufffd1"])
 def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
-    source = carve.read("python", "x = ???\n")
+    source = ParsedText.parse("python", "x = ???\n")
     assert fitting.fit(source, carve.markers(source)[0], marker_fill) is None
 
 
 def test_a_marker_in_the_middle_of_a_line_is_filled_without_what_follows() -> None:
-    source = carve.read("python", "x = f(???, b)\n")
+    source = ParsedText.parse("python", "x = f(???, b)\n")
     assert fitting.fit(source, carve.markers(source)[0], "a, b)") == "a"
 
 
@@ -57,7 +58,7 @@ def test_a_marker_in_the_middle_of_a_line_is_filled_without_what_follows() -> No
     data=st.data(),
 )
 def test_any_fill_keeps_to_its_hole(text: str, fill: str, language_id: str, data: st.DataObject) -> None:
-    source = carve.read(language_id, text)
+    source = ParsedText.parse(language_id, text)
     span = carve.at_cursor(source, data.draw(st.integers(0, len(text))))
     assume(span is not None)
     assert span is not None
@@ -74,4 +75,4 @@ def test_a_hole_of_a_selection_is_fitted_too() -> None:
     text = "def f():\n    a = 1\n    b = 2\n    return a\n"
     start, end = text.index("a = 1"), text.index("\n    return")
     span = carve.Span(start, end, HoleKind.BLOCK)
-    assert fitting.fit(carve.read("python", text), span, "a = 3\n    return a\n") == "a = 3"
+    assert fitting.fit(ParsedText.parse("python", text), span, "a = 3\n    return a\n") == "a = 3"

@@ -4,10 +4,11 @@ import pytest
 
 from lsp_server import carve
 from lsp_server.fill import fitting
+from lsp_server.syntax.source import ParsedText
 
 
 def order(text: str, *candidates: tuple[str, ...], language_id: str = "python") -> list[int]:
-    source = carve.read(language_id, text)
+    source = ParsedText.parse(language_id, text)
     return fitting.order(source, carve.markers(source), candidates)
 
 
@@ -33,18 +34,18 @@ def test_a_fill_that_only_the_rest_of_its_line_breaks_comes_last() -> None:
 
 
 def test_bodies_are_held_against_their_place_too() -> None:
-    source = carve.read("python", "def f():\n")
+    source = ParsedText.parse("python", "def f():\n")
     span = carve.at_cursor(source, 8)
     assert span is not None
     assert fitting.order(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
 
 
 def test_a_single_fill_can_be_asked_whether_it_breaks_the_parse() -> None:
-    source = carve.read("python", "def g(:\n    pass\n\nx = ???\n")
+    source = ParsedText.parse("python", "def g(:\n    pass\n\nx = ???\n")
     spans = carve.markers(source)
     assert fitting.breaks_parse(source, spans, ["("])
     assert not fitting.breaks_parse(source, spans, ["f(1)"])
-    assert not fitting.breaks_parse(carve.read("", source.text), spans, ["("])
+    assert not fitting.breaks_parse(ParsedText.parse("", source.text), spans, ["("])
 
 
 def test_characters_of_several_bytes_do_not_shift_the_holes() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from lsp_server import carve
 from lsp_server.fill import fitting
+from lsp_server.syntax.source import ParsedText
 
 MODULES = [json.decoder, random, textwrap, types]
 
@@ -28,7 +29,7 @@ def test_the_rest_of_a_line_comes_back(module: types.ModuleType) -> None:
         column = rng.randrange(len(line) - len(line.lstrip()), len(line))
         cursor = sum(len(line) + 1 for line in lines[:number]) + column
         rest = line[column:]
-        source = carve.read("python", text[:cursor] + text[cursor + len(rest) :])
+        source = ParsedText.parse("python", text[:cursor] + text[cursor + len(rest) :])
         span = carve.at_cursor(source, cursor)
         assert span is not None
         fill = source.text[span.start : cursor] + rest
@@ -47,7 +48,7 @@ def test_a_body_comes_back_without_what_follows_it(module: types.ModuleType) -> 
         assert last.end_lineno is not None
         assert last.end_col_offset is not None
         start, end = starts[first.lineno - 1] + first.col_offset, starts[last.end_lineno - 1] + last.end_col_offset
-        source = carve.read("python", text[:start] + text[end:])
+        source = ParsedText.parse("python", text[:start] + text[end:])
         span = carve.at_cursor(source, start)
         if first.lineno == node.lineno or span is None or span.kind != "body":  # `def f(): ...`, or a comment behind it
             continue
