@@ -9,10 +9,11 @@ import msgspec
 import torch
 
 from inference.bench.infilling_tasks import Task
-from inference.engine import Engine, left_to_right
-from inference.engine.canvas import Canvas
-from inference.engine.plan import DEFAULT_SLOTS, Plan, Planner
+from inference.engine import Engine
+from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.plan import DEFAULT_SLOTS, Plan, Planner
 from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Text
+from inference.models.diffusion_gemma import left_to_right
 
 AUTO, ORACLE = "auto", "oracle"
 _ROOM = 2

@@ -5,10 +5,11 @@ from typing import Any
 
 import torch
 
-from inference.engine import checkpoint, loading
-from inference.engine.checkpoint import Properties
 from inference.engine.errors import ModelError
-from inference.engine.network import Network
+from inference.models import checkpoint
+from inference.models.checkpoint import Properties
+from inference.models.diffusion_gemma import weights
+from inference.models.diffusion_gemma.network import Network
 from inference.training.model import NO_VISION
 
 RELEASED_TEXT_CONFIG: dict[str, Any] = {
@@ -60,9 +61,9 @@ class Subject:
 def from_checkpoint(model: str, device: str | None, dtype: str | None) -> Subject:
     """A checkpoint's network. Raises ModelError."""
     found = checkpoint.find(model)
-    place = loading.choose_device(device)
-    chosen = loading.choose_dtype(dtype, place)
-    network = loading.load(found, place, chosen, lambda _fraction, _what: None, exact=dtype is not None)
+    place = weights.choose_device(device)
+    chosen = weights.choose_dtype(dtype, place)
+    network = weights.load(found, place, chosen, lambda _fraction, _what: None, exact=dtype is not None)
     return Subject(model, network, found.properties)
 
 
@@ -70,17 +71,17 @@ def random(shape: str, device: str | None, dtype: str | None) -> Subject:
     """Random weights of a shape, made on the device itself. Raises ModelError where they cannot fit."""
     from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
-    place = loading.choose_device(device)
+    place = weights.choose_device(device)
     if shape == "26b" and place.type != "cuda":
         raise ModelError("--random-26b needs a CUDA device with 64 GB: its weights alone are 52 GB")
-    chosen = loading.choose_dtype(dtype, place)
+    chosen = weights.choose_dtype(dtype, place)
     text = DiffusionGemmaTextConfig(**RANDOM_SHAPES[shape])
     config = DiffusionGemmaConfig(text_config=text, vision_config=NO_VISION)
     config._attn_implementation = "sdpa"
     with torch.device(place), _default_dtype(chosen):
         model: Any = DiffusionGemmaForBlockDiffusion(config)
     model.eval()
-    return Subject(f"random-{shape}", loading.prepared(model), Properties())
+    return Subject(f"random-{shape}", weights.prepared(model), Properties())
 
 
 class _default_dtype:  # noqa: N801 - reads as a word in a with statement

@@ -11,12 +11,12 @@ import torch
 
 from inference.bench import timing
 from inference.bench.latency_network import Subject
-from inference.engine import left_to_right, shortcuts
-from inference.engine.canvas import Canvas
-from inference.engine.checkpoint import SamplerProperties
-from inference.engine.denoise import Denoising, NoiseSource
-from inference.engine.layout import OPEN, Row
-from inference.engine.prefix_cache import Lease, PrefixCache
+from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.layout import OPEN, Row
+from inference.engine.search.denoise import Denoising, NoiseSource
+from inference.models.checkpoint import SamplerProperties
+from inference.models.diffusion_gemma import fused, left_to_right
+from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
 
 STEPS = 8
 LINE_TOKENS, SUFFIX_TOKENS = 8, 16
@@ -76,7 +76,7 @@ class Bench:
             stability_threshold=1,
             confidence_threshold=1e-30,
         )
-        with shortcuts.stock(self.network.model):
+        with fused.stock(self.network.model):
             self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
 
     @property

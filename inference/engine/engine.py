@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 
-from inference.engine import checkpoint, loading, prompt
-from inference.engine.checkpoint import EMBEDDED
-from inference.engine.constraints import Constraints
+from inference.engine.canvas import prompt
+from inference.engine.canvas.constraints import Constraints
+from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.infilling import Infilling
-from inference.engine.prefix_cache import PrefixCache
-from inference.engine.toolbox import Toolbox
-from inference.engine.vocabulary import Vocabulary
+from inference.engine.loaded_model import Toolbox
 from inference.messages import Hole, InfillRequest, Text
+from inference.models import checkpoint
+from inference.models.checkpoint import EMBEDDED
+from inference.models.diffusion_gemma import weights
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 _CACHE_SHARE = 0.25
 _CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20
@@ -48,10 +50,10 @@ class Engine:
         on_progress(0.0, "checking the checkpoint")
         found = checkpoint.find(model, allow_download=allow_download)
         vocabulary = Vocabulary(found.folder / "tokenizer.json")
-        place = loading.choose_device(device)
-        network = loading.load(found, place, loading.choose_dtype(dtype, place), on_progress, exact=dtype is not None)
+        place = weights.choose_device(device)
+        network = weights.load(found, place, weights.choose_dtype(dtype, place), on_progress, exact=dtype is not None)
         limit = _CACHE_LIMIT_CPU_BYTES if place.type == "cpu" else _CACHE_LIMIT_BYTES
-        budget = min(int(loading.free_bytes(place) * _CACHE_SHARE), limit)
+        budget = min(int(weights.free_bytes(place) * _CACHE_SHARE), limit)
         constraints = Constraints(vocabulary, found.properties, network.vocabulary_size, place)
         prefixes = PrefixCache(network, budget)
         engine = cls(model, Toolbox(network, vocabulary, found.properties, prefixes, constraints))

@@ -13,15 +13,16 @@ from typing import Any
 
 import torch
 
-from inference.engine import amending, answers, continuations, fill, length, pruning, sizing
-from inference.engine.answers import Answer, Written
-from inference.engine.canvas import Canvas
-from inference.engine.denoise import Denoising, NoiseSource, Start
-from inference.engine.layout import Row, Slots
-from inference.engine.plan import Group, Plan, Planner
-from inference.engine.prefix_cache import Lease
-from inference.engine.toolbox import Toolbox
+from inference.engine.canvas import fills
+from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.layout import Row, Slots
+from inference.engine.canvas.plan import Group, Plan, Planner
+from inference.engine.loaded_model import Toolbox
+from inference.engine.search import amending, answers, continuations, length, pruning, sizing
+from inference.engine.search.answers import Answer, Written
+from inference.engine.search.denoise import Denoising, NoiseSource, Start
 from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, InfillRequest, Outcome, Stats
+from inference.models.diffusion_gemma.prefix_cache import Lease
 
 Event = Draft | Candidate | Done
 _ENCODE_CHUNK_TOKENS = 512
@@ -180,7 +181,7 @@ class Infilling(Generator[Event | None, None, None]):
         holes = self._planner.document.holes[plan.group.first : plan.group.end]
 
         def agrees(one: Written) -> bool:
-            texts = fill.texts(self._tools.vocabulary, one.ids, one.spans, plan.layout.holes).texts
+            texts = fills.texts(self._tools.vocabulary, one.ids, one.spans, plan.layout.holes).texts
             return all(text.startswith(hole.starts_with) for text, hole in zip(texts, holes, strict=True))
 
         return list(filter(agrees, written))

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from inference.engine.checkpoint import Properties
-from inference.engine.constraints import Constraints
-from inference.engine.network import Network
-from inference.engine.prefix_cache import PrefixCache
-from inference.engine.vocabulary import Vocabulary
+from inference.engine.canvas.constraints import Constraints
+from inference.engine.canvas.vocabulary import Vocabulary
+from inference.models.checkpoint import Properties
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 
 @dataclass(frozen=True)

@@ -45,15 +45,15 @@ def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, st
 
     problems = {"model_problem": "", "device_problem": ""}
     try:
-        from inference.engine import checkpoint
+        from inference.models import checkpoint
 
         checkpoint.find(model)
     except (ModelError, ImportError) as error:
         problems["model_problem"] = str(error)
     try:
-        from inference.engine import loading
+        from inference.models.diffusion_gemma import weights
 
-        loading.choose_dtype(dtype, loading.choose_device(device))
+        weights.choose_dtype(dtype, weights.choose_device(device))
     except (ModelError, ImportError) as error:
         problems["device_problem"] = str(error)
     return problems

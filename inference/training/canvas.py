@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
-from inference.engine.plan import DEFAULT_SLOTS
+from inference.engine.canvas.plan import DEFAULT_SLOTS
 from inference.messages import HoleKind
 from inference.training.holes import Document, Hole
 from inference.training.tokenizer import Tokens

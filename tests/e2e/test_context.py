@@ -17,7 +17,7 @@ from lsp_server.worker.survey import running_workers
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import everywhere
 from tests.e2e.workspace import Workspace, open_workspace
-from tests.inference.engine.random_model import save_random_checkpoint
+from tests.inference.models.random_model import save_random_checkpoint
 from tests.workers import fill, kill
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -13,8 +13,8 @@ import torch
 
 from inference.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
-from tests.inference.engine.random_model import random_model, save_random_checkpoint
 from tests.inference.engine.test_parity import CANVASES, PREFIX_TOKENS, ours, prompt
+from tests.inference.models.random_model import random_model, save_random_checkpoint
 
 pytestmark = [
     pytest.mark.gpu,
@@ -33,7 +33,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize("seed", range(3))
 def test_tokens_equal_those_of_generate_on_the_device(seed: int) -> None:
-    from inference.engine.checkpoint import SamplerProperties
+    from inference.models.checkpoint import SamplerProperties
 
     model = random_model().to("cuda")
     ids = prompt(seed).to("cuda")

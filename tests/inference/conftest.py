@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from inference.engine import Engine
-from tests.inference.engine.random_model import save_random_checkpoint
+from tests.inference.models.random_model import save_random_checkpoint
 
 
 @pytest.fixture(scope="session")

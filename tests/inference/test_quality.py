@@ -17,7 +17,7 @@ from inference.bench import infilling_scores, infilling_tasks
 from inference.bench.infilling_solve import ORACLE, Filled, Options, Solver
 from inference.bench.infilling_tasks import Task
 from inference.engine import Engine
-from inference.engine.plan import Planner
+from inference.engine.canvas.plan import Planner
 from inference.messages import Hole, InfillRequest, Text
 
 HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"

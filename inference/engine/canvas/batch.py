@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference.engine.layout import OPEN, Row
+from inference.engine.canvas.layout import OPEN, Row
 
 _PADDING = OPEN - 1
 

@@ -6,12 +6,12 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from inference.engine.canvas import Canvas
-from inference.engine.checkpoint import Properties
-from inference.engine.denoise import Constraint
-from inference.engine.layout import Slots
-from inference.engine.sampler import FORBIDDEN
-from inference.engine.vocabulary import Vocabulary
+from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.layout import Slots
+from inference.engine.canvas.vocabulary import Vocabulary
+from inference.engine.search.denoise import Constraint
+from inference.engine.search.sampler import FORBIDDEN
+from inference.models.checkpoint import Properties
 
 _ANY, _SINGLE_LINE = 0, 1
 

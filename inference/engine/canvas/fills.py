@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.engine.layout import Slots
-from inference.engine.vocabulary import Vocabulary
+from inference.engine.canvas.layout import Slots
+from inference.engine.canvas.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from inference.engine import prompt
-from inference.engine.checkpoint import Properties
+from inference.engine.canvas import prompt
+from inference.engine.canvas.layout import Layout, Pinned, Slots
+from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
-from inference.engine.layout import Layout, Pinned, Slots
-from inference.engine.vocabulary import Vocabulary
 from inference.messages import MAX_STEPS, Hole, HoleKind, InfillRequest, Text
+from inference.models.checkpoint import Properties
 
 DEFAULT_SLOTS = {
     HoleKind.EXPRESSION: 16,

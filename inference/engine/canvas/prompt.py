@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from inference.engine.checkpoint import Properties
-from inference.engine.vocabulary import Vocabulary
+from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
+from inference.models.checkpoint import Properties
 
 _CHARACTERS_PER_TOKEN = 4
 _WINDOW_PARTS = 4

@@ -1,11 +1,11 @@
 """Pin-as-you-go: what the user types or accepts while a canvas is denoised becomes part of what is pinned on it."""
 
-from inference.engine.denoise import Denoising
-from inference.engine.layout import Slots
-from inference.engine.plan import Plan
-from inference.engine.prefix_cache import Lease
-from inference.engine.toolbox import Toolbox
-from inference.engine.vocabulary import Vocabulary
+from inference.engine.canvas.layout import Slots
+from inference.engine.canvas.plan import Plan
+from inference.engine.canvas.vocabulary import Vocabulary
+from inference.engine.loaded_model import Toolbox
+from inference.engine.search.denoise import Denoising
+from inference.models.diffusion_gemma.prefix_cache import Lease
 
 
 def pin(tools: Toolbox, loop: Denoising, lease: Lease, plan: Plan, hole: int, text: str) -> bool:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.engine import fill, rank
-from inference.engine.denoise import Denoising
-from inference.engine.plan import Plan
-from inference.engine.prefix_cache import Lease
-from inference.engine.toolbox import Toolbox
+from inference.engine.canvas import fills
+from inference.engine.canvas.plan import Plan
+from inference.engine.loaded_model import Toolbox
+from inference.engine.search import rank
+from inference.engine.search.denoise import Denoising
 from inference.messages import Draft
+from inference.models.diffusion_gemma.prefix_cache import Lease
 
 _LINE_ENDS = (b"\n", b"\r")
 
@@ -19,7 +20,7 @@ class Written:
 
     ids: Sequence[int]
     confidences: Sequence[float]
-    spans: Sequence[fill.Span]
+    spans: Sequence[fills.Span]
     steps: int
     """The passes it took: denoising steps, or one a token."""
 
@@ -38,7 +39,7 @@ class Answer:
     @property
     def confidence(self) -> float:
         """The mean probability of the tokens that were not given."""
-        return fill.confidence(self.written.confidences, self.written.spans)
+        return fills.confidence(self.written.confidences, self.written.spans)
 
 
 def standing(loop: Denoising) -> list[Written]:
@@ -63,7 +64,7 @@ def ranked(tools: Toolbox, lease: Lease, plan: Plan, written: Sequence[Written],
     best: dict[tuple[str, ...], Answer] = {}
     for number in sorted(range(count), key=lambda i: -found[i]):
         one = written[number]
-        given = fill.texts(tools.vocabulary, one.ids, one.spans, plan.layout.holes)
+        given = fills.texts(tools.vocabulary, one.ids, one.spans, plan.layout.holes)
         best.setdefault(given.texts, Answer(given.texts, found[number], given.tokens, number, one))
     return sorted(best.values(), key=_flaws)
 
@@ -91,14 +92,14 @@ def weights_for(tools: Toolbox, plan: Plan) -> rank.Weights:
 
 
 def draft(
-    tools: Toolbox, request_id: str, loop: Denoising, shown: Written, plan: Plan, fills: Sequence[str], holes: int
+    tools: Toolbox, request_id: str, loop: Denoising, shown: Written, plan: Plan, earlier: Sequence[str], holes: int
 ) -> Draft:
     """One canvas as it stands; of the request's `holes`, earlier ones as filled, later ones still empty."""
     here = [
-        fill.pieces(tools.vocabulary, shown.ids, shown.confidences, span, hole)
+        fills.pieces(tools.vocabulary, shown.ids, shown.confidences, span, hole)
         for span, hole in zip(shown.spans, plan.layout.holes, strict=True)
     ]
-    before = [((text,), (1.0,)) for text in fills]
+    before = [((text,), (1.0,)) for text in earlier]
     after: list[tuple[tuple[str, ...], tuple[float, ...]]] = [((), ())]
     parts = [*before, *here, *after * (holes - plan.group.end)]
     return Draft(

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from inference.engine import answers, rank
-from inference.engine.answers import Written
-from inference.engine.canvas import Canvas
-from inference.engine.layout import OPEN
-from inference.engine.plan import Plan
-from inference.engine.prefix_cache import Lease, Saplings
-from inference.engine.toolbox import Toolbox
+from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.layout import OPEN
+from inference.engine.canvas.plan import Plan
+from inference.engine.loaded_model import Toolbox
+from inference.engine.search import answers, rank
+from inference.engine.search.answers import Written
+from inference.models.diffusion_gemma.prefix_cache import Lease, Saplings
 
 _TEMPERATURE = 0.8
 _LONGEST = 24

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference.engine import sampler
-from inference.engine.canvas import Canvas
-from inference.engine.checkpoint import SamplerProperties
-from inference.engine.network import Network, PrefixView
+from inference.engine.canvas.batch import Canvas
+from inference.engine.search import sampler
+from inference.models.checkpoint import SamplerProperties
+from inference.models.diffusion_gemma.network import Network, PrefixView
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from inference.engine.layout import Slots
+from inference.engine.canvas.layout import Slots
 
 _GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 _OF_SEVERAL_LINES = 3

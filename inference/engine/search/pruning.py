@@ -7,12 +7,12 @@ no longer can at the end: a canvas that is too long has become fluent by then.
 
 from collections.abc import Sequence
 
-from inference.engine import answers
-from inference.engine.denoise import Denoising
-from inference.engine.layout import Row
-from inference.engine.plan import Plan
-from inference.engine.prefix_cache import Lease
-from inference.engine.toolbox import Toolbox
+from inference.engine.canvas.layout import Row
+from inference.engine.canvas.plan import Plan
+from inference.engine.loaded_model import Toolbox
+from inference.engine.search import answers
+from inference.engine.search.denoise import Denoising
+from inference.models.diffusion_gemma.prefix_cache import Lease
 
 _LEAST_STEPS, _PART_OF_STEPS = 4, 8
 """When it is settled what is finished. A checkpoint that takes more steps gets more."""

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import torch
 
-from inference.engine.network import Network, PrefixView
-from inference.engine.prefix_cache import Branches
+from inference.models.diffusion_gemma.network import Network, PrefixView
+from inference.models.diffusion_gemma.prefix_cache import Branches
 
 SUFFIX_TOKENS = 16
 """How many tokens behind the last hole count; a fill that does not lead on to them is a bad fill."""

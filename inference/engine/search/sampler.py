@@ -8,7 +8,7 @@ Shapes: B canvases, N hole rows in all, R most hole rows of one canvas, V vocabu
 import torch
 from torch import Tensor
 
-from inference.engine.checkpoint import SamplerProperties
+from inference.models.checkpoint import SamplerProperties
 
 FORBIDDEN = -1e9
 """Added to the logit of a token that may not be chosen. Finite, so that 0 * log 0 stays 0 in an entropy."""

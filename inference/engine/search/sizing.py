@@ -4,11 +4,11 @@ import itertools
 
 import msgspec
 
-from inference.engine.canvas import Canvas
-from inference.engine.denoise import Denoising, NoiseSource
-from inference.engine.layout import Layout
-from inference.engine.network import PrefixView
-from inference.engine.toolbox import Toolbox
+from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.layout import Layout
+from inference.engine.loaded_model import Toolbox
+from inference.engine.search.denoise import Denoising, NoiseSource
+from inference.models.diffusion_gemma.network import PrefixView
 
 
 def slack_curves(tools: Toolbox, prefix: PrefixView, layout: Layout, source: NoiseSource) -> list[list[float]]:

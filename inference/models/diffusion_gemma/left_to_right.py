@@ -9,8 +9,8 @@ from collections.abc import Generator, Sequence
 import torch
 from torch import Tensor
 
-from inference.engine.network import Network
-from inference.engine.prefix_cache import Lease, PrefixCache
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
 
 _CHUNK_TOKENS = 512
 

@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
-from inference.engine.network import EncoderCache, LayerView, Network, PrefixView
-from inference.engine.prefix_cache import PrefixCache
+from inference.models.diffusion_gemma.network import EncoderCache, LayerView, Network, PrefixView
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 _TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.05}
 """By the dtype of its products, how far a packed pass may be from the plain one: |difference| / |plain|."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from inference.engine.network import LayerView, Network, PrefixView
+from inference.models.diffusion_gemma.network import LayerView, Network, PrefixView
 
 _FIRST_CAPACITY = 64
 _KEEP_OTHERS_FRACTION = 0.5

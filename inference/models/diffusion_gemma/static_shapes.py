@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference.engine.network import LayerView, Network, PrefixView
-from inference.engine.prefix_cache import PrefixCache
+from inference.models.diffusion_gemma.network import LayerView, Network, PrefixView
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 CANVAS_MULTIPLE = 32
 PREFIX_MULTIPLE = 256

@@ -6,10 +6,10 @@ from typing import Any
 import psutil
 import torch
 
-from inference.engine import packed, shortcuts, static_shapes
-from inference.engine.checkpoint import Checkpoint
 from inference.engine.errors import ModelError
-from inference.engine.network import Network
+from inference.models.checkpoint import Checkpoint
+from inference.models.diffusion_gemma import fused, packed, static_shapes
+from inference.models.diffusion_gemma.network import Network
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _HEADROOM = 1.15
@@ -70,7 +70,7 @@ def prepared(model: Any, *, exact: bool = True) -> Network:
 
     Unless `exact`, a CPU that can makes the products of canvas passes in bfloat16.
     """
-    shortcuts.take(model)
+    fused.take(model)
     network = Network(model)
     if network.device.type == "cpu":
         packed.take(network, exact=exact)

@@ -8,11 +8,14 @@ import msgspec
 import pytest
 import torch
 
-from inference.engine import Engine, continuations, fill, left_to_right, rank
-from inference.engine.answers import Written
-from inference.engine.plan import Plan, Planner
-from inference.engine.prefix_cache import Lease, PrefixCache
+from inference.engine import Engine
+from inference.engine.canvas import fills
+from inference.engine.canvas.plan import Plan, Planner
+from inference.engine.search import continuations, rank
+from inference.engine.search.answers import Written
 from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
+from inference.models.diffusion_gemma import left_to_right
+from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
 
 SOURCE = "import os\n\n\ndef size(path):\n    ret"
 REST = "\n\n\nprint(size('.'))\n"
@@ -42,7 +45,7 @@ class Case:
 
     def texts(self, found: list[Written]) -> list[str]:
         holes, vocabulary = self.plan.layout.holes, self.engine.tools.vocabulary
-        return [fill.texts(vocabulary, one.ids, one.spans, holes).texts[0] for one in found]
+        return [fills.texts(vocabulary, one.ids, one.spans, holes).texts[0] for one in found]
 
 
 @contextmanager

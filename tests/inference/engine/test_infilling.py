@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.engine import Engine, RequestError, pruning
-from inference.engine.plan import Planner
+from inference.engine import Engine, RequestError
+from inference.engine.canvas.plan import Planner
+from inference.engine.search import pruning
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
 
 SOURCE = "import os\n\n\ndef size(path):\n    "

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.engine import length
-from inference.engine.layout import Slots
+from inference.engine.canvas.layout import Slots
+from inference.engine.search import length
 
 HOLES = st.builds(
     lambda low, more: Slots(maximum=low + more, minimum=low), low=st.integers(1, 20), more=st.integers(0, 60)

@@ -9,7 +9,7 @@ import pytest
 
 from inference.engine import Engine
 from inference.messages import Draft, Hole, InfillRequest, Text
-from tests.inference.engine.random_model import save_random_checkpoint
+from tests.inference.models.random_model import save_random_checkpoint
 
 REQUESTS = 2000
 SETTLED = 500

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 import torch
 
-from inference.engine import shortcuts
-from inference.engine.canvas import Canvas
-from inference.engine.checkpoint import SamplerProperties
-from inference.engine.denoise import Denoising, NoiseSource
-from inference.engine.layout import OPEN, Row
-from inference.engine.network import Network
-from inference.engine.prefix_cache import PrefixCache
-from tests.inference.engine.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, WINDOW, random_model
+from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.layout import OPEN, Row
+from inference.engine.search.denoise import Denoising, NoiseSource
+from inference.models.checkpoint import SamplerProperties
+from inference.models.diffusion_gemma import fused
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+from tests.inference.models.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, WINDOW, random_model
 
 CANVASES = 2
 PREFIX_TOKENS = WINDOW + 2 * CANVAS_TOKENS + 5
@@ -23,7 +23,7 @@ def model(request: pytest.FixtureRequest) -> Any:
     """As transformers made it, and with the shortcuts the product takes."""
     model = random_model()
     if request.param == "shortcuts":
-        shortcuts.take(model)
+        fused.take(model)
     return model
 
 

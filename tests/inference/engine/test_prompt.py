@@ -1,6 +1,7 @@
 """What stands around the text of a file: nothing for a plain checkpoint, a conversation for one tuned on them."""
 
-from inference.engine import Engine, prompt
+from inference.engine import Engine
+from inference.engine.canvas import prompt
 from inference.messages import InfillRequest, Snippet
 
 REQUEST = InfillRequest(

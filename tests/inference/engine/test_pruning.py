@@ -6,14 +6,15 @@ from contextlib import closing, contextmanager
 import pytest
 import torch
 
-from inference.engine import Engine, answers
-from inference.engine.canvas import Canvas
-from inference.engine.denoise import Denoising, NoiseSource
+from inference.engine import Engine
+from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.plan import Plan, Planner
 from inference.engine.infilling import _Held
-from inference.engine.plan import Plan, Planner
-from inference.engine.prefix_cache import Lease
-from inference.engine.pruning import FINISHED, TRIAL_SUFFIX_TOKENS, is_due, prune, tried
+from inference.engine.search import answers
+from inference.engine.search.denoise import Denoising, NoiseSource
+from inference.engine.search.pruning import FINISHED, TRIAL_SUFFIX_TOKENS, is_due, prune, tried
 from inference.messages import Hole, InfillRequest, Text
+from inference.models.diffusion_gemma.prefix_cache import Lease
 
 REST = "\n\n\nx = 1\n" + "def less(a, b):\n    return a < b\n" * 3
 SEGMENTS = (Text("def size(path):\n    ret"), Hole(max_tokens=16, single_line=True), Text(REST))

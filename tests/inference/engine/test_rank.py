@@ -2,9 +2,10 @@
 
 import torch
 
-from inference.engine import Engine, rank
-from inference.engine.prefix_cache import Lease, PrefixCache
-from inference.engine.rank import Judged
+from inference.engine import Engine
+from inference.engine.search import rank
+from inference.engine.search.rank import Judged
+from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
 
 
 def encoded(engine: Engine, ids: list[int]) -> Lease:

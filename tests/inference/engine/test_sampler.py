@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.engine import sampler
-from inference.engine.checkpoint import SamplerProperties
+from inference.engine.search import sampler
+from inference.models.checkpoint import SamplerProperties
 
 ENTROPIES = st.lists(st.floats(0, 5, width=32), min_size=1, max_size=12)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.engine import Engine, ModelError
-from inference.engine.vocabulary import Vocabulary
+from inference.engine.canvas.vocabulary import Vocabulary
 
 
 @given(st.text(max_size=80))

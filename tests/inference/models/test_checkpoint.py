@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine import Engine, ModelError, checkpoint
+from inference.engine import Engine, ModelError
+from inference.models import checkpoint
 
 
 def rewrite(folder: Path, **changes: object) -> None:

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from inference.engine import Engine, shortcuts
-from inference.engine.network import Network
-from inference.engine.prefix_cache import PrefixCache
+from inference.engine import Engine
+from inference.models.diffusion_gemma import fused
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 
 def predictions(network: Network) -> torch.Tensor:
@@ -22,7 +23,7 @@ def test_predictions_equal_those_of_the_stock_modules(name: str, request: pytest
     engine: Engine = request.getfixturevalue(name)
     network = engine.tools.network
     short = predictions(network)
-    with shortcuts.stock(network.model):
+    with fused.stock(network.model):
         assert not any("forward" in module.__dict__ for module in network.model.modules())
         long = predictions(network)
     torch.testing.assert_close(short, long, rtol=1e-4, atol=1e-4)

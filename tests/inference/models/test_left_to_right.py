@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from inference.engine import Engine, left_to_right
-from inference.engine.prefix_cache import PrefixCache
+from inference.engine import Engine
+from inference.models.diffusion_gemma import left_to_right
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 PREFIX = "import os\n\n\ndef size(path):\n    return"
 

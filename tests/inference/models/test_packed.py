@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from inference.engine import packed
 from inference.engine.engine import Engine
-from inference.engine.network import Network
-from inference.engine.packed import Packed
-from inference.engine.prefix_cache import Lease, PrefixCache
-from tests.inference.engine.random_model import VOCABULARY_SIZE, WINDOW, random_model
+from inference.models.diffusion_gemma import packed
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.packed import Packed
+from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
+from tests.inference.models.random_model import VOCABULARY_SIZE, WINDOW, random_model
 
 
 def model_of_one_expert() -> Any:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from inference.engine.network import Network, PrefixView
-from inference.engine.prefix_cache import Lease, PrefixCache
-from tests.inference.engine.random_model import VOCABULARY_SIZE, WINDOW, random_model
+from inference.models.diffusion_gemma.network import Network, PrefixView
+from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
+from tests.inference.models.random_model import VOCABULARY_SIZE, WINDOW, random_model
 
 LONG = 3 * WINDOW
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from inference.engine.network import Network
-from inference.engine.prefix_cache import Lease, PrefixCache
-from inference.engine.static_shapes import MAX_PROGRAMS, StaticShapes, verified
-from tests.inference.engine.random_model import VOCABULARY_SIZE, random_model
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
+from inference.models.diffusion_gemma.static_shapes import MAX_PROGRAMS, StaticShapes, verified
+from tests.inference.models.random_model import VOCABULARY_SIZE, random_model
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from inference.engine.plan import DEFAULT_SLOTS
+from inference.engine.canvas.plan import DEFAULT_SLOTS
 from inference.messages import HoleKind
 from inference.training import corruption, holes, syntax
 from inference.training.batches import Batch, Batches, Shape

@@ -8,11 +8,11 @@ import torch
 from tokenizers import Tokenizer
 from transformers import DiffusionGemmaForBlockDiffusion
 
-from inference.engine import checkpoint as accepted
+from inference.models import checkpoint as accepted
 from inference.training import model, run, subject, tokenizer
 from inference.training.config import ConfigError, DataConfig, LoraConfig, RunConfig, TrainingConfig
 from inference.training.trainer import Phase
-from tests.inference.engine.random_model import VOCABULARY_SIZE, random_model
+from tests.inference.models.random_model import VOCABULARY_SIZE, random_model
 
 pytest.importorskip("peft")
 from inference.training import lora

@@ -11,9 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from inference.engine import checkpoint as accepted
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.models import checkpoint as accepted
 from inference.training import card, checkpoint, run
 from inference.training.config import ConfigError, RunConfig, read
 from inference.training.trainer import Phase

@@ -3,7 +3,7 @@
 import torch
 
 from inference.training import trunk
-from tests.inference.engine.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, WINDOW, random_model
+from tests.inference.models.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, WINDOW, random_model
 
 PREFIX_TOKENS = 40
 
