@@ -13,7 +13,7 @@ from lsprotocol.types import InlineCompletionItem, InlineCompletionList, InlineC
 from inference.messages import Draft
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import ComputationOutcome, Drafted, InlineRequest, OnDraft
+from lsp_server.inline import DraftedHole, InlineRequest, InlineResult, OnDraft
 from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
 from lsp_server.lsp import draft_notifications
 from lsp_server.session import Session
@@ -27,7 +27,7 @@ def inline_completion(
     uri = params.text_document.uri
     if session.why_off(uri):
         return InlineCompletionList(items=[])
-    answer = session.inline.ask(uri, _question(session, params), lambda: session.snapshot(uri))
+    answer = session.inline.ask(uri, _request(session, params), lambda: session.snapshot(uri))
     if not isinstance(answer, asyncio.Future):
         return _list(session, uri, answer)
     replying = asyncio.create_task(_reply(session, uri, answer))
@@ -35,7 +35,7 @@ def inline_completion(
     return replying
 
 
-def _question(session: Session, params: types.InlineCompletionParams) -> InlineRequest:
+def _request(session: Session, params: types.InlineCompletionParams) -> InlineRequest:
     uri, context = params.text_document.uri, params.context
     settings, lines = session.settings_of(uri), session.documents[uri].lines
 
@@ -57,15 +57,15 @@ def _question(session: Session, params: types.InlineCompletionParams) -> InlineR
     )
 
 
-async def _reply(session: Session, uri: str, answer: "asyncio.Future[ComputationOutcome]") -> InlineCompletionList:
+async def _reply(session: Session, uri: str, answer: "asyncio.Future[InlineResult]") -> InlineCompletionList:
     return _list(session, uri, await answer)
 
 
-def _list(session: Session, uri: str, outcome: ComputationOutcome) -> InlineCompletionList:
-    lines, encoding = outcome.lines, session.features.encoding
+def _list(session: Session, uri: str, result: InlineResult) -> InlineCompletionList:
+    lines, encoding = result.lines, session.features.encoding
     if lines is None:
         return InlineCompletionList(items=[])
-    return InlineCompletionList(items=[_item(uri, lines, encoding, *found) for found in outcome.found])
+    return InlineCompletionList(items=[_item(uri, lines, encoding, *found) for found in result.found])
 
 
 def _item(uri: str, lines: LineIndex, encoding: Encoding, suggestion: Suggestion, shown: Shown) -> InlineCompletionItem:
@@ -79,13 +79,13 @@ def _teller(session: Session, uri: str, token: draft_notifications.Token) -> OnD
     """Shows what is being computed; nothing once the user has typed something else."""
     throttle = draft_notifications.Throttle()
 
-    def tell(draft: Draft, of: Drafted) -> None:
+    def tell(draft: Draft, of: DraftedHole) -> None:
         document = session.documents.get(uri)
         if document is None or not throttle.passes():
             return
         began = time.monotonic()
         for sketch in draft_notifications.hole_drafts(of.snapshot, [of.hole], draft):
-            moved = sketch.at(document.text, of.place, of.cursor)
+            moved = sketch.at(document.text, of.anchor, of.cursor)
             if moved is not None:
                 ruler = draft_notifications.RangeConverter(document.lines, session.features.encoding)
                 said = draft_notifications.params(uri, document.version, "inline", token, draft, [moved], ruler)

@@ -1,7 +1,6 @@
-"""What is computed for inline completions and by whom it is waited for. No LSP types."""
+"""Ghost text: which suggestions are known at a cursor, and what the worker computes for it. No LSP types."""
 
-from lsp_server.inline.computation import ComputationOutcome
-from lsp_server.inline.request import Drafted, InlineRequest, OnDraft
+from lsp_server.inline.request import DraftedHole, InlineRequest, InlineResult, OnDraft
 from lsp_server.inline.service import Answer, InlineService
 
-__all__ = ["Answer", "ComputationOutcome", "Drafted", "InlineRequest", "InlineService", "OnDraft"]
+__all__ = ["Answer", "DraftedHole", "InlineRequest", "InlineResult", "InlineService", "OnDraft"]

@@ -2,18 +2,17 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from inference.messages import Draft
 from lsp_server.carve import DEFAULT_MARKER, Span
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Snapshot
-from lsp_server.documents.positions import LineIndex
 from lsp_server.fill.pipeline import Budget, FillResult
 from lsp_server.inline.anchor import Anchor
-from lsp_server.inline.request import InlineRequest, TakeSnapshot
-from lsp_server.inline.suggestion import Shown, Suggestion
+from lsp_server.inline.request import DraftedHole, InlineRequest, PendingReply, hole_for
+from lsp_server.inline.suggestion import Cursor, Suggestion
 
 _numbers = count(1)
 _LINE_END = re.compile(r"\r\n|[\r\n]")
@@ -21,110 +20,91 @@ _PAIRS = ("()", "[]", "{}", '""', "''", "``")
 """What an editor that closes brackets and quotes inserts at once: the cursor stands between the two."""
 
 
-@dataclass(frozen=True)
-class ComputationOutcome:
-    """What to show, best first, in a text with these lines; the document may have moved on when it is looked at."""
-
-    found: Sequence[tuple[Suggestion, Shown]] = ()
-    lines: LineIndex | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.found)
-
-
-NOTHING = ComputationOutcome()
-
-
-@dataclass(eq=False)
-class PendingReply:
-    """A request that waits for an answer; `cursor` follows the changes of the text. `outcome` may be cancelled."""
-
-    question: InlineRequest
-    snapshot: TakeSnapshot
-    cursor: int
-    outcome: "asyncio.Future[ComputationOutcome]"
-    joined: bool = False
-    """Whether it waits for work that another request began."""
-
-    def answer(self, outcome: ComputationOutcome) -> None:
-        """Answer the request, unless it was."""
-        if not self.outcome.done():
-            self.outcome.set_result(outcome)
-
-    def fail(self, error: Exception) -> None:
-        """Have the request fail, unless it was answered."""
-        if not self.outcome.done():
-            self.outcome.set_exception(error)
-
-
 @dataclass(eq=False)
 class Computation:
-    """`place` is where the hole is in the current text, `typed` what stands in it before the cursor."""
+    """`anchor` is where the hole is in the current text, `typed` what stands in it before the cursor."""
 
     snapshot: Snapshot
     hole: Span
-    place: Anchor
-    effort: Budget
+    anchor: Anchor
+    budget: Budget
     invoked: bool
     marker: str = DEFAULT_MARKER
-    ahead: bool = False
-    """Computed before anybody has asked."""
+    is_prefetch: bool = False
+    """Whether it started before anybody asked."""
     selected: tuple[int, int, str] | None = None
     id: str = field(default_factory=lambda: f"inline-{next(_numbers)}")
     typed: str = ""
-    sent_at: float | None = None
-    """When the worker was asked, in seconds of the event loop."""
-    waiters: list[PendingReply] = field(default_factory=list)
+    sent_at_s: float | None = None
+    """When the worker was asked, on the event loop's clock; None: not yet."""
+    replies: list[PendingReply] = field(default_factory=list)
+    """The requests that wait for it."""
     task: "asyncio.Task[None] | None" = None
     grace: asyncio.TimerHandle | None = None
+    """Ends it, unless another request takes it over first."""
 
     def __post_init__(self) -> None:
-        self.typed = self.place.head
+        self.typed = self.anchor.head
 
-    def takes(self, change: Change) -> bool:
-        """Follow a change of the text. False: what is being computed is of no more use."""
-        found = self.place.after(change)
+    @classmethod
+    def of(cls, snapshot: Snapshot, request: InlineRequest, cursor: Cursor) -> "Computation | None":
+        """The computation that answers `request` with the cursor at `cursor` of `snapshot`; None: there is no hole."""
+        hole = hole_for(snapshot, cursor, request.marker)
+        if hole is None:
+            return None
+        anchor = Anchor.of(snapshot.text, hole.start, hole.end, cursor.offset)
+        return cls(snapshot, hole, anchor, request.budget, request.invoked, request.marker, selected=cursor.selected)
+
+    def follow(self, change: Change) -> bool:
+        """Follow a change of the text. False: the result would be of no more use."""
+        found = self.anchor.after(change)
         if found is None or found[1]:
             return False
-        inside = self.place.start <= change.start and change.end <= self.place.end
-        if inside and not self._goes_on(change):
+        inside = self.anchor.contains(change)
+        if inside and not self._can_pin(change):
             return False
-        self.place = found[0]
+        self.anchor = found[0]
         self.typed += change.added if inside else ""
         return True
 
     @property
     def is_amended(self) -> bool:
-        """Whether anything was typed into it."""
-        return self.typed != self.place.head
+        """Whether anything was typed into the hole."""
+        return self.typed != self.anchor.head
 
     def amendment(self) -> str | None:
-        """What the worker has to be told of `typed`; None while the fill will begin with it anyway."""
+        """What the worker must be told of `typed`; None while the fill will begin with it anyway."""
         return None if self.hole.starts_with.startswith(self.typed) else self.typed
 
-    def is_for(self, text: str, question: InlineRequest) -> bool:
-        """Whether what is being computed answers `question`, too."""
-        if question.invoked and not self.invoked:
+    def answers(self, text: str, request: InlineRequest) -> bool:
+        """Whether the result will answer `request` too."""
+        if request.invoked and not self.invoked:
             return False
-        cursor = question.cursor
+        cursor = request.cursor
         if cursor.selected != self.selected or (self.selected and self.is_amended):
             return False
-        end = self.place.start + len(self.typed)
-        return cursor.offset == end and text[self.place.start : end] == self.typed
+        end = self.anchor.start + len(self.typed)
+        return cursor.offset == end and text[self.anchor.start : end] == self.typed
 
     def suggestions(self, filled: FillResult) -> list[Suggestion]:
-        """The answers as suggestions for the current text, best first; none with new marks."""
-        marks = max(self.place.before.count(self.marker), self.typed.count(self.marker))
+        """The answers as suggestions for the current text, best first; none that adds a marker."""
+        markers = max(self.anchor.original.count(self.marker), self.typed.count(self.marker))
         return [
-            Suggestion(f"{self.id}.{number}", self.place, text, self.hole, confidence, self.invoked)
+            Suggestion(f"{self.id}.{number}", self.anchor, text, self.hole, confidence, self.invoked)
             for number, ((text,), confidence) in enumerate(zip(filled.answers, filled.confidences, strict=True))
-            if text.count(self.marker) <= marks
+            if text.count(self.marker) <= markers
         ]
 
-    def _goes_on(self, change: Change) -> bool:
-        """Whether `change` is more text behind what was typed, such as can be pinned."""
+    def show(self, draft: Draft) -> None:
+        """Pass a draft to the requests that want to see it."""
+        for reply in self.replies:
+            if reply.request.on_draft is not None and not reply.result.done():
+                reply.request.on_draft(draft, DraftedHole(self.snapshot, self.hole, self.anchor, reply.cursor))
+
+    def _can_pin(self, change: Change) -> bool:
+        """Whether `change` is more text right behind what was typed, such as the worker can pin."""
         hole, typed = self.hole, self.typed + change.added
-        if self.sent_at is None or change.removed or change.start != self.place.start + len(self.typed):
+        if self.sent_at_s is None or change.removed or change.start != self.anchor.start + len(self.typed):
             return False
         lines = len(_LINE_END.findall(change.added))
         if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may not stand at its end

@@ -1,14 +1,19 @@
-"""All that is remembered of one document's suggestions. Mutable; it must be told of every change of the text."""
+"""The suggestions known for one document: which may be shown again, which were rejected, whether the user has undone.
 
+Mutable; it must be told of every change of the text.
+"""
+
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from lsp_server.documents.change import Change
-from lsp_server.inline.rejected import Rejected, is_typed_over
+from lsp_server.inline.rejected import RejectedSuggestions, is_typed_over
 from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
-from lsp_server.inline.undo import UndoWatch
 
 KEPT = 24
+_KEPT_TEXTS = 100
+"""How many earlier texts are recognised."""
 
 
 class SuggestionHistory:
@@ -16,8 +21,8 @@ class SuggestionHistory:
 
     def __init__(self, text: str) -> None:
         self._suggestions: list[Suggestion] = []
-        self._rejected = Rejected()
-        self._undo = UndoWatch(text)
+        self._rejected = RejectedSuggestions()
+        self._undo = UndoDetector(text)
 
     @property
     def after_undo(self) -> bool:
@@ -25,7 +30,7 @@ class SuggestionHistory:
         return self._undo.undone
 
     def changed(self, changes: Sequence[Change], text: str) -> None:
-        """`changes`, one after the other, have made `text`."""
+        """`changes`, one after the other, led to `text`."""
         for change in changes:
             self._rejected.changed(change)
             moved = (suggestion.after(change) for suggestion in self._suggestions)
@@ -36,7 +41,7 @@ class SuggestionHistory:
         self._undo.changed(changes, text)
 
     def add(self, suggestions: Sequence[Suggestion]) -> None:
-        """Suggestions that were computed, best first."""
+        """Keep suggestions that were computed, best first."""
         self._suggestions = [*suggestions, *self._suggestions][:KEPT]
 
     def get(self, suggestion_id: str) -> Suggestion | None:
@@ -58,8 +63,8 @@ class SuggestionHistory:
     ) -> list[tuple[Suggestion, Shown]]:
         """What can be shown at the cursor in the current text, newest first and each once: at most `limit`.
 
-        By itself nothing appears that was turned down, nor what the model is less sure of than `floor`, unless the
-        user has seen it before: what is on the screen does not vanish while it is typed.
+        Rejected suggestions do not appear by themselves, nor do those with a confidence below `floor`, unless the user
+        has seen them before: what is on the screen does not vanish while it is typed.
         """
         found: dict[Shown, Suggestion] = {}
         for suggestion in self._suggestions:
@@ -69,8 +74,8 @@ class SuggestionHistory:
         return [(suggestion, shown) for shown, suggestion in found.items()][:limit]
 
     def show(self, found: Sequence[tuple[Suggestion, Shown]], text: str, *, invoked: bool) -> None:
-        """These are shown from now on; what the user asked for is no longer turned down."""
-        starts = {suggestion.id: shown.start - suggestion.place.start for suggestion, shown in found}
+        """Mark these as shown; what the user asked for is no longer rejected."""
+        starts = {suggestion.id: shown.start - suggestion.anchor.start for suggestion, shown in found}
         self._suggestions = [
             replace(each, shown_from=starts[each.id]) if each.id in starts else each for each in self._suggestions
         ]
@@ -80,3 +85,26 @@ class SuggestionHistory:
     def _is_unwanted(self, suggestion: Suggestion, text: str, floor: float) -> bool:
         unsure = suggestion.confidence < floor and suggestion.shown_from is None
         return unsure or self._rejected.holds(suggestion, text)
+
+
+class UndoDetector:
+    """Says whether the user has just undone something; then nothing appears by itself, least of all what was undone.
+
+    It recognises earlier texts by their hashes. A single character typed or deleted never counts as an undo, for that
+    would be every backspace. Nor does white space, which editors add and remove by the line.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._texts: OrderedDict[int, None] = OrderedDict({hash(text): None})
+        self.undone = False
+
+    def changed(self, changes: Sequence[Change], text: str) -> None:
+        """`changes` came at once and led to `text`."""
+        key = hash(text)
+        characters = sum(max(len(change.removed.strip()), len(change.added.strip())) for change in changes)
+        known = key in self._texts
+        self.undone = known and characters > 1
+        self._texts[key] = None
+        self._texts.move_to_end(key)
+        if len(self._texts) > _KEPT_TEXTS:
+            self._texts.popitem(last=False)

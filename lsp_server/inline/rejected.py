@@ -1,8 +1,8 @@
-"""What the user has turned down: not shown again by itself. What the user asks for is shown whatever was turned down.
+"""The suggestions that the user has rejected: they do not appear again by themselves, only when the user asks.
 
-Turned down is what the editor says was (`infill/didReject`), and what was shown and then typed over by something else.
-A suggestion that merely vanished is not: editors tell no Escape from a cursor that moved, and a suggestion that never
-comes back would annoy more than one that comes twice. Nor is one that a slip of a key disagreed with.
+A suggestion is rejected when the editor says so (`infill/didReject`), or when the user sees it and types something else
+over it. One that merely vanished is not: no editor tells Escape from a cursor that moved, and a suggestion that never
+comes back would annoy more than one that comes twice. Nor does a slip of a key reject anything.
 """
 
 from lsp_server.documents.change import Change
@@ -12,17 +12,17 @@ KEPT = 16
 SLIP_CHARACTERS = 2
 """So many characters that disagree may be a slip of a key; more of them are meant."""
 _NEAR_CHARACTERS = 100
-"""How far in front of the end of what was inserted the cursor may stand."""
+"""How far in front of the end of an insertion to look for the cursor."""
 
 
-class Rejected:
-    """The suggestions that were turned down lately, each at its place in the current text."""
+class RejectedSuggestions:
+    """The suggestions rejected lately, each at its range of the current text."""
 
     def __init__(self) -> None:
         self._suggestions: list[Suggestion] = []
 
     def add(self, suggestion: Suggestion) -> None:
-        """`suggestion` was turned down."""
+        """Reject `suggestion`."""
         self._suggestions = [suggestion, *self._suggestions][:KEPT]
 
     def forget(self, suggestion: Suggestion, text: str) -> None:
@@ -35,13 +35,13 @@ class Rejected:
         self._suggestions = [suggestion for suggestion in moved if suggestion is not None]
 
     def holds(self, suggestion: Suggestion, text: str) -> bool:
-        """Whether `suggestion` would make of `text` what one that was turned down would have."""
+        """Whether `suggestion` turns `text` into the same as a rejected one does."""
         return any(_same(suggestion, other, text) for other in self._suggestions)
 
 
 def _same(one: Suggestion, other: Suggestion, text: str) -> bool:
-    """Whether two suggestions make the same of `text`."""
-    first, last = sorted((one.place, other.place), key=lambda place: place.start)
+    """Whether two suggestions turn `text` into the same."""
+    first, last = sorted((one.anchor, other.anchor), key=lambda anchor: anchor.start)
     if first.end < last.start:
         return False
     start, end = first.start, max(first.end, last.end)
@@ -50,16 +50,16 @@ def _same(one: Suggestion, other: Suggestion, text: str) -> bool:
 
 def _within(suggestion: Suggestion, text: str, start: int, end: int) -> str:
     """What `[start, end)` of `text` becomes."""
-    return text[start : suggestion.place.start] + suggestion.text + text[suggestion.place.end : end]
+    return text[start : suggestion.anchor.start] + suggestion.text + text[suggestion.anchor.end : end]
 
 
 def is_typed_over(suggestion: Suggestion, change: Change, text: str) -> bool:
-    """Whether `change`, which made `text`, leaves no doubt that the user wants something else than `suggestion`."""
-    place = suggestion.place
+    """Whether `change`, which led to `text`, leaves no doubt that the user wants something else than `suggestion`."""
+    anchor = suggestion.anchor
     end = change.start + len(change.added)
-    if not change.added or not place.start <= change.start <= end <= place.end:
+    if not change.added or not anchor.start <= change.start <= end <= anchor.end:
         return False
-    typed = text[place.start : end]
+    typed = text[anchor.start : end]
     pairs = enumerate(zip(typed, suggestion.text, strict=False))
     differs_at = next((at for at, (one, other) in pairs if one != other), None)
     if differs_at is None or len(typed) - differs_at <= SLIP_CHARACTERS:

@@ -1,26 +1,38 @@
-"""What one request for inline completions asks for."""
+"""A request for inline completions, its answer, and the hole that it is about."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from inference.messages import Draft
-from lsp_server.carve import Span
+from lsp_server import carve
 from lsp_server.documents.document import Snapshot
+from lsp_server.documents.positions import LineIndex
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline.anchor import Anchor
-from lsp_server.inline.suggestion import Cursor
+from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
 
-OnDraft = Callable[[Draft, "Drafted"], None]
+OnDraft = Callable[[Draft, "DraftedHole"], None]
 TakeSnapshot = Callable[[], Snapshot | None]
-"""The document as it stands; None where it may not be filled any more."""
+"""The document as it stands; None where it may no longer be filled."""
+
+
+@dataclass(frozen=True)
+class DraftedHole:
+    """What a draft is of: `hole` of `snapshot`, which is at `anchor` of the document as it stands now."""
+
+    snapshot: Snapshot
+    hole: carve.Span
+    anchor: Anchor
+    cursor: int
 
 
 @dataclass(frozen=True)
 class InlineRequest:
-    """`floor` and `pause_s` are for what appears by itself: the least confidence, and the pause in typing before it."""
+    """What is asked for at a cursor. `floor` (least confidence) and `pause_s` are for what appears by itself."""
 
     cursor: Cursor
-    effort: Budget
+    budget: Budget
     marker: str
     invoked: bool = False
     floor: float = 0.0
@@ -29,10 +41,57 @@ class InlineRequest:
 
 
 @dataclass(frozen=True)
-class Drafted:
-    """What a draft is of: `hole` of `snapshot`, which is at `place` of the document as it stands now."""
+class InlineResult:
+    """What to show, best first, in a text with these lines; by the time it is read, the document may have moved on."""
 
-    snapshot: Snapshot
-    hole: Span
-    place: Anchor
+    found: Sequence[tuple[Suggestion, Shown]] = ()
+    lines: LineIndex | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    @property
+    def is_a_choice(self) -> bool:
+        """Whether the user asked for these and has several to choose from."""
+        return len(self.found) > 1 and all(suggestion.invoked for suggestion, _ in self.found)
+
+
+NOTHING = InlineResult()
+
+
+@dataclass(eq=False)
+class PendingReply:
+    """A request that is not answered yet. `cursor` follows the changes of the text; `result` may be cancelled."""
+
+    request: InlineRequest
+    take_snapshot: TakeSnapshot
     cursor: int
+    result: "asyncio.Future[InlineResult]"
+    joined: bool = False
+    """Whether it waits for a computation that another request started."""
+
+    def answer(self, result: InlineResult) -> None:
+        """Answer the request, unless it has been answered."""
+        if not self.result.done():
+            self.result.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        """Fail the request, unless it has been answered."""
+        if not self.result.done():
+            self.result.set_exception(error)
+
+
+def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | None:
+    """The hole at a cursor, if it lies on one line: an editor can show a fill nowhere else.
+
+    With an item selected in the editor's list, the fill extends that item, in its place.
+    """
+    hole = carve.at_cursor(snapshot, cursor.offset, marker)
+    if hole is None or snapshot.lines.line_of(hole.start) != snapshot.lines.line_of(hole.end):
+        return None
+    if cursor.selected is None:
+        return hole
+    start, end, text = cursor.selected
+    if not start <= cursor.offset <= end:
+        return None
+    return replace(hole, start=start, end=max(hole.end, end), starts_with=text)

@@ -1,8 +1,8 @@
-"""Where requests for inline completions are answered: from memory, from work that is under way, or by new work.
+"""Answers requests for inline completions: from history, from a computation that runs, or by a new one.
 
-Newest wins: a newer request of a document is the only one that is answered with something, except that what the user
-asked for is not stopped by what merely appears while typing. Work outlives its request for a moment, because an editor
-cancels a request with each key and asks again: if what was typed agrees with the hole, the next request takes over.
+The newest request of a document wins: the older ones are answered with nothing, except that what appears by itself does
+not stop what the user asked for. A computation outlives its request for a moment, because an editor cancels its request
+with each key and asks again: where the typed text agrees with the hole, the next request takes the computation over.
 Belongs to one event loop.
 """
 
@@ -12,76 +12,141 @@ from collections.abc import Mapping, Sequence
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline.computation import NOTHING, ComputationOutcome
-from lsp_server.inline.document_state import Gather, InlineDocument, Shared, Workers, nothing_gathered
-from lsp_server.inline.prefetch import Prefetch
-from lsp_server.inline.request import InlineRequest, TakeSnapshot
+from lsp_server.inline.computation import Computation
+from lsp_server.inline.debounce import Debounce
+from lsp_server.inline.document_state import DocumentState
+from lsp_server.inline.prefetch import Accepted, AcceptedSuggestions
+from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply, TakeSnapshot
+from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, no_context
+from lsp_server.inline.suggestion import Cursor, Suggestion
 
-Answer = ComputationOutcome | asyncio.Future[ComputationOutcome]
+Answer = InlineResult | asyncio.Future[InlineResult]
 
 
 class InlineService:
     """All inline completions of a session. It must be told of every change of a document."""
 
-    def __init__(self, documents: Mapping[str, Document], workers: Workers, gather: Gather = nothing_gathered) -> None:
+    def __init__(
+        self, documents: Mapping[str, Document], connection: Connection, gather_context: GatherContext = no_context
+    ) -> None:
         self._documents = documents
-        self._shared = Shared(workers, gather)
-        self._ahead = Prefetch(self._shared)
+        self._runner = ComputationRunner(connection, gather_context)
+        self._debounce = Debounce()
+        self._accepted = AcceptedSuggestions()
+        self._states: dict[str, DocumentState] = {}
 
     def open(self, uri: str) -> None:
         """A document was opened: nothing is known of it yet."""
         self.forget(uri)
-        self._shared.pages[uri] = InlineDocument(self._documents[uri], self._shared)
+        self._states[uri] = DocumentState(self._documents[uri], self._debounce)
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """The document's text has changed; what is being computed goes on where the changes agree with it."""
-        page = self._shared.pages.get(uri)
-        if page is not None and changes:
-            self._shared.debounce.typed(asyncio.get_running_loop().time())
-            page.follow(changes)
-            self._ahead.changed(uri)
+        """The document's text has changed; the computations that agree with the changes go on."""
+        state = self._states.get(uri)
+        if state is not None and changes:
+            self._debounce.typed(_now_s())
+            for computation in state.follow(changes):
+                self._runner.amend(computation)
+            self._prefetch(uri, state)
 
     def forget(self, uri: str) -> None:
         """The document was closed, or what we have of it can no longer be trusted."""
-        self._ahead.forget(uri)
-        if page := self._shared.pages.pop(uri, None):
-            for work in tuple(page.running):
-                page.end(work)
+        self._accepted.forget(uri)
+        if state := self._states.pop(uri, None):
+            state.end_all()
 
-    def ask(self, uri: str, question: InlineRequest, snapshot: TakeSnapshot) -> Answer:
+    def state_of(self, uri: str) -> DocumentState:
+        """What is known of an open document, and what runs for it. Raises KeyError."""
+        return self._states[uri]
+
+    def ask(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> Answer:
         """The suggestions for a cursor, best first: at once where they are known, else when they are computed.
 
-        `snapshot` is asked for the document only where something has to be computed. Cancelling what is returned
-        cancels the request; otherwise it has a result, which is empty when something newer came.
+        Calls `take_snapshot` only where something has to be computed. Cancelling the future cancels the request;
+        otherwise the future gets a result, which is empty when something newer came.
         """
-        page = self._shared.pages.get(uri)
-        if page is None:
+        state = self._states.get(uri)
+        if state is None:
             return NOTHING
-        page.supersede(keep_invoked=not question.invoked)
-        answer = page.answer(question, snapshot)
-        for work in tuple(page.running):
-            if not work.waiters and not work.ahead:
-                page.end(work)
+        state.supersede(keep_invoked=not request.invoked)
+        answer = self._answer(state, request, take_snapshot)
+        state.end_unwanted(prefetches=False)
         return answer
 
     def rejected(self, uri: str, suggestion_id: str) -> None:
         """The user does not want this suggestion."""
-        if page := self._shared.pages.get(uri):
-            page.memory.reject(suggestion_id)
+        if state := self._states.get(uri):
+            state.history.reject(suggestion_id)
 
     def shown(self, uri: str, suggestion_id: str) -> str | None:
         """What was last shown of a suggestion; None where it is no longer known."""
-        page = self._shared.pages.get(uri)
-        found = page.memory.get(suggestion_id) if page else None
+        found = self._suggestion(uri, suggestion_id)
         return None if found is None or found.shown_from is None else found.text[found.shown_from :]
 
-    def accepted(self, uri: str, suggestion_id: str, length: int | None, effort: Budget | None, marker: str) -> None:
-        """The first `length` characters of what was shown were accepted, or (None) all of them.
+    def accepted(self, uri: str, suggestion_id: str, length: int | None, budget: Budget | None, marker: str) -> None:
+        """The user accepted the first `length` characters of what was shown, or (None) all of them.
 
-        What comes next is computed ahead, with `effort`; where that is None it is not.
+        Prefetches what comes next within `budget`; without one, nothing.
         """
-        page = self._shared.pages.get(uri)
-        found = page.memory.get(suggestion_id) if page else None
+        found = self._suggestion(uri, suggestion_id)
         if found is not None:
             end = len(found.text) if length is None else (found.shown_from or 0) + length
-            self._ahead.accepted(uri, found, found.text[:end], effort, marker)
+            self._accepted.add(uri, Accepted(found, found.text[:end], budget, marker))
+            self._prefetch(uri, self._states[uri])
+
+    def _suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
+        state = self._states.get(uri)
+        return state.history.get(suggestion_id) if state else None
+
+    def _answer(self, state: DocumentState, request: InlineRequest, take_snapshot: TakeSnapshot) -> Answer:
+        known = state.recall(request)
+        if known is not None:
+            return known
+        result: asyncio.Future[InlineResult] = asyncio.get_running_loop().create_future()
+        reply = PendingReply(request, take_snapshot, request.cursor.offset, result)
+        return result if state.join(reply) or self._compute_for(state, reply) else NOTHING
+
+    def _compute_for(self, state: DocumentState, reply: PendingReply) -> bool:
+        """Start a computation for a request; False where there is no hole. Prefetches give way to it."""
+        request, snapshot = reply.request, reply.take_snapshot()
+        if snapshot is None:
+            return False
+        cursor = request.cursor if reply.cursor == request.cursor.offset else Cursor(reply.cursor)
+        computation = Computation.of(snapshot, request, cursor)
+        if computation is None:
+            return False
+        for each in self._states.values():
+            each.end_unwanted(prefetches=True)
+        pause_s = 0.0 if request.invoked else self._debounce.wait_s(request.pause_s, _now_s())
+        task = asyncio.create_task(self._run(state, computation, pause_s, drafts=request.on_draft is not None))
+        state.add(computation, task, reply)
+        return True
+
+    def _prefetch(self, uri: str, state: DocumentState) -> None:
+        """Compute what follows an accepted suggestion once it is in the text, unless a request waits."""
+        accepted = self._accepted.take_applied(uri, state.document.text, state.history)
+        if accepted is None:
+            return
+        if accepted.is_whole:
+            state.history.accept(accepted.suggestion.id)
+        if accepted.budget is None or any(each.is_waited_for for each in self._states.values()):
+            return
+        computation = accepted.prefetch(state.document.snapshot(), accepted.budget)
+        if computation is not None:
+            state.add(computation, asyncio.create_task(self._run(state, computation)))
+
+    async def _run(
+        self, state: DocumentState, computation: Computation, pause_s: float = 0.0, *, drafts: bool = False
+    ) -> None:
+        try:
+            filled = await self._runner.run(computation, pause_s, drafts=drafts)
+            if computation in state.running:
+                for reply in state.complete(computation, filled):
+                    if not self._compute_for(state, reply):
+                        reply.answer(NOTHING)
+        except Exception as error:  # a fault of ours: tell whoever asked, for nobody may wait for ever
+            state.fail(computation, error)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

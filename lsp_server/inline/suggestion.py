@@ -1,7 +1,7 @@
 """One suggestion, and what of it is still to be typed.
 
-A suggestion replaces its place by its text. As the place keeps all that is typed in it, that gives the same text
-however much of it was typed meanwhile; whether it may still be shown is all there is to decide.
+A suggestion replaces its anchored range by its text. The range keeps all that is typed in it, so the result is the same
+however much of the suggestion was typed meanwhile. All there is to decide is whether to go on showing it.
 """
 
 from dataclasses import dataclass
@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.inline.anchor import Anchor
-from lsp_server.inline.closers import are_closed_by_editor
 from lsp_server.syntax.lines import line_start
+
+_CLOSERS = {"(": ")", "[": "]", "{": "}"}
+_QUOTES = "\"'`"
 
 
 @dataclass(frozen=True)
@@ -32,75 +34,95 @@ class Shown:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """`text` for `place`, which was the hole `hole`. `invoked`: the user asked for it."""
+    """`text` for the range `anchor`, which was the hole `hole`. `invoked`: the user asked for it."""
 
     id: str
-    place: Anchor
+    anchor: Anchor
     text: str
     hole: Span
     confidence: float = 1.0
     invoked: bool = False
     shown_from: int | None = None
-    """From which character of `text` on it was last shown to the user; None: never yet."""
+    """The user last saw `text` from this character on; None: never."""
 
     def after(self, change: Change) -> "Suggestion | None":
         """The same suggestion after a change of the text; None where that made it useless."""
-        found = self.place.after(change)
+        found = self.anchor.after(change)
         if found is None:
             return None
-        place, taken_back = found
+        anchor, taken_back = found
         shown_from = None if self.shown_from is None else self.shown_from + len(taken_back)
-        text = taken_back + self.text  # made anew by hand: of this there is much with each key, and `replace` is slow
-        return Suggestion(self.id, place, text, self.hole, self.confidence, self.invoked, shown_from)
+        text = taken_back + self.text  # built by hand: each key builds many, and `replace` is slow
+        return Suggestion(self.id, anchor, text, self.hole, self.confidence, self.invoked, shown_from)
 
     def applied(self, text: str) -> str:
         """The whole text with the suggestion in it."""
-        return text[: self.place.start] + self.text + text[self.place.end :]
+        return text[: self.anchor.start] + self.text + text[self.anchor.end :]
 
     def at(self, text: str, cursor: Cursor) -> Shown | None:
-        """What to show at the cursor in `text`; None where the suggestion does not go on from what stands there."""
+        """What to show at the cursor in `text`; None where the suggestion does not continue what stands there."""
         if cursor.selected is not None:
             return self._beyond(text, *cursor.selected)
-        place, offset = self.place, cursor.offset
-        if not place.start <= offset <= place.end:
+        anchor, offset = self.anchor, cursor.offset
+        if not anchor.start <= offset <= anchor.end:
             return None
-        typed, behind = text[place.start : offset], text[offset : place.end]
-        if (typed, behind) == (place.head, place.tail):  # as when it was made, whatever stands there
-            return Shown(place.start, place.end, self.text) if _on_one_line(typed + behind) else None
+        typed, behind = text[anchor.start : offset], text[offset : anchor.end]
+        if (typed, behind) == (anchor.head, anchor.tail):  # as when it was made, whatever stands there
+            return Shown(anchor.start, anchor.end, self.text) if _on_one_line(typed + behind) else None
         if not self.continues(typed):
             return None
-        done = max(line_start(text, offset) - place.start, 0)
+        done = max(line_start(text, offset) - anchor.start, 0)
         if self._fits_behind(typed, behind):
-            return Shown(place.start + done, place.end, self.text[done:])
+            return Shown(anchor.start + done, anchor.end, self.text[done:])
         left = len(self.text) - len(behind)
         if _is_line_end(behind) and left > len(typed) and self.text.endswith(behind):  # Enter between two braces
-            return Shown(place.start + done, offset, self.text[done:left])
+            return Shown(anchor.start + done, offset, self.text[done:left])
         return None
 
     def continues(self, typed: str) -> bool:
-        """Whether there is more of the suggestion than `typed`, which it begins with."""
+        """Whether the suggestion begins with `typed` and has more to add."""
         return len(typed) < len(self.text) and self.text.startswith(typed)
 
     def _fits_behind(self, typed: str, behind: str) -> bool:
-        """Whether only what stood behind the cursor still does, and what an editor closed by itself."""
-        place = self.place
+        """Whether `behind`, the text behind the cursor, is what stood there at first and what an editor closed."""
+        anchor = self.anchor
         if not _on_one_line(behind):
             return False
-        if len(typed) < place.cursor:  # the cursor has moved back, or something in front was deleted
-            return behind == place.tail
-        if not behind.endswith(place.tail):
+        if len(typed) < anchor.cursor:  # the cursor has moved back, or something in front was deleted
+            return behind == anchor.tail
+        if not behind.endswith(anchor.tail):
             return False
-        return are_closed_by_editor(typed[place.cursor :], behind[: len(behind) - len(place.tail)])
+        return _are_closed_by_editor(typed[anchor.cursor :], behind[: len(behind) - len(anchor.tail)])
 
     def _beyond(self, text: str, start: int, end: int, selected: str) -> Shown | None:
         """What extends the selected item, in the range that the item replaces."""
-        place = self.place
-        if not place.start <= start <= end <= place.end or not _on_one_line(text[place.start : place.end]):
+        anchor = self.anchor
+        if not anchor.start <= start <= end <= anchor.end or not _on_one_line(text[anchor.start : anchor.end]):
             return None
-        typed, behind = text[place.start : start] + selected, text[end : place.end]
-        if not self.continues(typed) or not place.tail.endswith(behind):
+        typed, behind = text[anchor.start : start] + selected, text[end : anchor.end]
+        if not self.continues(typed) or not anchor.tail.endswith(behind):
             return None
-        return Shown(start, place.end, self.text[start - place.start :])
+        return Shown(start, anchor.end, self.text[start - anchor.start :])
+
+
+def _are_closed_by_editor(typed: str, inserted: str) -> bool:
+    """Whether an editor may have put `inserted` behind the cursor by itself, as it closes what `typed` opens."""
+    return _closers_of(typed).startswith(inserted)
+
+
+def _closers_of(typed: str) -> str:
+    """The brackets and quotes that close what `typed` opens, innermost first."""
+    stack: list[str] = []
+    for character in typed:
+        if stack and character == stack[-1]:
+            stack.pop()
+        elif stack and stack[-1] in _QUOTES:  # inside a string
+            continue
+        elif character in _CLOSERS:
+            stack.append(_CLOSERS[character])
+        elif character in _QUOTES:
+            stack.append(character)
+    return "".join(reversed(stack))
 
 
 def _is_line_end(text: str) -> bool:

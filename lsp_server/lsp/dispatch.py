@@ -20,7 +20,8 @@ from lsprotocol.types import ErrorCodes, ResponseError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from lsp_server.lsp.replies import RequestError, describe, error_of, invalid_params, refusal
+from lsp_server.lsp.replies import RequestError, error_of, invalid_params, refusal
+from lsp_server.worker.failure import describe
 
 Id = int | str
 log = logging.getLogger(__name__)

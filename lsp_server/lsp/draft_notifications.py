@@ -41,13 +41,13 @@ class HoleDraft:
     pieces: tuple[str, ...]
     confidences: tuple[float, ...]
 
-    def at(self, text: str, place: Anchor, cursor: int) -> "HoleDraft | None":
-        """The same once the hole is at `place` of `text`, and partly typed; None where it does not go on from there."""
-        suggestion = Suggestion("", place, self.text, carve.Span(self.start, self.end, HoleKind.LINE))
+    def at(self, text: str, anchor: Anchor, cursor: int) -> "HoleDraft | None":
+        """The same once the hole is at `anchor` of `text` and partly typed; None where it does not go on from there."""
+        suggestion = Suggestion("", anchor, self.text, carve.Span(self.start, self.end, HoleKind.LINE))
         shown = suggestion.at(text, Cursor(cursor))
         if shown is None:
             return None
-        first = shown.start - place.start
+        first = shown.start - anchor.start
         kept = list(_within(first, first + len(shown.text), self.pieces, self.confidences))
         pieces, confidences = zip(*kept, strict=True) if kept else ((), ())
         return HoleDraft(shown.start, shown.end, shown.text, pieces, confidences)

@@ -5,7 +5,6 @@ it happened, the log learns where, and neither gets the text of a document, a pa
 """
 
 import asyncio
-import traceback
 from collections.abc import Iterable
 
 from cattrs import transform_error
@@ -38,11 +37,6 @@ def error_of(error: BaseException, method: str) -> ResponseError:
         return ResponseError(code=error.code, message=str(error))
     message = f"internal error in {method} ({type(error).__name__}); the server's log says where"
     return ResponseError(code=int(ErrorCodes.InternalError), message=message)
-
-
-def describe(error: BaseException) -> str:
-    """Where an unexpected error came from, for the log. Its own words are left out: they may quote a document."""
-    return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__))}"
 
 
 def _places(error: Exception) -> str:

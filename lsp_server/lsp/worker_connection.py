@@ -10,9 +10,9 @@ from pygls.lsp.server import LanguageServer
 from inference.messages import ErrorCode, Status
 from lsp_server.lsp import status_board
 from lsp_server.lsp.load_progress import LoadProgress
-from lsp_server.lsp.replies import describe
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker.failure import describe
 
 log = logging.getLogger(__name__)
 CLIENT_NAME = "infill-ls serve"

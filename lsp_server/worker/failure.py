@@ -1,4 +1,6 @@
-"""What goes wrong with a worker."""
+"""What goes wrong with a worker, and how the log describes an unexpected error."""
+
+import traceback
 
 from inference.messages import ErrorCode
 
@@ -9,3 +11,8 @@ class WorkerFailure(Exception):
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+def describe(error: BaseException) -> str:
+    """Where an unexpected error came from, for the log. Leaves out its own words: they may quote a document."""
+    return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__))}"

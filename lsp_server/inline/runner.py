@@ -1,0 +1,70 @@
+"""Runs computations: gathers their context, asks the worker, and tells it what the user types meanwhile."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from inference.messages import Snippet
+from lsp_server.documents.document import Snapshot
+from lsp_server.fill.pipeline import FillResult, fill
+from lsp_server.inline.computation import Computation
+from lsp_server.worker import WorkerClient, WorkerFailure
+
+log = logging.getLogger(__name__)
+GatherContext = Callable[[Snapshot, int], Awaitable[tuple[Snippet, ...]]]
+"""Gathers context from other files for a hole at an offset; takes its time, but not long."""
+
+
+async def no_context(_snapshot: Snapshot, _offset: int) -> tuple[Snippet, ...]:
+    """No context."""
+    return ()
+
+
+class Connection(Protocol):
+    """The connection to the worker."""
+
+    @property
+    def client(self) -> WorkerClient:
+        """The client, in whatever state."""
+
+    async def loaded(self) -> WorkerClient:
+        """The client, once its worker has loaded its model. Raises WorkerFailure."""
+
+
+class ComputationRunner:
+    """Asks the worker of one session."""
+
+    def __init__(self, connection: Connection, gather_context: GatherContext) -> None:
+        self._connection = connection
+        self._gather_context = gather_context
+
+    async def run(self, computation: Computation, pause_s: float, *, drafts: bool) -> FillResult:
+        """What the worker finds, asked after a pause; nothing where it fails. Cancelling this cancels the request."""
+        try:
+            client = await self._connection.loaded() if computation.invoked else self._connection.client
+            gathering = self._gather_context(computation.snapshot, computation.hole.start)
+            context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))  # no pause is longer for the context
+            computation.sent_at_s = asyncio.get_running_loop().time()
+            return await fill(
+                client,
+                computation.snapshot,
+                [computation.hole],
+                computation.budget,
+                request_id=computation.id,
+                on_draft=computation.show if drafts else None,
+                context=context,
+                marker=computation.marker,
+            )
+        except WorkerFailure as failure:
+            log.warning("no inline completion: %s", failure)
+            return FillResult([], late=False)
+
+    def amend(self, computation: Computation) -> None:
+        """Tell the worker what was typed into the hole."""
+        text = computation.amendment()
+        try:
+            if text is not None:
+                self._connection.client.amend(computation.id, 0, text)
+        except WorkerFailure as failure:
+            log.info("could not amend: %s", failure)  # whoever waits learns of it, too
