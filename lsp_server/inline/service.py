@@ -55,10 +55,6 @@ class InlineService:
         if state := self._states.pop(uri, None):
             state.end_all()
 
-    def state_of(self, uri: str) -> DocumentState:
-        """What is known of an open document, and what runs for it. Raises KeyError."""
-        return self._states[uri]
-
     def ask(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> Answer:
         """The suggestions for a cursor, best first: at once where they are known, else when they are computed.
 

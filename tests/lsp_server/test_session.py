@@ -1,48 +1,59 @@
 """What a session keeps of its client, and for how long."""
 
 import gc
+from tempfile import TemporaryDirectory
 from weakref import ref
 
-from inference.messages import HoleKind
-from lsp_server.carve import Span
-from lsp_server.documents.change import Change
+import pytest
+from lsprotocol import types
+
+from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.did_accept import accept
-from lsp_server.inline import InlineService
-from lsp_server.inline.anchor import Anchor
-from lsp_server.inline.suggestion import Suggestion
+from lsp_server.handlers.did_change import did_change
+from lsp_server.inline import InlineRequest, InlineResult, InlineService
+from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.server import InfillServer
 from lsp_server.session import Session
+from lsp_server.worker.paths import FOLDER_VARIABLE
+from tests.lsp_server.inline.scripted_worker import scripted_worker
 
-HOLE = Span(4, 4, HoleKind.LINE)
 URI = "file:///a.py"
 
 
-def knows(service: InlineService, name: str, text: str) -> None:
-    """A suggestion was shown."""
-    shown = Suggestion(name, Anchor.of("x = \n", 4, 4, 4), text, HOLE, shown_from=0)
-    service._shared.pages[URI].memory.add([shown])
+async def shown(session: Session, service: InlineService) -> str:
+    """The id of the one suggestion at the end of the first line."""
+    request = InlineRequest(Cursor(4), Budget(1, 1000, None), "???")
+    answer = service.ask(URI, request, lambda: session.snapshot(URI))
+    assert not isinstance(answer, InlineResult), "nothing is known yet"
+    ((suggestion, _),) = (await answer).found
+    return suggestion.id
 
 
-def types(session: Session, text: str) -> None:
-    """The text is put in."""
-    for service in session.inline_services:
-        page = service._shared.pages[URI]
-        page.document._replace_all(f"x = {text}\n")
-        service.changed(URI, [Change(4, "", text)])
+def types_at_the_end(session: Session, text: str) -> None:
+    end = types.Position(0, 4)
+    change = types.TextDocumentContentChangePartial(types.Range(end, end), text)
+    document = types.VersionedTextDocumentIdentifier(uri=URI, version=2)
+    did_change(session, types.DidChangeTextDocumentParams(document, [change]))
 
 
-async def test_what_was_accepted_of_a_list_is_known_as_accepted_where_there_is_ghost_text_too() -> None:
-    session = InfillServer({}).session
-    session.start(ClientFeatures(inline_completion=True), {"startWorker": False, "prefetch": False})
-    session.open(URI, "python", 1, "x = \n")
-    assert session.completions is not session.inline
-    for service, name in ((session.inline, "ghost"), (session.completions, "listed")):
-        knows(service, name, "1")
-    accept(session, URI, "listed")
-    types(session, "1")
-    assert session.completions.shown(URI, "listed") is None
-    assert session.inline.shown(URI, "ghost") is not None
+async def test_what_was_accepted_of_a_list_is_known_as_accepted_where_there_is_ghost_text_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)
+        async with scripted_worker() as worker:
+            worker.fills = ["1"]
+            session = InfillServer({}).session
+            session.start(ClientFeatures(inline_completion=True), {"startWorker": False, "prefetch": False})
+            session.open(URI, "python", 1, "x = \n")
+            assert session.completions is not session.inline
+            ghost, listed = await shown(session, session.inline), await shown(session, session.completions)
+            accept(session, URI, listed)
+            types_at_the_end(session, "1")
+            assert session.completions.shown(URI, listed) is None
+            assert session.inline.shown(URI, ghost) is not None
+            await session.worker.close()
 
 
 async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:

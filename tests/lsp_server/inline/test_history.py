@@ -1,42 +1,42 @@
-"""What is shown by itself and what only on request: turned down, unsure, undone."""
+"""Which suggestions appear by themselves, and which only on request: rejected, unsure, undone."""
 
 import pytest
 
 from lsp_server.inline.history import KEPT
-from tests.lsp_server.inline.marked import Typist, suggestion
+from tests.lsp_server.inline.typist import Typist, suggestion
 
 HERE = "x = ‸\n"
 
 
-def test_what_was_turned_down_comes_back_only_on_request() -> None:
+def test_what_was_rejected_comes_back_only_on_request() -> None:
     user = Typist.at(HERE, suggestion(HERE, "foo", "one"))
-    user.memory.reject("one")
+    user.history.reject("one")
     assert user.shown() == []
-    user.memory.add([suggestion(HERE, "foo", "two")])
+    user.history.add([suggestion(HERE, "foo", "two")])
     assert user.shown() == []
     assert user.shown(invoked=True) == ["x = [foo]\n"]
     assert user.shown() == ["x = [foo]\n"], "the user wants it after all"
 
 
-def test_what_was_turned_down_stays_so_while_it_is_typed() -> None:
+def test_what_was_rejected_stays_so_while_it_is_typed() -> None:
     user = Typist.at(HERE, suggestion(HERE, "foo", "one"))
-    user.memory.reject("one")
+    user.history.reject("one")
     user.type("f")
-    user.memory.add([suggestion("x = f‸\n", "foo", "two", replaces=("f", ""))])
+    user.history.add([suggestion("x = f‸\n", "foo", "two", replaces=("f", ""))])
     assert user.shown() == []
-    user.memory.add([suggestion("x = f‸\n", "find", "three", replaces=("f", ""))])
+    user.history.add([suggestion("x = f‸\n", "find", "three", replaces=("f", ""))])
     assert user.shown() == ["x = f[ind]\n"]
 
 
 def test_elsewhere_the_same_text_is_another_suggestion() -> None:
     user = Typist.at("x = ‸\ny = \n", suggestion(HERE, "foo", "one"))
-    user.memory.reject("one")
+    user.history.reject("one")
     user.cursor = len("x = \ny = ")
-    user.memory.add([suggestion("x = \ny = ‸\n", "foo", "two")])
+    user.history.add([suggestion("x = \ny = ‸\n", "foo", "two")])
     assert user.shown() == ["x = \ny = [foo]\n"]
 
 
-def test_what_is_shown_and_typed_over_is_turned_down() -> None:
+def test_what_is_shown_and_typed_over_is_rejected() -> None:
     user = Typist.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     for character in "bar":
@@ -44,11 +44,11 @@ def test_what_is_shown_and_typed_over_is_turned_down() -> None:
     user.change(4, 7, "")
     user.type("f")
     user.delete()
-    user.memory.add([suggestion(HERE, "foo", "two")])
+    user.history.add([suggestion(HERE, "foo", "two")])
     assert user.shown() == []
 
 
-def test_a_slip_of_a_key_turns_nothing_down() -> None:
+def test_a_slip_of_a_key_rejects_nothing() -> None:
     user = Typist.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     for character in "ba":
@@ -71,10 +71,10 @@ def test_what_was_accepted_and_undone_does_not_come_back_by_itself() -> None:
     user = Typist.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     user.type("foo")
-    user.memory.accept("one")
+    user.history.accept("one")
     user.change(4, 7, "")
-    assert user.memory.after_undo
-    user.memory.add([suggestion(HERE, "foo", "two")])
+    assert user.history.after_undo
+    user.history.add([suggestion(HERE, "foo", "two")])
     assert user.shown() == []
 
 
@@ -93,16 +93,16 @@ def test_what_the_user_asked_for_does_not_vanish_while_it_is_typed() -> None:
 
 def test_the_newest_comes_first_and_each_text_once() -> None:
     user = Typist.at(HERE, suggestion(HERE, "foo", "old"), suggestion(HERE, "bar", "older"))
-    user.memory.add([suggestion(HERE, "bar", "new"), suggestion(HERE, "baz", "newer")])
+    user.history.add([suggestion(HERE, "bar", "new"), suggestion(HERE, "baz", "newer")])
     assert user.shown() == ["x = [bar]\n", "x = [baz]\n", "x = [foo]\n"]
 
 
 def test_only_the_latest_are_kept() -> None:
     user = Typist.at(HERE)
     for number in range(KEPT + 5):
-        user.memory.add([suggestion(HERE, str(number), str(number))])
-    assert user.memory.get("4") is None
-    assert user.memory.get("5") is not None
+        user.history.add([suggestion(HERE, str(number), str(number))])
+    assert user.history.get("4") is None
+    assert user.history.get("5") is not None
 
 
 @pytest.mark.parametrize(("typed", "undone"), [("word", True), ("w", False), ("\n    ", False)])
@@ -110,11 +110,11 @@ def test_a_change_that_brings_an_earlier_text_back_is_an_undo(typed: str, undone
     """A single character or an indentation is not: that would be every backspace."""
     user = Typist.at(HERE)
     user.type(typed)
-    assert not user.memory.after_undo
+    assert not user.history.after_undo
     user.delete(len(typed))
-    assert user.memory.after_undo is undone
+    assert user.history.after_undo is undone
     user.type("a")
-    assert not user.memory.after_undo
+    assert not user.history.after_undo
 
 
 def test_a_redo_is_like_an_undo() -> None:
@@ -122,7 +122,7 @@ def test_a_redo_is_like_an_undo() -> None:
     user.type("word")
     user.delete(4)
     user.type("word")
-    assert user.memory.after_undo
+    assert user.history.after_undo
 
 
 def test_what_is_shown_between_two_braces_is_known_from_its_start() -> None:
@@ -130,6 +130,6 @@ def test_what_is_shown_between_two_braces_is_known_from_its_start() -> None:
     user = Typist.at("f {‸}\n", suggestion("f {‸}\n", "\n    one\n", "body"))
     user.type("\n", closed="\n")
     assert user.shown() == ["f {\n[    one]\n}\n"]
-    body = user.memory.get("body")
+    body = user.history.get("body")
     assert body is not None
     assert body.shown_from == len("\n")

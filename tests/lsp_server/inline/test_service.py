@@ -1,39 +1,42 @@
-"""Who is answered with what, and which work goes on. No worker is asked here: what is computed waits at its context."""
+"""Which request gets which answer, and which computations go on. Most wait for their context, before the worker."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
 
 import pytest
+import pytest_asyncio
 
-from inference.messages import ErrorCode, HoleKind, Snippet
-from lsp_server.carve import Span
+from inference.messages import Snippet
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import Answer, ComputationOutcome, InlineRequest, InlineService
-from lsp_server.inline.anchor import Anchor
-from lsp_server.inline.suggestion import Cursor, Suggestion
-from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.inline import Answer, InlineRequest, InlineResult, InlineService
+from lsp_server.inline.suggestion import Cursor
+from lsp_server.worker import WorkerClient, WorkerOptions
+from lsp_server.worker.paths import FOLDER_VARIABLE
+from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
 
 URI = "file:///a.py"
 TEXT = "x = \ny = \n"
-EFFORT = Budget(candidates=3, deadline_ms=1000, max_steps=1)
+BUDGET = Budget(candidates=3, deadline_ms=1000, max_steps=1)
 
 
 @dataclass
-class Office:
-    """A service with one document, and a count of the work that has got as far as its context."""
+class Scene:
+    """A service with one document. Counts the computations that `wait_for_context` holds and that end there."""
 
+    worker: ScriptedWorker
+    client: WorkerClient
+    waits_for_context: bool = True
+    fault: Exception | None = None
     begun: int = 0
     stopped: int = 0
-    fault: Exception | None = None
-    gathering: "asyncio.Future[None]" = field(init=False)
-    client: WorkerClient = field(default_factory=lambda: WorkerClient(WorkerOptions(), name="tests"))
+    document: Document = field(default_factory=lambda: Document(URI, "python", 1, TEXT))
 
     def __post_init__(self) -> None:
-        self.document = Document(URI, "python", 1, TEXT)
         self.service = InlineService({URI: self.document}, self, self.gather)
         self.service.open(URI)
 
@@ -41,190 +44,191 @@ class Office:
         return self.client
 
     async def gather(self, _snapshot: Snapshot, _offset: int) -> tuple[Snippet, ...]:
-        self.begun += 1
         if self.fault:
             raise self.fault
-        try:
-            self.gathering = asyncio.get_running_loop().create_future()
-            await self.gathering
-        finally:
-            self.stopped += 1
+        if self.waits_for_context:
+            self.begun += 1
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.stopped += 1
         return ()
 
-    def ask(self, offset: int = 4, *, invoked: bool = False) -> asyncio.Future[ComputationOutcome]:
-        question = InlineRequest(Cursor(offset), EFFORT, "???", invoked=invoked)
-        answer: Answer = self.service.ask(URI, question, self.document.snapshot)
+    def ask(
+        self, offset: int = 4, *, invoked: bool = False, snapshot: Callable[[], Snapshot | None] | None = None
+    ) -> asyncio.Future[InlineResult]:
+        request = InlineRequest(Cursor(offset), BUDGET, "???", invoked=invoked)
+        answer: Answer = self.service.ask(URI, request, snapshot or self.document.snapshot)
         assert isinstance(answer, asyncio.Future)
         return answer
 
-    def know(self, text: str) -> None:
-        """A suggestion at the end of the first line was computed before."""
-        place, hole = Anchor.of(TEXT, 4, 4, 4), Span(4, 4, HoleKind.LINE, single_line=True)
-        self.service._shared.pages[URI].memory.add([Suggestion("s", place, text, hole)])
+    def edit(self, start: int, end: int, text: str) -> None:
+        """Replace a part of the first line."""
+        change = Change(start, self.document.text[start:end], text)
+        self.document.apply([Edit((0, start), (0, end), text)], self.document.version + 1, Encoding.UTF16)
+        self.service.changed(URI, [change])
 
-    def accept(self, text: str, effort: Budget | None = EFFORT) -> None:
-        """A suggestion at the end of the first line was accepted: we are told of that first, and then of the change."""
-        self.know(text)
-        self.service.accepted(URI, "s", None, effort, "???")
-        self.document.apply([Edit((0, 4), (0, 4), text)], 2, Encoding.UTF16)
-        self.service.changed(URI, [Change(4, "", text)])
+    async def know(self, text: str) -> str:
+        """The worker has suggested `text` at the end of the first line; the suggestion's id."""
+        self.waits_for_context, self.worker.fills = False, [text]
+        ((suggestion, _),) = (await self.ask()).found
+        self.waits_for_context, self.worker.fills = True, None
+        return suggestion.id
 
-    def close(self) -> None:
-        self.service.forget(URI)
+    async def accept(self, text: str, budget: Budget | None = BUDGET) -> None:
+        """A suggestion at the end of the first line was accepted: the editor says so first, and then puts it in."""
+        self.service.accepted(URI, await self.know(text), None, budget, "???")
+        self.edit(4, 4, text)
+
+    async def is_led_elsewhere(self, snapshot: Callable[[], Snapshot | None]) -> asyncio.Future[InlineResult]:
+        """A request that waits for an older computation, which is typed into and then finds nothing."""
+        self.waits_for_context = False
+        self.ask()
+        await self.worker.until(lambda: len(self.worker.requests) == 1)
+        self.edit(4, 4, "f")
+        answer = self.ask(5, snapshot=snapshot)
+        self.waits_for_context = True
+        self.worker.answer()
+        return answer
 
 
-async def test_the_newer_request_is_answered_and_the_older_one_stopped() -> None:
-    office = Office()
-    older = office.ask(4)
+@pytest_asyncio.fixture
+async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)
+        async with scripted_worker() as worker, WorkerClient(WorkerOptions(), name="tests") as client:
+            scene = Scene(worker, client)
+            yield scene
+            scene.service.forget(URI)
+
+
+async def test_the_newer_request_is_answered_and_the_older_one_stopped(scene: Scene) -> None:
+    older = scene.ask(4)
     await asyncio.sleep(0.01)
-    newer = office.ask(9)
+    newer = scene.ask(9)
     await asyncio.sleep(0.01)
     assert not (await older).found
     assert not newer.done()
-    assert (office.begun, office.stopped) == (2, 1)
-    office.close()
+    assert (scene.begun, scene.stopped) == (2, 1)
 
 
-async def test_a_request_at_the_same_place_takes_over_what_was_begun() -> None:
-    office = Office()
-    older = office.ask()
+async def test_a_request_at_the_same_position_takes_over_what_was_begun(scene: Scene) -> None:
+    older = scene.ask()
     await asyncio.sleep(0.01)
-    newer = office.ask()
+    newer = scene.ask()
     await asyncio.sleep(0.01)
     assert older.done()
     assert not newer.done()
-    assert (office.begun, office.stopped) == (1, 0)
-    office.close()
+    assert (scene.begun, scene.stopped) == (1, 0)
 
 
-async def test_what_the_user_asked_for_is_not_stopped_by_what_appears_while_typing() -> None:
-    office = Office()
-    asked, typed = office.ask(4, invoked=True), office.ask(9)
+async def test_what_the_user_asked_for_is_not_stopped_by_what_appears_while_typing(scene: Scene) -> None:
+    asked, typed = scene.ask(4, invoked=True), scene.ask(9)
     await asyncio.sleep(0.01)
     assert not asked.done()
     assert not typed.done()
-    assert office.begun == 2
-    office.close()
+    assert scene.begun == 2
 
 
-async def test_what_the_user_asks_for_stops_what_appears_while_typing() -> None:
-    """Also at the same place: it is worth more effort."""
-    office = Office()
-    typed = office.ask()
+async def test_what_the_user_asks_for_stops_what_appears_while_typing(scene: Scene) -> None:
+    """Also at the same position: it is worth more effort."""
+    typed = scene.ask()
     await asyncio.sleep(0.01)
-    asked = office.ask(invoked=True)
+    asked = scene.ask(invoked=True)
     await asyncio.sleep(0.01)
     assert not (await typed).found
     assert not asked.done()
-    assert (office.begun, office.stopped) == (2, 1)
-    office.close()
+    assert (scene.begun, scene.stopped) == (2, 1)
 
 
 @pytest.mark.parametrize("invoked", [False, True])
-async def test_a_change_of_the_text_that_disagrees_stops_all(invoked: bool) -> None:
-    office = Office()
-    asked = office.ask(invoked=invoked)
+async def test_a_change_of_the_text_that_disagrees_stops_all(scene: Scene, invoked: bool) -> None:
+    asked = scene.ask(invoked=invoked)
     await asyncio.sleep(0.01)
-    change = Change(2, "= ", "")
-    office.document.apply([Edit((0, 2), (0, 4), "")], 2, Encoding.UTF16)
-    office.service.changed(URI, [change])
+    scene.edit(2, 4, "")
     assert not (await asked).found
     await asyncio.sleep(0.01)
-    assert office.stopped == 1
+    assert scene.stopped == 1
 
 
-async def test_a_cancelled_request_that_was_not_sent_stops_at_once() -> None:
-    office = Office()
-    asked = office.ask()
+async def test_a_cancelled_request_that_was_not_sent_stops_at_once(scene: Scene) -> None:
+    asked = scene.ask()
     await asyncio.sleep(0.01)
     asked.cancel()
     await asyncio.sleep(0.01)
-    assert office.stopped == 1
+    assert scene.stopped == 1
 
 
-async def test_what_is_computed_ahead_gives_way_to_what_is_asked_for() -> None:
-    office = Office()
-    office.accept("1")
+async def test_a_prefetch_gives_way_to_what_is_asked_for(scene: Scene) -> None:
+    await scene.accept("1")
     await asyncio.sleep(0.01)
-    assert (office.begun, office.stopped) == (1, 0)
-    office.ask(len("x = 1\ny = "))
+    assert (scene.begun, scene.stopped) == (1, 0)
+    scene.ask(len("x = 1\ny = "))
     await asyncio.sleep(0.01)
-    assert (office.begun, office.stopped) == (2, 1)
-    office.close()
+    assert (scene.begun, scene.stopped) == (2, 1)
 
 
-async def test_what_is_computed_ahead_is_what_the_next_request_waits_for() -> None:
-    office = Office()
-    office.accept("1")
-    office.ask(len("x = 1"))
+async def test_the_next_request_waits_for_the_prefetch(scene: Scene) -> None:
+    await scene.accept("1")
+    scene.ask(len("x = 1"))
     await asyncio.sleep(0.01)
-    assert (office.begun, office.stopped) == (1, 0)
-    office.close()
+    assert (scene.begun, scene.stopped) == (1, 0)
 
 
-async def test_nothing_is_computed_ahead_where_the_user_wants_none() -> None:
-    office = Office()
-    office.accept("1", effort=None)
+async def test_nothing_is_prefetched_where_the_user_wants_none(scene: Scene) -> None:
+    await scene.accept("1", budget=None)
     await asyncio.sleep(0.01)
-    assert office.begun == 0
+    assert scene.begun == 0
 
 
-async def test_what_is_known_is_answered_at_once_and_parses_nothing() -> None:
+async def test_what_is_known_is_answered_at_once_and_parses_nothing(scene: Scene) -> None:
     """The path of every key: it must cost next to nothing, however long the document is."""
-    office = Office()
-    office.know("foo")
-    office.document.apply([Edit((0, 4), (0, 4), "f")], 2, Encoding.UTF16)
-    office.service.changed(URI, [Change(4, "", "f")])
-    question = InlineRequest(Cursor(5), EFFORT, "???")
-    answer = office.service.ask(URI, question, lambda: pytest.fail("a snapshot was taken"))
-    assert isinstance(answer, ComputationOutcome)
+    await scene.know("foo")
+    scene.edit(4, 4, "f")
+    request = InlineRequest(Cursor(5), BUDGET, "???")
+    answer = scene.service.ask(URI, request, lambda: pytest.fail("a snapshot was taken"))
+    assert isinstance(answer, InlineResult)
     assert [shown.text for _, shown in answer.found] == ["foo"]
-    assert office.begun == 0
+    assert scene.begun == 0
 
 
-async def test_closing_the_document_answers_who_waits() -> None:
-    office = Office()
-    asked = office.ask()
-    office.close()
+async def test_closing_the_document_answers_who_waits(scene: Scene) -> None:
+    asked = scene.ask()
+    scene.service.forget(URI)
     assert not (await asked).found
 
 
-async def test_a_fault_is_told_to_who_asked() -> None:
-    office = Office(fault=ValueError("a fault"))
+async def test_what_is_typed_meanwhile_is_told_to_the_worker(scene: Scene) -> None:
+    scene.waits_for_context = False
+    asked = scene.ask()
+    await scene.worker.until(lambda: len(scene.worker.requests) == 1)
+    scene.edit(4, 4, "f")
+    await scene.worker.until(lambda: scene.worker.amendments == ["f"])
+    scene.worker.answer("foo")
+    assert [shown.text for _, shown in (await asked).found] == ["foo"]
+
+
+async def test_a_fault_is_told_to_who_asked(scene: Scene) -> None:
+    scene.fault = ValueError("a fault")
     with pytest.raises(ValueError, match="a fault"):
-        await office.ask()
+        await scene.ask()
 
 
-async def led_elsewhere(office: Office, snapshot: Callable[[], Snapshot | None]) -> asyncio.Future[ComputationOutcome]:
-    """A request that waits for older work, which was typed into and comes to nothing."""
-    office.ask()
-    await asyncio.sleep(0.01)
-    (work,) = office.service._shared.pages[URI].running
-    work.sent_at = 0.0
-    office.document.apply([Edit((0, 4), (0, 4), "f")], 2, Encoding.UTF16)
-    office.service.changed(URI, [Change(4, "", "f")])
-    answer = office.service.ask(URI, InlineRequest(Cursor(5), EFFORT, "???"), snapshot)
-    assert isinstance(answer, asyncio.Future)
-    office.gathering.set_exception(WorkerFailure(ErrorCode.STOPPED, "gone"))
-    return answer
-
-
-async def test_what_leads_elsewhere_is_begun_anew_unless_the_document_was_switched_off_meanwhile() -> None:
-    office = Office()
-    waiting = await led_elsewhere(office, office.document.snapshot)
-    await asyncio.sleep(0.01)
+async def test_what_leads_elsewhere_is_begun_anew(scene: Scene) -> None:
+    waiting = await scene.is_led_elsewhere(scene.document.snapshot)
+    await scene.worker.until(lambda: scene.begun == 1)
     assert not waiting.done()
-    assert office.begun == 2
-    office.close()
-    office = Office()
-    assert not (await (await led_elsewhere(office, lambda: None))).found
-    assert office.begun == 1
 
 
-async def test_a_fault_after_the_worker_has_answered_is_told_too() -> None:
+async def test_what_leads_elsewhere_ends_where_the_document_was_switched_off_meanwhile(scene: Scene) -> None:
+    assert not (await (await scene.is_led_elsewhere(lambda: None))).found
+    assert scene.begun == 0
+
+
+async def test_a_fault_after_the_worker_has_answered_is_told_too(scene: Scene) -> None:
     def snapshot() -> Snapshot:
         raise ValueError("a fault")
 
     with pytest.raises(ValueError, match="a fault"):
         async with asyncio.timeout(10):
-            await (await led_elsewhere(Office(), snapshot))
+            await (await scene.is_led_elsewhere(snapshot))

@@ -9,7 +9,7 @@ from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.suggestion import Cursor, Suggestion
-from tests.lsp_server.inline.marked import Typist, suggestion
+from tests.lsp_server.inline.typist import Typist, suggestion
 
 
 def test_typing_the_suggested_characters_keeps_the_suggestion() -> None:
@@ -74,7 +74,7 @@ def test_a_bracket_that_nobody_opened_is_no_part_of_it() -> None:
 def test_enter_and_the_indentation_that_comes_with_it_are_typed_like_anything_else() -> None:
     user = Typist.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
     user.type("\n    ")
-    (shown,) = user.memory.find(user.text, Cursor(user.cursor), invoked=False)
+    (shown,) = user.history.find(user.text, Cursor(user.cursor), invoked=False)
     assert (shown[1].start, shown[1].end, shown[1].text) == (9, 13, "    return 1"), "what is replaced is on one line"
 
 
@@ -93,7 +93,7 @@ def test_enter_between_two_braces_keeps_it(outer: str) -> None:
 def test_line_ends_of_two_characters_are_typed_like_anything_else() -> None:
     user = Typist.at("def f():‸\r\n", suggestion("def f():‸\r\n", "\r\n    return 1"))
     user.type("\r\n    ")
-    (shown,) = user.memory.find(user.text, Cursor(user.cursor), invoked=False)
+    (shown,) = user.history.find(user.text, Cursor(user.cursor), invoked=False)
     assert (shown[1].start, shown[1].end, shown[1].text) == (10, 14, "    return 1")
 
 
@@ -169,17 +169,17 @@ def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[Change]]:
 def test_whatever_is_typed_the_result_is_the_one_that_was_suggested(
     edited: tuple[str, Suggestion, list[Change]],
 ) -> None:
-    """In a place of its own each suggestion makes the same text; changes elsewhere are made in that text, too."""
+    """At its own range each suggestion leads to the same text; changes elsewhere happen in that text, too."""
     text, made, changes = edited
     expected, found = made.applied(text), made
     for change in changes:
-        place, moved = found.place, found.after(change)
+        anchor, moved = found.anchor, found.after(change)
         if moved is None:
             return
-        if change.end < place.start:
+        if change.end < anchor.start:
             expected = change.applied(expected)
-        elif change.start > place.end:
-            shift = len(found.text) - (place.end - place.start)
+        elif change.start > anchor.end:
+            shift = len(found.text) - (anchor.end - anchor.start)
             expected = Change(change.start + shift, change.removed, change.added).applied(expected)
         found, text = moved, change.applied(text)
         assert found.applied(text) == expected

@@ -14,8 +14,8 @@ def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
     body = Suggestion("s", Anchor.of("f {}\n", 3, 3, 3), "\n  g()\n", Span(3, 3, HoleKind.BODY))
     for typed, shown in (("\n  g(", "  g()\n"), ("\n  g()", "  g()\n")):
         text = f"f {{{typed}}}\n"
-        place = Anchor(3, 3 + len(typed), "", 0)
-        suggestion = Suggestion(body.id, place, body.text, body.hole)
+        anchor = Anchor(3, 3 + len(typed), "", 0)
+        suggestion = Suggestion(body.id, anchor, body.text, body.hole)
         cursor = 3 + len(typed)
         found = suggestion.at(text, Cursor(cursor))
         assert found is not None

@@ -1,4 +1,4 @@
-"""Texts with a cursor in them, and a user who types into them."""
+"""Texts with a marked cursor, and a user who types into them and sees suggestions."""
 
 from dataclasses import dataclass
 
@@ -20,36 +20,36 @@ def split(marked: str) -> tuple[str, int]:
 def suggestion(
     marked: str, text: str, name: str = "s", *, replaces: tuple[str, str] = ("", ""), **more: object
 ) -> Suggestion:
-    """`text` in the place of what stands right before and right behind the cursor (`replaces`)."""
+    """`text` instead of what stands right before and right behind the cursor (`replaces`)."""
     plain, cursor = split(marked)
     before, behind = replaces
     assert plain[:cursor].endswith(before)
     assert plain.startswith(behind, cursor)
     start, end = cursor - len(before), cursor + len(behind)
-    place = Anchor.of(plain, start, end, cursor)
-    return Suggestion(name, place, text, Span(start, end, HoleKind.LINE), **more)  # type: ignore[arg-type]
+    anchor = Anchor.of(plain, start, end, cursor)
+    return Suggestion(name, anchor, text, Span(start, end, HoleKind.LINE), **more)  # type: ignore[arg-type]
 
 
 @dataclass
 class Typist:
-    """An editor's text and cursor, and the memory that is told of every change."""
+    """An editor's text and cursor, and the suggestion history that is told of every change."""
 
     text: str
     cursor: int
-    memory: SuggestionHistory
+    history: SuggestionHistory
 
     @classmethod
     def at(cls, marked: str, *suggestions: Suggestion) -> "Typist":
         text, cursor = split(marked)
-        memory = SuggestionHistory(text)
-        memory.add(suggestions)
-        return cls(text, cursor, memory)
+        history = SuggestionHistory(text)
+        history.add(suggestions)
+        return cls(text, cursor, history)
 
     def change(self, start: int, end: int, added: str) -> None:
         change = Change(start, self.text[start:end], added)
         self.text = change.applied(self.text)
         self.cursor = change.move(self.cursor)
-        self.memory.changed([change], self.text)
+        self.history.changed([change], self.text)
 
     def type(self, text: str, closed: str = "") -> None:
         """Insert text at the cursor; the editor adds `closed` behind it by itself."""
@@ -62,8 +62,8 @@ class Typist:
 
     def shown(self, *, invoked: bool = False, floor: float = 0.0) -> list[str]:
         """What each suggestion at the cursor would make of the text, with what is left of it marked: `a[bc]`."""
-        found = self.memory.find(self.text, Cursor(self.cursor), invoked=invoked, floor=floor)
-        self.memory.show(found, self.text, invoked=invoked)
+        found = self.history.find(self.text, Cursor(self.cursor), invoked=invoked, floor=floor)
+        self.history.show(found, self.text, invoked=invoked)
         return [
             f"{self.text[: self.cursor]}[{shown.text[self.cursor - shown.start :]}]{self.text[shown.end :]}"
             for _, shown in found

@@ -1,0 +1,85 @@
+"""A worker that answers what a test tells it to, at the socket where the client looks for a worker."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from inference.messages import (
+    LENGTH_BYTES,
+    Amend,
+    Candidate,
+    ClientMessage,
+    Done,
+    Hello,
+    InfillRequest,
+    Status,
+    StatusRequest,
+    Welcome,
+    WorkerMessage,
+    WorkerState,
+    decode_client_message,
+    frame,
+)
+from lsp_server.worker import WorkerOptions
+from lsp_server.worker.paths import place_of
+
+PATIENCE_S = 10.0
+
+
+class ScriptedWorker:
+    """Answers each request with `fills`, best first; with None it answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.fills: list[str] | None = None
+        self.requests: list[InfillRequest] = []
+        self.amendments: list[str] = []
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        self._writers.append(writer)
+        while length := await reader.read(LENGTH_BYTES):
+            self._take(decode_client_message(await reader.readexactly(int.from_bytes(length, "big"))))
+        writer.close()
+
+    def answer(self, *fills: str) -> None:
+        """Answer the latest request."""
+        key = self.requests[-1].id
+        self._send(*(Candidate(key, (fill,)) for fill in fills), Done(key))
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        """Wait for what the client sends."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not happened():
+                await asyncio.sleep(0.005)
+
+    def _take(self, message: ClientMessage) -> None:
+        match message:
+            case Hello():
+                self._send(Welcome(), Status(WorkerState.READY))
+            case StatusRequest():
+                self._send(Status(WorkerState.READY))
+            case InfillRequest():
+                self.requests.append(message)
+                if self.fills is not None:
+                    self.answer(*self.fills)
+            case Amend(text=text):
+                self.amendments.append(text)
+            case _:
+                pass
+
+    def _send(self, *messages: WorkerMessage) -> None:
+        for message in messages:
+            self._writers[-1].write(frame(message))
+
+
+@asynccontextmanager
+async def scripted_worker() -> AsyncIterator[ScriptedWorker]:
+    """A worker that listens; the runtime folder must be the test's own."""
+    worker, socket = ScriptedWorker(), Path(place_of(WorkerOptions()).socket)
+    server = await asyncio.start_unix_server(worker.serve, socket)
+    try:
+        yield worker
+    finally:
+        server.close()
