@@ -1,110 +1,80 @@
 """The resident worker: `python -m inference.worker --socket PATH --model M`.
 
-One process holds one model for all of a user's editors. It listens before it loads: torch is imported in the engine's
-thread alone, so status is answered at once and requests wait. It ends when idle, on `Shutdown` and on SIGTERM.
+One process holds one model for all of a user's editors. It listens before it loads: only the engine's thread imports
+torch, so that the worker answers status at once while requests wait. It ends when idle, on `Shutdown` and on SIGTERM.
 """
 
 import asyncio
-import contextlib
 import faulthandler
 import logging
 import os
 import signal
-import socket
 import sys
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from inference.messages import ErrorCode
 from inference.serving import listener, logs, startup
 from inference.serving.connection import Connection
-from inference.serving.engine_thread import LoadedEngine, start_engine_thread
-from inference.serving.private import NotPrivateError, require_private_folder
+from inference.serving.engine_thread import LoadInfiller, load_engine, start_engine_thread
+from inference.serving.infiller import Infiller
 from inference.serving.scheduler import Scheduler
-from inference.serving.startup import WorkerArguments
-from inference.serving.worker_service import Service
+from inference.serving.startup import NotPrivateError, WorkerArguments
+from inference.serving.worker_service import WorkerService
 
 EXIT_REFUSED = 2
 """The folder, the log or the socket cannot be used; stderr says why."""
 EXIT_TAKEN = 3
 """Another worker has this socket: use that one."""
-TAKE_OVER_S = 15.0
-"""How long a worker that is ending may keep its successor waiting."""
 FLUSH_S = 1.0
 SWITCH_S = 0.001
 """How long the engine's thread may keep the interpreter while a client waits; Python's own 5 ms would be felt."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until the end; returns the exit status. The lock goes with the process, after its memory."""
+    """Serve until the end; returns the exit status. The lock is released when the process ends, after its memory."""
     arguments = startup.parse(argv)
     lock = FileLock(arguments.lock, mode=0o600, thread_local=False)
     try:
-        require_private_folder(arguments.socket.parent)
-        if not _take(lock, arguments.socket):
+        startup.require_private_folder(arguments.socket.parent)
+        if not startup.take(lock, arguments.socket):
             print(f"another worker is running at {arguments.socket}", file=sys.stderr)
             return EXIT_TAKEN
         logs.set_up(arguments.log, foreground=arguments.foreground)
-        return asyncio.run(_serve(arguments))
+        return asyncio.run(serve(arguments, load_engine))
     except (NotPrivateError, OSError) as error:
         print(f"the worker cannot start: {error}", file=sys.stderr)
         return EXIT_REFUSED
 
 
-def _take(lock: FileLock, path: Path) -> bool:
-    """Whether the socket is ours for the lifetime of this process. Waits for a worker that is ending."""
-    give_up = time.monotonic() + TAKE_OVER_S
-    while time.monotonic() < give_up:
-        with contextlib.suppress(Timeout):
-            lock.acquire(timeout=0.2)
-            return True
-        if _someone_listens(path):
-            return False
-    return False
-
-
-def _someone_listens(path: Path) -> bool:
-    try:
-        if path.is_socket():
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.settimeout(1.0)
-                probe.connect(str(path))
-        else:
-            socket.create_connection(("127.0.0.1", listener.read_port(path)), timeout=1.0).close()
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-async def _serve(arguments: WorkerArguments) -> int:
+async def serve(arguments: WorkerArguments, load: LoadInfiller) -> int:
+    """Listen, load what fills holes, and serve until told to end or idle; returns the exit status. Raises OSError."""
     sys.setswitchinterval(SWITCH_S)
     scheduler = Scheduler()
-    service = Service(arguments, scheduler)
+    service = WorkerService(arguments, scheduler)
     _on_signals(service.shut_down)
     opened = await listener.listen(arguments.socket, arguments.transport, _greeter(service))
     service.token = opened.token
     logs.log.info("listening at %s for %s", arguments.socket, arguments.model)
-    start_engine_thread(arguments, scheduler, OnLoop(service))
+    start_engine_thread(arguments, load, scheduler, ObserverOnLoop(service))
     await service.ended.wait()
     opened.close()
     await _flush(service.connections)
     return service.exit_code
 
 
-def _greeter(service: Service) -> listener.OnConnect:
+def _greeter(service: WorkerService) -> listener.OnConnect:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await Connection(service, reader, writer).serve()
 
     return greet
 
 
-class OnLoop:
-    """Hands what the engine's thread reports to `service` on the event loop."""
+class ObserverOnLoop:
+    """Passes what the engine's thread reports to `service`, on the event loop."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: WorkerService) -> None:
         self._service = service
         self._loop = asyncio.get_running_loop()
 
@@ -112,7 +82,7 @@ class OnLoop:
         """Loading is this far."""
         self._loop.call_soon_threadsafe(self._service.progress, fraction, detail)
 
-    def ready(self, engine: LoadedEngine) -> None:
+    def ready(self, engine: Infiller) -> None:
         """The model is loaded."""
         self._loop.call_soon_threadsafe(self._service.ready, engine)
 

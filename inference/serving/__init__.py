@@ -1,1 +1,1 @@
-"""The parts of the resident worker: sockets, clients, queue, loading. Nothing here knows what is in a request."""
+"""What the resident worker is made of: sockets, clients, turns, loading. Nothing here looks at a request's text."""

@@ -1,6 +1,6 @@
-"""One client: handshake, what it asks, what it is sent. Knows nothing about the engine.
+"""One client: its handshake, its requests, its replies. Knows nothing about the engine.
 
-A client that does not read costs bounded memory: drafts and status are dropped first, then the client is.
+A client that does not read costs a bounded amount of memory: drop its drafts and status first, then cut it off.
 """
 
 import asyncio
@@ -24,21 +24,22 @@ from inference.messages import (
     WorkerMessage,
 )
 from inference.serving import wire
-from inference.serving.infiller import Event, Job
+from inference.serving.infiller import Event
 from inference.serving.logs import describe, log
+from inference.serving.turns import Job
 from inference.serving.wire import RefusedError
 
 HANDSHAKE_S = 10.0
 GOODBYE_S = 1.0
 DROP_OVER_BYTES = 256 * 1024
-"""Unread output over which drafts and status are not sent: newer ones follow."""
+"""Over this much unread output, drafts and status are dropped: newer ones follow."""
 CUT_OFF_OVER_BYTES = 8 * 1024 * 1024
-"""Unread output over which the client counts as gone."""
+"""Over this much unread output, the client counts as gone."""
 MAX_REQUESTS = 64
-"""Requests that one client may have in flight."""
+"""How many requests one client may have in flight."""
 
 
-class Host(Protocol):
+class ConnectionHost(Protocol):
     """What a connection needs of the worker."""
 
     token: str
@@ -53,10 +54,10 @@ class Host(Protocol):
         """A client has passed the handshake."""
 
     def left(self, connection: "Connection") -> None:
-        """It is gone; its jobs are to be cancelled."""
+        """A client is gone; its jobs are to be cancelled."""
 
     def submit(self, connection: "Connection", request: InfillRequest) -> Job | Failed:
-        """The job that `request` has become, or why not."""
+        """Take on `request`: its job, or why there will be none."""
 
     def cancel(self, job: Job) -> None:
         """A client wants no more of `job`."""
@@ -69,9 +70,9 @@ class Host(Protocol):
 
 
 class Connection:
-    """A client and its running jobs, by request id."""
+    """A client, and its jobs by request id."""
 
-    def __init__(self, host: Host, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, host: ConnectionHost, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._host = host
         self._reader = reader
         self._writer = writer
@@ -114,7 +115,7 @@ class Connection:
             await self._writer.wait_closed()
 
     def deliver(self, job: Job, event: Event) -> None:
-        """Pass on what `job` emits. Its final reply takes it off the list; nothing follows that."""
+        """Send what `job` emits. The final reply removes it from the client's jobs; nothing is sent after that."""
         if self.jobs.get(job.request.id) is not job:
             return
         if isinstance(event, Done | Failed):
@@ -131,7 +132,7 @@ class Connection:
         self.send(self._host.welcome())
 
     async def _say_goodbye(self, refusal: RefusedError) -> None:
-        """Say why the connection ends, and read on for a moment: closing on unread input would lose the message."""
+        """Say why the connection ends, then read for a moment: closing with unread input would lose the message."""
         log.warning("a client was refused: %s", refusal.code)
         self.send(Failed("", refusal.code, str(refusal)))
         with suppress(OSError, TimeoutError):
@@ -151,7 +152,7 @@ class Connection:
                 self._handle(message)
 
     def _refuse_request(self, request_id: str, refusal: RefusedError) -> None:
-        """Fail a request that makes no sense but has an id; the connection goes on. Raises RefusedError without one."""
+        """Fail a malformed request that has an id, and keep the connection. Raises RefusedError where it has none."""
         if not request_id:
             raise refusal
         self.send(Failed(request_id, ErrorCode.BAD_REQUEST, str(refusal)))
@@ -184,7 +185,7 @@ class Connection:
             self.jobs[request.id] = answer
 
     def _refusal(self, request: InfillRequest) -> Failed | None:
-        """Why `request` cannot be taken; the running one of the same id is not touched."""
+        """Why `request` is refused, or None. A running request with the same id is not touched."""
         if request.id in self.jobs:
             return Failed(request.id, ErrorCode.BAD_REQUEST, f"a request with the id {request.id} is running")
         if len(self.jobs) >= MAX_REQUESTS:

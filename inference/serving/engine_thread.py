@@ -1,6 +1,6 @@
-"""The engine's thread: load the model, then run requests. The only place where torch is imported.
+"""The engine's thread: load a model, then run requests. The only place where the worker imports torch.
 
-Its reports are made from this thread. Knows nothing about sockets or clients.
+It reports to its observer from this thread. Knows nothing about sockets or clients.
 """
 
 import os
@@ -12,57 +12,55 @@ from typing import Protocol
 from inference.engine import ModelError
 from inference.messages import ErrorCode
 from inference.serving.faults import is_out_of_memory
+from inference.serving.infiller import Infiller
 from inference.serving.logs import describe, log
-from inference.serving.scheduler import DeviceLostError, Infiller, Scheduler
+from inference.serving.scheduler import DeviceLostError, Scheduler
 from inference.serving.startup import WorkerArguments
 
 PROGRESS_EVERY_S = 0.1
 
+OnProgress = Callable[[float, str], None]
+"""Told how far loading is, 0 to 1, and what is being done."""
 
-class LoadedEngine(Infiller, Protocol):
-    """What an engine says about itself."""
-
-    model: str
-    device: str
-    dtype: str
-    context_tokens: int
+LoadInfiller = Callable[[WorkerArguments, OnProgress], Infiller]
+"""Loads what fills holes; takes seconds to minutes. Raises ModelError where that cannot be used."""
 
 
-Progress = Callable[[float, str], None]
-
-
-class Reports(Protocol):
-    """Who is told how loading goes. Called from the engine's thread."""
+class LoadObserver(Protocol):
+    """Hears how loading goes. Called from the engine's thread."""
 
     def progress(self, fraction: float, detail: str) -> None:
         """Loading is this far, 0 to 1."""
 
-    def ready(self, engine: LoadedEngine) -> None:
+    def ready(self, engine: Infiller) -> None:
         """The model is loaded."""
 
     def failed(self, code: ErrorCode, message: str) -> None:
         """There is no engine, or none any more; the message is fit for the user."""
 
 
-def start_engine_thread(arguments: WorkerArguments, scheduler: Scheduler, reports: Reports) -> None:
+def start_engine_thread(
+    arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, observer: LoadObserver
+) -> None:
     """Load and run in a thread of its own. A daemon: a process that is told to stop need not wait for a load."""
-    threading.Thread(target=_work, args=(arguments, scheduler, reports), name="engine", daemon=True).start()
+    threading.Thread(target=_work, args=(arguments, load, scheduler, observer), name="engine", daemon=True).start()
 
 
-def _work(arguments: WorkerArguments, scheduler: Scheduler, reports: Reports) -> None:
+def _work(arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, observer: LoadObserver) -> None:
     try:
-        engine = _load(arguments, reports)
-        reports.ready(engine)
+        observer.progress(0.0, "starting")
+        engine = load(arguments, _throttled(observer))
+        observer.ready(engine)
         scheduler.run(engine)
     except DeviceLostError as error:
-        reports.failed(ErrorCode.INTERNAL, str(error))
+        observer.failed(ErrorCode.INTERNAL, str(error))
     except BaseException as error:
-        reports.failed(*_load_failure(error, arguments))
+        observer.failed(*_load_failure(error, arguments))
 
 
-def _load(arguments: WorkerArguments, reports: Reports) -> LoadedEngine:
+def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller:
+    """The local engine on the checkpoint that the command line names. Raises ModelError."""
     began = time.monotonic()
-    reports.progress(0.0, "starting")
     _share_the_processor(arguments.model)
     from inference.engine import Engine  # here and not above: torch takes seconds to import
 
@@ -72,7 +70,7 @@ def _load(arguments: WorkerArguments, reports: Reports) -> LoadedEngine:
         device=arguments.device,
         dtype=arguments.dtype,
         allow_download=arguments.allow_download,
-        on_progress=_throttled(reports),
+        on_progress=on_progress,
     )
     log.info("%s loaded on %s as %s after %.2f s", engine.model, engine.device, engine.dtype, time.monotonic() - began)
     return engine
@@ -90,15 +88,15 @@ def _share_the_processor(model: str) -> None:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def _throttled(reports: Reports) -> Progress:
-    """Progress at most every `PROGRESS_EVERY_S`: a checkpoint has thousands of tensors."""
+def _throttled(observer: LoadObserver) -> OnProgress:
+    """Report progress at most every `PROGRESS_EVERY_S`: a checkpoint has thousands of tensors."""
     last = -PROGRESS_EVERY_S
 
     def progress(fraction: float, detail: str) -> None:
         nonlocal last
         if time.monotonic() - last >= PROGRESS_EVERY_S:
             last = time.monotonic()
-            reports.progress(fraction, detail)
+            observer.progress(fraction, detail)
 
     return progress
 

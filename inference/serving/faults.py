@@ -1,4 +1,4 @@
-"""What went wrong in the engine, put for the client and for the log. Never imports torch itself."""
+"""Turns an error of the engine into what the client and the log are told. Never imports torch itself."""
 
 import gc
 import sys
@@ -12,7 +12,7 @@ _NO_MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory
 
 
 def failure_of(error: Exception, request_id: str) -> Failed:
-    """The final reply to a request whose step raised `error`. What is unexpected goes to the log."""
+    """The final reply to a request whose step raised `error`; an unexpected error also goes to the log."""
     if is_out_of_memory(error):
         log.warning("out of memory in a request")
         return Failed(request_id, ErrorCode.OUT_OF_MEMORY, _NO_MEMORY)
@@ -24,19 +24,19 @@ def failure_of(error: Exception, request_id: str) -> Failed:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, on whatever device; the CPU and MPS say so in words only."""
+    """Whether memory ran out, on whatever device. Errors of the CPU and MPS can be told by their words alone."""
     if isinstance(error, (MemoryError, *_torch_error("OutOfMemoryError"))):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY_WORDS)
 
 
 def is_device_lost(error: BaseException) -> bool:
-    """Whether the accelerator failed in a way that only a new process gets over."""
+    """Whether the accelerator failed in a way that only a new process can recover from."""
     return isinstance(error, _torch_error("AcceleratorError")) and not is_out_of_memory(error)
 
 
 def release_memory() -> None:
-    """Give back what a failed request held."""
+    """Return the memory that a failed request held."""
     gc.collect()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():

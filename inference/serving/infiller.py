@@ -1,41 +1,49 @@
-"""One request on its way through the worker."""
+"""What the worker needs of whatever fills holes: a local engine, a remote server, or a stand-in of a benchmark."""
 
-import time
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
 
-from inference.messages import Amend, Candidate, Done, Draft, Failed, InfillRequest, Outcome, Stats
+from inference.messages import Candidate, Done, Draft, Failed, InfillRequest
 
 Event = Draft | Candidate | Done | Failed
+"""What a client is told about its request. `Done` or `Failed` comes once, last."""
+
 Steps = Iterator[Draft | Candidate | Done | None]
-"""A generator of the engine's."""
+"""The work on one request: one item per step, None where a step has nothing to report, `Done` last.
+
+Where it is a generator, or has a `close`, closing it stops the work and frees what it holds.
+"""
 
 
-@dataclass(eq=False)
-class Job:
-    """A request, when it came (`time.monotonic()` seconds) and how far it is.
-
-    `emit` may be called from any thread. `document` groups the jobs that share turns. What follows belongs to the
-    scheduler.
-    """
-
-    request: InfillRequest
-    emit: Callable[["Job", Event], None]
-    document: Hashable
-    received: float = field(default_factory=time.monotonic)
-    order: int = 0
-    used_s: float = 0.0
-    started: bool = False
-    cancelled: bool = False
-    amendments: list[Amend] = field(default_factory=list)
-    steps: Steps | None = None
+class Infiller(Protocol):
+    """A loaded model that fills holes. One thread drives all its requests."""
 
     @property
-    def deadline(self) -> float | None:
-        """When it must be answered, in `time.monotonic()` seconds; None where it may take as long as it needs."""
-        limit_ms = self.request.deadline_ms
-        return None if limit_ms is None else self.received + limit_ms / 1000
+    def model(self) -> str:
+        """Its name, as `Status.model` gives it."""
 
-    def ended(self, outcome: Outcome) -> Done:
-        """The final reply when it ends here and not in the engine."""
-        return Done(self.request.id, outcome, Stats(ms=(time.monotonic() - self.received) * 1000))
+    @property
+    def device(self) -> str:
+        """Where it computes, such as "cpu" or "cuda:0"."""
+
+    @property
+    def dtype(self) -> str:
+        """What it computes in, such as "bfloat16"."""
+
+    @property
+    def context_tokens(self) -> int:
+        """How much text of other files it has a use for, in tokens; 0: none."""
+
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
+        """Start on a request; each step does at most one forward pass. `deadline` is in `time.monotonic()` seconds.
+
+        Raises `inference.engine.RequestError`, here or in a step, where the request makes no sense.
+        """
+
+
+@runtime_checkable
+class Amendable(Protocol):
+    """Steps that can be told, between two of them, what the user has typed meanwhile."""
+
+    def amend(self, hole: int, text: str) -> None:
+        """Pin `text`, all that now stands at the start of hole number `hole` (from 0)."""

@@ -1,23 +1,22 @@
-"""Where clients connect: a Unix socket, or loopback TCP with a token where there are no Unix sockets.
+"""Listens for clients on a Unix socket, or on loopback TCP with a token where there are no Unix sockets.
 
 With TCP the file at the socket's path holds `{"port": int, "token": str}` and is readable by this user alone.
 """
 
 import asyncio
 import json
+import os
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-
-from inference.serving.private import write_private_file
 
 OnConnect = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 BACKLOG = 128
 
 
 class Listener:
-    """An open socket at `path`. The caller holds the lock that says nobody else is there."""
+    """An open socket at `path`. The caller holds the lock, so nobody else listens there."""
 
     def __init__(self, server: asyncio.Server, path: Path, token: str) -> None:
         self._server = server
@@ -32,7 +31,7 @@ class Listener:
 
 
 async def listen(path: Path, transport: str, on_connect: OnConnect) -> Listener:
-    """Listen at `path`, over what a worker that was killed left there. Raises OSError."""
+    """Listen at `path`, replacing what a killed worker left there. Raises OSError."""
     path.unlink(missing_ok=True)  # noqa: ASYNC240 - nobody is served yet
     if transport == "tcp":
         return await _listen_tcp(path, on_connect)
@@ -45,7 +44,7 @@ async def _listen_tcp(path: Path, on_connect: OnConnect) -> Listener:
     token = secrets.token_hex(32)
     server = await asyncio.start_server(on_connect, "127.0.0.1", 0, backlog=BACKLOG)
     port = server.sockets[0].getsockname()[1]
-    write_private_file(path, json.dumps({"port": port, "token": token}).encode())
+    _write_private_file(path, json.dumps({"port": port, "token": token}).encode())
     return Listener(server, path, token)
 
 
@@ -55,3 +54,13 @@ def read_port(path: Path) -> int:
         return int(json.loads(path.read_bytes())["port"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path} does not say where the worker listens") from error
+
+
+def _write_private_file(path: Path, content: bytes) -> None:
+    """Put `content` at `path` in one step, readable by this user alone. Raises OSError."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    partial.replace(path)

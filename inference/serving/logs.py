@@ -1,4 +1,4 @@
-"""The worker's log: one file of limited size, readable by its user alone. No text of any document goes in."""
+"""The worker's log: one file of limited size, readable by its user alone, with no text of any document in it."""
 
 import logging
 import sys
@@ -18,7 +18,7 @@ class _PrivateFileHandler(RotatingFileHandler):
 
 
 def set_up(path: Path, *, foreground: bool) -> None:
-    """Log to `path`, the older half in `path`.1, and to stderr as well when in the foreground. Raises OSError."""
+    """Log to `path` (older lines in `path`.1) and, in the foreground, to stderr as well. Raises OSError."""
     handlers: list[logging.Handler] = [
         _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8")
     ]
@@ -34,7 +34,7 @@ def set_up(path: Path, *, foreground: bool) -> None:
 def describe(error: BaseException) -> str:
     """Where an unexpected error came from.
 
-    Its own words are left out unless torch or the system wrote them: others may quote the document.
+    Leaves out the error's own message unless torch or the system wrote it: any other may quote the document.
     """
     frames = "".join(traceback.format_tb(error.__traceback__))
     words = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"

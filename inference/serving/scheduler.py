@@ -1,42 +1,25 @@
-"""Runs requests on the engine's one thread, a step of each in turn.
+"""Runs requests on the engine's one thread, a step of each in turn. Knows nothing about sockets or clients.
 
-`run` belongs to the engine's thread, everything else may be called from any. Each job that is submitted emits exactly
-one Done or Failed, as the last thing it emits: whoever takes it off the list, under the lock, says it. Knows nothing
-about sockets or clients.
+Call `run` in the engine's thread; everything else may be called from any thread. Each submitted job emits exactly one
+Done or Failed, and nothing after it: whoever takes the job off the list, under the lock, emits that final reply.
 """
 
 import threading
 import time
 from collections.abc import Generator
-from typing import Protocol, runtime_checkable
 
-from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Outcome
+from inference.messages import Amend, Done, ErrorCode, Failed, Outcome
 from inference.serving.faults import failure_of, is_device_lost, release_memory
-from inference.serving.infiller import Event, Job, Steps
+from inference.serving.infiller import Amendable, Event, Infiller
 from inference.serving.logs import describe, log
-from inference.serving.turns import Fairness
+from inference.serving.turns import Job, Turns
 
 MAX_RUNNING = 4
-"""Requests that have a canvas of their own in memory at one time; the rest wait."""
+"""How many requests have a canvas in memory at one time; the rest wait."""
 
 
 class DeviceLostError(Exception):
     """The accelerator failed; only a new process can use it again."""
-
-
-class Infiller(Protocol):
-    """What is needed of the engine."""
-
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
-        """Each step does at most one forward pass; the last one gives Done. `deadline` is `time.monotonic()`."""
-
-
-@runtime_checkable
-class Amendable(Protocol):
-    """Work that can be told, between two steps, what the user typed meanwhile."""
-
-    def amend(self, hole: int, text: str) -> None:
-        """Pin `text`, all that now stands at the start of a hole."""
 
 
 class Scheduler:
@@ -45,18 +28,18 @@ class Scheduler:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._jobs: list[Job] = []
-        self._fairness = Fairness()
+        self._turns = Turns()
         self._step_began: float | None = None
 
     def submit(self, job: Job) -> None:
-        """Take `job` in; it waits until the engine is there and its turn comes."""
+        """Add `job`; it waits until the engine is loaded and its turn comes."""
         with self._changed:
-            self._fairness.join(job, self._jobs)
+            self._turns.join(job, self._jobs)
             self._jobs.append(job)
             self._changed.notify()
 
     def cancel(self, job: Job) -> None:
-        """End `job` before its next step, at once if it has not started. One that has ended stays as it is."""
+        """End `job` before its next step, or now if it has not started. Has no effect on a job that has ended."""
         if self._take_off(job, waiting_only=True):
             job.emit(job, job.ended(Outcome.CANCELLED))
         with self._changed:
@@ -64,17 +47,17 @@ class Scheduler:
             self._changed.notify()
 
     def amend(self, job: Job, amendment: Amend) -> None:
-        """Tell `job` before its next step what the user typed; one that has ended stays as it is."""
+        """Tell `job` before its next step what the user typed. Has no effect on a job that has ended."""
         with self._changed:
             job.amendments.append(amendment)
 
     def expire(self, job: Job) -> None:
-        """Answer `job` if its deadline came before it could start; one that runs is ended by the engine."""
+        """Answer `job` if its deadline came before it started. The engine itself ends one that runs."""
         if self._take_off(job, waiting_only=True):
             job.emit(job, job.ended(Outcome.DEADLINE))
 
     def fail(self, code: ErrorCode, message: str, *, waiting_only: bool) -> None:
-        """Fail the jobs that wait; with `waiting_only` False all of them, once `run` is over."""
+        """Fail the jobs that wait; with `waiting_only` False all jobs, which is allowed once `run` is over."""
         with self._changed:
             jobs = tuple(self._jobs)
         for job in jobs:
@@ -94,7 +77,7 @@ class Scheduler:
         return 0.0 if began is None else time.monotonic() - began
 
     def run(self, engine: Infiller) -> None:
-        """Step jobs for ever; one that fails fails alone. Raises DeviceLostError."""
+        """Step jobs for ever; a failure ends only the job it happened in. Raises DeviceLostError."""
         while True:
             job = self._wait_for_next()
             event = job.ended(Outcome.CANCELLED) if job.cancelled else self._step(job, engine)
@@ -115,7 +98,7 @@ class Scheduler:
             if job.cancelled:
                 return job
         running = [job for job in self._jobs if job.started]
-        return self._fairness.next(running if len(running) >= MAX_RUNNING else self._jobs)
+        return self._turns.next(running if len(running) >= MAX_RUNNING else self._jobs)
 
     def _step(self, job: Job, engine: Infiller) -> Event | None:
         began = self._step_began = time.monotonic()
@@ -129,7 +112,7 @@ class Scheduler:
         finally:
             self._step_began = None
             with self._changed:
-                self._fairness.charge(job, time.monotonic() - began)
+                self._turns.charge(job, time.monotonic() - began)
 
     def _amend(self, job: Job) -> None:
         with self._changed:
@@ -146,7 +129,7 @@ class Scheduler:
         return failure_of(error, job.request.id)
 
     def _finish(self, job: Job, reply: Done | Failed) -> None:
-        """Free what `job` holds, then answer it: whoever has the answer may count on the memory."""
+        """Free what `job` holds, then answer it: a client that has the answer may count on the memory."""
         try:
             if isinstance(job.steps, Generator):
                 job.steps.close()
@@ -159,10 +142,10 @@ class Scheduler:
             job.emit(job, reply)
 
     def _take_off(self, job: Job, *, waiting_only: bool) -> bool:
-        """Whether `job` was still on the list; the caller owes it its final reply."""
+        """Take `job` off the list. True if it was still there: the caller must then emit its final reply."""
         with self._changed:
             if job not in self._jobs or (waiting_only and job.started):
                 return False
             self._jobs.remove(job)
-            self._fairness.leave(job, self._jobs)
+            self._turns.leave(job, self._jobs)
             return True

@@ -1,19 +1,29 @@
-"""How a worker is started: its command line as one frozen value."""
+"""How a worker starts: its command line, a folder that nobody else can enter, and the lock that keeps it alone."""
 
 import argparse
+import contextlib
 import os
+import socket
+import stat
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
+from inference.serving import listener
+
 TRANSPORTS = ("unix", "tcp")
 NATIVE_TRANSPORT = "tcp" if os.name == "nt" else "unix"
 """asyncio serves no Unix sockets on Windows."""
+TAKE_OVER_S = 15.0
+"""How long a new worker waits for one that is ending."""
 
 
 @dataclass(frozen=True)
 class WorkerArguments:
-    """What `python -m inference.worker` was told. `idle_s` is in seconds."""
+    """What `python -m inference.worker` was told. `idle_s` is in seconds; `device` and `dtype` None: the best one."""
 
     socket: Path
     model: str
@@ -27,25 +37,75 @@ class WorkerArguments:
 
     @property
     def lock(self) -> Path:
-        """Locked by the worker for as long as it lives, so that a socket never has two."""
+        """The file that the worker locks for as long as it lives, so that a socket never has two workers."""
         return self.socket.with_suffix(".lock")
+
+
+class NotPrivateError(Exception):
+    """Other users can reach the worker's folder; str() says what to do about it."""
 
 
 def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
     """The worker's arguments from its command line. Raises SystemExit, as argparse does, when they are wrong."""
     values = _parser().parse_args(argv)
-    socket = Path(values.socket).absolute()
+    path = Path(values.socket).absolute()
     return WorkerArguments(
-        socket=socket,
+        socket=path,
         model=values.model,
         device=values.device,
         dtype=values.dtype,
         idle_s=values.idle_s,
         allow_download=values.allow_download,
         transport=values.transport,
-        log=Path(values.log).absolute() if values.log else socket.with_suffix(".log"),
+        log=Path(values.log).absolute() if values.log else path.with_suffix(".log"),
         foreground=values.foreground,
     )
+
+
+def require_private_folder(folder: Path) -> None:
+    """Create `folder` (0700) if it is missing. Raises NotPrivateError when others own it or may enter it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise NotPrivateError(
+            f"cannot use the folder {folder}: {error.strerror}; remove what is in its place"
+        ) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotPrivateError(f"{folder} is not a folder of its own (a link or a file); remove it")
+    if os.name == "nt":  # the folder is in the user's profile, which Windows keeps private
+        return
+    if found.st_uid != os.getuid():
+        raise NotPrivateError(f"{folder} belongs to another user; set INFILL_LS_RUNTIME_DIR to a folder of your own")
+    if found.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp: closing it would break other programs
+        raise NotPrivateError(f"{folder} is shared with other users; set INFILL_LS_RUNTIME_DIR to a folder of your own")
+    if found.st_mode & 0o077:
+        raise NotPrivateError(f"other users can enter {folder}; run: chmod 700 {folder}")
+
+
+def take(lock: FileLock, path: Path) -> bool:
+    """Whether the socket at `path` is now ours for the lifetime of this process. Waits for a worker that is ending."""
+    give_up = time.monotonic() + TAKE_OVER_S
+    while time.monotonic() < give_up:
+        with contextlib.suppress(Timeout):
+            lock.acquire(timeout=0.2)
+            return True
+        if _has_listener(path):
+            return False
+    return False
+
+
+def _has_listener(path: Path) -> bool:
+    try:
+        if path.is_socket():
+            with socket.socket(socket.AF_UNIX) as attempt:
+                attempt.settimeout(1.0)
+                attempt.connect(str(path))
+        else:
+            socket.create_connection(("127.0.0.1", listener.read_port(path)), timeout=1.0).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _parser() -> argparse.ArgumentParser:

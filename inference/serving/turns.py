@@ -1,26 +1,59 @@
-"""Whose step is next.
+"""The requests that the worker has taken on, and whose step is next. Knows no engine and no threads.
 
-The document that has used least engine time goes first, and in it the request that has used least; on a tie the newest,
-which is what the user is looking at. A newcomer starts level with the least served, so that it neither waits for what
-others have used before it came nor makes them wait for ever. Knows no engine and no threads.
+The document that has used least engine time goes first, and in it the request that has used least. On a tie the newest
+goes first, because the user is looking at it. A newcomer starts level with the least served, so that it neither waits
+for what others used before it came nor makes them wait for ever.
 """
 
-from collections.abc import Collection, Hashable, Iterable
+import time
+from collections.abc import Callable, Collection, Hashable, Iterable
+from dataclasses import dataclass, field
 from itertools import count
 
-from inference.serving.infiller import Job
+from inference.messages import Amend, Done, InfillRequest, Outcome, Stats
+from inference.serving.infiller import Event, Steps
 
 
-class Fairness:
-    """Engine time used by each document that has work. Not thread-safe: the scheduler's lock guards it."""
+@dataclass(eq=False)
+class Job:
+    """A request, when it came (`time.monotonic()` seconds), and how far it is.
+
+    `emit` may be called from any thread. Jobs of the same `document` share that document's turns. The other fields
+    belong to the scheduler.
+    """
+
+    request: InfillRequest
+    emit: Callable[["Job", Event], None]
+    document: Hashable
+    received: float = field(default_factory=time.monotonic)
+    arrival: int = 0
+    used_s: float = 0.0
+    started: bool = False
+    cancelled: bool = False
+    amendments: list[Amend] = field(default_factory=list)
+    steps: Steps | None = None
+
+    @property
+    def deadline(self) -> float | None:
+        """When it must be answered, in `time.monotonic()` seconds; None where it may take as long as it needs."""
+        limit_ms = self.request.deadline_ms
+        return None if limit_ms is None else self.received + limit_ms / 1000
+
+    def ended(self, outcome: Outcome) -> Done:
+        """The final reply when it ends here and not in the engine."""
+        return Done(self.request.id, outcome, Stats(ms=(time.monotonic() - self.received) * 1000))
+
+
+class Turns:
+    """How much engine time each document with jobs has used. Not thread-safe: the scheduler's lock guards it."""
 
     def __init__(self) -> None:
         self._used_s: dict[Hashable, float] = {}
-        self._orders = count(1)
+        self._arrivals = count(1)
 
     def join(self, job: Job, others: Collection[Job]) -> None:
         """Count `job` in, level with the least served of `others`, the jobs that were there before it."""
-        job.order = next(self._orders)
+        job.arrival = next(self._arrivals)
         siblings = [other.used_s for other in others if other.document == job.document]
         job.used_s = min(siblings, default=0.0)
         if not siblings:
@@ -32,7 +65,7 @@ class Fairness:
             self._used_s.pop(job.document, None)
 
     def charge(self, job: Job, seconds: float) -> None:
-        """A step of `job` took this long."""
+        """Record that a step of `job` took this long."""
         job.used_s += seconds
         if job.document in self._used_s:
             self._used_s[job.document] += seconds
@@ -42,4 +75,4 @@ class Fairness:
         return min(jobs, key=self._rank, default=None)
 
     def _rank(self, job: Job) -> tuple[float, float, int]:
-        return self._used_s.get(job.document, 0.0), job.used_s, -job.order
+        return self._used_s.get(job.document, 0.0), job.used_s, -job.arrival

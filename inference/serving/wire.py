@@ -1,4 +1,4 @@
-"""Reading framed messages from a stream and checking the handshake. Knows bytes and messages, no sockets."""
+"""Reads framed messages from a stream and checks the handshake. Knows bytes and messages, no sockets."""
 
 import asyncio
 import hmac
@@ -16,7 +16,7 @@ from inference.messages import (
 )
 
 MAX_HELLO_BYTES = 4096
-"""A stranger gets no more room than its first message needs."""
+"""A client that has not identified itself may send no more than its first message needs."""
 
 
 class RefusedError(Exception):
@@ -75,5 +75,5 @@ def check_hello(message: ClientMessage, token: str) -> Hello:
 
 
 def _shape_of(error: Exception) -> str:
-    """What was wrong, in msgspec's words: they name types and places. They go to the sender alone, not to the log."""
+    """What was wrong, in msgspec's words, which name types and positions. For the sender only, not for the log."""
     return str(error)[:200] if isinstance(error, msgspec.ValidationError) else "malformed msgpack"

@@ -1,34 +1,35 @@
-"""The worker as its clients see it: its state, who is connected, and when it ends. Lives on the event loop alone."""
+"""The worker as its clients see it: its state, who is connected, and when it ends. Used on the event loop only."""
 
 import asyncio
 import os
+import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
+import psutil
 
 from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Status, Welcome, WorkerState
-from inference.serving import memory
 from inference.serving.connection import Connection
-from inference.serving.engine_thread import LoadedEngine
-from inference.serving.infiller import Event, Job
+from inference.serving.infiller import Event, Infiller
 from inference.serving.logs import log
 from inference.serving.scheduler import Scheduler
 from inference.serving.startup import WorkerArguments
+from inference.serving.turns import Job
 
 LINGER_S = 2.0
-"""How long a worker without an engine stays, so that clients learn why."""
+"""How long a worker whose model did not load stays, so that clients learn why."""
 FINISH_S = 60.0
 """How long running requests may take to finish once the worker is to end."""
 HUNG_STEP_S = 10.0
-"""Who asks the worker to end need not wait for a step that takes longer: most likely it never ends."""
+"""When asked to end, do not wait for a step that has taken longer: most likely it never ends."""
 MIN_STARTUP_S = 10.0
-"""However short the idle time is: whoever started this worker needs a moment to connect."""
+"""Do not end sooner, however short the idle time is: whoever started this worker needs a moment to connect."""
 _STOPPED = "The worker is ending; the next request starts a new one"
 
 
-class Service:
-    """What `connection.Host` asks for and what `loading.Reports` tells, once that is on the loop."""
+class WorkerService:
+    """Serves connections (see `ConnectionHost`) and hears how loading goes (see `LoadObserver`), on the event loop."""
 
     def __init__(self, arguments: WorkerArguments, scheduler: Scheduler) -> None:
         self.token = ""
@@ -66,8 +67,8 @@ class Service:
             clients=len(self.connections),
             running=running,
             waiting=waiting,
-            memory_bytes=memory.resident_bytes(),
-            device_memory_bytes=memory.device_bytes(),
+            memory_bytes=_resident_bytes(),
+            device_memory_bytes=_device_bytes(),
             step_s=self._scheduler.step_s,
         )
 
@@ -78,9 +79,9 @@ class Service:
         connection.send(self.status())
 
     def left(self, connection: Connection) -> None:
-        """A client is gone: its jobs are cancelled, nobody hears of them."""
+        """A client is gone: cancel its jobs; nobody is told."""
         self.connections.discard(connection)
-        if connection.has_asked:  # who only looks at the status does not keep the worker alive
+        if connection.has_asked:  # a client that only asks for the status does not keep it alive
             self._used = time.monotonic()
         jobs = tuple(connection.jobs.values())
         connection.jobs.clear()
@@ -89,7 +90,7 @@ class Service:
         self._watch_idleness()
 
     def submit(self, connection: Connection, request: InfillRequest) -> Job | Failed:
-        """The job that `request` has become, or why there will be none."""
+        """Take on `request`: its job, or why there will be none."""
         if self._failure:
             return Failed(request.id, *self._failure)
         if self._state.state is WorkerState.STOPPING:
@@ -114,7 +115,7 @@ class Service:
         self._scheduler.amend(job, amendment)
 
     def shut_down(self) -> None:
-        """Finish what runs, refuse what waits, then end; at once when asked a second time, or when the engine hangs."""
+        """Finish what runs, refuse what waits, then end. End at once when asked twice or when the engine hangs."""
         if self._failure or self._state.state is WorkerState.STOPPING or self._scheduler.step_s > HUNG_STEP_S:
             self.ended.set()
             return
@@ -131,7 +132,7 @@ class Service:
         if self._state.state is WorkerState.LOADING:
             self._enter(WorkerState.LOADING, progress=fraction, detail=detail)
 
-    def ready(self, engine: LoadedEngine) -> None:
+    def ready(self, engine: Infiller) -> None:
         """The model is loaded."""
         if self._state.state is WorkerState.LOADING:
             self._state = msgspec.structs.replace(
@@ -145,7 +146,7 @@ class Service:
             self._refresh()
 
     def failed(self, code: ErrorCode, message: str) -> None:
-        """There is no engine: say so to all, then end, so that the next start can try again."""
+        """There is no engine: tell every client, then end, so that the next start can try again."""
         self._failure = code, message
         self._enter(WorkerState.FAILED, detail=message)
         self._scheduler.fail(code, message, waiting_only=False)
@@ -166,7 +167,7 @@ class Service:
             self._end_if_finished()
 
     def _refresh(self) -> None:
-        """Say so when the worker has become busy or has nothing left to do."""
+        """Tell clients when the worker becomes busy or has nothing left to do."""
         if self._state.state in (WorkerState.READY, WorkerState.BUSY):
             state = WorkerState.BUSY if any(self._scheduler.counts()) else WorkerState.READY
             if state is not self._state.state:
@@ -181,7 +182,7 @@ class Service:
             connection.send(status)
 
     def _watch_idleness(self) -> None:
-        """Count the idle time from the last use on, while there is nobody."""
+        """While no client is connected, count the idle time from the last use."""
         self._idle_timer.cancel()
         if not self.connections:
             remaining_s = self._used + self._idle_s - time.monotonic()
@@ -202,3 +203,19 @@ def _release() -> str:
         return version("infill-ls")
     except PackageNotFoundError:
         return ""
+
+
+def _resident_bytes() -> int:
+    """Resident memory of this process."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def _device_bytes() -> int:
+    """Memory that torch holds on the accelerator; 0 without one. Never imports torch itself."""
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and torch.cuda.is_initialized():
+            return int(torch.cuda.memory_reserved())
+    except (AttributeError, RuntimeError):  # the engine's thread is still importing torch
+        pass
+    return 0

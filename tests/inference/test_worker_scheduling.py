@@ -1,6 +1,6 @@
-"""Whose step is next, and what a step that fails does to the others.
+"""Whose step is next, and what a failing step does to the other requests.
 
-What goes wrong here cannot be brought about with a real model on this machine, so the steps are written by hand.
+A real model cannot be made to fail in these ways on any machine, so the steps are scripted.
 """
 
 import logging
@@ -12,9 +12,9 @@ import torch
 
 from inference.engine import RequestError
 from inference.messages import Done, ErrorCode, Failed, InfillRequest, Outcome
-from inference.serving.infiller import Event, Job, Steps
+from inference.serving.infiller import Event, Steps
 from inference.serving.scheduler import MAX_RUNNING, DeviceLostError, Scheduler
-from inference.serving.turns import Fairness
+from inference.serving.turns import Job, Turns
 
 SECRET = "text of a document"
 PATIENCE_S = 20.0
@@ -24,48 +24,48 @@ def job(name: str, document: str = "a", emit: Callable[[Job, Event], None] = lam
     return Job(InfillRequest(name, ()), emit, document)
 
 
-def joined(fairness: Fairness, *jobs: Job) -> list[Job]:
+def joined(turns: Turns, *jobs: Job) -> list[Job]:
     for number, newcomer in enumerate(jobs):
-        fairness.join(newcomer, jobs[:number])
+        turns.join(newcomer, jobs[:number])
     return list(jobs)
 
 
-def turns(fairness: Fairness, jobs: list[Job], count: int, cost: Callable[[Job], float] = lambda _: 1.0) -> str:
+def order_of_turns(turns: Turns, jobs: list[Job], count: int, cost: Callable[[Job], float] = lambda _: 1.0) -> str:
     """The ids of the next `count` jobs, each of which takes its `cost` in seconds."""
     order = ""
     for _ in range(count):
-        chosen = fairness.next(jobs)
+        chosen = turns.next(jobs)
         assert chosen is not None
-        fairness.charge(chosen, cost(chosen))
+        turns.charge(chosen, cost(chosen))
         order += chosen.request.id
     return order
 
 
 def test_documents_take_turns_however_many_requests_each_has() -> None:
-    fairness = Fairness()
-    order = turns(fairness, joined(fairness, job("x", "a"), job("y", "a"), job("z", "b")), 12)
+    turns = Turns()
+    order = order_of_turns(turns, joined(turns, job("x", "a"), job("y", "a"), job("z", "b")), 12)
     assert (order.count("x"), order.count("y"), order.count("z")) == (3, 3, 6)
 
 
 def test_time_is_shared_not_steps() -> None:
-    fairness = Fairness()
-    jobs = joined(fairness, job("s", "a"), job("f", "b"))
-    order = turns(fairness, jobs, 40, lambda chosen: 3.0 if chosen.request.id == "s" else 1.0)
+    turns = Turns()
+    jobs = joined(turns, job("s", "a"), job("f", "b"))
+    order = order_of_turns(turns, jobs, 40, lambda chosen: 3.0 if chosen.request.id == "s" else 1.0)
     assert order.count("f") == 3 * order.count("s")
 
 
 def test_the_newest_of_a_document_goes_first_on_a_tie() -> None:
-    fairness = Fairness()
-    assert turns(fairness, joined(fairness, job("1"), job("2"), job("3")), 3) == "321"
+    turns = Turns()
+    assert order_of_turns(turns, joined(turns, job("1"), job("2"), job("3")), 3) == "321"
 
 
 def test_a_newcomer_neither_waits_for_the_past_nor_makes_others_wait() -> None:
-    fairness = Fairness()
-    jobs = joined(fairness, job("o", "a"))
-    turns(fairness, jobs, 100)
+    turns = Turns()
+    jobs = joined(turns, job("o", "a"))
+    order_of_turns(turns, jobs, 100)
     newcomer = job("n", "b")
-    fairness.join(newcomer, jobs)
-    assert turns(fairness, [*jobs, newcomer], 8).count("n") == 4
+    turns.join(newcomer, jobs)
+    assert order_of_turns(turns, [*jobs, newcomer], 8).count("n") == 4
 
 
 ERRORS: dict[str, Exception] = {
@@ -78,8 +78,10 @@ ERRORS: dict[str, Exception] = {
 }
 
 
-class HandMade:
-    """An engine whose requests say in their id what goes wrong in their second step."""
+class ScriptedInfiller:
+    """Fails each request in its second step as the request's id says."""
+
+    model, device, dtype, context_tokens = "scripted", "none", "none", 0
 
     def __init__(self) -> None:
         self.running = self.most = 0
@@ -99,11 +101,11 @@ class HandMade:
             self.running -= 1
 
 
-class Bench:
-    """A scheduler with such an engine; `answers` gathers what the jobs emit."""
+class SchedulerRun:
+    """A scheduler with a scripted infiller; `answers` gathers what the jobs emit."""
 
     def __init__(self, *ids: str) -> None:
-        self.scheduler, self.engine = Scheduler(), HandMade()
+        self.scheduler, self.infiller = Scheduler(), ScriptedInfiller()
         self.answers: dict[str, list[Event]] = {}
         self._changed = threading.Condition()
         self.jobs = [job(name, name, self._emit) for name in ids]
@@ -112,7 +114,7 @@ class Bench:
 
     def run(self) -> dict[str, list[Event]]:
         """Run in a thread until every job is answered."""
-        threading.Thread(target=self.scheduler.run, args=(self.engine,), daemon=True).start()
+        threading.Thread(target=self.scheduler.run, args=(self.infiller,), daemon=True).start()
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.answers) == len(self.jobs), PATIENCE_S)
         return self.answers
@@ -137,38 +139,38 @@ def test_a_step_that_fails_fails_its_request_alone(
     kind: str, code: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     logging.getLogger("infill-ls.worker").propagate = True
-    bench = Bench(kind, "fine")
-    answers = bench.run()
+    run = SchedulerRun(kind, "fine")
+    answers = run.run()
     (failed,) = answers[kind]
     assert isinstance(failed, Failed)
     assert failed.code is code
     assert answers["fine"] == [Done("fine")]
-    assert (bench.scheduler.counts(), bench.engine.running) == ((0, 0), 0)
+    assert (run.scheduler.counts(), run.infiller.running) == ((0, 0), 0)
     assert SECRET not in failed.message + caplog.text
 
 
 def test_a_lost_device_ends_the_run_and_all_requests_are_answered() -> None:
-    bench = Bench("lost", "fine", "too")
+    run = SchedulerRun("lost", "fine", "too")
     with pytest.raises(DeviceLostError):
-        bench.scheduler.run(bench.engine)
-    bench.scheduler.fail(ErrorCode.INTERNAL, "lost", waiting_only=False)
-    assert [len(events) for events in bench.answers.values()] == [1, 1, 1]
+        run.scheduler.run(run.infiller)
+    run.scheduler.fail(ErrorCode.INTERNAL, "lost", waiting_only=False)
+    assert [len(events) for events in run.answers.values()] == [1, 1, 1]
 
 
 def test_only_so_many_requests_hold_memory_at_once() -> None:
-    bench = Bench(*(str(number) for number in range(3 * MAX_RUNNING)))
-    bench.run()
-    assert bench.engine.most == MAX_RUNNING
+    run = SchedulerRun(*(str(number) for number in range(3 * MAX_RUNNING)))
+    run.run()
+    assert run.infiller.most == MAX_RUNNING
 
 
 def test_what_waits_can_be_cancelled_expired_and_failed_and_is_answered_once() -> None:
-    bench = Bench("cancelled", "expired", "failed")
-    cancelled, expired, _ = bench.jobs
+    run = SchedulerRun("cancelled", "expired", "failed")
+    cancelled, expired, _ = run.jobs
     for _ in range(2):
-        bench.scheduler.cancel(cancelled)
-        bench.scheduler.expire(expired)
-    bench.scheduler.fail(ErrorCode.STOPPED, "ending", waiting_only=True)
-    outcomes = [event.outcome for events in bench.answers.values() for event in events if isinstance(event, Done)]
+        run.scheduler.cancel(cancelled)
+        run.scheduler.expire(expired)
+    run.scheduler.fail(ErrorCode.STOPPED, "ending", waiting_only=True)
+    outcomes = [event.outcome for events in run.answers.values() for event in events if isinstance(event, Done)]
     assert outcomes == [Outcome.CANCELLED, Outcome.DEADLINE]
-    assert bench.answers["failed"] == [Failed("failed", ErrorCode.STOPPED, "ending")]
-    assert bench.scheduler.counts() == (0, 0)
+    assert run.answers["failed"] == [Failed("failed", ErrorCode.STOPPED, "ending")]
+    assert run.scheduler.counts() == (0, 0)
