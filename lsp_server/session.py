@@ -161,8 +161,8 @@ class Session:
         others = (buffer_of(other) for uri, other in reversed(self.documents.items()) if uri != snapshot.uri)
         line = snapshot.lines.line_of(offset)
         buffers = tuple(buffer for buffer in others if buffer)
-        question = ContextQuery(document, snapshot.tree, line, buffers, self.configuration.places)
-        return await self._context.gather(question, max_tokens, wanted.max_ms)
+        query = ContextQuery(document, snapshot.tree, line, buffers, self.configuration.readable_folders)
+        return await self._context.gather(query, max_tokens, wanted.max_ms)
 
     def is_current(self, snapshot: Snapshot) -> bool:
         """Whether the document still stands as it did when `snapshot` was taken."""

@@ -79,7 +79,8 @@ def body_of(view: View, function: Node) -> Body | None:
     """The body of a function, also one that is still missing; None for a mere declaration."""
     block = function.child_by_field_name("body")
     if block is not None and block.type not in view.table.blocks:
-        value = block.named_children[0] if block.child_count and block.children[0].type == "=>" else block
+        has_arrow = block.child_count > 0 and block.children[0].type in view.table.body_arrows
+        value = block.named_children[0] if has_arrow else block
         return Body(function, view.start(value), view.end(value), (value,), closed=True, is_block=False)
     has_brackets = block is not None and block.child_count > 0 and block.children[0].type in view.table.openers
     owner = block if block is not None and has_brackets else function

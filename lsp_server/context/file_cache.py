@@ -1,7 +1,6 @@
-"""Reading files of the workspace, and keeping what was read until they change. Belongs to one thread."""
+"""Reads files of the workspace and keeps what was read until they change. Belongs to one thread."""
 
 import os
-import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -10,27 +9,26 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lsp_server.context.query import ReadableFolder
 from lsp_server.documents.regular_file import Unreadable, read_text
-from lsp_server.settings.privacy import why_off
+from lsp_server.settings.privacy import ReadableFolder, innermost_folder, why_off
 from lsp_server.syntax.languages import language_of
 
-MAX_BYTES = 200_000
+MAX_SOURCE_BYTES = 200_000
 """A larger file is data, or generated."""
 _MAX_FILES = 128
-LOOKED_S = 5.0
-"""Where an import leads to is looked up again after so long: most are the standard library's, and nowhere here."""
+_LOOKUP_S = 5.0
+"""How long the result of a search is kept. Most imports are of the standard library and lead nowhere here."""
 _T = TypeVar("_T")
 _NOT_OURS = frozenset({"node_modules", "site-packages", "dist-packages", ".git"})
 
 
 class TooLate(Exception):
-    """Nobody waits any more."""
+    """Nobody is waiting for the result any more."""
 
 
 @dataclass(frozen=True)
 class CachedFile:
-    """A file as it was read. `path` is the real one, all links followed."""
+    """A file as it was read. `path` has all links resolved."""
 
     path: Path
     language_id: str
@@ -38,28 +36,28 @@ class CachedFile:
 
 
 class FileCache:
-    """The files that were read last, and what was looked for.
+    """The most recently read files, and the results of recent searches.
 
-    After `until`, in seconds of `time.monotonic()`, nothing more is read.
+    Nothing is read after `until`, in seconds of `time.monotonic()`.
     """
 
     def __init__(self) -> None:
         self.until = inf
         self._files: OrderedDict[Path, tuple[tuple[int, int], CachedFile]] = OrderedDict()
-        self._found: dict[object, tuple[float, list[Any]]] = {}
+        self._searches: dict[object, tuple[float, list[Any]]] = {}
 
-    def found(self, key: object, look: Callable[[], list[_T]]) -> list[_T]:
-        """What `look` finds; what it found for this key counts for `LOOKED_S`. Raises TooLate."""
+    def found(self, key: object, search: Callable[[], list[_T]]) -> list[_T]:
+        """The result of `search`, which is kept under `key` for a few seconds. Raises TooLate."""
         now = time.monotonic()
-        until, found = self._found.get(key, (0.0, []))
+        until, found = self._searches.get(key, (0.0, []))
         if now > until:
-            found = look()
-            self._found = {known: entry for known, entry in self._found.items() if entry[0] > now}
-            self._found[key] = now + LOOKED_S, found
+            found = search()
+            self._searches = {known: entry for known, entry in self._searches.items() if entry[0] > now}
+            self._searches[key] = now + _LOOKUP_S, found
         return found
 
-    def read(self, path: Path, places: Sequence[ReadableFolder]) -> CachedFile | None:
-        """The file, read again if it has changed; None where it may not be read, or is no text of a reasonable size.
+    def read(self, path: Path, folders: Sequence[ReadableFolder]) -> CachedFile | None:
+        """The file, read again if it has changed; None where it may not be read or is no text of a reasonable size.
 
         Raises TooLate.
         """
@@ -67,10 +65,10 @@ class FileCache:
             raise TooLate
         try:
             about = path.stat()
-            if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_BYTES:
+            if about.st_size > MAX_SOURCE_BYTES:
                 return None
-            real = allowed(path, places)
-        except (OSError, ValueError):  # it is not there, its name has a NUL in it, or its links go round in circles
+            real = allowed(path, folders)
+        except (OSError, ValueError):  # it does not exist, its name has a NUL in it, or its links form a circle
             return None
         return self._current(real, (about.st_mtime_ns, about.st_size)) if real else None
 
@@ -79,7 +77,7 @@ class FileCache:
         if known is not None and known[0] == stamp:
             return known[1]
         try:
-            text = read_text(real, MAX_BYTES)
+            text = read_text(real, MAX_SOURCE_BYTES)
         except Unreadable:
             return None
         if "\0" in text:
@@ -91,23 +89,17 @@ class FileCache:
         return file
 
 
-def allowed(path: Path, places: Sequence[ReadableFolder], language_id: str = "") -> Path | None:
-    """The real path of a file that may be shown to the model; None where it may not. Raises OSError if it is not there.
+def allowed(path: Path, folders: Sequence[ReadableFolder], language_id: str = "") -> Path | None:
+    """The real path of a file that the model may see; None for any other file. Raises OSError if it does not exist.
 
-    With all links followed it lies in one of the places, it is secret or off by neither of its names, nor by the
-    language that an editor says it is, and it is nobody else's package.
+    With all links resolved, the file must lie in one of `folders` and must not belong to a package of somebody else's.
+    Neither of its two names, nor the language that the editor gives it, may be secret or switched off.
     """
     real = Path(os.path.realpath(path, strict=True))
-    place = place_of(real, places)
-    if place is None or _NOT_OURS & set(real.parts[len(place.root.parts) :]):
+    folder = innermost_folder(real, folders)
+    if folder is None or _NOT_OURS & set(real.parts[len(folder.root.parts) :]):
         return None
     names = {path, real}
     languages = {language_id, *(language_of(str(name)) for name in names)}
-    is_off = any(why_off(name.as_posix(), spoken, place.settings) for name in names for spoken in languages)
+    is_off = any(why_off(name.as_posix(), language, folder.settings) for name in names for language in languages)
     return None if is_off else real
-
-
-def place_of(real: Path, places: Sequence[ReadableFolder]) -> ReadableFolder | None:
-    """The innermost place that holds a path."""
-    holding = [place for place in places if real.is_relative_to(place.root)]
-    return max(holding, key=lambda place: len(place.root.parts), default=None)

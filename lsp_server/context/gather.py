@@ -1,78 +1,105 @@
-"""From a question to snippets, the most useful ones first: what the imported names are, then parts of open documents.
+"""Collects snippets for a request, most useful first: definitions of imported names, then parts of open documents.
 
-Runs in a thread, and yields each snippet as soon as it has it, so that whoever waits can stop waiting.
+Runs in a thread and yields each snippet as soon as it is found, so that the caller can stop waiting at any time.
 """
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
+from tree_sitter import Tree
+
 from inference.messages import Snippet
-from lsp_server.context.file_cache import MAX_BYTES, CachedFile, FileCache, allowed, place_of
-from lsp_server.context.imports import Import, imports, may_be_module, places_of
+from lsp_server.context.file_cache import MAX_SOURCE_BYTES, CachedFile, FileCache, allowed
+from lsp_server.context.imports import Import, candidate_paths, imports, may_be_module
 from lsp_server.context.outline import definitions, outline
-from lsp_server.context.query import Buffer, ContextQuery, ReadableFolder
-from lsp_server.context.similar import Window, around, most_like, windows
+from lsp_server.context.similar import LineWindow, identifiers_around, most_like, windows
+from lsp_server.settings.privacy import ReadableFolder, innermost_folder
 from lsp_server.syntax.parsing import parse
 from lsp_server.syntax.source import well_formed
 
 MAX_BUFFERS = 12
-"""So many of the documents used last are looked at."""
-_MAX_OUTLINE = 3_000
-"""Characters of one imported file."""
-_REEXPORTS = 2
-"""So many files a name is followed through that only passes it on."""
+"""How many open documents are considered: the most recently used ones."""
+_MAX_OUTLINE_CHARACTERS = 3_000
+"""For one imported file."""
+_MAX_REEXPORTS = 2
+"""How many files are followed for a name that each of them only passes on."""
 
 
-def gather(question: ContextQuery, library: FileCache) -> Iterator[Snippet]:
-    """Snippets for the document, not yet limited in number. Raises `library.TooLate`."""
-    question = _real(question)
+@dataclass(frozen=True)
+class Buffer:
+    """An open document. `path` is that of its file."""
+
+    path: Path
+    language_id: str
+    version: int
+    text: str
+
+
+@dataclass(frozen=True)
+class ContextQuery:
+    """What context is wanted for. Immutable, so that a thread can work on it.
+
+    `line` is the cursor's, from 0; `others` are the other open documents, most recently used first; only files in
+    `folders` may be read.
+    """
+
+    document: Buffer
+    tree: Tree | None
+    line: int
+    others: tuple[Buffer, ...]
+    folders: tuple[ReadableFolder, ...]
+
+
+def gather(query: ContextQuery, cache: FileCache) -> Iterator[Snippet]:
+    """Snippets for the document, without a limit yet. Raises `file_cache.TooLate`."""
+    query = _resolved(query)
     shown = set()
-    for snippet in imported(question, library):
+    for snippet in imported(query, cache):
         shown.add(snippet.path)
         yield snippet
-    yield from (snippet for snippet in open_parts(question) if snippet.path not in shown)
+    yield from (snippet for snippet in open_parts(query) if snippet.path not in shown)
 
 
-def imported(question: ContextQuery, library: FileCache) -> Iterator[Snippet]:
-    """The definitions of what the document imports from files inside the places; open ones as they stand unsaved."""
-    document = question.document
-    reader = _Reader(library, question)
-    for file, names in reader.follow(document, imports(document.language_id, question.tree), _REEXPORTS):
+def imported(query: ContextQuery, cache: FileCache) -> Iterator[Snippet]:
+    """The definitions of what the document imports from files in the folders. Unsaved text wins over the file's."""
+    document = query.document
+    reader = _ImportReader(cache, query)
+    for file, names in reader.follow(document, imports(document.language_id, query.tree), _MAX_REEXPORTS):
         if text := outline(definitions(file.language_id, file.text), names):
-            yield Snippet(_shown(file.path, question.places), well_formed(_cut(text)))
+            yield Snippet(_shown_path(file.path, query.folders), well_formed(_whole_lines(text)))
 
 
-def open_parts(question: ContextQuery) -> Iterator[Snippet]:
-    """Of each open document the lines that are most like those around the cursor; those of the same language first."""
-    document = question.document
-    wanted = around(document.text, question.line)
-    for buffer in sorted(question.others, key=lambda buffer: buffer.language_id != document.language_id):
-        if len(buffer.text) <= MAX_BYTES and "\0" not in buffer.text:
+def open_parts(query: ContextQuery) -> Iterator[Snippet]:
+    """The lines of each open document that are most like those around the cursor, the document's own language first."""
+    document = query.document
+    wanted = identifiers_around(document.text, query.line)
+    for buffer in sorted(query.others, key=lambda buffer: buffer.language_id != document.language_id):
+        if len(buffer.text) <= MAX_SOURCE_BYTES and "\0" not in buffer.text:
             best = most_like(wanted, _windows(buffer.text))
             if best is not None:
-                yield Snippet(_shown(buffer.path, question.places), well_formed(best.text))
+                yield Snippet(_shown_path(buffer.path, query.folders), well_formed(best.text))
 
 
-class _Reader:
-    """Finds the files that imports mean."""
+class _ImportReader:
+    """Finds the files that imports refer to."""
 
-    def __init__(self, library: FileCache, question: ContextQuery) -> None:
-        self._library, self._places = library, question.places
-        self._buffers = {buffer.path: buffer for buffer in question.others}
-        self._seen = {question.document.path}
+    def __init__(self, cache: FileCache, query: ContextQuery) -> None:
+        self._cache, self._folders = cache, query.folders
+        self._buffers = {buffer.path: buffer for buffer in query.others}
+        self._seen = {query.document.path}
 
     def follow(
         self, importer: Buffer | CachedFile, wanted: Sequence[Import], depth: int
     ) -> Iterator[tuple[CachedFile, tuple[str, ...]]]:
-        """Each file that is imported, with the names that are wanted of it; none is looked at twice."""
-        place = place_of(importer.path, self._places)
-        if place is None:
+        """Each imported file with the names that are wanted from it. No file comes twice."""
+        folder = innermost_folder(importer.path, self._folders)
+        if folder is None:
             return
         for one in wanted:
-            for path, meant in self._library.found((importer.path, one), partial(self._find, importer, one, place)):
+            for path, meant in self._cache.found((importer.path, one), partial(self._find, importer, one, folder)):
                 file = self._read(path)
                 if file is None or file.path in self._seen:
                     continue
@@ -82,7 +109,7 @@ class _Reader:
     def _wanted(
         self, file: CachedFile, names: tuple[str, ...], depth: int
     ) -> Iterator[tuple[CachedFile, tuple[str, ...]]]:
-        """The file, and where it only passes a name on, the one that this comes from."""
+        """The file and, for names that it only passes on, the files that those come from."""
         known = {name for definition in definitions(file.language_id, file.text) for name in definition.names}
         missing = set(names) - known
         passed_on = [
@@ -95,17 +122,17 @@ class _Reader:
             yield file, () if all_missing else names
         yield from self.follow(file, passed_on, depth - 1)
 
-    def _find(self, importer: Buffer | CachedFile, one: Import, place: ReadableFolder) -> list[tuple[Path, Import]]:
-        """The files that an import means, each with what is wanted of it."""
+    def _find(self, importer: Buffer | CachedFile, one: Import, folder: ReadableFolder) -> list[tuple[Path, Import]]:
+        """The files that an import refers to, each with what is wanted from it."""
         found = []
-        for paths, meant in places_of(importer.language_id, one, importer.path, place.root):
-            file = next((file for path in paths if (file := self._library.read(path, self._places))), None)
+        for paths, meant in candidate_paths(importer.language_id, one, importer.path, folder.root):
+            file = next((file for path in paths if (file := self._cache.read(path, self._folders))), None)
             if file is not None:
                 found.append((file.path, meant))
         return found
 
     def _read(self, path: Path) -> CachedFile | None:
-        file = self._library.read(path, self._places)
+        file = self._cache.read(path, self._folders)
         buffer = self._buffers.get(file.path) if file else None
         return replace(file, text=buffer.text) if file and buffer else file
 
@@ -116,33 +143,33 @@ def _imports(language_id: str, text: str) -> tuple[Import, ...]:
 
 
 @lru_cache(maxsize=MAX_BUFFERS + 4)
-def _windows(text: str) -> tuple[Window, ...]:
+def _windows(text: str) -> tuple[LineWindow, ...]:
     return tuple(windows(text))
 
 
-def _real(question: ContextQuery) -> ContextQuery:
-    """The question with all links followed, and of the open documents those that may be shown."""
-    places = tuple(replace(place, root=Path(os.path.realpath(place.root))) for place in question.places)
-    document = replace(question.document, path=Path(os.path.realpath(question.document.path)))
-    others = [replace(buffer, path=real) for buffer in question.others if (real := _allowed(buffer, places))]
+def _resolved(query: ContextQuery) -> ContextQuery:
+    """The query with all links resolved, and without the open documents that the model may not see."""
+    folders = tuple(replace(folder, root=Path(os.path.realpath(folder.root))) for folder in query.folders)
+    document = replace(query.document, path=Path(os.path.realpath(query.document.path)))
+    others = [replace(buffer, path=real) for buffer in query.others if (real := _allowed(buffer, folders))]
     others = [buffer for buffer in others if buffer.path != document.path][:MAX_BUFFERS]
-    return replace(question, document=document, others=tuple(others), places=places)
+    return replace(query, document=document, others=tuple(others), folders=folders)
 
 
-def _allowed(buffer: Buffer, places: Sequence[ReadableFolder]) -> Path | None:
+def _allowed(buffer: Buffer, folders: Sequence[ReadableFolder]) -> Path | None:
     try:
-        return allowed(buffer.path, places, buffer.language_id)
-    except (OSError, ValueError):  # not saved yet, or gone: then there is no knowing where it would lead
+        return allowed(buffer.path, folders, buffer.language_id)
+    except (OSError, ValueError):  # not saved yet, or deleted: there is no telling where the path would lead
         return None
 
 
-def _shown(path: Path, places: Sequence[ReadableFolder]) -> str:
-    """A path as the model is told it: seen from the folder it is in."""
-    place = place_of(path, places)
-    name = path.relative_to(place.root).as_posix() if place else path.name
-    return well_formed(name)
+def _shown_path(path: Path, folders: Sequence[ReadableFolder]) -> str:
+    """The path that the model sees: relative to the workspace folder."""
+    folder = innermost_folder(path, folders)
+    return well_formed(path.relative_to(folder.root).as_posix() if folder else path.name)
 
 
-def _cut(text: str) -> str:
-    """Whole lines of a text, as many as one file may have."""
-    return text if len(text) <= _MAX_OUTLINE else text[: text.rfind("\n", 0, _MAX_OUTLINE) + 1]
+def _whole_lines(text: str) -> str:
+    """As many whole lines of `text` as one file may have."""
+    limit = _MAX_OUTLINE_CHARACTERS
+    return text if len(text) <= limit else text[: text.rfind("\n", 0, limit) + 1]

@@ -1,6 +1,7 @@
-"""What a file defines at its top level: names, signatures, and whole texts. Read from the tree alone.
+"""Outlines of files: the names, signatures and texts of their top-level definitions, read from the tree.
 
-Grammars agree on the names of a definition's fields (`name`, `body`, `declarator`), so no language is known here.
+Grammars agree on the names of a definition's fields (`name`, `body`, `declarator`), so nothing here depends on the
+language but the text that stands for a body left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,21 +10,22 @@ from functools import lru_cache
 
 from tree_sitter import Node
 
+from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.parsing import parse
 
 SHORT_LINES = 12
-"""A definition of so few lines is shown whole."""
+"""A definition with fewer line ends is shown whole."""
 _HEAD_CHARACTERS = 400
 _MAX_MEMBERS = 40
 _WRAPPED_IN = ("definition", "declaration")
 _IMPORTED_FROM = ("module_name", "source", "path")
-"""What has one of these defines nothing, even if it has names."""
+"""A node with one of these fields defines nothing, even if it has names."""
 _NAMED_BY = ("name", "left", "declarator", "pattern")
 
 
 @dataclass(frozen=True)
 class Definition:
-    """One definition: what it is called, its first part without the body, those of its members, and all of it."""
+    """One definition: its names, its head (all but the body), the heads of its members, and its whole text."""
 
     names: tuple[str, ...]
     head: str
@@ -31,7 +33,7 @@ class Definition:
     whole: str
 
     def shown(self) -> str:
-        """What is shown of it: all where that is short, else its signature and those of its members."""
+        """What the model sees of it: all of a short one, else its head and those of its members."""
         return self.whole if self.whole.count("\n") < SHORT_LINES else "\n".join((self.head, *self.members))
 
 
@@ -39,23 +41,23 @@ class Definition:
 def definitions(language_id: str, text: str) -> tuple[Definition, ...]:
     """The definitions at the top level of a text, in order; none where there is no grammar."""
     tree = parse(language_id, text)
-    return tuple(_definitions(tree.root_node)) if tree else ()
+    return tuple(_definitions(tree.root_node, table_of(language_id))) if tree else ()
 
 
-def _definitions(root: Node) -> Iterator[Definition]:
+def _definitions(root: Node, table: LanguageTable) -> Iterator[Definition]:
     for node in root.named_children:
         if any(node.child_by_field_name(field) for field in _IMPORTED_FROM):
             continue
         inner = _unwrapped(node)
         if names := tuple(_names(inner)):
             body = _body(inner)
-            yield Definition(names, _head(node, body), tuple(_members(body)), _text(node))
+            yield Definition(names, _head(node, body, table), tuple(_members(body, table)), _text(node))
 
 
 def outline(found: Sequence[Definition], names: Sequence[str]) -> str:
-    """The definitions with these names, in their order; the heads of all where none are asked for.
+    """The definitions with these names, in the names' order; without names, the heads of all definitions.
 
-    A file that is about one thing is shown like a name that is asked for.
+    A file with a single definition is shown as if its name were asked for.
     """
     if not names:
         return found[0].shown() if len(found) == 1 else "\n".join(definition.head for definition in found)
@@ -64,7 +66,7 @@ def outline(found: Sequence[Definition], names: Sequence[str]) -> str:
 
 
 def _unwrapped(node: Node) -> Node:
-    """The definition inside what decorates or exports it."""
+    """The definition inside its decorators or its `export`."""
     for _ in range(3):
         inner = next((child for field in _WRAPPED_IN if (child := node.child_by_field_name(field))), None)
         if inner is None:
@@ -81,7 +83,7 @@ def _names(node: Node) -> Iterator[str]:
 
 
 def _name(node: Node) -> Node | None:
-    """The node of a definition's name; declarators may lie in each other, as in `int *f(void)`."""
+    """The node of a definition's name; declarators may be nested, as in `int *f(void)`."""
     found = None
     for _ in range(5):
         inner = next((child for field in _NAMED_BY if (child := node.child_by_field_name(field))), None)
@@ -95,22 +97,22 @@ def _body(node: Node) -> Node | None:
     return node.child_by_field_name("body")
 
 
-def _head(node: Node, body: Node | None) -> str:
-    """The text before the body, or the beginning of a definition without one."""
+def _head(node: Node, body: Node | None, table: LanguageTable) -> str:
+    """The text before the body, or the first line of a definition without one."""
     whole = node.text or b""
     if body is None:
         lines = whole.decode("utf-8", "replace").splitlines() or [""]
         return lines[0][:_HEAD_CHARACTERS]
     head = whole[: body.start_byte - node.start_byte].decode("utf-8", "replace").rstrip()
-    return f"{head} ..." if head.endswith(":") else head
+    return f"{head} {table.omitted_body}" if table.omitted_body and head.endswith(tuple(table.openers)) else head
 
 
-def _members(body: Node | None) -> Iterator[str]:
-    """The signatures inside a class, indented as they stand there. Functions have statements, and no members."""
+def _members(body: Node | None, table: LanguageTable) -> Iterator[str]:
+    """The heads of what a class defines, indented as in the text. Functions have statements, and no members."""
     for node in body.named_children[:_MAX_MEMBERS] if body else ():
         inner = _unwrapped(node)
         if (inside := _body(inner)) is not None and inner.child_by_field_name("name"):
-            yield " " * node.start_point.column + _head(node, inside)
+            yield " " * node.start_point.column + _head(node, inside, table)
 
 
 def _text(node: Node) -> str:

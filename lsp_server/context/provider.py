@@ -1,45 +1,54 @@
-"""Context for requests: gathered in a thread of its own, cut off after its time, never in the way of typing."""
+"""Provides context for requests: gathers it in a thread, within a time limit and a token budget."""
 
 import asyncio
 import logging
 import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from inference.messages import Snippet
 from lsp_server.context.file_cache import FileCache, TooLate
-from lsp_server.context.gather import gather
-from lsp_server.context.query import ContextQuery
-from lsp_server.context.tokens import within
+from lsp_server.context.gather import ContextQuery, gather
 
 log = logging.getLogger(__name__)
 SPARE_S = 1.0
-"""What takes too long for a request goes on for so long, so that the next one finds it read."""
-
+"""How long gathering may go on after the request's own time limit, so that the next request finds the files read."""
 
 MAX_UNFINISHED = 4
-"""With so many questions unanswered the thread hangs, as on a network drive that is gone: no more are kept for it."""
+"""So many unfinished queries mean that the thread hangs, as on a lost network drive: no more are queued."""
+
+BYTES_PER_TOKEN = 3
+"""With the tokenizers we know, code has 3 to 4 bytes of UTF-8 per token; other scripts have about one character."""
 
 
 class ContextSource:
-    """Gathers one question's context at a time; what was read stays in memory until the file changes."""
+    """Gathers context for one query at a time. What was read stays in memory until the file changes.
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="context")
-        self._library = FileCache()
+    `threads` is where files are read; by default one thread of its own. The source shuts it down when it is closed.
+    """
+
+    def __init__(self, threads: ThreadPoolExecutor | None = None) -> None:
+        self._threads = threads or ThreadPoolExecutor(max_workers=1, thread_name_prefix="context")
+        self._cache = FileCache()
         self._unfinished = 0
 
-    async def gather(self, question: ContextQuery, max_tokens: int, max_ms: int) -> tuple[Snippet, ...]:
-        """Snippets of together at most `max_tokens`, the most useful ones first: what was found within `max_ms`.
+    @property
+    def unfinished(self) -> int:
+        """How many queries the thread has not finished, including those whose requests have stopped waiting."""
+        return self._unfinished
 
-        Never raises; a file that cannot be read, or hangs, is only missing.
+    async def gather(self, query: ContextQuery, max_tokens: int, max_ms: int) -> tuple[Snippet, ...]:
+        """Snippets of at most `max_tokens` in all, most useful first: what was found within `max_ms`.
+
+        Never raises. A file that cannot be read, or takes too long, is left out.
         """
         if self._unfinished >= MAX_UNFINISHED:
-            log.info("no context: the files that were asked for before cannot be read yet")
+            log.info("no context: files for earlier requests are still being read")
             return ()
         found: list[Snippet] = []
         give_up = time.monotonic() + max_ms / 1000 + SPARE_S
         working = asyncio.get_running_loop().run_in_executor(
-            self._threads, self._collect, question, max_tokens, found, give_up
+            self._threads, self._collect, query, max_tokens, found, give_up
         )
         self._unfinished += 1
         working.add_done_callback(self._finished)
@@ -47,18 +56,33 @@ class ContextSource:
         return tuple(found)
 
     def close(self) -> None:
-        """Gather no more; what is being read is not waited for."""
+        """Gather no more. Does not wait for what is being read."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _finished(self, _: "asyncio.Future[None]") -> None:
         self._unfinished -= 1
 
-    def _collect(self, question: ContextQuery, max_tokens: int, found: list[Snippet], give_up: float) -> None:
-        self._library.until = give_up
+    def _collect(self, query: ContextQuery, max_tokens: int, found: list[Snippet], give_up: float) -> None:
+        self._cache.until = give_up
         try:
-            for snippet in within(gather(question, self._library), max_tokens):
-                found.append(snippet)  # noqa: PERF402 - one by one, as whoever waits may stop waiting at any time
+            for snippet in within(gather(query, self._cache), max_tokens):
+                found.append(snippet)  # noqa: PERF402 - one by one, because the request may stop waiting at any time
         except TooLate:
             log.info("context took too long")
-        except Exception as error:  # context is an extra: a fill goes without it
+        except Exception as error:  # context is optional: a fill goes on without it
             log.warning("context was not gathered: %s", type(error).__name__)
+
+
+def estimated_tokens(text: str) -> int:
+    """How many tokens `text` has, estimated without the model's tokenizer; too many rather than too few."""
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
+
+
+def within(snippets: Iterable[Snippet], max_tokens: int) -> Iterator[Snippet]:
+    """The snippets that fit into the budget, in order; one that does not fit is skipped."""
+    left = max_tokens
+    for snippet in snippets:
+        need = estimated_tokens(snippet.path) + estimated_tokens(snippet.text)
+        if need <= left:
+            left -= need
+            yield snippet

@@ -5,8 +5,11 @@ folders and case does not count. Knows no LSP types, and opens nothing.
 """
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from lsp_server.settings.schema import Settings
@@ -31,6 +34,20 @@ SECRET_GLOBS = (
     *(".*_history", "etc/shadow", "sftp-config.json", ".ftpconfig"),
 )
 """Never read, never sent, whatever the settings say."""
+
+
+@dataclass(frozen=True)
+class ReadableFolder:
+    """A workspace folder whose files may be read, at any depth, and the settings that hold there."""
+
+    root: Path
+    settings: Settings
+
+
+def innermost_folder(path: Path, folders: Sequence[ReadableFolder]) -> ReadableFolder | None:
+    """The innermost of `folders` that holds `path`, by its name alone; None where none does."""
+    holding = [folder for folder in folders if path.is_relative_to(folder.root)]
+    return max(holding, key=lambda folder: len(folder.root.parts), default=None)
 
 
 def path_of(uri: str) -> str:

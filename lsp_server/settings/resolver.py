@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lsp_server.context.query import ReadableFolder
 from lsp_server.documents.uris import local_path
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.file import SettingsFile
 from lsp_server.settings.layers import Layer, Origin, resolve
+from lsp_server.settings.privacy import ReadableFolder
 from lsp_server.settings.schema import Settings
 
 MAX_PROBLEMS = 10
@@ -110,7 +110,7 @@ class Configuration:
         return self._of(folder)[0] if folder or is_outside else self.settings
 
     @property
-    def places(self) -> tuple[ReadableFolder, ...]:
+    def readable_folders(self) -> tuple[ReadableFolder, ...]:
         """The folders on this machine, each with the settings that hold there."""
         return tuple(ReadableFolder(folder.path, self._of(folder)[0]) for folder in self._files if folder.path)
 

@@ -1,4 +1,4 @@
-"""Brackets and comments of a piece of text that may be anything: strings and comments are told by their looks alone."""
+"""Finds brackets and comments in any piece of text, where there is no tree: strings are recognised by their looks."""
 
 import re
 from collections.abc import Iterator
@@ -11,10 +11,11 @@ _BRACKETS = "()[]{}"
 
 @cache
 def _scanner(table: LanguageTable) -> re.Pattern[str]:
-    """Strings, comments and brackets. A mark behind `$`, `{` or `&` starts no comment: `$#` is a shell's variable."""
-    comment = rf"|(?<![${{&]){re.escape(table.line_comment)}[^\r\n]*" if table.line_comment else ""
-    block = r"|/\*(?s:.*?)\*/" if ("/*", "*/") in table.block_comments else ""
-    return re.compile(f"{table.quoted}{block}{comment}|[{re.escape(_BRACKETS)}]")
+    """Matches strings, comments and brackets. Only a line comment is a group of its own."""
+    blocks = [rf"{re.escape(opener)}(?s:.*?){re.escape(closer)}" for opener, closer in table.block_comments]
+    behind = f"(?<![{re.escape(table.not_before_comment)}])" if table.not_before_comment else ""
+    comments = [rf"({behind}{re.escape(table.line_comment)}[^\r\n]*)"] if table.line_comment else []
+    return re.compile("|".join((table.quoted, *blocks, *comments, f"[{re.escape(_BRACKETS)}]")))
 
 
 def brackets_of(text: str, table: LanguageTable) -> Iterator[tuple[int, str]]:
@@ -25,7 +26,7 @@ def brackets_of(text: str, table: LanguageTable) -> Iterator[tuple[int, str]]:
 
 
 def open_quote(text: str, table: LanguageTable) -> int:
-    """Where a string begins that `text`, which is part of a line, does not end; -1: there is none."""
+    """Where a string begins that `text`, a part of one line, does not end; -1: there is none."""
     blanked = _scanner(table).sub(lambda match: " " * len(match.group()), text)
     found = (blanked.find(quote) for quote in table.quotes)
     return min((at for at in found if at >= 0), default=-1)
@@ -33,8 +34,7 @@ def open_quote(text: str, table: LanguageTable) -> int:
 
 def comment_start(text: str, table: LanguageTable) -> int:
     """Where the first line comment outside strings begins; -1: there is none."""
-    matches = _scanner(table).finditer(text) if table.line_comment else ()
-    return next((match.start() for match in matches if match.group().startswith(table.line_comment)), -1)
+    return next((match.start() for match in _scanner(table).finditer(text) if match.lastindex), -1)
 
 
 def unclosed(text: str, table: LanguageTable) -> list[tuple[int, str]]:

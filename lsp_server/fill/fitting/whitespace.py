@@ -49,7 +49,7 @@ def stay_in_block(around: Around, fill: str) -> str:
     head = around.starts_with.count("\n") + 1
     for index in range(head, len(lines)):
         kept = "\n".join(lines[:index])
-        in_string = kept.count('"""') % 2 or kept.count("'''") % 2
+        in_string = any(kept.count(quote) % 2 for quote in around.table.multiline_quotes)
         if not is_blank(lines[index]) and not in_string and is_deeper(around.indent, indentation(lines[index], 0)):
             return kept
     return fill

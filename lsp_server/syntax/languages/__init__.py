@@ -1,7 +1,7 @@
-"""One table for each language: the only place where carving knows a language by name.
+"""One table for each language: the only place where the server knows a language by name.
 
-The algorithms read nothing else. To add a language, add a table and its fixture file. A grammar is loaded at the first
-use of its language.
+To add a language, add its table to `TABLES`, its grammar to `pyproject.toml`, and a fixture file; no code needs to
+change. A grammar is loaded when its language is first used.
 """
 
 from functools import cache
@@ -11,12 +11,12 @@ from pathlib import PurePath
 from tree_sitter import Language
 
 from lsp_server.syntax.languages import c, csharp, data, go, java, javascript, markup, php, python, rust, scripts
-from lsp_server.syntax.languages.table import CLOSERS, LanguageTable
+from lsp_server.syntax.languages.table import CLOSERS, ImportRules, LanguageTable
 
-__all__ = ["CLOSERS", "PLAIN", "TABLES", "LanguageTable", "grammar_of", "language_of", "table_of"]
+__all__ = ["CLOSERS", "PLAIN", "TABLES", "ImportRules", "LanguageTable", "grammar_of", "language_of", "table_of"]
 
 PLAIN = LanguageTable(ids=())
-"""For every language without a table of its own: carving goes by indentation."""
+"""For every language without a table: carving goes by indentation."""
 
 TABLES = (
     python.PYTHON,
@@ -31,29 +31,33 @@ _BY_NAME = {name: table.ids[0] for table in TABLES for name in table.names}
 
 
 def table_of(language_id: str) -> LanguageTable:
-    """The table of a language id as editors send it; `PLAIN` for one that is not known."""
+    """The table for a language id as editors send it; `PLAIN` for an unknown one."""
     return _BY_ID.get(language_id, PLAIN)
 
 
 def language_of(path: str) -> str:
-    """The language id of a file by its name; empty for one that is not known. Does not look at the file."""
+    """The language id of a file, by its name alone; empty for an unknown one."""
     name = PurePath(path)
     return _BY_EXTENSION.get(name.suffix.lower()) or _BY_NAME.get(name.name, "")
 
 
 @cache
 def grammar_of(language_id: str) -> Language | None:
-    """The tree-sitter grammar of a language, loaded at its first use; None where none is known or installed."""
-    return load(table_of(language_id).grammar)
+    """The tree-sitter grammar of a language, loaded when first used; None where none is known or installed."""
+    return load_grammar(table_of(language_id).grammar)
 
 
 @cache
-def load(grammar: str) -> Language | None:
-    """A grammar's `module:function`; a language of several ids loads it once."""
+def load_grammar(grammar: str) -> Language | None:
+    """The grammar that `module:function` returns, loaded once for all ids of its language; None where there is none."""
     module, _, function = grammar.partition(":")
     if not module:
         return None
     try:
         return Language(getattr(import_module(module), function)())
-    except (ImportError, AttributeError, ValueError):  # none, or one of another release: the indentation decides
+    except (
+        ImportError,
+        AttributeError,
+        ValueError,
+    ):  # not installed, or of an unsuitable release
         return None

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, TODO, UNWRITTEN, LanguageTable, braces
+from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, TODO, UNWRITTEN, ImportRules, LanguageTable, braces
 
 _WORDS = ("struct", "union", "enum", "extern", "if", "else", "for", "while", "do", "switch")
 
@@ -30,6 +30,11 @@ C = LanguageTable(
     empty=BRACES,
     fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",
+    imports=ImportRules(
+        query="(preproc_include path: (string_literal (string_content) @module))",
+        suffixes=("",),
+        folders=("", "include", "src"),
+    ),
 )
 
 CPP = replace(

@@ -42,6 +42,7 @@ CSHARP = LanguageTable(
     statements=frozenset({"expression_statement"}),
     functions=_SPECIAL | {"method_declaration", "local_function_statement", "operator_declaration"},
     may_be_empty=_SPECIAL,
+    body_arrows=frozenset({"=>"}),
     closures=frozenset({"lambda_expression", "anonymous_method_expression"}),
     classes=frozenset({"class_declaration", "struct_declaration", "interface_declaration", "record_declaration"}),
     empty=BRACES,

@@ -6,6 +6,7 @@ from lsp_server.syntax.languages.table import (
     ON_ITS_LINE,
     TODO,
     UNWRITTEN,
+    ImportRules,
     LanguageTable,
     braces,
 )
@@ -45,4 +46,10 @@ JAVA = LanguageTable(
     fillers=rf"throw new \w*(?:Exception|Error)\(\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"throw new \w*(?:Exception|Error)\(\s*\"{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     settled=r"\bdefault\b",
+    imports=ImportRules(
+        query="(import_declaration (scoped_identifier) @module)",
+        suffixes=(".java",),
+        separator=".",
+        folders=("", "src", "src/main/java", "src/test/java"),
+    ),
 )

@@ -1,8 +1,38 @@
-"""JavaScript, TypeScript, and both with markup in them."""
+"""JavaScript and TypeScript, with and without markup in them."""
 
 from dataclasses import replace
 
-from lsp_server.syntax.languages.table import BRACES, NOT_FOR_OTHERS, TODO, UNWRITTEN, LanguageTable, braces
+from lsp_server.syntax.languages.table import (
+    BRACES,
+    NOT_FOR_OTHERS,
+    TODO,
+    UNWRITTEN,
+    ImportRules,
+    LanguageTable,
+    braces,
+)
+
+_IMPORTS = ImportRules(
+    query="""
+(import_statement source: (string (string_fragment) @module))
+(import_statement (import_clause (named_imports (import_specifier name: (identifier) @name)))
+  source: (string (string_fragment) @module))
+(import_statement (import_clause (identifier) @name) source: (string (string_fragment) @module))
+(export_statement source: (string (string_fragment) @module))
+(export_statement (export_clause (export_specifier name: (identifier) @name))
+  source: (string (string_fragment) @module))
+(variable_declarator value: (call_expression function: (identifier) @_function
+  arguments: (arguments . (string (string_fragment) @module) .)) (#eq? @_function "require"))
+""",
+    suffixes=(
+        *(".ts", ".tsx", ".js", ".jsx", ".mts", ".mjs", ".cjs", ".d.ts", ""),
+        *("/index.ts", "/index.tsx", "/index.js", "/src/index.ts", "/src/index.js"),
+    ),
+    dot_relative=True,
+    roots=("@", "~"),
+    replaced=(".js", ".jsx", ".mjs", ".cjs"),
+    folders=("", "src", "node_modules", "packages"),
+)
 
 JAVASCRIPT = LanguageTable(
     ids=("javascript", "javascriptreact", "jsx"),
@@ -34,6 +64,7 @@ JAVASCRIPT = LanguageTable(
     fillers=rf"throw new \w*Error\(\s*[\"'`]{TODO}.{{0,400}}\)",
     body_fillers=rf"throw new \w*Error\(\s*[\"'`]{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     settled=r"^(?:(?:public|private|protected)\s+)?constructor\b",
+    imports=_IMPORTS,
 )
 
 TYPESCRIPT = replace(

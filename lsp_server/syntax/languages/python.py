@@ -1,6 +1,6 @@
 """Python."""
 
-from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, LanguageTable
+from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, ImportRules, LanguageTable
 
 PYTHON = LanguageTable(
     ids=("python",),
@@ -10,6 +10,7 @@ PYTHON = LanguageTable(
     line_comment="#",
     ignored=frozenset({"line_continuation"}),
     strings=frozenset({"string"}),
+    multiline_quotes=('"""', "'''"),
     interpolations=frozenset({"interpolation"}),
     openers=frozenset({":"}),
     headers=frozenset(
@@ -26,6 +27,7 @@ PYTHON = LanguageTable(
     argument_lists=frozenset({"argument_list", "parameters"}),
     operand_ends=frozenset({",", ";", ":", "for", "in", "if", "else", "async", "as"}),
     by_indentation=True,
+    omitted_body="...",
     functions=frozenset({"function_definition"}),
     classes=frozenset({"class_definition"}),
     wrappers=frozenset({"decorated_definition"}),
@@ -34,4 +36,17 @@ PYTHON = LanguageTable(
     settled=r"@(?:\w+\.)*(?:abstract\w*|overload)\b|#.*(?:pragma: no cover|(?i:\babstract))",
     abstract=r"\b(?:Protocol|ABC|ABCMeta)\b",
     declarations=(".pyi",),
+    imports=ImportRules(
+        query="""
+(import_statement name: (dotted_name) @module)
+(import_statement name: (aliased_import name: (dotted_name) @module))
+(import_from_statement module_name: (_) @module)
+(import_from_statement module_name: (_) @module name: (dotted_name) @name)
+(import_from_statement module_name: (_) @module name: (aliased_import name: (dotted_name) @name))
+""",
+        suffixes=(".py", "/__init__.py", ".pyi"),
+        separator=".",
+        dots_up=True,
+        submodules=True,
+    ),
 )

@@ -1,6 +1,6 @@
 """Rust."""
 
-from lsp_server.syntax.languages.table import BRACES, TODO, UNWRITTEN, LanguageTable, braces
+from lsp_server.syntax.languages.table import BRACES, TODO, UNWRITTEN, ImportRules, LanguageTable, braces
 
 RUST = LanguageTable(
     ids=("rust",),
@@ -36,4 +36,15 @@ RUST = LanguageTable(
     fillers=r"todo!\s*[(\[{].{0,400}?[)\]}]|unimplemented!\(\s*\)",
     body_fillers=rf"unimplemented!\(.{{0,400}}\)|panic!\(\s*\"(?:{TODO}|{UNWRITTEN}).{{0,400}}\)",
     abstract=r"^(?:pub(?:\([^)]*\))?\s+)?(?:unsafe\s+)?trait\b",  # an empty default method is meant
+    imports=ImportRules(
+        query="""
+(mod_item name: (identifier) @module !body)
+(use_declaration argument: (scoped_identifier path: (_) @module name: (identifier) @name))
+(use_declaration argument: (scoped_use_list path: (_) @module list: (use_list (identifier) @name)))
+""",
+        suffixes=(".rs", "/mod.rs"),
+        separator="::",
+        submodules=True,
+        roots=("crate", "self", "super"),
+    ),
 )

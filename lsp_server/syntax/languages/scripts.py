@@ -1,6 +1,6 @@
 """Ruby, Lua and the shell, whose blocks end with a word."""
 
-from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, LanguageTable
+from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, ImportRules, LanguageTable
 
 RUBY = LanguageTable(
     ids=("ruby",),
@@ -28,6 +28,15 @@ RUBY = LanguageTable(
     empty=r"\bdef\b[^\n;]*\n\s*end\b",
     fillers=rf"raise[ (]+(?:\w+, *)?[\"']{TODO}[^\n]{{0,400}}",
     body_fillers=rf"raise[ (]+(?:NotImplementedError\b{NOT_FOR_OTHERS}|[^\n]{{0,400}}{UNWRITTEN})[^\n]{{0,400}}",
+    imports=ImportRules(
+        query="""
+(call method: (identifier) @_method arguments: (argument_list (string (string_content) @module))
+  (#any-of? @_method "require_relative" "require"))
+""",
+        suffixes=(".rb",),
+        dot_relative=True,
+        folders=("", "lib"),
+    ),
 )
 
 LUA = LanguageTable(
@@ -50,6 +59,15 @@ LUA = LanguageTable(
     empty=r"\)[ \t]*\n\s*end\b",
     fillers=rf"error\(\s*[\"']{TODO}.{{0,400}}\)",
     body_fillers=rf"error\(\s*[\"'].{{0,400}}{UNWRITTEN}.{{0,400}}\)",
+    imports=ImportRules(
+        query="""
+(function_call name: (identifier) @_function arguments: (arguments (string (string_content) @module))
+  (#eq? @_function "require"))
+""",
+        suffixes=(".lua", "/init.lua"),
+        separator=".",
+        folders=("", "lua", "src"),
+    ),
 )
 
 BASH = LanguageTable(
@@ -59,6 +77,7 @@ BASH = LanguageTable(
     grammar="tree_sitter_bash:language",
     comments=frozenset({"comment"}),
     line_comment="#",
+    not_before_comment="${&",  # `$#` and `${#name}` are expansions
     strings=frozenset({"string", "raw_string", "ansi_c_string", "heredoc_body"}),
     interpolations=frozenset({"simple_expansion", "expansion", "command_substitution"}),
     word_characters="$-",

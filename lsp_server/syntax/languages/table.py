@@ -1,6 +1,6 @@
-"""What carving has to know of a language: node kinds of its tree-sitter grammar, and a few words. No behaviour.
+"""The facts about a language that the server needs: node kinds of its grammar, regexes and words. No behaviour.
 
-Kinds that a grammar does not have do no harm, but a test finds them.
+A kind that the grammar does not have does no harm, but a test reports it.
 """
 
 from dataclasses import dataclass
@@ -12,69 +12,96 @@ BRACES = r"\{\s*\}"
 TODO = r"(?:TODO|FIXME)\b"
 UNWRITTEN = r"(?i:not (?:yet )?(?:implemented|supported yet)|unimplemented|to be implemented)"
 NOT_FOR_OTHERS = r"(?!.{0,400}(?i:subclass|derived|extending|overrid|abstract|must implement))"
-"""What keeps an error that says `subclasses must override this` from being taken for code that is still missing."""
+"""Keeps an error that says `subclasses must override this` from being taken for missing code."""
 
 QUOTED = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
+"""The strings of most languages, for those whose table names no others."""
+
+
+@dataclass(frozen=True)
+class ImportRules:
+    """How the files of a language import each other.
+
+    `query` is a tree-sitter query that captures a `@module` and, where they are listed, the imported `@name`s. A module
+    name consists of parts between `separator`s. It is looked up in each of `folders` in each folder above the document,
+    with each of `suffixes`.
+    """
+
+    query: str
+    suffixes: tuple[str, ...]
+    separator: str = "/"
+    folders: tuple[str, ...] = ("", "src")
+    roots: tuple[str, ...] = ()  # first parts that stand for one of these folders
+    dots_up: bool = False  # each dot before a name goes up one folder, as in Python
+    dot_relative: bool = False  # a name that begins with `./` or `../` is looked up beside the document only
+    submodules: bool = False  # a name that is imported from a module may be a module itself
+    replaced: tuple[str, ...] = ()  # endings of a name that may stand for another one of `suffixes`
 
 
 @dataclass(frozen=True, eq=False)
 class LanguageTable:
-    """One language. `grammar` is `module:function`; empty where there is no grammar. Regexes are searched for."""
+    """One language. `grammar` is `module:function`, or empty where there is none. Regexes are used with `search`."""
 
     ids: tuple[str, ...]
     extensions: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()  # of files that have no extension
+    names: tuple[str, ...] = ()  # of files without an extension
     grammar: str = ""
 
-    # words and literals
+    # words, strings and comments
     comments: frozenset[str] = frozenset()
-    block_comments: tuple[tuple[str, str], ...] = ()  # start and end of comments that do not end with their line
+    block_comments: tuple[tuple[str, str], ...] = ()  # start and end of comments that may span lines
     line_comment: str = ""
-    ignored: frozenset[str] = frozenset()  # nodes that are neither code nor comment, as a line continuation
+    not_before_comment: str = ""  # characters behind which `line_comment` starts no comment
+    ignored: frozenset[str] = frozenset()  # nodes that are neither code nor comment, such as a line continuation
     strings: frozenset[str] = frozenset()
     interpolations: frozenset[str] = frozenset()  # code inside a string
-    quoted: str = QUOTED  # regex: a string on its looks, where there is no tree yet
+    quoted: str = QUOTED  # regex: what looks like a string, where there is no tree yet
     quotes: str = "\"'"  # characters that a string on one line may start with
-    word_characters: str = ""  # what belongs to a word beside what an identifier has anywhere
+    multiline_quotes: tuple[str, ...] = ()  # delimiters of strings that span lines, the same at both ends
+    word_characters: str = ""  # part of a word here, besides what is part of an identifier everywhere
 
     # expressions
-    name: str = "x"  # the shortest one
-    statement_end: str = ""  # what makes a statement of one
+    name: str = "x"  # the shortest expression
+    statement_end: str = ""  # makes a statement of an expression
     argument_lists: frozenset[str] = frozenset()
     operand_ends: frozenset[str] = frozenset({",", ";", ":"})  # tokens that end an expression inside brackets
 
     # blocks
-    openers: frozenset[str] = frozenset()  # tokens behind which a block starts, where their node is a header or block
-    headers: frozenset[str] = frozenset()  # nodes that hold an opener, and the block behind it
-    data: frozenset[str] = frozenset()  # nodes whose opener starts lines of data rather than statements
-    blocks: frozenset[str] = frozenset()  # nodes that hold statements, with or without brackets of their own
-    opening: str = ""  # regex: a line, up to the cursor, that opens a block where the tree does not tell
+    openers: frozenset[str] = frozenset()  # tokens after which a block starts, if their node is a header or a block
+    headers: frozenset[str] = frozenset()  # nodes that hold an opener and the block after it
+    data: frozenset[str] = frozenset()  # nodes whose opener starts lines of data, not statements
+    blocks: frozenset[str] = frozenset()  # nodes that hold statements, with or without their own brackets
+    opening: str = ""  # regex: a line up to the cursor that opens a block, where the tree does not tell
     closers: frozenset[str] = frozenset()  # tokens that end a block
-    statements: frozenset[str] = frozenset()  # nodes of a statement that is a mere expression
+    statements: frozenset[str] = frozenset()  # nodes of statements that are just an expression
     documented: frozenset[str] = frozenset()  # headers whose block may begin with a documentation string
-    by_indentation: bool = False  # a block ends where the indentation does, at the latest
+    by_indentation: bool = False  # a block ends with its indentation, at the latest
     indent: str = "    "  # one step, where the text shows none
+    omitted_body: str = ""  # stands behind a header whose body is left out in an outline
 
-    # functions, and what stands where their code is still missing
-    functions: frozenset[str] = frozenset()  # functions, methods and whatever else has a body of its own
-    may_be_empty: frozenset[str] = frozenset()  # those of them whose empty body is meant, and nodes that hold such
-    closures: frozenset[str] = frozenset()  # those of them that are part of an expression
+    # functions, and what is written where their code is still missing
+    functions: frozenset[str] = frozenset()  # functions, methods and whatever else has a body
+    may_be_empty: frozenset[str] = frozenset()  # those whose body may be empty on purpose, and nodes that hold them
+    closures: frozenset[str] = frozenset()  # those that are part of an expression
+    body_arrows: frozenset[str] = frozenset()  # tokens that start a body which is an expression, and belong to its node
     classes: frozenset[str] = frozenset()
-    wrappers: frozenset[str] = frozenset()  # nodes around a function that belong to it, as its decorators
+    wrappers: frozenset[str] = frozenset()  # nodes around a function that belong to it, such as its decorators
     empty: str = ""  # regex: what an empty body looks like
     fillers: str = ""  # regex: code that stands for missing code, wherever it is
-    body_fillers: str = ""  # regex: statements that do so where they are all of a function's body
-    meant_inline: frozenset[str] = frozenset()  # those of them that are meant where they share the header's line
-    settled: str = ""  # regex: found in a function that has no more body on purpose
+    body_fillers: str = ""  # regex: statements that do so if they are all of a function's body
+    meant_inline: frozenset[str] = frozenset()  # those that are meant when they share the header's line
+    settled: str = ""  # regex: found in a function whose body is empty on purpose
     abstract: str = ""  # regex: found in the header of a class whose methods have no body on purpose
     declarations: tuple[str, ...] = ()  # extensions of files in which no function has a body
 
+    imports: ImportRules | None = None  # None: what such a file imports is not looked up
+
 
 ON_ITS_LINE = r"|^\s*\{\s*$"
-"""More of an `opening`, where it is the custom to give the bracket of a block a line of its own."""
+"""Added to `opening` where it is customary to put the bracket of a block on a line of its own."""
 
 
 def braces(*words: str) -> str:
-    """The `opening` of a language with braces: behind a header that starts with one of `words`, `)`, or an arrow."""
+    """The `opening` of a language with braces: after a header that starts with one of `words`, a `)`, or an arrow."""
     header = rf"^\s*(?:\}}\s*)?(?:[\w@]+\s+)*?(?:{'|'.join(words)})\b[^=;]*"
     return rf"(?:{header}|\)[^;=(){{}}]*|[=-]>[^;={{}}]*)\{{\s*$"

@@ -1,4 +1,4 @@
-"""Tables say what is so: their grammars are installed and have the kinds they name, and are loaded when first used."""
+"""Language tables are true: their grammars are installed, have the kinds they name, and are loaded when first used."""
 
 import re
 import subprocess
@@ -7,12 +7,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from tree_sitter import Language
+from tree_sitter import Language, Query
 
 from lsp_server.syntax import languages
 from lsp_server.syntax.languages import TABLES, LanguageTable
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "carve" / "fixtures"
 REGEXES = ("quoted", "opening", "empty", "fillers", "body_fillers", "settled", "abstract")
 BY_ID = [pytest.param(table, id=table.ids[0]) for table in TABLES]
 
@@ -39,6 +39,14 @@ def test_a_table_is_tried_in_a_fixture_file_of_its_own(table: LanguageTable) -> 
     assert (FIXTURES / f"{table.ids[0]}.txt").is_file()
     for name in REGEXES:
         re.compile(getattr(table, name))
+    assert re.compile(table.quoted).groups == 0, "the scanner of texts has groups of its own"
+
+
+@pytest.mark.parametrize("table", BY_ID)
+def test_an_import_query_fits_its_grammar_and_captures_a_module(table: LanguageTable) -> None:
+    if table.imports is not None:
+        query = Query(grammar_of(table), table.imports.query)
+        assert "module" in {query.capture_name(number) for number in range(query.capture_count)}
 
 
 @pytest.mark.parametrize("table", BY_ID)
@@ -80,4 +88,4 @@ print(*[name for name in sys.modules if name.startswith("tree_sitter_")])
 
 @pytest.mark.parametrize("grammar", ["tree_sitter_klingon:language", "tree_sitter_python:klingon"])
 def test_a_grammar_that_is_not_installed_is_none(grammar: str) -> None:
-    assert languages.load(replace(languages.table_of("python"), grammar=grammar).grammar) is None
+    assert languages.load_grammar(replace(languages.table_of("python"), grammar=grammar).grammar) is None
