@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from inference.bench import infilling_execute, infilling_scores, infilling_tasks
-from inference.bench.infilling_scores import Result
-from inference.bench.infilling_solve import AUTO, ORACLE, Options, Solver
-from inference.bench.infilling_tasks import Task, TaskError
+from inference.bench.infilling_scores import TaskResult
+from inference.bench.infilling_solve import AUTO, ORACLE, SolveOptions, Solver
+from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import ModelError, RequestError
 
 _QUIET_S = 1.0
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.execute:
             _check_executable(tasks)
             print(infilling_execute.warning(), file=sys.stderr, flush=True)
-        results = run(tasks, load(args, Options(args.length, args.mode == _MODES[1], args.steps, args.seed)), args)
+        results = run(tasks, load(args, SolveOptions(args.length, args.mode == _MODES[1], args.steps, args.seed)), args)
     except (TaskError, ModelError, RequestError, OSError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
@@ -41,14 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def load(args: argparse.Namespace, options: Options) -> Solver:
+def load(args: argparse.Namespace, options: SolveOptions) -> Solver:
     """The model of the command line. Raises ModelError."""
     from inference.engine import Engine
 
     return Solver(Engine.load(args.model, device=args.device, dtype=args.dtype), options)
 
 
-def run(tasks: Sequence[Task], solver: Solver, args: argparse.Namespace) -> list[Result]:
+def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace) -> list[TaskResult]:
     """All tasks, each written to the file of predictions as it is done."""
     results = []
     for task in shown(tasks):
@@ -59,11 +59,11 @@ def run(tasks: Sequence[Task], solver: Solver, args: argparse.Namespace) -> list
     return results
 
 
-def solve(task: Task, solver: Solver, *, executed: bool = False) -> Result:
+def solve(task: InfillingTask, solver: Solver, *, executed: bool = False) -> TaskResult:
     """One task, filled and judged."""
     filled, solution = solver.fill(task), task.parts.solution
     completion = task.parts.completion(filled.text)
-    return Result(
+    return TaskResult(
         task.task_id,
         completion,
         exact=infilling_scores.exact(filled.text, solution),
@@ -77,7 +77,7 @@ def solve(task: Task, solver: Solver, *, executed: bool = False) -> Result:
 
 
 @dataclass
-class _Progress:
+class _TaskCounter:
     """One line on standard error, only where somebody may wonder what takes so long."""
 
     total: int
@@ -89,15 +89,15 @@ class _Progress:
             print(f"\r{done}/{self.total} tasks", end="" if done < self.total else "\n", file=sys.stderr, flush=True)
 
 
-def shown(tasks: Sequence[Task]) -> Iterator[Task]:
+def shown(tasks: Sequence[InfillingTask]) -> Iterator[InfillingTask]:
     """The tasks, with progress on standard error where they take over a second."""
-    progress = _Progress(len(tasks), time.monotonic() + _QUIET_S)
+    progress = _TaskCounter(len(tasks), time.monotonic() + _QUIET_S)
     for done, task in enumerate(tasks):
         yield task
         progress.show(done + 1)
 
 
-def _check_executable(tasks: Sequence[Task]) -> None:
+def _check_executable(tasks: Sequence[InfillingTask]) -> None:
     for task in tasks:
         if not task.test or not task.entry_point:
             raise TaskError(f"task {task.task_id} has no test and entry_point; --execute needs both")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from inference.bench.infilling_tasks import Task
+from inference.bench.infilling_tasks import InfillingTask
 
 WARNING = (
     "warning: --execute runs code that a model wrote, as you, on this machine. Time and memory are limited and "
@@ -41,7 +41,7 @@ print(f"\\n{word}")
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProgramLimits:
     """What one program may use."""
 
     wall_s: float = 10.0
@@ -49,12 +49,12 @@ class Limits:
     file_bytes: int = 1 << 20
 
 
-def program(task: Task, completion: str) -> str:
+def program(task: InfillingTask, completion: str) -> str:
     """The whole program of a task, as the HumanEval-Infilling harness puts it together."""
     return f"{task.prompt}{completion}{task.suffix}\n{task.test}\ncheck({task.entry_point})\n"
 
 
-def passes(source: str, limits: Limits = Limits()) -> bool:
+def passes(source: str, limits: ProgramLimits = ProgramLimits()) -> bool:
     """Whether a program comes to its end without an error and within the limits. Raises OSError off POSIX."""
     if os.name != "posix":
         raise OSError("programs can only be limited, and so are only run, on Linux and macOS")

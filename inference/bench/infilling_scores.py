@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from inference.bench.infilling_tasks import Task
+from inference.bench.infilling_tasks import InfillingTask
 
 
-class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What became of one task. `completion` stands between prompt and suffix, as the HumanEval-Infilling harness wants.
 
     `steps` are denoising steps, or forward passes from left to right; `tokens` the hole's rows, `true_tokens` those of
@@ -49,15 +49,15 @@ def _distance(one: str, other: str) -> int:
     return row[-1]
 
 
-def summary(tasks: Sequence[Task], results: Sequence[Result]) -> dict[str, Any]:
+def summary(tasks: Sequence[InfillingTask], results: Sequence[TaskResult]) -> dict[str, Any]:
     """The figures of a run, all tasks together and each kind by itself. Shares are 0 to 1, times milliseconds."""
-    kinds: dict[str, list[Result]] = {}
+    kinds: dict[str, list[TaskResult]] = {}
     for task, result in zip(tasks, results, strict=True):
         kinds.setdefault(task.kind, []).append(result)
     return figures(results) | {"kinds": {kind: figures(some) for kind, some in kinds.items()}}
 
 
-def figures(results: Sequence[Result]) -> dict[str, Any]:
+def figures(results: Sequence[TaskResult]) -> dict[str, Any]:
     """Means over some results; `p50_ms` is a median. Raises statistics.StatisticsError where there are none."""
     found = {
         "tasks": len(results),

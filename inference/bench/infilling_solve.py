@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import torch
 
-from inference.bench.infilling_tasks import Task
+from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine
 from inference.engine.canvas.batch import Canvas
 from inference.engine.canvas.plan import DEFAULT_SLOTS, Plan, Planner
@@ -21,7 +21,7 @@ _ROOM = 2
 
 
 @dataclass(frozen=True)
-class Options:
+class SolveOptions:
     """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None is the checkpoint's own number.
 
     `continuations` False leaves out what the encoder would write, so that all candidates come from canvases.
@@ -35,7 +35,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Filled:
+class MeasuredFill:
     """A fill and what it cost. `true_tokens` is what the planner makes of the canonical solution."""
 
     text: str
@@ -48,27 +48,27 @@ class Filled:
 class Solver:
     """Fills tasks, one at a time."""
 
-    def __init__(self, engine: Engine, options: Options) -> None:
+    def __init__(self, engine: Engine, options: SolveOptions) -> None:
         self._engine = engine if options.continuations else _without_continuations(engine)
         self._options = options
 
-    def using(self, options: Options) -> "Solver":
+    def using(self, options: SolveOptions) -> "Solver":
         """The same model with other options."""
         return Solver(self._engine, options)
 
-    def fill(self, task: Task) -> Filled:
+    def fill(self, task: InfillingTask) -> MeasuredFill:
         """One task's hole. Raises RequestError where the hole cannot stand on a canvas of this checkpoint."""
         plan = self._plan(_request(task, Hole(_kind(task), single_line=task.single_line)))
         true = self._true_tokens(task, plan)
         began = time.perf_counter()
         text, steps, tokens = (self._one_by_one if self._options.left_to_right else self._on_canvas)(task, plan, true)
-        return Filled(text, steps, tokens, true, (time.perf_counter() - began) * 1000)
+        return MeasuredFill(text, steps, tokens, true, (time.perf_counter() - began) * 1000)
 
     def _plan(self, request: InfillRequest) -> Plan:
         planner = Planner(self._engine.tools.vocabulary, self._engine.tools.properties, request)
         return planner.plan(planner.groups[0], [])
 
-    def _true_tokens(self, task: Task, plan: Plan) -> int:
+    def _true_tokens(self, task: InfillingTask, plan: Plan) -> int:
         """How many open rows the canonical solution takes: its tokens together with the text healed into the hole."""
         slots, parts = plan.layout.holes[0], task.parts
         before = parts.before.encode()
@@ -80,14 +80,14 @@ class Solver:
         length = self._options.length
         return length if isinstance(length, int) else true if length == ORACLE else 0
 
-    def _on_canvas(self, task: Task, _plan: Plan, true: int) -> tuple[str, int, int]:
+    def _on_canvas(self, task: InfillingTask, _plan: Plan, true: int) -> tuple[str, int, int]:
         tokens = self._tokens(true)
         hole = Hole(_kind(task), max(1, tokens), tokens, single_line=task.single_line)
         request = _request(task, hole, self._options.steps, self._options.seed)
         found = next(event for event in self._engine.infill(request) if isinstance(event, Candidate))
         return found.texts[0], found.steps, found.tokens
 
-    def _one_by_one(self, task: Task, plan: Plan, true: int) -> tuple[str, int, int]:
+    def _one_by_one(self, task: InfillingTask, plan: Plan, true: int) -> tuple[str, int, int]:
         """Until the line ends, or the block, or the tokens are used up; or where the rest of the hole's line comes.
 
         That last one is more than a model that sees no suffix could know; it makes left to right better on the whole.
@@ -130,11 +130,11 @@ def _without_continuations(engine: Engine) -> Engine:
     return Engine(engine.model, replace(engine.tools, properties=properties))
 
 
-def _kind(task: Task) -> HoleKind:
+def _kind(task: InfillingTask) -> HoleKind:
     return HoleKind.LINE if task.single_line else HoleKind.BODY
 
 
-def _request(task: Task, hole: Hole, steps: int | None = None, seed: int = 0) -> InfillRequest:
+def _request(task: InfillingTask, hole: Hole, steps: int | None = None, seed: int = 0) -> InfillRequest:
     segments = (Text(task.parts.before), hole, Text(task.parts.after))
     return InfillRequest(task.task_id, segments, language="python", max_steps=steps, seed=seed)
 

@@ -17,9 +17,9 @@ from multiprocessing import get_context
 from typing import Any, Protocol
 
 from inference.bench import infilling, infilling_tasks
-from inference.bench.infilling_scores import Result, summary
-from inference.bench.infilling_solve import AUTO, ORACLE, Options, Solver
-from inference.bench.infilling_tasks import Task, TaskError
+from inference.bench.infilling_scores import TaskResult, summary
+from inference.bench.infilling_solve import AUTO, ORACLE, SolveOptions, Solver
+from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import ModelError, RequestError
 
 _STEPS = (1, 4, 8, None)
@@ -33,10 +33,10 @@ _CANVAS_ALONE = "canvas alone, length chosen"
 _PREFIX_ONLY = "left to right, prefix only"
 
 
-class Solve(Protocol):
+class SolveAll(Protocol):
     """Fills every task with these options; the results stand in the order of the tasks."""
 
-    def __call__(self, tasks: Sequence[Task], options: Options, /) -> list[Result]: ...
+    def __call__(self, tasks: Sequence[InfillingTask], options: SolveOptions, /) -> list[TaskResult]: ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,27 +61,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(tasks: Sequence[Task], solve: Solve, seed: int) -> dict[str, dict[str, Any]]:
+def measure(tasks: Sequence[InfillingTask], solve: SolveAll, seed: int) -> dict[str, dict[str, Any]]:
     """The figures of each row and column, of all tasks and of each kind."""
 
-    def cell(options: Options) -> dict[str, Any]:
+    def cell(options: SolveOptions) -> dict[str, Any]:
         return summary(tasks, solve(tasks, options))
 
     found = {
-        name: {_column(steps): cell(Options(length, steps=steps, seed=seed)) for steps in _STEPS}
+        name: {_column(steps): cell(SolveOptions(length, steps=steps, seed=seed)) for steps in _STEPS}
         for name, length in _WAYS.items()
     }
-    alone, prefix_only = Options(continuations=False, seed=seed), Options(left_to_right=True)
+    alone, prefix_only = SolveOptions(continuations=False, seed=seed), SolveOptions(left_to_right=True)
     return found | {_CANVAS_ALONE: {_column(None): cell(alone)}, _PREFIX_ONLY: {_column(None): cell(prefix_only)}}
 
 
 @contextmanager
-def _solving(args: argparse.Namespace) -> Iterator[Solve]:
+def _solving(args: argparse.Namespace) -> Iterator[SolveAll]:
     """One loaded model, or one in each of several processes. Raises ModelError; of several, BrokenProcessPool."""
     if args.processes == 1:
-        solver = infilling.load(args, Options())
+        solver = infilling.load(args, SolveOptions())
 
-        def solve_here(tasks: Sequence[Task], options: Options) -> list[Result]:
+        def solve_here(tasks: Sequence[InfillingTask], options: SolveOptions) -> list[TaskResult]:
             again = solver.using(options)
             return [infilling.solve(task, again) for task in infilling.shown(tasks)]
 
@@ -89,7 +89,7 @@ def _solving(args: argparse.Namespace) -> Iterator[Solve]:
         return
     with ProcessPoolExecutor(args.processes, get_context("spawn"), _load, (args,)) as pool:
 
-        def solve(tasks: Sequence[Task], options: Options) -> list[Result]:
+        def solve(tasks: Sequence[InfillingTask], options: SolveOptions) -> list[TaskResult]:
             results = pool.map(partial(_solve, options), tasks)
             return [result for _, result in zip(infilling.shown(tasks), results, strict=True)]
 
@@ -101,10 +101,10 @@ _loaded: list[Solver] = []
 
 
 def _load(args: argparse.Namespace) -> None:
-    _loaded.append(infilling.load(args, Options()))
+    _loaded.append(infilling.load(args, SolveOptions()))
 
 
-def _solve(options: Options, task: Task) -> Result:
+def _solve(options: SolveOptions, task: InfillingTask) -> TaskResult:
     return infilling.solve(task, _loaded[0].using(options))
 
 

@@ -18,7 +18,7 @@ class TaskError(Exception):
     """A file of tasks cannot be read or lacks what is asked of it. The message is fit to be shown to a user."""
 
 
-class Task(msgspec.Struct, frozen=True):
+class InfillingTask(msgspec.Struct, frozen=True):
     """A hole between `prompt` and `suffix` that `canonical_solution` fills. `test` defines `check(entry_point)`."""
 
     task_id: str
@@ -39,16 +39,16 @@ class Task(msgspec.Struct, frozen=True):
         return not set(_LINE_BREAKS) & set(self.parts.solution)
 
     @property
-    def parts(self) -> "Parts":
+    def parts(self) -> "TaskParts":
         """The same task with the line breaks around the solution pinned."""
         full = self.canonical_solution
         solution = full.strip(_LINE_BREAKS)
         start = len(full) - len(full.lstrip(_LINE_BREAKS)) if solution else 0
-        return Parts(self.prompt, full[:start], solution, full[start + len(solution) :], self.suffix)
+        return TaskParts(self.prompt, full[:start], solution, full[start + len(solution) :], self.suffix)
 
 
 @dataclass(frozen=True)
-class Parts:
+class TaskParts:
     """prompt + leading + solution + trailing + suffix is the whole text; only the solution is the hole."""
 
     prompt: str
@@ -72,7 +72,7 @@ class Parts:
         return self.leading + fill + self.trailing
 
 
-def read(file: Path, limit: int | None = None) -> list[Task]:
+def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
     """The first `limit` tasks of a file. Raises TaskError where it cannot be read or has none."""
     try:
         data = file.read_bytes()
@@ -86,14 +86,14 @@ def read(file: Path, limit: int | None = None) -> list[Task]:
     return tasks
 
 
-def write(file: Path, tasks: Iterable[Task]) -> None:
+def write(file: Path, tasks: Iterable[InfillingTask]) -> None:
     """Writes tasks; gzipped where the name ends in `.gz`, the same bytes for the same tasks."""
     data = b"".join(msgspec.json.encode(task) + b"\n" for task in tasks)
     file.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
 
 
-def _task(file: Path, number: int, line: bytes) -> Task:
+def _task(file: Path, number: int, line: bytes) -> InfillingTask:
     try:
-        return msgspec.json.decode(line, type=Task)
+        return msgspec.json.decode(line, type=InfillingTask)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TaskError(f"{file}, line {number}: not a task: {error}") from error

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from inference.bench import latency_network, latency_plot, latency_sections, timing
-from inference.bench.latency_sections import Bench
+from inference.bench.latency_sections import LatencyBench
 from inference.engine.errors import ModelError
 
 _PREFIXES = (1024, 8192)
@@ -32,14 +32,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModelError as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
-    result = measure(Bench(chosen), quiet=args.json)
+    result = measure(LatencyBench(chosen), quiet=args.json)
     if args.plot:
         args.plot.write_text(latency_plot.svg(result), "utf-8")
     print(json.dumps(result))
     return 0
 
 
-def measure(bench: Bench, *, quiet: bool = False) -> dict[str, Any]:
+def measure(bench: LatencyBench, *, quiet: bool = False) -> dict[str, Any]:
     """All sections, each printed as it is done unless `quiet`."""
     longest = bench.subject.properties.max_prefix_tokens
     usual = min(longest, _PREFIXES[0])
@@ -59,7 +59,7 @@ def measure(bench: Bench, *, quiet: bool = False) -> dict[str, Any]:
     return _rounded(result)  # type: ignore[no-any-return]
 
 
-def _about(bench: Bench) -> dict[str, Any]:
+def _about(bench: LatencyBench) -> dict[str, Any]:
     device = bench.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     return {
@@ -71,7 +71,7 @@ def _about(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _floor(bench: Bench, prefix: int) -> dict[str, Any]:
+def _floor(bench: LatencyBench, prefix: int) -> dict[str, Any]:
     """A step on a full canvas against the time it takes to read the weights it needs once."""
     lease = bench.encoded(bench.cache(), bench.ids(prefix))
     hole = _FLOOR_CANVAS // 4

@@ -50,7 +50,7 @@ RANDOM_SHAPES = {"26b": RELEASED_TEXT_CONFIG, "small": _SMALL_TEXT_CONFIG}
 
 
 @dataclass(frozen=True)
-class Subject:
+class MeasuredNetwork:
     """A network under measurement."""
 
     name: str
@@ -58,16 +58,16 @@ class Subject:
     properties: Properties
 
 
-def from_checkpoint(model: str, device: str | None, dtype: str | None) -> Subject:
+def from_checkpoint(model: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
     """A checkpoint's network. Raises ModelError."""
     found = checkpoint.find(model)
     place = weights.choose_device(device)
     chosen = weights.choose_dtype(dtype, place)
     network = weights.load(found, place, chosen, lambda _fraction, _what: None, exact=dtype is not None)
-    return Subject(model, network, found.properties)
+    return MeasuredNetwork(model, network, found.properties)
 
 
-def random(shape: str, device: str | None, dtype: str | None) -> Subject:
+def random(shape: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
     """Random weights of a shape, made on the device itself. Raises ModelError where they cannot fit."""
     from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
@@ -81,7 +81,7 @@ def random(shape: str, device: str | None, dtype: str | None) -> Subject:
     with torch.device(place), _default_dtype(chosen):
         model: Any = DiffusionGemmaForBlockDiffusion(config)
     model.eval()
-    return Subject(f"random-{shape}", weights.prepared(model), Properties())
+    return MeasuredNetwork(f"random-{shape}", weights.prepared(model), Properties())
 
 
 class _default_dtype:  # noqa: N801 - reads as a word in a with statement

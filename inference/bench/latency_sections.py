@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from inference.bench import timing
-from inference.bench.latency_network import Subject
+from inference.bench.latency_network import MeasuredNetwork
 from inference.engine.canvas.batch import Canvas
 from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.search.denoise import Denoising, NoiseSource
@@ -24,10 +24,10 @@ _BUDGET_BYTES = 8 << 30
 _NEVER_STOP = {"stability": 1, "confidence": 1e-30}
 
 
-class Bench:
+class LatencyBench:
     """A subject and the random tokens it is measured on."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: MeasuredNetwork) -> None:
         self.subject, self.network, self.device = subject, subject.network, subject.network.device
         self._generator = torch.Generator().manual_seed(0)
         mask = subject.properties.mask_token_id if subject.properties.corruption == "mask" else None
@@ -89,7 +89,7 @@ class Bench:
         return timing.milliseconds(work, self.device, repeats)
 
 
-def against_generate(bench: Bench, prefix: int) -> dict[str, Any]:
+def against_generate(bench: LatencyBench, prefix: int) -> dict[str, Any]:
     """One single-line infill: our loop on the same canvas and on a tight one, prefix cold and warm, and `generate`."""
     ids, cache = bench.ids(prefix), bench.cache()
     warm = bench.encoded(cache, ids)
@@ -117,7 +117,9 @@ def against_generate(bench: Bench, prefix: int) -> dict[str, Any]:
     return {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs} | rows | ratios
 
 
-def against_left_to_right(bench: Bench, prefix: int, holes: Sequence[int] = (8, 32, 64, 128)) -> list[dict[str, Any]]:
+def against_left_to_right(
+    bench: LatencyBench, prefix: int, holes: Sequence[int] = (8, 32, 64, 128)
+) -> list[dict[str, Any]]:
     """Holes of several sizes, prefix warm on both sides: one canvas against one token after the other."""
     ids, cache, found = bench.ids(prefix), bench.cache(), []
     lease = bench.encoded(cache, ids)
@@ -139,7 +141,7 @@ def against_left_to_right(bench: Bench, prefix: int, holes: Sequence[int] = (8, 
     return found
 
 
-def prefixes(bench: Bench, lengths: Sequence[int]) -> list[dict[str, Any]]:
+def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]]:
     """A keystroke at the end of a prefix: everything encoded anew, against what the cache leaves to encode."""
     found = []
     for length in lengths:
@@ -151,12 +153,12 @@ def prefixes(bench: Bench, lengths: Sequence[int]) -> list[dict[str, Any]]:
     return found
 
 
-def _encode(bench: Bench, ids: Sequence[int], typed: int, cache: PrefixCache | None = None) -> None:
+def _encode(bench: LatencyBench, ids: Sequence[int], typed: int, cache: PrefixCache | None = None) -> None:
     """A prefix and `typed` more tokens, with what the cache has of it."""
     bench.encoded(cache or bench.cache(), [*ids, *bench.ids(typed)]).release()
 
 
-def batches(bench: Bench, prefix: int, sizes: Sequence[int] = (1, 4, 8)) -> list[dict[str, Any]]:
+def batches(bench: LatencyBench, prefix: int, sizes: Sequence[int] = (1, 4, 8)) -> list[dict[str, Any]]:
     """Several lengths side by side in one forward pass."""
     lease = bench.encoded(bench.cache(), bench.ids(prefix))
     found = []

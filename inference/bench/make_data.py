@@ -17,8 +17,8 @@ from pathlib import Path
 
 from inference.bench import infilling_tasks
 from inference.bench.infilling import positive
-from inference.bench.infilling_tasks import Task
-from inference.bench.make_data_carve import KINDS, Hole, SourceText, Unparsable
+from inference.bench.infilling_tasks import InfillingTask
+from inference.bench.make_data_carve import KINDS, CarvableFile, HoleRange, UnparsableError
 from inference.training.duplicates import Duplicates
 
 _LINES_PER_TASK = 25
@@ -28,7 +28,7 @@ _FILE_BYTES = range(200, 300_000)
 
 
 @dataclass(frozen=True)
-class Rules:
+class CarveRules:
     """How to carve. A kind that is named twice comes twice as often; the two sizes are in characters."""
 
     kinds: tuple[str, ...] = KINDS
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not args.folder.is_dir():
         print(f"infill-ls: {args.folder} is no folder", file=sys.stderr)
         return 2
-    rules = Rules(args.kinds, args.seed, args.prompt_characters, args.suffix_characters)
+    rules = CarveRules(args.kinds, args.seed, args.prompt_characters, args.suffix_characters)
     tasks = list(islice(carve(args.folder, rules), args.limit))
     if not tasks:
         print(f"infill-ls: nothing could be carved out of {args.folder}; are there Python files?", file=sys.stderr)
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def carve(folder: Path, rules: Rules) -> Iterator[Task]:
+def carve(folder: Path, rules: CarveRules) -> Iterator[InfillingTask]:
     """Tasks, one of each file in turn until all files are used up."""
     known: set[tuple[str, str]] = set()
     files = [_tasks(name, text, rules, turn) for turn, (name, text) in enumerate(_files(folder, rules.seed))]
@@ -81,15 +81,15 @@ def _files(folder: Path, seed: int) -> Iterator[tuple[str, str]]:
             yield name, text
 
 
-def _tasks(name: str, text: str, rules: Rules, turn: int) -> Iterator[Task]:
+def _tasks(name: str, text: str, rules: CarveRules, turn: int) -> Iterator[InfillingTask]:
     """The tasks of one file. `turn` is the kind it begins with, so that no kind has all the first ones."""
     chance = random.Random(f"{rules.seed}/{name}")  # noqa: S311 - a sample, not a secret
     try:
-        source = SourceText(text)
-    except Unparsable:
+        source = CarvableFile(text)
+    except UnparsableError:
         return
     queues = {kind: source.holes(kind, chance) for kind in KINDS}
-    taken: list[Hole] = []
+    taken: list[HoleRange] = []
     for number in range(max(1, text.count("\n") // _LINES_PER_TASK)):
         kind = rules.kinds[(turn + number) % len(rules.kinds)]
         hole = next((hole for hole in queues[kind] if _is_free(hole, taken)), None)
@@ -98,17 +98,17 @@ def _tasks(name: str, text: str, rules: Rules, turn: int) -> Iterator[Task]:
             yield _task(f"{kind}/{name}", text, hole, rules)
 
 
-def _is_free(hole: Hole, taken: Sequence[Hole]) -> bool:
+def _is_free(hole: HoleRange, taken: Sequence[HoleRange]) -> bool:
     return all(hole[1] <= start or end <= hole[0] for start, end in taken)
 
 
-def _task(name: str, text: str, hole: Hole, rules: Rules) -> Task:
+def _task(name: str, text: str, hole: HoleRange, rules: CarveRules) -> InfillingTask:
     """A task with whole lines at both ends, numbered by the line its hole begins on."""
     start, end = hole
     first = 0 if start <= rules.prompt else text.find("\n", start - rules.prompt, start) + 1 or start - rules.prompt
     last = text.rfind("\n", end, end + rules.suffix) + 1 if len(text) > end + rules.suffix else len(text)
     row = text.count("\n", 0, start) + 1
-    return Task(f"{name}:{row}", text[first:start], text[end : max(last, end)], text[start:end])
+    return InfillingTask(f"{name}:{row}", text[first:start], text[end : max(last, end)], text[start:end])
 
 
 def _kinds(value: str) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def _kinds(value: str) -> tuple[str, ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    rules = Rules()
+    rules = CarveRules()
     parser = argparse.ArgumentParser(prog="infill-ls bench make-data", description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="the source tree")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl[.gz]")

@@ -12,7 +12,7 @@ import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
-Hole = tuple[int, int]
+HoleRange = tuple[int, int]
 
 _LINE_CHARACTERS = range(4, 101)
 _BLOCK_CHARACTERS = range(20, 401)
@@ -22,12 +22,12 @@ _TOKENS_THAT_ARE_LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, token
 _WORD = re.compile(r"[^\W\d]{2}")
 
 
-class Unparsable(Exception):
+class UnparsableError(Exception):
     """The text is not Python of this interpreter."""
 
 
-class SourceText:
-    """A file's text with what its holes are made of. Raises Unparsable."""
+class CarvableFile:
+    """A file's text with what its holes are made of. Raises UnparsableError."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -36,15 +36,15 @@ class SourceText:
             self._tree = ast.parse(text)
             self._tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
         except (SyntaxError, ValueError, RecursionError, tokenize.TokenError) as error:
-            raise Unparsable(str(error)) from error
+            raise UnparsableError(str(error)) from error
 
-    def holes(self, kind: str, chance: random.Random) -> list[Hole]:
+    def holes(self, kind: str, chance: random.Random) -> list[HoleRange]:
         """All holes of a kind, in random order. Raises KeyError for a kind that is none of KINDS."""
         found = list(_MAKERS[kind](self, chance))
         chance.shuffle(found)
         return found
 
-    def lines(self, chance: random.Random) -> Iterator[Hole]:
+    def lines(self, chance: random.Random) -> Iterator[HoleRange]:
         """A line's content, or its rest from one of its words or signs on."""
         for row in self._rows():
             first, end = row[0], self._line_end(row[0])
@@ -52,7 +52,7 @@ class SourceText:
             if end - start in _LINE_CHARACTERS and _WORD.search(self.text, start, end):
                 yield start, end
 
-    def spans(self, chance: random.Random) -> Iterator[Hole]:
+    def spans(self, chance: random.Random) -> Iterator[HoleRange]:
         """A part of a line between two of its words or signs, with at least one of them on either side."""
         for row in self._rows():
             if len(row) < 3:
@@ -62,14 +62,14 @@ class SourceText:
             if end - first in _LINE_CHARACTERS and _WORD.search(self.text, first, end):
                 yield first, end
 
-    def statements(self, chance: random.Random) -> Iterator[Hole]:
+    def statements(self, chance: random.Random) -> Iterator[HoleRange]:
         """Two and more neighbouring statements, of a length that a hole may have."""
         for block in self._blocks():
             first = chance.randrange(len(block))
             last = min(len(block) - 1, first + chance.randrange(4))
             yield from self._block(block[first : last + 1])
 
-    def bodies(self, _chance: random.Random) -> Iterator[Hole]:
+    def bodies(self, _chance: random.Random) -> Iterator[HoleRange]:
         """The bodies of functions, without their docstrings."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -97,7 +97,7 @@ class SourceText:
                 if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
                     yield block
 
-    def _block(self, statements: Sequence[ast.stmt]) -> Iterator[Hole]:
+    def _block(self, statements: Sequence[ast.stmt]) -> Iterator[HoleRange]:
         """From the first statement to the last, where nothing else stands on their lines."""
         if not statements or isinstance(statements[0], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return
@@ -119,10 +119,10 @@ class SourceText:
         return start + len(line[:column_bytes].decode())
 
 
-_MAKERS: dict[str, Callable[[SourceText, random.Random], Iterator[Hole]]] = {
-    "line": SourceText.lines,
-    "span": SourceText.spans,
-    "lines": SourceText.statements,
-    "body": SourceText.bodies,
+_MAKERS: dict[str, Callable[[CarvableFile, random.Random], Iterator[HoleRange]]] = {
+    "line": CarvableFile.lines,
+    "span": CarvableFile.spans,
+    "lines": CarvableFile.statements,
+    "body": CarvableFile.bodies,
 }
 KINDS = tuple(_MAKERS)

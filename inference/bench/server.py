@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from inference.bench.server_editor import PATIENCE_S, SERVER, Client, ServerError, server_environment
+from inference.bench.server_editor import PATIENCE_S, SERVER, ScriptedEditor, ServerError, server_environment
 
 TARGET_MS = 3.0
 """What the server's own share should be at p95."""
@@ -58,14 +58,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measure(lines: int, keystrokes: int) -> dict[str, Any]:
     """All sections, in one run of one server. Raises ServerError."""
     text = document(lines)
-    with tempfile.TemporaryDirectory(prefix="ils-") as folder, _echo_worker(Path(folder)), _client(folder) as client:
-        client.open(text)
-        _wait_until_ready(client)
-        typist = _Typist(client, lines // 2)
+    with (
+        tempfile.TemporaryDirectory(prefix="ils-") as folder,
+        _echo_worker(Path(folder)),
+        _open_editor(folder) as editor,
+    ):
+        editor.open(text)
+        _wait_until_ready(editor)
+        typist = _Typist(editor, lines // 2)
         works = typist.sections()
         for work in (typist.remembered, typist.asked):  # whatever is set up on first use
-            _timed(client, work, max(keystrokes // 4, 2))
-        sections = {name: _timed(client, work, keystrokes) for name, work in works.items()}
+            _timed(editor, work, max(keystrokes // 4, 2))
+        sections = {name: _timed(editor, work, keystrokes) for name, work in works.items()}
     return {
         "lines": len(text.splitlines()),
         "keystrokes": keystrokes,
@@ -84,8 +88,8 @@ def document(lines: int) -> str:
 class _Typist:
     """Types in one function after the other, each time in a new line. Each section's method is one keystroke's ms."""
 
-    def __init__(self, client: Client, line: int) -> None:
-        self._client = client
+    def __init__(self, editor: ScriptedEditor, line: int) -> None:
+        self._editor = editor
         self._line = line // _HEIGHT * _HEIGHT + _LINE_IN_FUNCTION
         self._column, self._shown, self._section = 0, "", ""
 
@@ -102,7 +106,7 @@ class _Typist:
     def no_op(self) -> float:
         """A request that does nothing."""
         began = time.perf_counter()
-        self._client.no_op()
+        self._editor.no_op()
         return (time.perf_counter() - began) * 1000
 
     def remembered(self) -> float:
@@ -126,7 +130,7 @@ class _Typist:
     def asked_below_an_error(self) -> float:
         """The same with a line above that somebody has not finished."""
         if self._section != "below_an_error":
-            self._client.type(_LINE_IN_FUNCTION, 0, f"{_TYPED_BEFORE}(\n")
+            self._editor.type(_LINE_IN_FUNCTION, 0, f"{_TYPED_BEFORE}(\n")
             self._line += 1
         return self._unexpected("below_an_error", _TYPED_BEFORE)
 
@@ -142,32 +146,32 @@ class _Typist:
         """In the next function, so that nothing that was turned down is near; the old line is left as whole Python."""
         rest = {"remembered": self._shown, "in_open_bracket": "]"}.get(self._section, "")
         if rest:
-            self._client.type(self._line, self._column, rest)
+            self._editor.type(self._line, self._column, rest)
         self._line += _HEIGHT + 1
-        self._client.type(self._line, 0, f"{text}\n")
+        self._editor.type(self._line, 0, f"{text}\n")
         self._section, self._column = section, len(text)
         self._shown = self._ask()
 
     def _key(self, character: str) -> float:
         began = time.perf_counter()
-        self._client.type(self._line, self._column, character)
+        self._editor.type(self._line, self._column, character)
         self._column += 1
         self._shown = self._ask()
         return (time.perf_counter() - began) * 1000
 
     def _ask(self) -> str:
         """What is shown behind the cursor: a suggestion begins with what is typed of its place."""
-        item = self._client.complete(self._line, self._column)
+        item = self._editor.complete(self._line, self._column)
         return item.text[self._column - item.start :] if item else ""
 
 
-def _timed(client: Client, keystroke: Callable[[], float], count: int) -> dict[str, float]:
+def _timed(editor: ScriptedEditor, keystroke: Callable[[], float], count: int) -> dict[str, float]:
     """Percentiles of a section, and the processor time of the server for each time."""
-    used_s = client.cpu_s()
+    used_s = editor.cpu_s()
     times = sorted(keystroke() for _ in range(count))
     cuts = statistics.quantiles(times, n=100, method="inclusive")
     found = {"p50_ms": cuts[49], "p95_ms": cuts[94], "p99_ms": cuts[98]}
-    found["server_cpu_ms"] = (client.cpu_s() - used_s) * 1000 / count
+    found["server_cpu_ms"] = (editor.cpu_s() - used_s) * 1000 / count
     return {name: round(value, 3) for name, value in found.items()}
 
 
@@ -180,8 +184,8 @@ def _with_own_share(sections: dict[str, dict[str, float]]) -> dict[str, dict[str
     return sections
 
 
-def _client(runtime: str) -> Client:
-    return Client(Path(runtime), _OPTIONS)
+def _open_editor(runtime: str) -> ScriptedEditor:
+    return ScriptedEditor(Path(runtime), _OPTIONS)
 
 
 @contextmanager
@@ -198,10 +202,10 @@ def _echo_worker(runtime: Path) -> Iterator[None]:
         worker.wait()
 
 
-def _wait_until_ready(client: Client) -> None:
+def _wait_until_ready(editor: ScriptedEditor) -> None:
     """Raises ServerError where the worker that answers is not the echo worker."""
     give_up = time.monotonic() + PATIENCE_S
-    while (status := client.status())["state"] != "ready":
+    while (status := editor.status())["state"] != "ready":
         if time.monotonic() > give_up:
             raise ServerError(f"the worker is {status['state']}")
         time.sleep(0.05)

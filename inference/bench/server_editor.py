@@ -23,7 +23,7 @@ PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Item:
+class ShownCompletion:
     """An inline completion: `text` replaces what stands between the column `start` and the cursor, or more."""
 
     text: str
@@ -39,7 +39,7 @@ def server_environment(runtime: Path) -> dict[str, str]:
     return {**os.environ, "INFILL_LS_RUNTIME_DIR": str(runtime)}
 
 
-class Client:
+class ScriptedEditor:
     """One server process with one open document. Use it in a `with` statement."""
 
     def __init__(self, runtime: Path, options: Mapping[str, Any]) -> None:
@@ -53,7 +53,7 @@ class Client:
         self.ask("initialize", {"capabilities": {}, "initializationOptions": options})
         self.tell("initialized", {})
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> "ScriptedEditor":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,7 +77,7 @@ class Client:
         change = {"range": {"start": place, "end": place}, "text": text}
         self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
 
-    def complete(self, line: int, character: int) -> Item | None:
+    def complete(self, line: int, character: int) -> ShownCompletion | None:
         """The first of the inline completions that appear by themselves at a position."""
         params = {
             "textDocument": {"uri": URI},
@@ -85,7 +85,7 @@ class Client:
             "context": {"triggerKind": 2},
         }
         items = self.ask("textDocument/inlineCompletion", params)["items"]
-        return Item(items[0]["insertText"], items[0]["range"]["start"]["character"]) if items else None
+        return ShownCompletion(items[0]["insertText"], items[0]["range"]["start"]["character"]) if items else None
 
     def no_op(self) -> None:
         """A request that is answered without being looked at."""

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.bench import infilling_execute, infilling_scores, infilling_table, infilling_tasks
-from inference.bench.infilling_execute import Limits
-from inference.bench.infilling_solve import Options, Solver
-from inference.bench.infilling_tasks import Task, TaskError
+from inference.bench.infilling_execute import ProgramLimits
+from inference.bench.infilling_solve import SolveOptions, Solver
+from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import Engine
 
 HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
-ADD = Task(
+ADD = InfillingTask(
     "SingleLineInfilling/0",
     prompt='def add(a, b):\n    """The sum."""\n',
     suffix="    return total\n",
@@ -49,7 +49,7 @@ def test_a_line_break_that_ends_a_solution_is_pinned_and_comes_back() -> None:
 
 @given(st.text("ab \n"))
 def test_pinned_parts_always_add_up(solution: str) -> None:
-    parts = Task("t", "p", "s", solution).parts
+    parts = InfillingTask("t", "p", "s", solution).parts
     assert parts.completion(parts.solution) == solution
 
 
@@ -84,7 +84,7 @@ def test_the_true_length_is_counted_as_the_planner_tokenizes(engine: Engine) -> 
     room = engine.tools.properties.canvas_tokens - 16
     for task in infilling_tasks.read(HELD_OUT, 12):
         parts = task.parts
-        solver = Solver(engine, Options(length="oracle", steps=1))
+        solver = Solver(engine, SolveOptions(length="oracle", steps=1))
         filled = solver.fill(task)
         assert filled.tokens == min(filled.true_tokens, room)
         whole = vocabulary.encode(parts.before + parts.solution)
@@ -92,7 +92,7 @@ def test_the_true_length_is_counted_as_the_planner_tokenizes(engine: Engine) -> 
 
 
 def test_from_left_to_right_a_line_ends_with_its_line(engine: Engine) -> None:
-    solver = Solver(engine, Options(left_to_right=True))
+    solver = Solver(engine, SolveOptions(left_to_right=True))
     tasks = [task for task in infilling_tasks.read(HELD_OUT, 8) if task.single_line]
     fills = [solver.fill(task) for task in tasks]
     assert not any("\n" in filled.text for filled in fills)
@@ -101,7 +101,7 @@ def test_from_left_to_right_a_line_ends_with_its_line(engine: Engine) -> None:
 
 def test_the_canvas_alone_does_without_the_encoder(engine: Engine) -> None:
     """A canvas is given one step here; what the encoder writes takes one a token."""
-    both, alone = (Solver(engine, Options(steps=1, continuations=wanted)) for wanted in (True, False))
+    both, alone = (Solver(engine, SolveOptions(steps=1, continuations=wanted)) for wanted in (True, False))
     tasks = [task for task in infilling_tasks.read(HELD_OUT, 16) if task.single_line]
     assert any(both.fill(task).steps > 1 for task in tasks)
     assert all(alone.fill(task).steps == 1 for task in tasks)
@@ -117,7 +117,7 @@ def test_a_program_passes_only_if_it_ends_well() -> None:
 
 def test_a_program_that_takes_too_long_or_too_much_is_stopped() -> None:
     began = time.monotonic()
-    assert not infilling_execute.passes("import time\ntime.sleep(60)", Limits(wall_s=1.0))
+    assert not infilling_execute.passes("import time\ntime.sleep(60)", ProgramLimits(wall_s=1.0))
     assert time.monotonic() - began < 20
     assert not infilling_execute.passes("x = bytearray(4 << 30)")
     assert not infilling_execute.passes("open('big', 'wb').write(bytes(4 << 20))")

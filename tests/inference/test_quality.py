@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from inference.bench import infilling_scores, infilling_tasks
-from inference.bench.infilling_solve import ORACLE, Filled, Options, Solver
-from inference.bench.infilling_tasks import Task
+from inference.bench.infilling_solve import ORACLE, MeasuredFill, SolveOptions, Solver
+from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine
 from inference.engine.canvas.plan import Planner
 from inference.messages import Hole, InfillRequest, Text
@@ -34,10 +34,10 @@ def engine() -> Engine:
 @pytest.fixture(scope="module")
 def fills(engine: Engine) -> list[str]:
     """What the canvas makes of each task at its true length."""
-    return [filled.text for filled in fill(engine, TASKS, Options(ORACLE, steps=STEPS))]
+    return [filled.text for filled in fill(engine, TASKS, SolveOptions(ORACLE, steps=STEPS))]
 
 
-def fill(engine: Engine, tasks: Sequence[Task], options: Options) -> list[Filled]:
+def fill(engine: Engine, tasks: Sequence[InfillingTask], options: SolveOptions) -> list[MeasuredFill]:
     solver = Solver(engine, options)
     return [solver.fill(task) for task in tasks]
 
@@ -60,19 +60,19 @@ def test_fills_belong_to_their_holes(fills: list[str]) -> None:
 
 def test_what_follows_a_hole_makes_its_fill_better(engine: Engine, fills: list[str]) -> None:
     blind = [msgspec.structs.replace(task, suffix="") for task in TASKS]
-    without = [filled.text for filled in fill(engine, blind, Options(ORACLE, steps=STEPS))]
+    without = [filled.text for filled in fill(engine, blind, SolveOptions(ORACLE, steps=STEPS))]
     assert similarity(fills) > similarity(without) + 0.08
 
 
 def test_denoising_makes_a_fill_better_than_its_first_guess(engine: Engine, fills: list[str]) -> None:
     """At the first step all rows are guessed at once; later steps see the tokens accepted before."""
-    guessed = [filled.text for filled in fill(engine, TASKS, Options(ORACLE, steps=1))]
+    guessed = [filled.text for filled in fill(engine, TASKS, SolveOptions(ORACLE, steps=1))]
     assert similarity(fills) > similarity(guessed) + 0.07
 
 
 def test_chosen_lengths_are_about_right_on_the_whole(engine: Engine) -> None:
     """A checkpoint this small cannot know each length; it knows how long lines usually are."""
-    filled = fill(engine, TASKS, Options())
+    filled = fill(engine, TASKS, SolveOptions())
     chosen = statistics.fmean(one.tokens for one in filled)
     true = statistics.fmean(one.true_tokens for one in filled)
     assert 0.5 * true < chosen < 1.8 * true
