@@ -1,4 +1,4 @@
-"""One change of a text, in `str` indices."""
+"""One change of a text, in `str` indices, and the smallest change between two texts."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ class Change:
 
     @property
     def end(self) -> int:
-        """Where what was removed ended."""
+        """Where the removed text ended."""
         return self.start + len(self.removed)
 
     @property
     def shift(self) -> int:
-        """How far what stands behind it moves."""
+        """How far the text behind it moves."""
         return len(self.added) - len(self.removed)
 
     def applied(self, text: str) -> str:
@@ -26,21 +26,21 @@ class Change:
         return text[: self.start] + self.added + text[self.end :]
 
     def move(self, offset: int) -> int:
-        """Where the place at `offset` is after the change: a cursor at which text is typed stands behind it."""
+        """Where `offset` is after the change. A cursor at which text is typed ends up behind it."""
         if offset >= self.end:
             return offset + self.shift
         return min(offset, self.start + len(self.added))
 
 
 def difference(old: str, new: str) -> Change:
-    """The one change that makes `new` of `old`, as small as it can be. Nothing removed nor added: they are equal."""
+    """The smallest single change that turns `old` into `new`. It removes and adds nothing if they are equal."""
     start = _common(old, new, len(old), len(new), from_end=False)
     behind = _common(old, new, len(old) - start, len(new) - start, from_end=True)
     return Change(start, old[start : len(old) - behind], new[start : len(new) - behind])
 
 
 def _common(one: str, other: str, one_limit: int, other_limit: int, *, from_end: bool) -> int:
-    """How many characters two texts share at one end, at most as many as the limits."""
+    """How many characters two texts share at one end, at most as many as the limits. A binary search."""
     low, high = 0, min(one_limit, other_limit)
     while low < high:
         middle = (low + high + 1) // 2

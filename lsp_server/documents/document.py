@@ -1,11 +1,12 @@
-"""An open document: the text an editor and we agree on, its lines and its tree. Knows positions, but no LSP types.
+"""An open document: the text that the editor has too, its lines and its tree. Knows positions but no LSP types.
 
-A `Document` is mutable and belongs to its session; a request works on a `Snapshot`, which never changes. The lines are
-updated with every edit; the tree is edited at once and parsed again only when a snapshot is asked for.
+A `Document` is mutable and belongs to its session; a request works on a `Snapshot`, which never changes. Each edit
+updates the lines and the tree; the tree is parsed again only when somebody asks for a snapshot.
 
-An editor that counts in UTF-16 may send half a surrogate pair, or an edit that parts one or joins two halves. Halves
-are kept, or the text would no longer be the editor's; what is handed out has U+FFFD in the place of each. That is as
-wide in every encoding, and as only the text of holes is ever sent back, the editor's own text keeps what it has.
+An editor that counts in UTF-16 may send half a surrogate pair, or an edit that splits a pair or joins two halves. The
+document keeps halves, or its text would no longer be the editor's, but hands out U+FFFD in place of each. That is one
+character in either text, so offsets stay the same; and since only the text of holes is ever sent back, the editor's own
+text keeps its halves.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Tree
 
+from lsp_server.documents.change import Change, difference
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.syntax.parsing import edit_tree, parse
 from lsp_server.syntax.source import well_formed
@@ -20,7 +22,7 @@ from lsp_server.syntax.source import well_formed
 
 @dataclass(frozen=True)
 class Edit:
-    """One change: the text between two positions is replaced. Without positions the whole text is.
+    """An edit as an editor sends it: `text` replaces what is between two positions, or the whole text without them.
 
     A position is a zero-based line and a column in units of the encoding that `Document.apply` is given.
     """
@@ -32,9 +34,9 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A document at one version. `tree` is the parse of exactly `text` and stays valid; None: no grammar.
+    """A document at one version. `tree` is the parse of exactly `text` and stays valid; None: there is no grammar.
 
-    `before` and `after` are what the model is to see around the text, such as a notebook's other cells: never a hole.
+    `before` and `after` are what the model sees around the text, such as a notebook's other cells; no hole is in them.
     """
 
     uri: str
@@ -48,7 +50,7 @@ class Snapshot:
 
 
 class Document:
-    """The text of one open document, changed only by `apply`. `around` tells what stands before and after it now."""
+    """The text of one open document, which only `apply` changes. `around` returns what stands before and after it."""
 
     def __init__(
         self, uri: str, language_id: str, version: int, text: str, around: Callable[[], tuple[str, str]] | None = None
@@ -71,27 +73,21 @@ class Document:
         """The lines of the text after the last `apply`."""
         return self._lines
 
-    def apply(self, edits: Sequence[Edit], version: int, encoding: Encoding) -> None:
-        """Apply changes in order, each to the text that the one before it left, as the LSP asks for.
+    def apply(self, edits: Sequence[Edit], version: int, encoding: Encoding) -> list[Change]:
+        """Apply edits in order, each to the text that the one before it left. Returns what each of them changed.
 
-        Positions outside the text are clamped, a range given backwards is turned around.
+        Clamps positions outside the text, and turns a backwards range around. The changes lead from the old `text` to
+        the new one.
         """
         if self._snapshot is not None:
-            self._tree = self._snapshot.tree and self._snapshot.tree.copy()  # the snapshot's own is never edited
+            self._tree = self._snapshot.tree and self._snapshot.tree.copy()  # the snapshot keeps its own
             self._snapshot = None
-        for edit in edits:
-            if edit.start is None or edit.end is None:
-                self._replace_all(edit.text)
-            else:
-                first, last = (self._offset(*at, encoding) for at in sorted((edit.start, edit.end)))
-                self._replace(first, last, edit.text)
-                if self._has_halves and encoding is Encoding.UTF16:
-                    self._join_halves(first + len(edit.text))
-                    self._join_halves(first)
+        changes = [self._apply(edit, encoding) for edit in edits]
         self.version = version
+        return changes
 
     def snapshot(self) -> Snapshot:
-        """The document as it stands. Parses what changed since the last snapshot; without a change it is that one."""
+        """The document as it is now. Parses what changed since the last snapshot, or returns that one again."""
         if self._snapshot is None:
             text = self.text
             tree = parse(self.language_id, text, self._tree, self._edited)
@@ -100,6 +96,22 @@ class Document:
         if around != (self._snapshot.before, self._snapshot.after):
             self._snapshot = replace(self._snapshot, before=around[0], after=around[1])
         return self._snapshot
+
+    def _apply(self, edit: Edit, encoding: Encoding) -> Change:
+        before = self.text
+        if edit.start is None or edit.end is None:
+            self._replace_all(edit.text)
+            return difference(before, self.text)
+        length = len(self._raw)
+        start, end = (self._offset(*at, encoding) for at in sorted((edit.start, edit.end)))
+        touches_halves = len(self._raw) != length
+        self._replace(start, end, edit.text)
+        if self._has_halves and encoding is Encoding.UTF16:
+            joined = self._join_halves(start + len(edit.text)), self._join_halves(start)
+            touches_halves = touches_halves or any(joined)
+        if touches_halves:
+            return difference(before, self.text)
+        return Change(start, before[start:end], well_formed(edit.text))
 
     def _replace_all(self, text: str) -> None:
         self._raw, self._lines = text, LineIndex(text)
@@ -116,7 +128,7 @@ class Document:
         self._has_halves = self._has_halves or well_formed(replacement) != replacement
 
     def _offset(self, line: int, character: int, encoding: Encoding) -> int:
-        """The `str` index of a position. A surrogate pair that it parts becomes two halves."""
+        """The `str` index of a position. Splits a surrogate pair in two if the position is inside it."""
         offset = self._lines.offset(line, character, encoding)
         at = self._raw[offset : offset + 1]
         if encoding is Encoding.UTF16 and at > "\uffff" and self._lines.position(offset, encoding)[1] < character:
@@ -125,9 +137,11 @@ class Document:
             return offset + 1
         return offset
 
-    def _join_halves(self, offset: int) -> None:
-        """Make one character of the two halves that have come together at `offset`, if they have."""
+    def _join_halves(self, offset: int) -> bool:
+        """Make one character of two halves that meet at `offset`. Whether there were any."""
         high, low = self._raw[max(offset - 1, 0) : offset], self._raw[offset : offset + 1]
-        if "\ud800" <= high <= "\udbff" and "\udc00" <= low <= "\udfff":
-            whole = chr(0x10000 + (ord(high) - 0xD800) * 0x400 + ord(low) - 0xDC00)
-            self._replace(offset - 1, offset + 1, whole)
+        if not ("\ud800" <= high <= "\udbff" and "\udc00" <= low <= "\udfff"):
+            return False
+        whole = chr(0x10000 + (ord(high) - 0xD800) * 0x400 + ord(low) - 0xDC00)
+        self._replace(offset - 1, offset + 1, whole)
+        return True

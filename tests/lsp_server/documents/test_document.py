@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.syntax.parsing import parse
@@ -89,6 +90,25 @@ def test_a_snapshot_stays_as_it_was_while_the_document_goes_on(text: str, change
         assert snapshot.version == version
         assert_parsed_as_if_new(snapshot)
     assert kept[0].text == well_formed(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=texts, changes=st.lists(edits, max_size=6), encoding=st.sampled_from(Encoding))
+def test_the_changes_that_edits_make_lead_from_the_old_text_to_the_new_one(
+    text: str, changes: list[Edit], encoding: Encoding
+) -> None:
+    document = opened(text)
+    before = document.text
+    for change in document.apply(changes, 1, encoding):
+        assert before.startswith(change.removed, change.start)
+        before = change.applied(before)
+    assert before == document.text
+
+
+def test_half_a_character_that_an_edit_splits_or_joins_is_part_of_its_change() -> None:
+    document = opened("a😀b")
+    assert document.apply([Edit((0, 2), (0, 3), "")], 1, Encoding.UTF16) == [Change(1, "😀", "\ufffd")]
+    assert document.apply([Edit((0, 2), (0, 2), "\ude00")], 2, Encoding.UTF16) == [Change(1, "\ufffd", "😀")]
 
 
 def test_without_a_change_the_snapshot_is_the_same_object() -> None:
