@@ -1,16 +1,14 @@
-"""One editor's session: its documents, its settings and its line to the worker. Mutable, and used on one event loop.
+"""One editor's session: its documents, its settings, and the lines to it and to the worker. For one event loop.
 
 A request takes the snapshot and the settings it needs when it arrives, and looks here again only to see whether the
 document has moved on.
 """
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet
@@ -20,7 +18,7 @@ from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.uris import local_path
 from lsp_server.inline import InlineService
 from lsp_server.lsp.capabilities import ClientFeatures
-from lsp_server.lsp.progress import ProgressTracker
+from lsp_server.lsp.editor_connection import EditorConnection
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.settings.privacy import is_secret, path_of, why_off
 from lsp_server.settings.resolver import Configuration
@@ -37,18 +35,13 @@ class Session:
         self.configuration = Configuration(flags, os.environ)
         self.documents: dict[str, Document] = {}
         self.notebooks = Notebooks(self.documents)
-        self._lost: set[str] = set()
-        self.worker = WorkerConnection(server, self.show_once)
-        self.inline = InlineService(self.documents, self.worker, self.gather)
+        self.editor = EditorConnection(server)
+        self.worker = WorkerConnection(server, self.editor.show_once)
+        self.inline = InlineService(self.documents, self.worker, self.gather_context)
         self.completions = self.inline
-        """The same, unless the client asks for both: then neither answer makes the other one stale."""
-        self.offers_completion = False
-        self.telling: asyncio.Task[None] | None = None
-        self.progress = ProgressTracker(server)
-        self.configuration_round = 0
+        """The same service, unless the client asks for both: then neither answer makes the other one stale."""
         self._context = ContextSource()
-        self.server = server
-        self._shown: set[str] = set()
+        self._lost: set[str] = set()
 
     @property
     def inline_services(self) -> tuple[InlineService, ...]:
@@ -69,7 +62,7 @@ class Session:
         self.features = features
         self.configuration.start(options, folders)
         if features.inline_completion:
-            self.completions = InlineService(self.documents, self.worker, self.gather)
+            self.completions = InlineService(self.documents, self.worker, self.gather_context)
         self.worker.configure(self.settings, progress=features.progress)
 
     def refresh_settings(self) -> None:
@@ -80,30 +73,7 @@ class Session:
     def show_problems(self) -> None:
         """Tell the user what could not be used of the settings; each thing once."""
         for problem in self.configuration.problems:
-            self.show_once(problem, types.MessageType.Warning)
-
-    def show_once(self, message: str, kind: types.MessageType) -> None:
-        """A message for the user, unless it was shown before."""
-        if message not in self._shown:
-            self._shown.add(message)
-            self.show(message, kind)
-
-    def show(self, message: str, kind: types.MessageType) -> None:
-        """A message for the user."""
-        self.server.window_show_message(types.ShowMessageParams(type=kind, message=f"infill-ls: {message}"))
-
-    def notify(self, method: str, params: Any) -> None:
-        """Send a notification of our own."""
-        self.server.protocol.notify(method, params)
-
-    async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> tuple[bool, str | None]:
-        """Have the client, which must be able to, apply `edit`: whether it did, and if not, why not."""
-        asked = self.server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit, label))
-        try:
-            result = await asyncio.shield(asked)  # its answer is taken also when nobody waits for it any more
-        except JsonRpcException as error:
-            return False, f"the editor failed to apply the edit: {error.message}"
-        return result.applied, None if result.applied else result.failure_reason or "the editor did not apply the edit"
+            self.editor.show_once(problem, types.MessageType.Warning)
 
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
         """Keep a document; one that may hold secrets is not kept."""
@@ -124,18 +94,18 @@ class Session:
         self._lost.discard(uri)
 
     def close(self) -> None:
-        """The client is gone: stop what is computed ahead, and keep no document; those are by far the most of it."""
+        """The client is gone: stop the prefetches and keep no document, for documents take by far the most memory."""
         for uri in tuple(self.documents):
             self.forget(uri)
         self._context.close()
 
     def lose(self, uri: str) -> None:
-        """An edit of the document could not be read: what we have is not the editor's text, and gets no more fills."""
+        """An edit could not be read, so our text is no longer the editor's: the document gets no more fills."""
         was_open = uri in self.documents
         self.forget(uri)
         if was_open:
             self._lost.add(uri)
-            self.show_once(f"an edit of {path_of(uri).rpartition('/')[2]} {_LOST}", types.MessageType.Warning)
+            self.editor.show_once(f"an edit of {path_of(uri).rpartition('/')[2]} {_LOST}", types.MessageType.Warning)
 
     def why_off(self, uri: str) -> str | None:
         """Why a document gets no fills; None when it does."""
@@ -149,15 +119,18 @@ class Session:
         """The document as it stands, if it is open and may be filled."""
         return None if self.why_off(uri) else self.documents[uri].snapshot()
 
-    async def gather(self, snapshot: Snapshot, offset: int) -> tuple[Snippet, ...]:
-        """What of other files helps to fill a hole at `offset`; nothing where the model has no use for it."""
-        wanted, said = self.settings_of(snapshot.uri).context, self.worker.client.last_status
-        max_tokens = min(wanted.max_tokens, said.context_tokens if said else 0)
-        document, opened = buffer_of(snapshot), self.documents.get(snapshot.uri)
-        if not wanted.enabled or not max_tokens or document is None or opened is None:
+    def mark_used(self, uri: str) -> None:
+        """The user works in this document: of the open ones it is the one used last."""
+        if document := self.documents.pop(uri, None):
+            self.documents[uri] = document
+
+    async def gather_context(self, snapshot: Snapshot, offset: int) -> tuple[Snippet, ...]:
+        """The parts of other files that help to fill a hole at `offset`; none where the model has no use for them."""
+        wanted, status = self.settings_of(snapshot.uri).context, self.worker.client.last_status
+        max_tokens = min(wanted.max_tokens, status.context_tokens if status else 0)
+        document = buffer_of(snapshot)
+        if not wanted.enabled or not max_tokens or document is None or snapshot.uri not in self.documents:
             return ()
-        del self.documents[snapshot.uri]
-        self.documents[snapshot.uri] = opened  # the last one is the one used last
         others = (buffer_of(other) for uri, other in reversed(self.documents.items()) if uri != snapshot.uri)
         line = snapshot.lines.line_of(offset)
         buffers = tuple(buffer for buffer in others if buffer)
@@ -171,6 +144,6 @@ class Session:
 
 
 def buffer_of(document: Document | Snapshot) -> Buffer | None:
-    """A document as context has to do with it; None where it is no file on this machine."""
+    """A document as the context room sees it; None where it is no file on this machine."""
     path = local_path(document.uri)
     return Buffer(path, document.language_id, document.version, document.text) if path else None

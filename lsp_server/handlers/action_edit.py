@@ -30,11 +30,11 @@ async def perform(session: Session, job: Action, token: Token | None) -> tuple[t
 
     async def work(report: Report) -> tuple[str, ...]:
         worker = await session.worker.loaded()
-        context = await session.gather(job.snapshot, job.holes[0].start if job.holes else 0)
+        context = await session.gather_context(job.snapshot, job.holes[0].start if job.holes else 0)
         return await job.texts(worker, effort, _on_draft(session, job, token, report), context)
 
     try:
-        texts = await session.progress.run(job.title, work, token=token, may_create=session.features.progress)
+        texts = await session.editor.progress.run(job.title, work, token=token, may_create=session.features.progress)
     except StoppedByUser:
         raise Cancelled from None
     except WorkerFailure as failure:
@@ -67,7 +67,7 @@ def _drafts(session: Session, job: Action, token: Token | None) -> DraftSender |
     if not session.features.drafts:
         return None
     return DraftSender(
-        session.server.protocol.notify,
+        session.editor.notify,
         job.snapshot,
         job.holes,
         kind="action",

@@ -1,7 +1,7 @@
 """`textDocument/completion`: the suggestions at the cursor as list items, for editors without inline completion.
 
-They come from where inline completions come from, so that what is typed through needs no request to the worker.
-Stopped by something newer, out of date or failed: the answer is an empty list.
+They come from where inline completions come from, so the worker is not asked again while the user types through one. A
+request that something newer stopped, that is out of date or that failed is answered with an empty list.
 """
 
 import asyncio
@@ -11,20 +11,24 @@ from lsprotocol import types
 from lsprotocol.types import CompletionList, CompletionTriggerKind
 
 from lsp_server.fill.pipeline import Budget
-from lsp_server.handlers.completion_offer import is_wanted
 from lsp_server.inline import InlineRequest, InlineResult
 from lsp_server.inline.suggestion import Cursor
+from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.completion_items import item_of
 from lsp_server.session import Session
+from lsp_server.settings.schema import Settings
 
 GRACE_S = 0.5
-"""How much later than the deadline an answer may be before the list is shown without it, as while the model loads."""
+"""How long after the deadline the list is shown without an answer, as while the model loads."""
+TRIGGER_CHARACTERS = (".", "(", "=", ":")
+"""Few: each opens the editor's list, with whatever else is in it."""
 
 
 def completion(session: Session, params: types.CompletionParams) -> CompletionList | Awaitable[CompletionList]:
     uri = params.text_document.uri
-    if session.why_off(uri) or not is_wanted(session.features, session.settings_of(uri)):
+    if session.why_off(uri) or not _is_wanted(session.features, session.settings_of(uri)):
         return CompletionList(is_incomplete=False, items=[])
+    session.mark_used(uri)
     request = _request(session, params)
     answer = session.completions.ask(uri, request, lambda: session.snapshot(uri))
     if not isinstance(answer, asyncio.Future):
@@ -32,6 +36,33 @@ def completion(session: Session, params: types.CompletionParams) -> CompletionLi
     replying = asyncio.create_task(_reply(session, uri, session.documents[uri].version, request, answer))
     replying.add_done_callback(lambda _: answer.cancel())  # also when cancelled before it began to wait
     return replying
+
+
+def options_at_start(session: Session) -> types.CompletionOptions | None:
+    """What `initialize` says of completion; None where it is not offered, or is registered later."""
+    features = session.features
+    if features.completion.registers or not _is_wanted(features, session.settings):
+        return None
+    return types.CompletionOptions(list(TRIGGER_CHARACTERS), resolve_provider=True, completion_item=_item_options())
+
+
+def register_completion(session: Session) -> None:
+    """Tell a client that can be told whether there are completions, if that has changed. Does not wait for it."""
+    if not session.features.completion.registers:
+        return
+    options = types.CompletionRegistrationOptions(
+        trigger_characters=list(TRIGGER_CHARACTERS), resolve_provider=True, completion_item=_item_options()
+    )
+    session.editor.offer_completion(options if _is_wanted(session.features, session.settings) else None)
+
+
+def _is_wanted(features: ClientFeatures, settings: Settings) -> bool:
+    """Whether fills are to be list items: by default only in editors without inline completion."""
+    return settings.completion == "always" or (settings.completion == "auto" and not features.inline_completion)
+
+
+def _item_options() -> types.ServerCompletionItemOptions:
+    return types.ServerCompletionItemOptions(label_details_support=True)
 
 
 def _request(session: Session, params: types.CompletionParams) -> InlineRequest:
@@ -54,7 +85,7 @@ async def _reply(
 ) -> CompletionList:
     await asyncio.wait({answer}, timeout=request.budget.deadline_ms / 1000 + GRACE_S)
     now = session.documents.get(uri)
-    is_current = now is not None and now.version == version  # else the item's place would be another
+    is_current = now is not None and now.version == version  # else the item would replace another range
     return _listed(session, uri, request, answer.result() if answer.done() and is_current else InlineResult())
 
 

@@ -1,15 +1,18 @@
 """`workspace/didChangeConfiguration`: the section `infill-ls` or `infill` of the editor's settings.
 
-Clients that can be asked often send nothing here, or leave out the settings of single folders: those are asked.
+Clients that can be asked often send nothing here, or leave out the settings of single folders: ask those
+(`workspace/configuration`).
 """
 
 from collections.abc import Awaitable, Mapping
 
 from lsprotocol import types
 
-from lsp_server.handlers.completion_offer import offer_completion
-from lsp_server.handlers.configuration import SECTIONS, pull
+from lsp_server.handlers.completion import register_completion
 from lsp_server.session import Session
+
+SECTIONS = ("infill-ls", "infill")
+"""Where in its settings an editor may keep ours; the first section that is there counts."""
 
 
 def did_change_configuration(session: Session, params: types.DidChangeConfigurationParams) -> Awaitable[None] | None:
@@ -17,6 +20,29 @@ def did_change_configuration(session: Session, params: types.DidChangeConfigurat
         section = next((section for section in SECTIONS if section in params.settings), None)
         if section is not None:
             session.configuration.take_sent(params.settings[section])
-            session.show_problems()
-            offer_completion(session)
-    return pull(session) if session.features.configuration else None
+            use_settings(session)
+    return ask_for_settings(session) if session.features.configuration else None
+
+
+def use_settings(session: Session) -> None:
+    """The settings may have changed: show what is wrong with them, and offer completion as they say."""
+    session.show_problems()
+    register_completion(session)
+
+
+async def ask_for_settings(session: Session) -> None:
+    """Ask the client for its settings, for each workspace folder and for none, and use them.
+
+    What the client does not answer, or has nothing for, stays as it was.
+    """
+    folders = [None, *(folder.uri for folder in session.configuration.folders)]
+    items = [types.ConfigurationItem(scope_uri=folder, section=section) for folder in folders for section in SECTIONS]
+    found = await session.editor.configuration(items)
+    if found is None:
+        return
+    for number, folder in enumerate(folders):
+        answers = found[number * len(SECTIONS) : (number + 1) * len(SECTIONS)]
+        raw = next((answer for answer in answers if answer is not None), None)
+        if raw is not None or folder is not None:  # without an answer, what the client sent unasked stays
+            session.configuration.take_sent(raw, folder)
+    use_settings(session)

@@ -2,10 +2,10 @@
 
 from lsprotocol import types
 
-from lsp_server.handlers.completion_offer import offer_completion
+from lsp_server.handlers.completion import register_completion
 from lsp_server.session import Session
 
 
 def did_change_watched_files(session: Session, _: types.DidChangeWatchedFilesParams) -> None:
     session.refresh_settings()
-    offer_completion(session)
+    register_completion(session)

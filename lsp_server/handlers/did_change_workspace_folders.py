@@ -4,8 +4,7 @@ from collections.abc import Awaitable
 
 from lsprotocol import types
 
-from lsp_server.handlers.completion_offer import offer_completion
-from lsp_server.handlers.configuration import pull
+from lsp_server.handlers.did_change_configuration import ask_for_settings, use_settings
 from lsp_server.session import Session
 
 
@@ -14,6 +13,5 @@ def did_change_workspace_folders(
 ) -> Awaitable[None] | None:
     event = params.event
     session.configuration.change_folders([it.uri for it in event.added], [it.uri for it in event.removed])
-    session.show_problems()
-    offer_completion(session)
-    return pull(session) if session.features.configuration else None
+    use_settings(session)
+    return ask_for_settings(session) if session.features.configuration else None

@@ -102,14 +102,14 @@ async def _filled(
         if isinstance(job, NotDone):
             raise job
         edit, left = await perform(session, job, params.work_done_token)
-        applied, reason = await session.apply_edit(edit, f"infill: {job.title}")
+        applied, reason = await session.editor.apply_edit(edit, f"infill: {job.title}")
         reason = reason or left
     except Cancelled as cancelled:  # the user knows
         return answer(applied=False, reason=str(cancelled))
     except NotDone as not_done:
         applied, reason = False, str(not_done)
     if reason and order.tell:
-        session.show(reason, types.MessageType.Warning)
+        session.editor.show(reason, types.MessageType.Warning)
     return answer(applied=applied, reason=reason)
 
 

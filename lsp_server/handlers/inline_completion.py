@@ -89,7 +89,7 @@ def _teller(session: Session, uri: str, token: draft_notifications.Token) -> OnD
             if moved is not None:
                 ruler = draft_notifications.RangeConverter(document.lines, session.features.encoding)
                 said = draft_notifications.params(uri, document.version, "inline", token, draft, [moved], ruler)
-                session.notify(draft_notifications.METHOD, said)
+                session.editor.notify(draft_notifications.METHOD, said)
         throttle.spent(time.monotonic() - began)
 
     return tell

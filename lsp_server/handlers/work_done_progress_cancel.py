@@ -1,4 +1,4 @@
-"""`window/workDoneProgress/cancel`: the user has had enough of what a progress display shows."""
+"""`window/workDoneProgress/cancel`: the user stops the work that a progress display shows."""
 
 from lsprotocol import types
 
@@ -6,4 +6,4 @@ from lsp_server.session import Session
 
 
 def work_done_progress_cancel(session: Session, params: types.WorkDoneProgressCancelParams) -> None:
-    session.progress.cancel(params.token)
+    session.editor.progress.cancel(params.token)

@@ -1,9 +1,11 @@
-"""Work that the user waits for: shown by the editor's progress display, and stopped from there.
+"""The editor's progress displays: for work that the user waits for and can stop, and for the load of the model.
 
-pygls' own bookkeeping is not used: it keeps each token for ever. Knows neither documents nor the worker.
+Keeps a token only while its work runs; pygls' own bookkeeping would keep each for ever. Knows neither documents nor the
+worker.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -13,6 +15,7 @@ from typing import Any, TypeVar
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 Token = int | str
 Report = Callable[[str, int], None]
@@ -21,21 +24,21 @@ Report = Callable[[str, int], None]
 PATIENCE_S = 1.0
 """Work that is done sooner is not shown, unless the client has asked for it with a token of its own."""
 INTERVAL_S = 0.1
-"""Reports in between would only make the display flicker."""
+"""More frequent reports of one piece of work would only make its display flicker."""
 _numbers = count(1)
+_Value = types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd
 
 
 class StoppedByUser(Exception):
-    """The work was cancelled from the progress display."""
+    """The user stopped the work from its progress display."""
 
 
 class ProgressTracker:
-    """All work of a session that can be shown. Holds a token only while its work runs."""
+    """All work of a session that can be shown and stopped."""
 
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
         self._tasks: dict[Token, asyncio.Future[Any]] = {}
-        self._creating: set[asyncio.Task[None]] = set()
 
     async def run(
         self, title: str, work: Callable[[Report], Awaitable[T]], *, token: Token | None, may_create: bool
@@ -44,12 +47,10 @@ class ProgressTracker:
 
         Raises StoppedByUser. Cancelling this cancels the work. When it returns or raises, the display has ended.
         """
-        display = _Display(self._server, title, token)
+        display = ProgressDisplay(self._server, title, token, interval_s=INTERVAL_S)
         task = asyncio.ensure_future(work(display.report))
         if token is None and may_create:
-            creating = asyncio.create_task(display.create())
-            self._creating.add(creating)  # asyncio itself would not keep it alive
-            creating.add_done_callback(self._creating.discard)
+            display.create_after(PATIENCE_S)
         self._tasks[display.token] = task
         try:
             return await task
@@ -69,35 +70,62 @@ class ProgressTracker:
             task.cancel()
 
 
-class _Display:
-    """One progress display: begun at most once, and ended if it was begun."""
+class LoadProgress:
+    """Shows the loads of the model, one at a time, each on a display of its own."""
 
-    def __init__(self, server: LanguageServer, title: str, token: Token | None) -> None:
-        self.token: Token = f"infill-ls/work/{next(_numbers)}" if token is None else token
+    def __init__(self, server: LanguageServer) -> None:
         self._server = server
-        self._title = f"infill-ls: {title}"
+        self._display: ProgressDisplay | None = None
+
+    def update(self, *, loading: bool, message: str, fraction: float) -> None:
+        """Show how far the load is, `fraction` from 0 to 1; the display ends when `loading` is False."""
+        if loading and self._display is None:
+            self._display = ProgressDisplay(self._server, "loading the model", cancellable=False)
+            self._display.create_after(0)
+        if self._display is not None:
+            self._display.report(message, int(fraction * 100))
+            if not loading:
+                self._display.end()
+                self._display = None
+
+
+class ProgressDisplay:
+    """One progress display, under the client's `token` or one of ours: begun at most once, ended if it was begun.
+
+    Reports that come within `interval_s` of the one before are left out.
+    """
+
+    def __init__(
+        self,
+        server: LanguageServer,
+        title: str,
+        token: Token | None = None,
+        *,
+        cancellable: bool = True,
+        interval_s: float = 0.0,
+    ) -> None:
+        self.token: Token = f"infill-ls/{next(_numbers)}" if token is None else token
+        self._server, self._title = server, f"infill-ls: {title}"
+        self._cancellable = True if cancellable else None
+        self._interval_s = interval_s
         self._shown = False
         self._ended = asyncio.Event()
-        self._message, self._percentage, self._reported_s = "", 0, 0.0
+        self._creating: asyncio.Task[None] | None = None
+        self._message, self._percentage, self._reported_s = "", 0, float("-inf")
         if token is not None:
             self._begin()
 
-    async def create(self) -> None:
-        """Ask the client for a display of our own, once the work has taken a while."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), PATIENCE_S)
-            return
-        with suppress(Exception):  # a client that would not show it need not
-            await self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(self.token))
-            self._begin()
+    def create_after(self, patience_s: float) -> None:
+        """Ask the client for a display under our token, unless the work ends before `patience_s` is over."""
+        self._creating = asyncio.create_task(self._create(patience_s))
 
     def report(self, message: str, percentage: int) -> None:
-        """How far it is."""
+        """Show how far the work is; the percentage never falls."""
         self._message, self._percentage = message, max(self._percentage, min(percentage, 100))
         now = time.monotonic()
-        if self._shown and not self._ended.is_set() and now - self._reported_s >= INTERVAL_S:
+        if self._shown and not self._ended.is_set() and now - self._reported_s >= self._interval_s:
             self._reported_s = now
-            self._send(types.WorkDoneProgressReport(cancellable=True, message=message, percentage=self._percentage))
+            self._send(types.WorkDoneProgressReport(**self._state()))
 
     def end(self) -> None:
         """Close the display."""
@@ -105,15 +133,27 @@ class _Display:
             self._send(types.WorkDoneProgressEnd())
         self._ended.set()
 
+    async def _create(self, patience_s: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), patience_s)
+            return
+        try:
+            await self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(self.token))
+            self._begin()
+        except Exception as error:  # the client would not: then there is nothing to show
+            log.info("no progress display: %s", type(error).__name__)
+
     def _begin(self) -> None:
         if not self._ended.is_set():
             self._shown = True
-            message = self._message or None
-            self._send(
-                types.WorkDoneProgressBegin(self._title, message=message, cancellable=True, percentage=self._percentage)
-            )
+            self._send(types.WorkDoneProgressBegin(self._title, **self._state()))
 
-    def _send(
-        self, value: types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd
-    ) -> None:
+    def _state(self) -> dict[str, Any]:
+        return {
+            "cancellable": self._cancellable,
+            "message": self._message or None,
+            "percentage": self._percentage,
+        }
+
+    def _send(self, value: _Value) -> None:
         self._server.progress(types.ProgressParams(token=self.token, value=value))

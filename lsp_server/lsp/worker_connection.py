@@ -1,4 +1,4 @@
-"""The session's line to the resident worker: opened when first used, watched, shown to the user, left at the end."""
+"""The session's line to the resident worker: it connects when first used, and shows how the worker is."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from pygls.lsp.server import LanguageServer
 
 from inference.messages import ErrorCode, Status
 from lsp_server.lsp import status_board
-from lsp_server.lsp.load_progress import LoadProgress
+from lsp_server.lsp.progress import LoadProgress
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.failure import describe
@@ -27,38 +27,34 @@ class WorkerConnection:
         self.status = status_board.StatusBoard(lambda report: server.protocol.notify(status_board.CHANGED, report))
         self._progress = LoadProgress(server)
         self._show = show
-        self._options = WorkerOptions()
         self._shows_progress = False
-        self._client: WorkerClient | None = None
         self._warming: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
         self._restarts = asyncio.Lock()
+        self._use(WorkerOptions())
 
     def configure(self, settings: Settings, *, progress: bool) -> None:
-        """Which worker it is, and whether the client displays progress. Only before it is first used."""
+        """Say which worker it is, and whether the client displays progress. Call it before anything is asked."""
         self._shows_progress = progress
-        self._options = WorkerOptions(
-            model=settings.model,
-            device=settings.device,
-            dtype=settings.dtype,
-            idle_s=settings.idle_seconds,
-            allow_download=settings.allow_download,
+        self._use(
+            WorkerOptions(
+                model=settings.model,
+                device=settings.device,
+                dtype=settings.dtype,
+                idle_s=settings.idle_seconds,
+                allow_download=settings.allow_download,
+            )
         )
 
-    @property
-    def client(self) -> WorkerClient:
-        """The client of the worker."""
-        if self._client is None:
-            self._client = WorkerClient(
-                self._options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state
-            )
-            self.status.log = str(self._client.place.log)
-        return self._client
+    def _use(self, options: WorkerOptions) -> None:
+        """Make a new client, which connects when it is first asked."""
+        self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
+        self.status.log = str(self.client.place.log)
 
     async def loaded(self) -> WorkerClient:
-        """The client once the worker has loaded its model, so that a deadline counts from there. Raises WorkerFailure.
+        """The client once its worker has loaded its model, so that a deadline counts from there; starts one if need be.
 
-        Starts the worker if need be.
+        Raises WorkerFailure.
         """
         if self.client.state not in (ClientState.READY, ClientState.BUSY):
             await self.client.status(start=True)
@@ -84,11 +80,11 @@ class WorkerConnection:
         except WorkerFailure as failure:
             log.info("the worker was not asked to end: %s", failure)
         await old.close()
-        self._client = None  # a new one has no pause after failures to wait out
+        self._use(old.options)  # a new client has no pause after failures to wait out
         await self.loaded()
 
     async def refresh(self) -> None:
-        """Ask a worker that runs how it is; it is not started for that, and one that hangs is not waited for."""
+        """Ask a worker that runs how it is; do not start one for that, nor wait for one that hangs."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self.client.status()
@@ -99,8 +95,7 @@ class WorkerConnection:
         """Leave the worker; it lives on for others."""
         if self._warming is not None:
             self._warming.cancel()
-        if self._client is not None:
-            await self._client.close()
+        await self.client.close()
 
     async def _start(self) -> None:
         try:

@@ -1,0 +1,86 @@
+"""The session's line to its editor: what the server tells it and asks of it, apart from answering requests."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+
+from lsp_server.lsp.progress import ProgressTracker
+
+log = logging.getLogger(__name__)
+COMPLETION_ID = "infill-ls/completion"
+
+
+class EditorConnection:
+    """Shows each message once at most where asked to; registers completion only when that changes."""
+
+    def __init__(self, server: LanguageServer) -> None:
+        self.progress = ProgressTracker(server)
+        self._server = server
+        self._shown: set[str] = set()
+        self._completion: types.CompletionRegistrationOptions | None = None
+        self._registering: asyncio.Task[None] | None = None
+        self._configuration_round = 0
+
+    def show(self, message: str, kind: types.MessageType) -> None:
+        """A message for the user."""
+        self._server.window_show_message(types.ShowMessageParams(type=kind, message=f"infill-ls: {message}"))
+
+    def show_once(self, message: str, kind: types.MessageType) -> None:
+        """A message for the user, unless it was shown before."""
+        if message not in self._shown:
+            self._shown.add(message)
+            self.show(message, kind)
+
+    def notify(self, method: str, params: Any) -> None:
+        """Send a notification of our own."""
+        self._server.protocol.notify(method, params)
+
+    async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> tuple[bool, str | None]:
+        """Have the client, which must be able to, apply `edit`: whether it did, and if not, why not."""
+        applying = self._server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit, label))
+        try:
+            result = await asyncio.shield(applying)  # its answer is read also when nobody waits for it any more
+        except JsonRpcException as error:
+            return False, f"the editor failed to apply the edit: {error.message}"
+        return result.applied, None if result.applied else result.failure_reason or "the editor did not apply the edit"
+
+    async def configuration(self, items: Sequence[types.ConfigurationItem]) -> Sequence[Any] | None:
+        """The client's settings for `items`; None where it does not answer, or was asked again meanwhile."""
+        self._configuration_round += 1
+        this_round = self._configuration_round
+        try:
+            found = await self._server.workspace_configuration_async(types.ConfigurationParams(items=list(items)))
+        except Exception as error:  # the client would not; what it has sent before stays
+            log.info("no configuration: %s", type(error).__name__)
+            return None
+        return found if this_round == self._configuration_round else None
+
+    async def register(self, registrations: Sequence[types.Registration]) -> None:
+        """Ask to be told of changes; a client that refuses need not."""
+        try:
+            await self._server.client_register_capability_async(types.RegistrationParams(list(registrations)))
+        except Exception as error:
+            log.info("the client registers nothing: %s", type(error).__name__)
+
+    def offer_completion(self, options: types.CompletionRegistrationOptions | None) -> None:
+        """Tell the client that there are completions, or (None) none any more. Does not wait for its answer."""
+        if (options is None) != (self._completion is None):
+            self._completion = options
+            self._registering = asyncio.create_task(self._register_completion(options))
+
+    async def _register_completion(self, options: types.CompletionRegistrationOptions | None) -> None:
+        method = types.TEXT_DOCUMENT_COMPLETION
+        try:
+            if options is not None:
+                params = types.RegistrationParams([types.Registration(COMPLETION_ID, method, options)])
+                await self._server.client_register_capability_async(params)
+            else:
+                gone = types.UnregistrationParams([types.Unregistration(COMPLETION_ID, method)])
+                await self._server.client_unregister_capability_async(gone)
+        except Exception as error:  # then it stays as it was
+            log.info("the client registers no completion: %s", type(error).__name__)
