@@ -1,1 +1,1 @@
-"""The benchmarks behind `infill-ls bench`. Each is a module whose last line of output is one JSON object."""
+"""The benchmarks behind `infill-ls bench`, described in README.md. Each prints one JSON object as its last line."""

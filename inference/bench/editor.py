@@ -1,14 +1,14 @@
 """`infill-ls bench editor`: from a key press to visible ghost text in real editors, and where the time goes.
 
-    editor   key until the request is sent: the editor's own delay before it asks (Neovim waits 200 ms)
-    server   request until answer, less the engine: the server's debounce (a setting), carving, fitting, both sockets
+    editor   key press to request: the editor's own delay before it asks (Neovim waits 200 ms)
+    server   request to answer, less the engine: the server's debounce (a setting), carving, fitting, both sockets
     engine   the worker's request: encoding, denoising, ranking
-    paint    answer until the screen with the ghost text is drawn
+    paint    answer to the screen with the ghost text drawn
 
-The key is one that the suggestion shown does not go on with, because one that it does needs no model.
-Neovim, with nothing but the lines that the README shows, draws into a pseudo-terminal; the key is put into its own
-queue of input. VS Code is measured by the tests of its extension, so only in a checkout of the repository that has
-them. An editor that is not here is left out, and that is said. Last line of output: one JSON object. Times are in
+Each key differs from the next character of the suggestion shown: one that agreed would need no model.
+Neovim runs with nothing but the lines that the README shows, and draws into a pseudo-terminal; the key goes into its
+own input queue. The tests of the VS Code extension measure VS Code, so that needs a checkout of the repository. An
+editor that is not installed is named and left out. The last line of output is one JSON object. Times are in
 milliseconds.
 """
 
@@ -28,16 +28,16 @@ from inference.bench import editor_nvim
 ROOT = Path(__file__).resolve().parents[2]
 VSCODE = ROOT / "tests" / "editors" / "vscode" / "bench.py"
 INSTALLED = ROOT / ".editors" / "bin"
-"""Where `make test-editors` puts editors."""
+"""Where `make test-editors` installs editors."""
 
 
 class CannotRunError(Exception):
-    """An editor is not measured; str() says why and what to do."""
+    """An editor cannot be measured; str() says why and what to do."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures, prints, and returns the exit status: 1 where no editor could be measured."""
-    args = _parser().parse_args(argv)
+    """Measure and print; returns the exit status, 1 where no editor could be measured."""
+    args = argument_parser().parse_args(argv)
     wanted: dict[str, Callable[[], dict[str, Any]]] = {
         "neovim": lambda: neovim(args.nvim, args.keystrokes, args.model),
         "vscode": lambda: vscode(args.keystrokes),
@@ -58,10 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def neovim(program: str | None, keystrokes: int, model: str) -> dict[str, Any]:
-    """Key presses in Neovim. Raises CannotRunError."""
+    """Measure key presses in Neovim. Raises CannotRunError."""
     path = program or shutil.which("nvim") or shutil.which("nvim", path=str(INSTALLED))
     if path is None:
-        raise CannotRunError("there is no nvim on PATH; install Neovim 0.12 or newer, or name one with --nvim")
+        raise CannotRunError("nvim is not on PATH; install Neovim 0.12 or newer, or name one with --nvim")
     if os.name == "nt":
         raise CannotRunError("Neovim needs a pseudo-terminal for this, which Windows does not have")
     with tempfile.TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as folder:
@@ -72,11 +72,11 @@ def neovim(program: str | None, keystrokes: int, model: str) -> dict[str, Any]:
 
 
 def vscode(keystrokes: int) -> dict[str, Any]:
-    """Key presses in VS Code, by the script of its tests. Raises CannotRunError."""
+    """Measure key presses in VS Code with the script of its tests. Raises CannotRunError."""
     if not VSCODE.is_file():
         raise CannotRunError("its driver is not part of the package; run this in a checkout of the repository")
-    words = [sys.executable, "-m", "tests.editors.vscode.bench", "--keystrokes", str(keystrokes)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "tests.editors.vscode.bench", "--keystrokes", str(keystrokes)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     try:
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
@@ -92,13 +92,14 @@ def _table(result: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """The benchmark's flags."""
     parser = argparse.ArgumentParser(
         prog="infill-ls bench editor", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--editor", choices=("neovim", "vscode"), help="this one alone")
-    parser.add_argument("--keystrokes", type=int, default=20, metavar="N", help="default: %(default)s")
-    parser.add_argument("--nvim", metavar="PROGRAM", help="this Neovim, not the one on PATH")
+    parser.add_argument("--editor", choices=("neovim", "vscode"), help="measure only this one")
+    parser.add_argument("--keystrokes", type=int, default=20, metavar="N", help="in each (default: %(default)s)")
+    parser.add_argument("--nvim", metavar="PROGRAM", help="this Neovim instead of the one on PATH")
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="in Neovim (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     return parser

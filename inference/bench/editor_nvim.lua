@@ -1,11 +1,12 @@
--- What `infill-ls bench editor` does in Neovim: presses a key in one function after the other and notes when what happens.
--- Called with a file of JSON (what to do) in $BENCH_ORDER; writes a file of JSON (the times, in seconds since 1970) and quits.
+-- The part of `infill-ls bench editor` that runs in Neovim: presses a key in one function after the other, and records
+-- when each stage of the answer comes. $BENCH_PLAN names a JSON file with what to do. Writes a JSON file with the times
+-- (in seconds since 1970) and quits.
 
 local function read(path)
   return table.concat(vim.fn.readfile(path), '\n')
 end
 
-local order = vim.json.decode(read(vim.env.BENCH_ORDER))
+local plan = vim.json.decode(read(vim.env.BENCH_PLAN))
 local seconds, microseconds = vim.uv.gettimeofday()
 local offset = seconds + microseconds / 1e6 - vim.uv.hrtime() / 1e9 -- from the monotonic clock to the time of day
 
@@ -25,13 +26,13 @@ local function ghost()
   return mark and (chunk and chunk[1] or '')
 end
 
----A key that does not go on with what is shown: that would be answered from memory, without the model.
+---A key that differs from the next character shown: one that agreed would be answered without the model.
 local function unexpected()
   local first = (ghost() or ''):sub(1, 1)
-  return order.keys:sub(1, 1) ~= first and order.keys:sub(1, 1) or order.keys:sub(2, 2)
+  return plan.keys:sub(1, 1) ~= first and plan.keys:sub(1, 1) or plan.keys:sub(2, 2)
 end
 
--- A redraw that has the ghost text in it is what a user sees.
+-- A user sees the ghost text once a redraw has drawn it.
 vim.api.nvim_set_decoration_provider(vim.api.nvim_create_namespace('bench'), {
   on_end = function()
     if press and press.answered and not press.painted and ghost() then
@@ -47,7 +48,7 @@ vim.api.nvim_create_autocmd('LspRequest', {
       return
     end
     if request.type == 'pending' and not press.answered then
-      press.asked, press.id = press.asked or now(), event.data.request_id -- a newer request takes an older one's place
+      press.asked, press.id = press.asked or now(), event.data.request_id -- a newer request replaces an older one
     elseif request.type == 'complete' and event.data.request_id == press.id then
       press.answered = press.answered or now()
     end
@@ -55,7 +56,7 @@ vim.api.nvim_create_autocmd('LspRequest', {
 })
 
 local function finish(problem)
-  vim.fn.writefile({ vim.json.encode({ presses = presses, problem = problem }) }, order.result)
+  vim.fn.writefile({ vim.json.encode({ presses = presses, problem = problem }) }, plan.result)
   vim.cmd('qall!')
 end
 
@@ -77,23 +78,23 @@ local function wait(found, limit_ms, next)
   look()
 end
 
--- All functions but one are whole, as around a user at work: a model copies what it sees at the end of the others.
+-- Leave all other functions whole, as a user would: a model copies what it sees at the end of the others.
 local function keystroke(number)
-  if number > order.keystrokes then
+  if number > plan.keystrokes then
     return finish()
   end
-  local line = (number - 1) * order.height + order.line
+  local line = (number - 1) * plan.height + plan.line
   local whole = vim.fn.getline(line)
-  vim.fn.setline(line, whole:sub(1, order.column))
-  vim.api.nvim_win_set_cursor(0, { line, order.column })
+  vim.fn.setline(line, whole:sub(1, plan.column))
+  vim.api.nvim_win_set_cursor(0, { line, plan.column })
   vim.cmd.startinsert({ bang = true })
-  after(order.pause_ms, function() -- what comes by itself with insert mode has come by now
+  after(plan.pause_ms, function() -- by now the automatic suggestion of insert mode is here
     local key = unexpected()
     press = { key = now() }
     vim.api.nvim_input(key)
-    wait(function() -- not every place gets a suggestion
+    wait(function() -- there may be no suggestion
       return press.painted or press.answered and now() - press.answered > 1
-    end, order.patience_ms, function()
+    end, plan.patience_ms, function()
       presses[#presses + 1] = press
       press = nil
       vim.cmd.stopinsert()
@@ -105,10 +106,10 @@ local function keystroke(number)
   end)
 end
 
-vim.lsp.config('infill', { cmd = order.cmd, filetypes = { 'python' }, init_options = order.settings })
+vim.lsp.config('infill', { cmd = plan.cmd, filetypes = { 'python' }, init_options = plan.settings })
 vim.lsp.enable('infill')
 vim.lsp.inline_completion.enable()
-vim.cmd.edit(order.file)
+vim.cmd.edit(plan.file)
 vim.bo.filetype = 'python'
 
 local function state()
@@ -133,4 +134,4 @@ local function await_model(tries)
   end
 end
 
-await_model(order.patience_ms / 200)
+await_model(plan.patience_ms / 200)

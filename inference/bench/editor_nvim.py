@@ -1,4 +1,4 @@
-"""Neovim as `infill-ls bench editor` runs it: in a pseudo-terminal, by `editor_nvim.lua`, with a worker of its own."""
+"""Runs Neovim for `infill-ls bench editor`: in a pseudo-terminal, driven by `editor_nvim.lua`, with its own worker."""
 
 import fcntl
 import json
@@ -35,7 +35,7 @@ def name_{0}(first, second):
 
 '''
 _KEYS = "tf"
-"""How the names in a function begin: either key leads to a word, and one of them is not what the model expects."""
+"""First letters of names in each function: either begins a word, and the model does not expect one of the two."""
 _HEIGHT, _LINE, _COLUMN = _FUNCTION.count("\n"), 6, len("    return ")
 _STAGES = {"key", "asked", "answered", "painted"}
 _ENDED = re.compile(r"^(\S+ \S+?),(\d+) .*a request ended after (\d+) ms", re.MULTILINE)
@@ -44,11 +44,11 @@ _ROWS_AND_COLUMNS = (40, 100)
 
 
 class EditorError(Exception):
-    """Neovim did not do its part; str() says what."""
+    """Neovim did not do what it should; str() says what."""
 
 
 def measure(program: str, home: Path, keystrokes: int, model: str) -> dict[str, Any]:
-    """Key presses in one Neovim, whose user's home is `home`. Raises EditorError."""
+    """Measure key presses in one Neovim, with `home` as its user's home. Raises EditorError."""
     version = version_of(program)
     environment = _environment(home)
     try:
@@ -88,7 +88,7 @@ def version_of(program: str) -> str:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """A user without settings, and a worker that nobody else uses."""
+    """An environment without a user's settings, and with a worker of its own."""
     (home / "run").mkdir(mode=0o700)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "NVIM"))}
     return {**kept, "HOME": str(home), "TERM": "xterm-256color", "INFILL_LS_RUNTIME_DIR": str(home / "run")}
@@ -97,8 +97,8 @@ def _environment(home: Path) -> dict[str, str]:
 def _presses(
     program: str, home: Path, environment: Mapping[str, str], keystrokes: int, model: str
 ) -> Sequence[Mapping[str, float]]:
-    """What the Lua noted: for each key press the times of what it brought about. Raises EditorError."""
-    file, order, result = home / "bench.py", home / "order.json", home / "result.json"
+    """What the Lua recorded: for each key press, the times (seconds since 1970) of its stages. Raises EditorError."""
+    file, plan, result = home / "bench.py", home / "plan.json", home / "result.json"
     file.write_text("".join(_FUNCTION.format(number) for number in range(keystrokes + 1)))
     to_do = {
         "cmd": [*SERVER, "serve", "--model", model],
@@ -113,9 +113,9 @@ def _presses(
         "pause_ms": _PAUSE_MS,
         "patience_ms": PATIENCE_MS,
     }
-    order.write_text(json.dumps(to_do))
-    words = [program, "--clean", "-n", "-c", f"luafile {LUA}"]
-    _run_in_terminal(words, {**environment, "BENCH_ORDER": str(order)}, _limit_s(keystrokes))
+    plan.write_text(json.dumps(to_do))
+    command = [program, "--clean", "-n", "-c", f"luafile {LUA}"]
+    _run_in_terminal(command, {**environment, "BENCH_PLAN": str(plan)}, _limit_s(keystrokes))
     if not result.is_file():
         raise EditorError("Neovim ended before it was done")
     said = json.loads(result.read_text())
@@ -129,12 +129,12 @@ def _limit_s(keystrokes: int) -> float:
     return (PATIENCE_MS * 2 + (keystrokes + 1) * (_PAUSE_MS + PATIENCE_MS / 10)) / 1000
 
 
-def _run_in_terminal(words: Sequence[str], environment: Mapping[str, str], limit_s: float) -> None:
-    """Run a program in a pseudo-terminal, and read all that it draws. Raises EditorError when it takes too long."""
+def _run_in_terminal(command: Sequence[str], environment: Mapping[str, str], limit_s: float) -> None:
+    """Run a program in a pseudo-terminal and read all that it draws. Raises EditorError when it takes too long."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *_ROWS_AND_COLUMNS, 0, 0))
     process = subprocess.Popen(
-        words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
     )
     os.close(theirs)
     give_up = time.monotonic() + limit_s

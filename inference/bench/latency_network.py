@@ -1,5 +1,7 @@
-"""What is measured: a network with its prefix cache, from a checkpoint or with random weights of the released shape."""
+"""The network that `infill-ls bench latency` measures: a checkpoint's, or random weights of a given shape."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +46,7 @@ _SMALL_TEXT_CONFIG = RELEASED_TEXT_CONFIG | {
     "top_k_experts": 2,
     "moe_intermediate_size": 32,
 }
-"""The same pattern, small enough for any machine: tests run the benchmark's own code on it."""
+"""The same layer pattern, small enough for tests on any machine."""
 
 RANDOM_SHAPES = {"26b": RELEASED_TEXT_CONFIG, "small": _SMALL_TEXT_CONFIG}
 
@@ -59,7 +61,7 @@ class MeasuredNetwork:
 
 
 def from_checkpoint(model: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
-    """A checkpoint's network. Raises ModelError."""
+    """The network of a checkpoint. Raises ModelError."""
     found = checkpoint.find(model)
     place = weights.choose_device(device)
     chosen = weights.choose_dtype(dtype, place)
@@ -68,7 +70,7 @@ def from_checkpoint(model: str, device: str | None, dtype: str | None) -> Measur
 
 
 def random(shape: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
-    """Random weights of a shape, made on the device itself. Raises ModelError where they cannot fit."""
+    """Random weights of one of `RANDOM_SHAPES`, made on the device itself. Raises ModelError where they cannot fit."""
     from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
     place = weights.choose_device(device)
@@ -77,36 +79,19 @@ def random(shape: str, device: str | None, dtype: str | None) -> MeasuredNetwork
     chosen = weights.choose_dtype(dtype, place)
     text = DiffusionGemmaTextConfig(**RANDOM_SHAPES[shape])
     config = DiffusionGemmaConfig(text_config=text, vision_config=NO_VISION)
-    config._attn_implementation = "sdpa"
     with torch.device(place), _default_dtype(chosen):
         model: Any = DiffusionGemmaForBlockDiffusion(config)
     model.eval()
+    model.set_attn_implementation("sdpa")
     return MeasuredNetwork(f"random-{shape}", weights.prepared(model), Properties())
 
 
-class _default_dtype:  # noqa: N801 - reads as a word in a with statement
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
     """New tensors are of this dtype inside the block."""
-
-    def __init__(self, dtype: torch.dtype) -> None:
-        self._dtype, self._before = dtype, torch.get_default_dtype()
-
-    def __enter__(self) -> None:
-        torch.set_default_dtype(self._dtype)
-
-    def __exit__(self, *_error: object) -> None:
-        torch.set_default_dtype(self._before)
-
-
-def step_bytes(network: Network, rows: int) -> int:
-    """The weight bytes one decoder pass over `rows` canvas rows must read: all of them, experts as far as touched.
-
-    A row chooses k of E experts; of random rows, a share of 1 - (1 - k/E)^rows of the experts is touched. The
-    embedding is read whole once, as lm_head; the encoder's weights are the decoder's.
-    """
-    config = network.model.config.text_config
-    touched = 1 - (1 - config.top_k_experts / config.num_experts) ** rows
-    total = 0.0
-    for name, parameter in network.model.model.decoder.named_parameters():
-        share = touched if ".experts." in name else 1.0
-        total += share * parameter.numel() * parameter.element_size()
-    return int(total)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

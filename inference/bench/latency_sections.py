@@ -1,6 +1,6 @@
-"""The measurements of `infill-ls bench latency`, all on one network, on random tokens: time does not read them.
+"""The measurements of `infill-ls bench latency`, all on one network and on random tokens, which take as long as code.
 
-No stopping rule is in force: each side does exactly the steps that are named.
+No stopping rule is in force: each side takes exactly the number of steps it is given.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from inference.bench import timing
+from inference.bench import latency_timing
 from inference.bench.latency_network import MeasuredNetwork
 from inference.engine.canvas.batch import Canvas
 from inference.engine.canvas.layout import OPEN, Row
@@ -25,12 +25,12 @@ _NEVER_STOP = {"stability": 1, "confidence": 1e-30}
 
 
 class LatencyBench:
-    """A subject and the random tokens it is measured on."""
+    """A network under measurement, and the random tokens it is measured on."""
 
-    def __init__(self, subject: MeasuredNetwork) -> None:
-        self.subject, self.network, self.device = subject, subject.network, subject.network.device
+    def __init__(self, measured: MeasuredNetwork) -> None:
+        self.measured, self.network, self.device = measured, measured.network, measured.network.device
         self._generator = torch.Generator().manual_seed(0)
-        mask = subject.properties.mask_token_id if subject.properties.corruption == "mask" else None
+        mask = measured.properties.mask_token_id if measured.properties.corruption == "mask" else None
         self._source = NoiseSource(mask, torch.Generator(self.device).manual_seed(0))
 
     def ids(self, count: int) -> list[int]:
@@ -38,11 +38,11 @@ class LatencyBench:
         return torch.randint(5, self.network.vocabulary_size, (count,), generator=self._generator).tolist()
 
     def cache(self) -> PrefixCache:
-        """A cache with nothing in it."""
+        """An empty cache."""
         return PrefixCache(self.network, _BUDGET_BYTES)
 
     def encoded(self, cache: PrefixCache, ids: Sequence[int]) -> Lease:
-        """A lease on the whole prefix; what is not in the cache is encoded."""
+        """A lease on the whole prefix, after encoding what is not in the cache."""
         lease = cache.acquire(ids)
         while lease.length < len(ids):
             part = list(ids[lease.length : lease.length + 512])
@@ -52,7 +52,7 @@ class LatencyBench:
         return lease
 
     def denoise(self, lease: Lease, hole: int, suffix: int, batch: int = 1, steps: int = STEPS) -> None:
-        """`steps` steps of `batch` canvases with a hole of this many tokens."""
+        """Take `steps` steps on `batch` canvases, with `hole` tokens to fill and `suffix` pinned ones after them."""
         row = Row((OPEN,) * hole + tuple(self.ids(suffix)), ((0, 0, hole),))
         canvas = Canvas.of([row] * batch, self.device)
         settings = SamplerProperties(max_steps=steps, **_NEVER_STOP)  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ class LatencyBench:
             loop.step()
 
     def generate(self, ids: Sequence[int], steps: int = STEPS) -> None:
-        """transformers' own loop over one canvas."""
+        """Run transformers' own loop over one canvas."""
         from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
             DiffusionGemmaGenerationConfig,
             EntropyBoundSamplerConfig,
@@ -81,12 +81,12 @@ class LatencyBench:
 
     @property
     def canvas_tokens(self) -> int:
-        """The canvas of the checkpoint's own `generate`."""
+        """The width of the checkpoint's own `generate`."""
         return int(self.network.model.config.canvas_length)
 
     def ms(self, work: Callable[[], object], repeats: int = 5) -> float:
         """The median milliseconds of `work`."""
-        return timing.milliseconds(work, self.device, repeats)
+        return latency_timing.milliseconds(work, self.device, repeats)
 
 
 def against_generate(bench: LatencyBench, prefix: int) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]
 
 
 def _encode(bench: LatencyBench, ids: Sequence[int], typed: int, cache: PrefixCache | None = None) -> None:
-    """A prefix and `typed` more tokens, with what the cache has of it."""
+    """Encode a prefix and `typed` more tokens, reusing what the cache has of it."""
     bench.encoded(cache or bench.cache(), [*ids, *bench.ids(typed)]).release()
 
 

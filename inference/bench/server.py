@@ -1,11 +1,12 @@
 """`infill-ls bench server`: what a keystroke costs in the server itself, in a file of 5,000 lines.
 
-A real server process over stdio, and a worker process that speaks the real protocol but answers at once with a text
-that means nothing: the model's time is not in these figures. Measured are a request that does nothing (the floor), a
-keystroke whose suggestion is remembered (it agrees with what was shown), and one for which the worker is asked. The
-server's own share is a round trip less the floor's; the processor time that its process used stands beside it.
+It runs a real server process over stdio, with a worker process that speaks the real protocol but answers at once with
+meaningless text: the model's time is not in these figures. It measures a request that does nothing (the floor), a
+keystroke that agrees with the suggestion shown (so that the server remembers the rest), and keystrokes for which the
+server asks the worker. The server's own share is a round trip less the floor's. Beside it stands the processor time
+that the server used.
 
-Last line of output: one JSON object. Times are in milliseconds; compare ratios, not machines.
+It prints one JSON object as its last line. Times are in milliseconds; compare ratios, not machines.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from typing import Any
 from inference.bench.server_editor import PATIENCE_S, SERVER, ScriptedEditor, ServerError, server_environment
 
 TARGET_MS = 3.0
-"""What the server's own share should be at p95."""
+"""The target for the server's own share at p95."""
 _OPTIONS = {"debounceMs": 0, "deadlineMs": {"automatic": 60_000, "invoked": 60_000}}
 _FUNCTION = '''
 def name_{0}(first, second):
@@ -42,8 +43,8 @@ _LONGEST_LINE = 60
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures, prints, and returns the exit status."""
-    args = _parser().parse_args(argv)
+    """Measure and print; returns the exit status."""
+    args = argument_parser().parse_args(argv)
     try:
         result = measure(args.lines, args.keystrokes)
     except (ServerError, OSError) as error:
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(lines: int, keystrokes: int) -> dict[str, Any]:
-    """All sections, in one run of one server. Raises ServerError."""
+    """Measure all sections in one run of one server. Raises ServerError."""
     text = document(lines)
     with (
         tempfile.TemporaryDirectory(prefix="ils-") as folder,
@@ -66,27 +67,27 @@ def measure(lines: int, keystrokes: int) -> dict[str, Any]:
         editor.open(text)
         _wait_until_ready(editor)
         typist = _Typist(editor, lines // 2)
-        works = typist.sections()
-        for work in (typist.remembered, typist.asked):  # whatever is set up on first use
-            _timed(editor, work, max(keystrokes // 4, 2))
-        sections = {name: _timed(editor, work, keystrokes) for name, work in works.items()}
+        sections = typist.sections()
+        for keystroke in (typist.remembered, typist.asked):  # warm up what is set up on first use
+            _timed(editor, keystroke, max(keystrokes // 4, 2))
+        times = {name: _timed(editor, keystroke, keystrokes) for name, keystroke in sections.items()}
     return {
         "lines": len(text.splitlines()),
         "keystrokes": keystrokes,
         "worker": "echo: a real process that answers at once, no model",
-        "sections": _with_own_share(sections),
+        "sections": _with_own_share(times),
         "target_ms": TARGET_MS,
-        "within_target": all(sections[name]["own_p95_ms"] <= TARGET_MS for name in ("remembered", "asked")),
+        "within_target": all(times[name]["own_p95_ms"] <= TARGET_MS for name in ("remembered", "asked")),
     }
 
 
 def document(lines: int) -> str:
-    """Python code of about so many lines."""
+    """Python code of about this many lines."""
     return "".join(_FUNCTION.format(number) for number in range(max(lines // _HEIGHT, 2)))
 
 
 class _Typist:
-    """Types in one function after the other, each time in a new line. Each section's method is one keystroke's ms."""
+    """Types in one function after the other, each time on a new line. A section's method returns one keystroke's ms."""
 
     def __init__(self, editor: ScriptedEditor, line: int) -> None:
         self._editor = editor
@@ -94,7 +95,7 @@ class _Typist:
         self._column, self._shown, self._section = 0, "", ""
 
     def sections(self) -> dict[str, Callable[[], float]]:
-        """What is measured."""
+        """What is measured, by name."""
         return {
             "no_op": self.no_op,
             "remembered": self.remembered,
@@ -110,7 +111,7 @@ class _Typist:
         return (time.perf_counter() - began) * 1000
 
     def remembered(self) -> float:
-        """The next character of what is shown. Where all of it is typed, first a new line."""
+        """Type the next character of what is shown; begin a new line where all of it is typed."""
         if self._section != "remembered" or len(self._shown) < 2:
             self._begin_line("remembered", _TYPED_BEFORE)
         wanted = self._shown[1:]
@@ -120,15 +121,15 @@ class _Typist:
         return ms
 
     def asked(self) -> float:
-        """A character that nobody expects: the worker is needed."""
+        """Type a character that no suggestion goes on with: the server must ask the worker."""
         return self._unexpected("asked", _TYPED_BEFORE)
 
     def asked_in_open_bracket(self) -> float:
-        """The same where the text is no whole Python at the cursor."""
+        """The same inside an open bracket, where the text is not whole Python."""
         return self._unexpected("in_open_bracket", _TYPED_BEFORE + "[")
 
     def asked_below_an_error(self) -> float:
-        """The same with a line above that somebody has not finished."""
+        """The same below a line that is not finished."""
         if self._section != "below_an_error":
             self._editor.type(_LINE_IN_FUNCTION, 0, f"{_TYPED_BEFORE}(\n")
             self._line += 1
@@ -143,7 +144,7 @@ class _Typist:
         return ms
 
     def _begin_line(self, section: str, text: str) -> None:
-        """In the next function, so that nothing that was turned down is near; the old line is left as whole Python."""
+        """Begin in the next function, away from rejected suggestions, and leave the old line as whole Python."""
         rest = {"remembered": self._shown, "in_open_bracket": "]"}.get(self._section, "")
         if rest:
             self._editor.type(self._line, self._column, rest)
@@ -160,13 +161,13 @@ class _Typist:
         return (time.perf_counter() - began) * 1000
 
     def _ask(self) -> str:
-        """What is shown behind the cursor: a suggestion begins with what is typed of its place."""
+        """What is shown after the cursor: a suggestion also has the text before it from its start column on."""
         item = self._editor.complete(self._line, self._column)
         return item.text[self._column - item.start :] if item else ""
 
 
 def _timed(editor: ScriptedEditor, keystroke: Callable[[], float], count: int) -> dict[str, float]:
-    """Percentiles of a section, and the processor time of the server for each time."""
+    """Percentiles of a section, and the server's processor time per keystroke."""
     used_s = editor.cpu_s()
     times = sorted(keystroke() for _ in range(count))
     cuts = statistics.quantiles(times, n=100, method="inclusive")
@@ -176,7 +177,7 @@ def _timed(editor: ScriptedEditor, keystroke: Callable[[], float], count: int) -
 
 
 def _with_own_share(sections: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Beside each percentile what is left of it without the floor's."""
+    """Add to each percentile what is left of it after subtracting the floor's."""
     floor = sections["no_op"]
     for name in sections.keys() - {"no_op"}:
         own = {f"own_{cut}": round(sections[name][cut] - floor[cut], 3) for cut in ("p50_ms", "p95_ms", "p99_ms")}
@@ -190,7 +191,7 @@ def _open_editor(runtime: str) -> ScriptedEditor:
 
 @contextmanager
 def _echo_worker(runtime: Path) -> Iterator[None]:
-    """An echo worker at the place where the servers of this runtime folder look for theirs."""
+    """Run an echo worker where servers with this runtime folder look for theirs."""
     where = [*SERVER, "worker", "--where"]
     found = subprocess.run(where, env=server_environment(runtime), capture_output=True, text=True, check=True)
     words = [sys.executable, "-P", "-m", "inference.bench.server_echo_worker", "--socket", found.stdout.strip()]
@@ -203,20 +204,20 @@ def _echo_worker(runtime: Path) -> Iterator[None]:
 
 
 def _wait_until_ready(editor: ScriptedEditor) -> None:
-    """Raises ServerError where the worker that answers is not the echo worker."""
+    """Wait until the worker is ready. Raises ServerError where it is not the echo worker."""
     give_up = time.monotonic() + PATIENCE_S
     while (status := editor.status())["state"] != "ready":
         if time.monotonic() > give_up:
             raise ServerError(f"the worker is {status['state']}")
         time.sleep(0.05)
     if status["model"] != "echo":
-        raise ServerError(f"the worker that answers is no echo worker: {status['model']}")
+        raise ServerError(f"the worker that answers is not the echo worker: {status['model']}")
 
 
 def _show(result: dict[str, Any]) -> None:
     print(f"{result['lines']} lines, {result['keystrokes']} keystrokes each; worker: {result['worker']}")
     for name, section in result["sections"].items():
-        own = f", of it the server's own {section['own_p95_ms']:.2f} at p95" if "own_p95_ms" in section else ""
+        own = f", of which the server itself {section['own_p95_ms']:.2f} at p95" if "own_p95_ms" in section else ""
         times = " / ".join(f"{section[cut]:.2f}" for cut in ("p50_ms", "p95_ms", "p99_ms"))
         print(f"{name:22} p50 / p95 / p99 {times} ms{own}; server CPU {section['server_cpu_ms']:.2f} ms")
 
@@ -228,9 +229,10 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench server", description=__doc__)
-    parser.add_argument("--lines", type=_count, default=5_000, help="of the Python file (default: %(default)s)")
+    parser.add_argument("--lines", type=_count, default=5_000, help="length of the Python file (default: %(default)s)")
     parser.add_argument("--keystrokes", type=_count, default=500, help="in each section (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     return parser

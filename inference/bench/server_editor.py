@@ -1,7 +1,6 @@
-"""An editor that is not one: it types into one document of a real server process, in raw JSON over stdio.
+"""A stand-in for an editor: types into one document of a real server process, in raw JSON over stdio.
 
-Knows the protocol's messages as JSON and nothing of the server's code. Positions are in UTF-16; the text it types is
-ASCII.
+Knows the protocol's messages as JSON, and nothing of the server's code. Positions are in UTF-16; the text is ASCII.
 """
 
 import json
@@ -24,28 +23,28 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class ShownCompletion:
-    """An inline completion: `text` replaces what stands between the column `start` and the cursor, or more."""
+    """An inline completion: `text` replaces at least what is between the column `start` and the cursor."""
 
     text: str
     start: int
 
 
 class ServerError(Exception):
-    """The server did not do its part; str() says what."""
+    """The server did not do what it should; str() says what."""
 
 
 def server_environment(runtime: Path) -> dict[str, str]:
-    """An environment in which a server finds no worker but ours."""
+    """An environment in which a server finds no worker but those of the folder `runtime`."""
     return {**os.environ, "INFILL_LS_RUNTIME_DIR": str(runtime)}
 
 
 class ScriptedEditor:
-    """One server process with one open document. Use it in a `with` statement."""
+    """One server process with one open document. Use it in a `with` statement; leaving it ends the process."""
 
     def __init__(self, runtime: Path, options: Mapping[str, Any]) -> None:
         environment = server_environment(runtime)
-        words = [*SERVER, "serve", "--stdio"]
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        command = [*SERVER, "serve", "--stdio"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._replies: Queue[dict[str, Any]] = Queue()
         self._last_id = self._version = 0
         assert self._process.stdout is not None
@@ -70,15 +69,15 @@ class ScriptedEditor:
         self.tell("textDocument/didOpen", {"textDocument": document})
 
     def type(self, line: int, character: int, text: str) -> None:
-        """Insert `text`."""
+        """Insert `text` at a position."""
         self._version += 1
-        place = {"line": line, "character": character}
+        position = {"line": line, "character": character}
         document = {"uri": URI, "version": self._version}
-        change = {"range": {"start": place, "end": place}, "text": text}
+        change = {"range": {"start": position, "end": position}, "text": text}
         self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
 
     def complete(self, line: int, character: int) -> ShownCompletion | None:
-        """The first of the inline completions that appear by themselves at a position."""
+        """The first inline completion, as for an automatic trigger at a position; None where there is none."""
         params = {
             "textDocument": {"uri": URI},
             "position": {"line": line, "character": character},
@@ -88,16 +87,16 @@ class ScriptedEditor:
         return ShownCompletion(items[0]["insertText"], items[0]["range"]["start"]["character"]) if items else None
 
     def no_op(self) -> None:
-        """A request that is answered without being looked at."""
+        """Send a request that the server refuses without doing anything, and wait for the answer."""
         self._ask("no/such/method", None)
 
     def status(self) -> dict[str, Any]:
-        """How the server's worker is."""
+        """The state of the server's worker."""
         result: dict[str, Any] = self.ask("infill/status", None)
         return result
 
     def cpu_s(self) -> float:
-        """The processor time that the server has used."""
+        """The processor time that the server process has used, in seconds."""
         used = psutil.Process(self._process.pid).cpu_times()
         return float(used.user + used.system)
 
