@@ -1,7 +1,7 @@
 """`infill-ls bench infilling`: how well a checkpoint fills holes whose true text is known.
 
-FILE has the HumanEval-Infilling format. White space at the ends of a fill does not count; edit similarity is
-1 - Levenshtein distance / the longer length. Last line of output: one JSON object.
+The tasks are in the HumanEval-Infilling format. White space at the ends of a fill does not count; edit similarity is
+1 - Levenshtein distance / the longer length. It prints one JSON object as its last line.
 """
 
 import argparse
@@ -26,8 +26,8 @@ _MODES = ("canvas", "left-to-right")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures, prints, and returns the exit status."""
-    args = _parser().parse_args(argv)
+    """Measure and print; returns the exit status."""
+    args = argument_parser().parse_args(argv)
     try:
         tasks = infilling_tasks.read(args.data, args.limit)
         if args.execute:
@@ -37,21 +37,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (TaskError, ModelError, RequestError, OSError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
-    _tell(args, infilling_scores.summary(tasks, results))
+    _show(args, infilling_scores.summary(tasks, results))
     return 0
 
 
 def load(args: argparse.Namespace, options: SolveOptions) -> Solver:
-    """The model of the command line. Raises ModelError."""
+    """A solver with the model of the command line. Raises ModelError."""
     from inference.engine import Engine
 
     return Solver(Engine.load(args.model, device=args.device, dtype=args.dtype), options)
 
 
 def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace) -> list[TaskResult]:
-    """All tasks, each written to the file of predictions as it is done."""
+    """The results of all tasks. Writes each to the file of predictions as it is done."""
     results = []
-    for task in shown(tasks):
+    for task in with_progress(tasks):
         results.append(solve(task, solver, executed=args.execute))
         if args.predictions:
             with args.predictions.open("ab" if len(results) > 1 else "wb") as file:
@@ -60,25 +60,25 @@ def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace
 
 
 def solve(task: InfillingTask, solver: Solver, *, executed: bool = False) -> TaskResult:
-    """One task, filled and judged."""
-    filled, solution = solver.fill(task), task.parts.solution
-    completion = task.parts.completion(filled.text)
+    """Fill one task and judge the fill; with `executed`, run the program too."""
+    fill, solution = solver.fill(task), task.parts.solution
+    completion = task.parts.completion(fill.text)
     return TaskResult(
         task.task_id,
         completion,
-        exact=infilling_scores.exact(filled.text, solution),
-        edit_similarity=round(infilling_scores.edit_similarity(filled.text, solution), 4),
-        steps=filled.steps,
-        tokens=filled.tokens,
-        true_tokens=filled.true_tokens,
-        ms=round(filled.ms, 2),
+        exact=infilling_scores.exact(fill.text, solution),
+        edit_similarity=round(infilling_scores.edit_similarity(fill.text, solution), 4),
+        steps=fill.steps,
+        tokens=fill.tokens,
+        true_tokens=fill.true_tokens,
+        ms=round(fill.ms, 2),
         passed=infilling_execute.passes(infilling_execute.program(task, completion)) if executed else None,
     )
 
 
 @dataclass
 class _TaskCounter:
-    """One line on standard error, only where somebody may wonder what takes so long."""
+    """Counts tasks in one line on standard error, at most once in `_QUIET_S`."""
 
     total: int
     next_s: float
@@ -89,8 +89,8 @@ class _TaskCounter:
             print(f"\r{done}/{self.total} tasks", end="" if done < self.total else "\n", file=sys.stderr, flush=True)
 
 
-def shown(tasks: Sequence[InfillingTask]) -> Iterator[InfillingTask]:
-    """The tasks, with progress on standard error where they take over a second."""
+def with_progress(tasks: Sequence[InfillingTask]) -> Iterator[InfillingTask]:
+    """Yield the tasks, with progress on standard error where they take more than a second."""
     progress = _TaskCounter(len(tasks), time.monotonic() + _QUIET_S)
     for done, task in enumerate(tasks):
         yield task
@@ -103,7 +103,7 @@ def _check_executable(tasks: Sequence[InfillingTask]) -> None:
             raise TaskError(f"task {task.task_id} has no test and entry_point; --execute needs both")
 
 
-def _tell(args: argparse.Namespace, summary: dict[str, Any]) -> None:
+def _show(args: argparse.Namespace, summary: dict[str, Any]) -> None:
     about = {"model": args.model, "data": args.data.name, "mode": args.mode, "length": args.length, "steps": args.steps}
     if not args.json:
         kinds = summary["kinds"] | {"all": summary}
@@ -127,26 +127,27 @@ def length(value: str) -> str | int:
 def positive(value: str) -> int:
     """A number of 1 or more. Raises argparse.ArgumentTypeError."""
     if not value.isdecimal() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"'{value}' is no number of 1 or more")
+        raise argparse.ArgumentTypeError(f"'{value}' is not a number of 1 or more")
     return int(value)
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say what is measured."""
+def add_task_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say what is measured: tasks, model and seed."""
     parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
-    parser.add_argument("--limit", type=positive, metavar="N", help="the first N tasks only")
+    parser.add_argument("--limit", type=positive, metavar="N", help="measure only the first N tasks")
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER")
     parser.add_argument("--device", metavar="NAME")
     parser.add_argument("--dtype", metavar="NAME")
     parser.add_argument("--seed", type=int, default=0)
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench infilling", description=__doc__)
-    add_common(parser)
-    parser.add_argument("--length", type=length, default=AUTO, metavar="auto|oracle|N", help="the tokens of a hole")
-    parser.add_argument("--mode", choices=_MODES, default=_MODES[0], help="left-to-right sees the prefix only")
-    parser.add_argument("--steps", type=positive, metavar="N", help="at most so many denoising steps")
+    add_task_arguments(parser)
+    parser.add_argument("--length", type=length, default=AUTO, metavar="auto|oracle|N", help="tokens in a hole")
+    parser.add_argument("--mode", choices=_MODES, default=_MODES[0], help="left-to-right sees only the prefix")
+    parser.add_argument("--steps", type=positive, metavar="N", help="take at most N denoising steps")
     parser.add_argument("--execute", action="store_true", help="run each program: pass@1. RUNS MODEL-WRITTEN CODE")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")

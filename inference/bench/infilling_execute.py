@@ -1,8 +1,8 @@
-"""Runs programs that a model wrote part of: each in a process of its own, with limits, and never unless asked to.
+"""Runs programs that a model wrote part of: each in a process of its own, with limits, and only on request.
 
-The limits keep accidents small: processor and wall time, memory, file size, an empty folder to stand in, an almost
-empty environment and, where Linux allows it, no network. They are no sandbox: the program runs as this user and can
-read this user's files. Run benchmarks you do not trust in a container or a virtual machine.
+The limits keep accidents small: processor and wall time, memory, file size, an empty working folder, an almost empty
+environment and, where Linux allows it, no network. They are not a sandbox: the program runs as this user and can read
+this user's files. Run benchmarks you do not trust in a container or a virtual machine.
 """
 
 import os
@@ -37,12 +37,12 @@ with open(file, encoding="utf-8") as opened:
 exec(program, {"__name__": "__main__"})
 print(f"\\n{word}")
 """
-"""Says its word only once the program has come to its end: one that leaves early has not passed."""
+"""Prints a secret word only once the program has run to its end: one that exits early has not passed."""
 
 
 @dataclass(frozen=True)
 class ProgramLimits:
-    """What one program may use."""
+    """How much one program may use."""
 
     wall_s: float = 10.0
     memory_bytes: int = 1 << 30
@@ -50,14 +50,14 @@ class ProgramLimits:
 
 
 def program(task: InfillingTask, completion: str) -> str:
-    """The whole program of a task, as the HumanEval-Infilling harness puts it together."""
+    """The whole program of a task, assembled as by the HumanEval-Infilling harness."""
     return f"{task.prompt}{completion}{task.suffix}\n{task.test}\ncheck({task.entry_point})\n"
 
 
 def passes(source: str, limits: ProgramLimits = ProgramLimits()) -> bool:
-    """Whether a program comes to its end without an error and within the limits. Raises OSError off POSIX."""
+    """Whether a program runs to its end without an error and within the limits. Raises OSError off POSIX."""
     if os.name != "posix":
-        raise OSError("programs can only be limited, and so are only run, on Linux and macOS")
+        raise OSError("programs are run only on Linux and macOS, where they can be limited")
     word = secrets.token_hex(16)
     with tempfile.TemporaryDirectory(prefix="infill-ls-") as folder:
         file, output = Path(folder) / "program.py", Path(folder) / "output"
@@ -70,12 +70,12 @@ def passes(source: str, limits: ProgramLimits = ProgramLimits()) -> bool:
 
 
 def warning() -> str:
-    """What to tell the user before anything is run."""
+    """What to tell the user before running anything."""
     return WARNING.format(network="it has no network" if _without_network() else "the network CANNOT be cut off here")
 
 
 def _run(command: list[str], folder: str, output: int, wall_s: float) -> int | None:
-    """The exit status; None where time ran out. Everything the program started ends with it."""
+    """Run a command, then kill whatever it started. Returns its exit status, or None where time ran out."""
     environment = {"PATH": os.defpath, "HOME": folder, "TMPDIR": folder, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command,
@@ -98,7 +98,7 @@ def _run(command: list[str], folder: str, output: int, wall_s: float) -> int | N
 
 @cache
 def _without_network() -> tuple[str, ...]:
-    """How to start a program in a network namespace of its own, where this machine can do that."""
+    """The words that start a program in a network namespace of its own; none where this machine cannot do that."""
     command = ("unshare", "--user", "--map-root-user", "--net", "--")
     try:
         tried = subprocess.run([*command, "true"], capture_output=True, check=False, timeout=10)

@@ -1,4 +1,4 @@
-"""How good a fill is, and how good many are. White space at both ends of a fill does not count."""
+"""Scores fills against the true text. White space at both ends of a fill does not count."""
 
 import statistics
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from inference.bench.infilling_tasks import InfillingTask
 
 
 class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one task. `completion` stands between prompt and suffix, as the HumanEval-Infilling harness wants.
+    """The fill of one task and its scores. `completion` goes between prompt and suffix, as HumanEval-Infilling has it.
 
-    `steps` are denoising steps, or forward passes from left to right; `tokens` the hole's rows, `true_tokens` those of
-    the canonical solution. `passed` is None where nothing was executed.
+    `steps` counts denoising steps, or forward passes from left to right; `tokens` counts the hole's rows, `true_tokens`
+    those of the canonical solution. `passed` is None where nothing was executed.
     """
 
     task_id: str
@@ -28,19 +28,19 @@ class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def exact(fill: str, solution: str) -> bool:
-    """Whether they are the same but for white space at their ends."""
+    """Whether they are the same except for white space at their ends."""
     return fill.strip() == solution.strip()
 
 
 def edit_similarity(fill: str, solution: str) -> float:
-    """1 - Levenshtein distance / the longer length, in characters, white space at the ends ignored: 1 is the same."""
+    """1 - Levenshtein distance / the longer length, in characters, ignoring white space at the ends; 1: the same."""
     one, other = fill.strip(), solution.strip()
     longest = max(len(one), len(other))
     return 1.0 if longest == 0 else 1.0 - _distance(one, other) / longest
 
 
 def _distance(one: str, other: str) -> int:
-    """Insertions, deletions and replacements from one text to the other."""
+    """The Levenshtein distance: the fewest insertions, deletions and replacements from one text to the other."""
     row = list(range(len(other) + 1))
     for number, character in enumerate(one, 1):
         above, row[0] = row[0], number
@@ -50,7 +50,7 @@ def _distance(one: str, other: str) -> int:
 
 
 def summary(tasks: Sequence[InfillingTask], results: Sequence[TaskResult]) -> dict[str, Any]:
-    """The figures of a run, all tasks together and each kind by itself. Shares are 0 to 1, times milliseconds."""
+    """The figures of a run: all tasks together, and each kind by itself. Shares are 0 to 1, times in milliseconds."""
     kinds: dict[str, list[TaskResult]] = {}
     for task, result in zip(tasks, results, strict=True):
         kinds.setdefault(task.kind, []).append(result)
@@ -58,7 +58,7 @@ def summary(tasks: Sequence[InfillingTask], results: Sequence[TaskResult]) -> di
 
 
 def figures(results: Sequence[TaskResult]) -> dict[str, Any]:
-    """Means over some results; `p50_ms` is a median. Raises statistics.StatisticsError where there are none."""
+    """Means over `results`; `p50_ms` is a median. Raises statistics.StatisticsError where there are none."""
     found = {
         "tasks": len(results),
         "exact": statistics.fmean(result.exact for result in results),

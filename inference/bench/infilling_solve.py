@@ -17,14 +17,14 @@ from inference.models.diffusion_gemma import left_to_right
 
 AUTO, ORACLE = "auto", "oracle"
 _ROOM = 2
-"""From left to right a fill may have this many times the rows of a hole: there, a limit only stops what never ends."""
+"""From left to right a fill may have this many times a hole's rows: there, a limit only stops what never ends."""
 
 
 @dataclass(frozen=True)
 class SolveOptions:
-    """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None is the checkpoint's own number.
+    """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None takes the checkpoint's own number.
 
-    `continuations` False leaves out what the encoder would write, so that all candidates come from canvases.
+    `continuations` False leaves out the candidates that the encoder writes, so that all come from canvases.
     """
 
     length: str | int = AUTO
@@ -36,7 +36,7 @@ class SolveOptions:
 
 @dataclass(frozen=True)
 class MeasuredFill:
-    """A fill and what it cost. `true_tokens` is what the planner makes of the canonical solution."""
+    """A fill and what it cost. `true_tokens` is how many tokens the canonical solution takes."""
 
     text: str
     steps: int
@@ -46,18 +46,18 @@ class MeasuredFill:
 
 
 class Solver:
-    """Fills tasks, one at a time."""
+    """Fills tasks, one at a time, with one loaded model."""
 
     def __init__(self, engine: Engine, options: SolveOptions) -> None:
         self._engine = engine if options.continuations else _without_continuations(engine)
         self._options = options
 
     def using(self, options: SolveOptions) -> "Solver":
-        """The same model with other options."""
+        """A solver with the same model and other options."""
         return Solver(self._engine, options)
 
     def fill(self, task: InfillingTask) -> MeasuredFill:
-        """One task's hole. Raises RequestError where the hole cannot stand on a canvas of this checkpoint."""
+        """Fill one task's hole. Raises RequestError where the hole does not fit on a canvas of this checkpoint."""
         plan = self._plan(_request(task, Hole(_kind(task), single_line=task.single_line)))
         true = self._true_tokens(task, plan)
         began = time.perf_counter()
@@ -69,14 +69,14 @@ class Solver:
         return planner.plan(planner.groups[0], [])
 
     def _true_tokens(self, task: InfillingTask, plan: Plan) -> int:
-        """How many open rows the canonical solution takes: its tokens together with the text healed into the hole."""
+        """How many open rows the canonical solution takes, together with the text that healing moved into the hole."""
         slots, parts = plan.layout.holes[0], task.parts
         before = parts.before.encode()
         healed = before[len(before) - slots.skip :].decode()
         return max(1, len(self._engine.tools.vocabulary.encode(healed + parts.solution)) - len(slots.forced))
 
     def _tokens(self, true: int) -> int:
-        """The hole's size by the options; 0 where the engine is to choose."""
+        """The hole's size under the options; 0 lets the engine choose."""
         length = self._options.length
         return length if isinstance(length, int) else true if length == ORACLE else 0
 
@@ -88,9 +88,9 @@ class Solver:
         return found.texts[0], found.steps, found.tokens
 
     def _one_by_one(self, task: InfillingTask, plan: Plan, true: int) -> tuple[str, int, int]:
-        """Until the line ends, or the block, or the tokens are used up; or where the rest of the hole's line comes.
+        """Write until the line or block ends, the tokens are used up, or the rest of the hole's line appears.
 
-        That last one is more than a model that sees no suffix could know; it makes left to right better on the whole.
+        A model that sees no suffix could not know that last one; it makes left to right better on the whole.
         """
         vocabulary, skip = self._engine.tools.vocabulary, plan.layout.holes[0].skip
         indent = _indent(task.parts.before, task.parts.solution)
@@ -125,7 +125,7 @@ class Solver:
 
 
 def _without_continuations(engine: Engine) -> Engine:
-    """The same loaded model, whose encoder is not asked."""
+    """The same loaded model, but its encoder writes no candidates."""
     properties = msgspec.structs.replace(engine.tools.properties, continuations=0)
     return Engine(engine.model, replace(engine.tools, properties=properties))
 
@@ -140,14 +140,14 @@ def _request(task: InfillingTask, hole: Hole, steps: int | None = None, seed: in
 
 
 def _indent(before: str, solution: str) -> int:
-    """How far the first line of a block is indented, in characters."""
+    """The indentation of a block's first line, in characters."""
     line = before[before.rfind("\n") + 1 :]
     spaces = len(line) - len(line.lstrip())
     return spaces if line.strip() else spaces + len(solution) - len(solution.lstrip())
 
 
 def _block_end(text: str, indent: int) -> int:
-    """Where a whole line begins, or ends its indentation, further out than the block; -1 where none does."""
+    """The offset of the line break before the first line that is indented less than `indent`; -1 without one."""
     position = text.find("\n")
     while position >= 0:
         line = text[position + 1 :].partition("\n")[0]

@@ -1,8 +1,8 @@
-"""`python -m inference.bench.infilling_table`: the tables of the README and the model card, from one run.
+"""`python -m inference.bench.infilling_table`: the quality tables of the model card, from one run.
 
-One table for each kind of task, then one for all. Rows are ways to fill, columns the most denoising steps; each cell is
-exact match / edit similarity. Two rows have only the last column: canvases without what the encoder would write beside
-them, and left to right, where a step writes one token. Last line of output: one JSON object.
+It prints one table for each kind of task, then one for all. Rows are ways to fill, columns the highest number of
+denoising steps; each cell is exact match / edit similarity. Two rows have only the last column: canvases without the
+candidates that the encoder writes, and left to right, where a step writes one token. The last line is one JSON object.
 """
 
 import argparse
@@ -34,23 +34,23 @@ _PREFIX_ONLY = "left to right, prefix only"
 
 
 class SolveAll(Protocol):
-    """Fills every task with these options; the results stand in the order of the tasks."""
+    """Fills every task with these options; the results are in the order of the tasks."""
 
     def __call__(self, tasks: Sequence[InfillingTask], options: SolveOptions, /) -> list[TaskResult]: ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures, prints, and returns the exit status."""
+    """Measure and print; returns the exit status."""
     parser = argparse.ArgumentParser(prog="infilling_table", description=__doc__)
-    infilling.add_common(parser)
-    parser.add_argument("--processes", type=infilling.positive, default=1, metavar="N", help="share the tasks out")
+    infilling.add_task_arguments(parser)
+    parser.add_argument("--processes", type=infilling.positive, default=1, metavar="N", help="share out the tasks")
     args = parser.parse_args(argv)
     try:
         tasks = infilling_tasks.read(args.data, args.limit)
         with _solving(args) as solve:
             cells = measure(tasks, solve, args.seed)
     except BrokenProcessPool:
-        print("infill-ls: a process has died, or could not load the model: try --processes 1", file=sys.stderr)
+        print("infill-ls: a process died or could not load the model; try --processes 1", file=sys.stderr)
         return 2
     except (TaskError, ModelError, RequestError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(tasks: Sequence[InfillingTask], solve: SolveAll, seed: int) -> dict[str, dict[str, Any]]:
-    """The figures of each row and column, of all tasks and of each kind."""
+    """The figures of each row and column, for all tasks and for each kind."""
 
     def cell(options: SolveOptions) -> dict[str, Any]:
         return summary(tasks, solve(tasks, options))
@@ -77,13 +77,13 @@ def measure(tasks: Sequence[InfillingTask], solve: SolveAll, seed: int) -> dict[
 
 @contextmanager
 def _solving(args: argparse.Namespace) -> Iterator[SolveAll]:
-    """One loaded model, or one in each of several processes. Raises ModelError; of several, BrokenProcessPool."""
+    """Load one model, or one in each of several processes. Raises ModelError, or BrokenProcessPool for several."""
     if args.processes == 1:
         solver = infilling.load(args, SolveOptions())
 
         def solve_here(tasks: Sequence[InfillingTask], options: SolveOptions) -> list[TaskResult]:
             again = solver.using(options)
-            return [infilling.solve(task, again) for task in infilling.shown(tasks)]
+            return [infilling.solve(task, again) for task in infilling.with_progress(tasks)]
 
         yield solve_here
         return
@@ -91,13 +91,13 @@ def _solving(args: argparse.Namespace) -> Iterator[SolveAll]:
 
         def solve(tasks: Sequence[InfillingTask], options: SolveOptions) -> list[TaskResult]:
             results = pool.map(partial(_solve, options), tasks)
-            return [result for _, result in zip(infilling.shown(tasks), results, strict=True)]
+            return [result for _, result in zip(infilling.with_progress(tasks), results, strict=True)]
 
         yield solve
 
 
 _loaded: list[Solver] = []
-"""The model of a process of several."""
+"""The model of one of several processes."""
 
 
 def _load(args: argparse.Namespace) -> None:
@@ -109,7 +109,7 @@ def _solve(options: SolveOptions, task: InfillingTask) -> TaskResult:
 
 
 def table(cells: dict[str, dict[str, Any]], kind: str | None) -> str:
-    """The cells of a kind of tasks, or (None) of all, in Markdown."""
+    """The cells of one kind of task, or of all tasks for None, in Markdown."""
     columns = [_column(steps) for steps in _STEPS]
     of_kind = {
         name: {column: cell["kinds"][kind] if kind else cell for column, cell in row.items()}

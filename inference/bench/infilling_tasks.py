@@ -1,7 +1,7 @@
-"""Tasks in the HumanEval-Infilling format: one JSON object a line, plain or gzipped.
+"""Reads and writes tasks in the HumanEval-Infilling format: one JSON object per line, plain or gzipped.
 
-It knows texts, not models. White space at the ends of lines that stand outside a solution is layout: line breaks before
-and after it are pinned, because a hole of one line cannot write them.
+Knows texts, not models. Line breaks at either end of a solution are layout and are pinned: a hole of one line cannot
+write them.
 """
 
 import gzip
@@ -19,7 +19,7 @@ class TaskError(Exception):
 
 
 class InfillingTask(msgspec.Struct, frozen=True):
-    """A hole between `prompt` and `suffix` that `canonical_solution` fills. `test` defines `check(entry_point)`."""
+    """A hole between `prompt` and `suffix`, filled by `canonical_solution`. `test` defines `check(entry_point)`."""
 
     task_id: str
     prompt: str
@@ -30,7 +30,7 @@ class InfillingTask(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """What stands before the first slash of the id: `line`, `body`, `SingleLineInfilling`, …"""
+        """The part of the id before its first slash: `line`, `body`, `SingleLineInfilling`, …"""
         return self.task_id.partition("/")[0]
 
     @property
@@ -59,21 +59,21 @@ class TaskParts:
 
     @property
     def before(self) -> str:
-        """What stands in front of the hole."""
+        """The text before the hole."""
         return self.prompt + self.leading
 
     @property
     def after(self) -> str:
-        """What stands behind the hole."""
+        """The text after the hole."""
         return self.trailing + self.suffix
 
     def completion(self, fill: str) -> str:
-        """A fill as what stands between prompt and suffix."""
+        """The text between prompt and suffix, with `fill` as the solution."""
         return self.leading + fill + self.trailing
 
 
 def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
-    """The first `limit` tasks of a file. Raises TaskError where it cannot be read or has none."""
+    """The first `limit` tasks of a file, or all. Raises TaskError where it cannot be read or has none."""
     try:
         data = file.read_bytes()
         lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).split(b"\n")
@@ -87,7 +87,7 @@ def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
 
 
 def write(file: Path, tasks: Iterable[InfillingTask]) -> None:
-    """Writes tasks; gzipped where the name ends in `.gz`, the same bytes for the same tasks."""
+    """Write tasks, gzipped where the name ends in `.gz`. The same tasks give the same bytes."""
     data = b"".join(msgspec.json.encode(task) + b"\n" for task in tasks)
     file.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
 

@@ -1,7 +1,7 @@
 """`infill-ls bench make-data`: carves tasks for `infill-ls bench infilling` out of a Python source tree.
 
-The same folder, options and seed give the same file. Files that mostly repeat others are left out, and so is a hole
-whose text and line before it were carved already. Last line of output: one JSON object.
+The same folder, options and seed give the same file. Leaves out files that mostly repeat others, and a hole whose text
+and preceding line were carved already. It prints one JSON object as its last line.
 """
 
 import argparse
@@ -22,14 +22,14 @@ from inference.bench.make_data_carve import KINDS, CarvableFile, HoleRange, Unpa
 from inference.training.duplicates import Duplicates
 
 _LINES_PER_TASK = 25
-"""A file gives one task for so many of its lines, so that a long file does not set the tone."""
+"""A file gives one task per this many lines."""
 
 _FILE_BYTES = range(200, 300_000)
 
 
 @dataclass(frozen=True)
 class CarveRules:
-    """How to carve. A kind that is named twice comes twice as often; the two sizes are in characters."""
+    """How to carve. A kind named twice comes twice as often. `prompt` and `suffix` are the most characters kept."""
 
     kinds: tuple[str, ...] = KINDS
     seed: int = 0
@@ -38,15 +38,15 @@ class CarveRules:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carves, writes, tells how many, and returns the exit status."""
-    args = _parser().parse_args(argv)
+    """Carve and write; returns the exit status."""
+    args = argument_parser().parse_args(argv)
     if not args.folder.is_dir():
-        print(f"infill-ls: {args.folder} is no folder", file=sys.stderr)
+        print(f"infill-ls: {args.folder} is not a folder", file=sys.stderr)
         return 2
     rules = CarveRules(args.kinds, args.seed, args.prompt_characters, args.suffix_characters)
     tasks = list(islice(carve(args.folder, rules), args.limit))
     if not tasks:
-        print(f"infill-ls: nothing could be carved out of {args.folder}; are there Python files?", file=sys.stderr)
+        print(f"infill-ls: nothing could be carved out of {args.folder}; has it Python files?", file=sys.stderr)
         return 2
     infilling_tasks.write(args.out, tasks)
     print(json.dumps({"out": args.out.name, "tasks": len(tasks), "kinds": Counter(task.kind for task in tasks)}))
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def carve(folder: Path, rules: CarveRules) -> Iterator[InfillingTask]:
-    """Tasks, one of each file in turn until all files are used up."""
+    """Yield tasks, one from each file in turn until all files are used up."""
     known: set[tuple[str, str]] = set()
     files = [_tasks(name, text, rules, turn) for turn, (name, text) in enumerate(_files(folder, rules.seed))]
     for task in chain.from_iterable(zip_longest(*files)):
@@ -67,7 +67,7 @@ def carve(folder: Path, rules: CarveRules) -> Iterator[InfillingTask]:
 
 
 def _files(folder: Path, seed: int) -> Iterator[tuple[str, str]]:
-    """Names and texts of the files that are worth it, in an order that does not depend on their folders."""
+    """Names and texts of the usable files, in an order that does not depend on their folders."""
     duplicates = Duplicates()
     named = ((file.relative_to(folder).as_posix(), file) for file in folder.rglob("*.py"))
     for name, file in sorted(named, key=lambda item: hashlib.sha256(f"{seed}/{item[0]}".encode()).digest()):
@@ -82,7 +82,7 @@ def _files(folder: Path, seed: int) -> Iterator[tuple[str, str]]:
 
 
 def _tasks(name: str, text: str, rules: CarveRules, turn: int) -> Iterator[InfillingTask]:
-    """The tasks of one file. `turn` is the kind it begins with, so that no kind has all the first ones."""
+    """The tasks of one file. `turn` sets the kind it begins with, so that no kind gets all the first tasks."""
     chance = random.Random(f"{rules.seed}/{name}")  # noqa: S311 - a sample, not a secret
     try:
         source = CarvableFile(text)
@@ -103,7 +103,7 @@ def _is_free(hole: HoleRange, taken: Sequence[HoleRange]) -> bool:
 
 
 def _task(name: str, text: str, hole: HoleRange, rules: CarveRules) -> InfillingTask:
-    """A task with whole lines at both ends, numbered by the line its hole begins on."""
+    """A task cut to whole lines at both ends, with the line number of its hole in its name."""
     start, end = hole
     first = 0 if start <= rules.prompt else text.find("\n", start - rules.prompt, start) + 1 or start - rules.prompt
     last = text.rfind("\n", end, end + rules.suffix) + 1 if len(text) > end + rules.suffix else len(text)
@@ -119,16 +119,17 @@ def _kinds(value: str) -> tuple[str, ...]:
     return kinds
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """The command's flags."""
     rules = CarveRules()
     parser = argparse.ArgumentParser(prog="infill-ls bench make-data", description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="the source tree")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl[.gz]")
-    parser.add_argument("--limit", type=positive, metavar="N", help="at most so many tasks")
+    parser.add_argument("--limit", type=positive, metavar="N", help="carve at most N tasks")
     parser.add_argument("--kinds", type=_kinds, default=KINDS, help=f"of {','.join(KINDS)}; named twice: twice as many")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--prompt-characters", type=positive, default=rules.prompt, metavar="N", help="the last N kept")
-    parser.add_argument("--suffix-characters", type=positive, default=rules.suffix, metavar="N", help="the first N")
+    parser.add_argument("--prompt-characters", type=positive, default=rules.prompt, metavar="N", help="keep the last")
+    parser.add_argument("--suffix-characters", type=positive, default=rules.suffix, metavar="N", help="keep the first")
     return parser
 
 

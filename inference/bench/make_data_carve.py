@@ -1,7 +1,7 @@
-"""Carves holes with a known text out of one Python file. It knows nothing of other files, models or tokens.
+"""Carves holes with a known text out of one Python file. Knows nothing of other files, models or tokens.
 
-A hole is (start, end), character offsets. Four kinds: `line` is a line's content or the rest of it, `span` is a part of
-a line with more of it behind, `lines` are neighbouring statements, `body` is a function's body behind its docstring.
+There are four kinds of hole: `line` is a line's content or the rest of it, `span` a part of a line with more of the
+line after it, `lines` neighbouring statements, `body` a function's body after its docstring.
 """
 
 import ast
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 HoleRange = tuple[int, int]
+"""Character offsets of a hole: start and end."""
 
 _LINE_CHARACTERS = range(4, 101)
 _BLOCK_CHARACTERS = range(20, 401)
@@ -27,7 +28,7 @@ class UnparsableError(Exception):
 
 
 class CarvableFile:
-    """A file's text with what its holes are made of. Raises UnparsableError."""
+    """A file's text, syntax tree and tokens. Raises UnparsableError."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -39,13 +40,13 @@ class CarvableFile:
             raise UnparsableError(str(error)) from error
 
     def holes(self, kind: str, chance: random.Random) -> list[HoleRange]:
-        """All holes of a kind, in random order. Raises KeyError for a kind that is none of KINDS."""
+        """All holes of a kind, in random order. Raises KeyError for a kind that is not in KINDS."""
         found = list(_MAKERS[kind](self, chance))
         chance.shuffle(found)
         return found
 
     def lines(self, chance: random.Random) -> Iterator[HoleRange]:
-        """A line's content, or its rest from one of its words or signs on."""
+        """A line's content, or the rest of it from one of its tokens on."""
         for row in self._rows():
             first, end = row[0], self._line_end(row[0])
             start = first if len(row) == 1 or chance.random() < _WHOLE_LINE_SHARE else chance.choice(row[1:])
@@ -53,7 +54,7 @@ class CarvableFile:
                 yield start, end
 
     def spans(self, chance: random.Random) -> Iterator[HoleRange]:
-        """A part of a line between two of its words or signs, with at least one of them on either side."""
+        """A part of a line, with at least one token on either side."""
         for row in self._rows():
             if len(row) < 3:
                 continue
@@ -63,7 +64,7 @@ class CarvableFile:
                 yield first, end
 
     def statements(self, chance: random.Random) -> Iterator[HoleRange]:
-        """Two and more neighbouring statements, of a length that a hole may have."""
+        """Up to four neighbouring statements, of a length that a hole may have."""
         for block in self._blocks():
             first = chance.randrange(len(block))
             last = min(len(block) - 1, first + chance.randrange(4))
@@ -76,7 +77,7 @@ class CarvableFile:
                 yield from self._block(node.body[1:] if ast.get_docstring(node) is not None else node.body)
 
     def _rows(self) -> Iterator[list[int]]:
-        """For each line of code by itself: where each of its tokens begins. Lines that are one string are prose."""
+        """Where each token begins, for each line of code. Lines that are one string are prose and are left out."""
         rows: dict[int, list[int]] = {}
         inside: set[int] = set()
         for token in self._tokens:
@@ -98,7 +99,7 @@ class CarvableFile:
                     yield block
 
     def _block(self, statements: Sequence[ast.stmt]) -> Iterator[HoleRange]:
-        """From the first statement to the last, where nothing else stands on their lines."""
+        """From the first statement to the last, if their lines have nothing else on them."""
         if not statements or isinstance(statements[0], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return
         start = self._offset(statements[0].lineno, statements[0].col_offset)
@@ -108,7 +109,7 @@ class CarvableFile:
             yield start, end
 
     def _line_end(self, offset: int) -> int:
-        """Where the line of an offset ends, white space at its end left out."""
+        """Where the line of an offset ends, before any trailing white space."""
         end = self.text.find("\n", offset)
         line = self.text[offset : end if end >= 0 else None]
         return offset + len(line.rstrip())

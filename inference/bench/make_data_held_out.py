@@ -1,9 +1,9 @@
-"""`python -m inference.bench.make_data_held_out CORPUS FOLDER`: the files a training run must never see, as files.
+"""`python -m inference.bench.make_data_held_out CORPUS FOLDER`: writes out the files that training must never see.
 
-CORPUS is the `corpus.msgpack` of a run (made anew from the installed packages where it is not there). Files of the
-standard library are left out: checkpoints before this split were trained on all of it. Tests of packages are left out
-too, because they repeat themselves. FOLDER gets two folders: files in `reporting` are for numbers that are told, those
-in `tuning` for choosing settings. Last line of output: one JSON object, the characters of each package.
+CORPUS is the `corpus.msgpack` of a run; where it is missing, it is made anew from the installed packages. Leaves out
+the standard library, on all of which checkpoints before this split were trained, and packages' tests, which repeat
+themselves. FOLDER gets two folders: `reporting` for numbers that are published, `tuning` for choosing settings. The
+last line of output is one JSON object, the characters of each package.
 """
 
 import argparse
@@ -20,7 +20,7 @@ _TESTS = re.compile(r"(^|/)(tests?|testing)(/|$)|(^|/)test_[^/]*$")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Writes the files, each under its package's name, and returns the exit status."""
+    """Write the files, each under its package's name; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("folder", type=Path)

@@ -85,18 +85,18 @@ def test_the_true_length_is_counted_as_the_planner_tokenizes(engine: Engine) -> 
     for task in infilling_tasks.read(HELD_OUT, 12):
         parts = task.parts
         solver = Solver(engine, SolveOptions(length="oracle", steps=1))
-        filled = solver.fill(task)
-        assert filled.tokens == min(filled.true_tokens, room)
+        fill = solver.fill(task)
+        assert fill.tokens == min(fill.true_tokens, room)
         whole = vocabulary.encode(parts.before + parts.solution)
-        assert abs(len(whole) - len(vocabulary.encode(parts.before)) + 1 - filled.true_tokens) <= 2
+        assert abs(len(whole) - len(vocabulary.encode(parts.before)) + 1 - fill.true_tokens) <= 2
 
 
 def test_from_left_to_right_a_line_ends_with_its_line(engine: Engine) -> None:
     solver = Solver(engine, SolveOptions(left_to_right=True))
     tasks = [task for task in infilling_tasks.read(HELD_OUT, 8) if task.single_line]
     fills = [solver.fill(task) for task in tasks]
-    assert not any("\n" in filled.text for filled in fills)
-    assert all(filled.steps == filled.tokens for filled in fills)
+    assert not any("\n" in fill.text for fill in fills)
+    assert all(fill.steps == fill.tokens for fill in fills)
 
 
 def test_the_canvas_alone_does_without_the_encoder(engine: Engine) -> None:
