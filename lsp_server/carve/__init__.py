@@ -1,14 +1,13 @@
-"""Carving: which part of a text is a hole and which is pinned. Text in, spans out.
+"""Carving decides which parts of a text are holes and which are pinned: text in, spans out.
 
-Offsets are indices into a Python `str`. Nothing here knows the LSP, files, the worker or the model.
+Offsets are indices into a Python `str`. Knows no LSP types, files, worker or model.
 """
 
 from lsp_server.carve.cursor import hole_at
-from lsp_server.carve.fallback import plain_hole_at
 from lsp_server.carve.functions import body_of, extent, functions_around, whole_hole
 from lsp_server.carve.markers import DEFAULT_MARKER, marker_spans, marker_touching
 from lsp_server.carve.placeholders import placeholder_spans
-from lsp_server.carve.plain_functions import plain_body_around, plain_function_around
+from lsp_server.carve.plain_text import plain_body_around, plain_function_around, plain_hole_at
 from lsp_server.carve.segments import Span, segments, splice, unmarked
 from lsp_server.carve.selecting import selected, statement_over
 from lsp_server.syntax.languages import table_of
@@ -32,16 +31,16 @@ __all__ = [
 
 
 def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span | None:
-    """The hole at a cursor; a marker that the cursor touches is its own hole.
+    """The hole at a cursor. A marker that the cursor touches is the hole.
 
     None where a suggestion would only be in the way: in the middle of a word, in front of code that is not inside
-    brackets, behind a header whose block is there. Raises ValueError when `offset` is outside the text.
+    brackets, after a header that has its block. Raises ValueError when `offset` is outside the text.
     """
     text = source.text
     if not 0 <= offset <= len(text):
         raise ValueError(f"offset {offset} is outside a text of {len(text)} characters")
     if text.startswith("\r\n", offset - 1) and offset > 0:
-        offset -= 1  # between the two characters of a line end
+        offset -= 1  # it was between the two characters of a line end
     touching = marker_touching(source, marker, offset)
     if touching:
         return touching
@@ -50,21 +49,22 @@ def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span
 
 
 def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
-    """The markers that lie within [start, end), left to right; `end` None is the end of the text.
+    """The markers within [start, end), left to right. `end` None means the end of the text.
 
-    A marker alone on its line as a statement is a `BODY` (all of its block) or a `BLOCK` (one statement among others),
-    and may become several lines; every other one is a `MARKER` of a single line. Raises ValueError for an empty marker.
+    A marker that is a statement alone on its line is a `BODY` (all of its block) or a `BLOCK` (one statement among
+    others), and may become several lines. Any other is a `MARKER` of a single line. Raises ValueError for an empty
+    marker.
     """
     return marker_spans(source, marker, start, len(source.text) if end is None else end)
 
 
 def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
-    """Everything within [start, end) that asks to be filled, in order, never overlapping; `end` None: the text's end.
+    """All holes within [start, end), in order and without overlaps. `end` None means the end of the text.
 
-    The markers, as `markers` returns them, and what stands for code that is missing: a function whose body is only
-    `...`, `pass`, `raise NotImplementedError`, `todo!()` or whatever else the language's users write there, is empty,
-    or holds nothing but a comment that says TODO. Documentation and comments stay. Without a grammar: the markers.
-    Raises ValueError for an empty marker or a range outside the text.
+    These are the markers, as `markers` returns them, and whatever stands for missing code: a function whose body is
+    only `...`, `pass`, `raise NotImplementedError`, `todo!()` or the like, is empty, or holds nothing but a comment
+    that says TODO. Documentation and comments stay. Without a grammar: the markers alone. Raises ValueError for an
+    empty marker or a range outside the text.
     """
     last = len(source.text) if end is None else end
     _check(source, start, last)
@@ -72,10 +72,10 @@ def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, e
 
 
 def function_around(source: Source, start: int, end: int) -> tuple[int, int] | None:
-    """Where the innermost function or method that contains [start, end] starts and ends, with its decorators.
+    """The start and end of the innermost function or method that contains [start, end], with its decorators.
 
-    None outside of functions. Without a grammar the looks of a line and indentation decide. Raises ValueError for a
-    range outside the text.
+    None outside of functions. Without a grammar, indentation and what looks like a header decide. Raises ValueError for
+    a range outside the text.
     """
     _check(source, start, end)
     view = View.of(source)
@@ -87,7 +87,7 @@ def function_around(source: Source, start: int, end: int) -> tuple[int, int] | N
 
 
 def body_around(source: Source, offset: int) -> Span | None:
-    """The body of the innermost function at `offset`, present or missing, as one hole to be written anew.
+    """The body of the innermost function at `offset`, present or missing, as one hole to be rewritten.
 
     Documentation stays. None outside of functions. Raises ValueError for an offset outside the text.
     """
@@ -100,18 +100,20 @@ def body_around(source: Source, offset: int) -> Span | None:
 
 
 def selection(source: Source, start: int, end: int) -> Span | None:
-    """A selection as one hole to be reworked, white space at its edges left out; None where nothing is left.
+    """A selection, without white space at its edges, as one hole to be reworked; None where nothing is left.
 
-    Its kind is what the syntax makes of it; it is a `single_line` if it is one. Raises ValueError outside the text.
+    The syntax decides its kind; it is `single_line` if it has no line end. Raises ValueError for a range outside the
+    text.
     """
     _check(source, start, end)
     return selected(source, start, end)
 
 
 def statement_around(source: Source, start: int, end: int) -> Span | None:
-    """The innermost statement that covers [start, end], to be repaired: of one that holds others, only its header.
+    """The innermost statement that covers [start, end], as a hole to be repaired; only the header of a compound one.
 
-    In broken code, and without a grammar, the lines of the range. None on a blank line. Raises ValueError outside.
+    In broken code, and without a grammar: the lines of the range. None on a blank line. Raises ValueError for a range
+    outside the text.
     """
     _check(source, start, end)
     return statement_over(source, start, end)
@@ -119,4 +121,4 @@ def statement_around(source: Source, start: int, end: int) -> Span | None:
 
 def _check(source: Source, start: int, end: int) -> None:
     if not 0 <= start <= end <= len(source.text):
-        raise ValueError(f"{start}..{end} is no range of a text of {len(source.text)} characters")
+        raise ValueError(f"{start}..{end} is not a range in a text of {len(source.text)} characters")

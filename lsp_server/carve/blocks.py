@@ -1,4 +1,4 @@
-"""Where the syntax asks for a block that is not there: behind a header, or behind nothing but its documentation."""
+"""Finds places where the syntax wants a block: after a header, or after a header and its documentation string."""
 
 import re
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_
 from lsp_server.syntax.view import View, ancestors
 
 _MAX_LINE_CHARACTERS = 1000
-"""More than a header ever has; a line of generated code may have millions."""
+"""More than any header has; a line of generated code may have millions."""
 
 
 @dataclass(frozen=True)
-class MissingBlock:
-    """The place behind a header. `outer` and `indent` indent header and block; `empty`: the block is missing."""
+class BlockStart:
+    """Where a block starts or would start. It is indented by `indent`, its header by `outer_indent`."""
 
-    outer: str
+    outer_indent: str
     indent: str
-    empty: bool
-    end: int  # where the header, or the documentation string, ends
-    is_header: bool
+    is_missing: bool  # there is no block yet
+    header_end: int  # where the header, or the documentation string after it, ends
+    after_header: bool  # and not after a documentation string
 
 
-def place_at(view: View, offset: int) -> MissingBlock | None:
-    """The block that would start at `offset`; None when the code before it is neither header nor documentation."""
+def block_start_at(view: View, offset: int) -> BlockStart | None:
+    """The block that would start at `offset`; None if the code before it is neither a header nor documentation."""
     token = view.token_before(offset)
     if token is None:
         return None
@@ -38,13 +38,13 @@ def place_at(view: View, offset: int) -> MissingBlock | None:
         indent = indentation(view.text, view.start(_statement_of(view, token)))
     else:
         indent = outer + indent_step(view.text, offset, view.table.indent)
-    return MissingBlock(outer, indent, not is_deeper(below, outer), view.end(token), header is not None)
+    return BlockStart(outer, indent, not is_deeper(below, outer), view.end(token), header is not None)
 
 
 def header_ended_by(view: View, token: Node, offset: int) -> Node | None:
-    """The node on whose first line the header begins that `token` ends, as the tree or else the line's looks tell.
+    """The node with whose first line the header begins that `token` ends, by the tree or else by the text of the line.
 
-    None: what stands before `offset` is no header.
+    None: there is no header before `offset`.
     """
     owner, table = token.parent, view.table
     if token.type in table.openers and owner is not None and not owner.is_error:
@@ -58,7 +58,7 @@ def header_ended_by(view: View, token: Node, offset: int) -> Node | None:
 
 
 def opens_block(view: View, bracket: Node) -> bool:
-    """Whether an opening bracket starts a block of statements, rather than an expression."""
+    """Whether an opening bracket starts a block of statements, and not an expression."""
     owner, table = bracket.parent, view.table
     if owner is None or bracket.type not in table.openers or owner.type in table.data:
         return False
@@ -68,7 +68,7 @@ def opens_block(view: View, bracket: Node) -> bool:
 
 
 def _looks_like_header(view: View, token: Node, offset: int) -> bool:
-    """Whether the line up to `token` opens a block; a line end is all that is kept of what follows up to `offset`."""
+    """Whether the line up to `token` opens a block. Of what follows up to `offset`, only a line end matters."""
     if not view.table.opening:
         return False
     end = view.end(token)
@@ -78,7 +78,7 @@ def _looks_like_header(view: View, token: Node, offset: int) -> bool:
 
 
 def _documented_by(view: View, token: Node) -> Node | None:
-    """The header whose block has only a documentation string so far, which `token` ends."""
+    """The header whose block so far is only a documentation string, which `token` ends."""
     statement = _statement_of(view, token)
     if statement.type not in view.table.statements or statement.end_byte != token.end_byte:
         return None
@@ -91,5 +91,5 @@ def _documented_by(view: View, token: Node) -> Node | None:
 
 
 def _statement_of(view: View, token: Node) -> Node:
-    """The mere expression that `token` is part of, as a statement; `token` itself where it is part of none."""
+    """The expression statement that `token` is part of; `token` itself where it is part of none."""
     return next((node for node in ancestors(token) if node.type in view.table.statements), token)

@@ -1,4 +1,4 @@
-"""Which brackets are open at an offset, by the tree: also in the flat error nodes of code that is being typed."""
+"""Finds the brackets that are open at an offset, by the tree, even in the error nodes of code that is being typed."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ from lsp_server.syntax.lines import line_start
 from lsp_server.syntax.view import View, ancestors
 
 _WINDOW_CHARACTERS = 4000
-"""How far on each side brackets are looked for among the children of one node; an error node can be a whole file."""
+"""How far on each side the children of one node are searched for brackets; an error node can be a whole file."""
 
 
 @dataclass(frozen=True)
-class Open:
-    """A bracket that is open at some offset. `closed`: the text after the offset has its partner already."""
+class OpenBracket:
+    """A bracket that is open at some offset. `closed`: its partner is already there after the offset."""
 
     kind: str
     start: int
     closed: bool
-    owner: str  # the kind of the node it belongs to
+    owner: str  # the kind of the node that it belongs to
     is_block: bool = False  # it holds statements, not an expression
 
 
-def open_brackets(view: View, offset: int) -> list[Open]:
-    """The brackets open at `offset`, outermost first. An interpolation's braces count, a string's quotes do not."""
-    found: list[Open] = []
+def open_brackets(view: View, offset: int) -> list[OpenBracket]:
+    """The brackets open at `offset`, outermost first. An interpolation's braces count, quotes do not."""
+    found: list[OpenBracket] = []
     for node in ancestors(view.token_before(offset)):
         if node.type in view.table.blocks:
             found += _in_broken_siblings(view, node, offset)
@@ -35,27 +35,27 @@ def open_brackets(view: View, offset: int) -> list[Open]:
     return found[::-1]
 
 
-def in_expression(brackets: Sequence[Open]) -> Sequence[Open]:
-    """Those of the open brackets that make up the expression around: all behind the last one that holds statements."""
+def in_expression(brackets: Sequence[OpenBracket]) -> Sequence[OpenBracket]:
+    """Those of the open brackets that belong to the expression: all after the last one that holds statements."""
     blocks = [index for index, bracket in enumerate(brackets) if bracket.is_block]
     return brackets[blocks[-1] + 1 :] if blocks else brackets
 
 
-def _in_broken_siblings(view: View, block: Node, offset: int) -> Iterator[Open]:
-    """What error nodes leave open that stand before `offset` on its line: the start of a statement being typed."""
+def _in_broken_siblings(view: View, block: Node, offset: int) -> Iterator[OpenBracket]:
+    """What error nodes before `offset` on its line leave open: the start of a statement that is being typed."""
     for child in view.children(block, line_start(view.text, offset), offset):
         if child.is_error and view.end(child) < offset:
             yield from reversed(_among(view, child, offset))
 
 
-def _among(view: View, node: Node, offset: int) -> list[Open]:
-    """The brackets among a node's own children that are open at `offset`, outermost first."""
+def _among(view: View, node: Node, offset: int) -> list[OpenBracket]:
+    """The brackets among a node's children that are open at `offset`, outermost first."""
     near = list(view.children(node, offset - _WINDOW_CHARACTERS, offset + _WINDOW_CHARACTERS))
     before = [child for child in near if view.end(child) <= offset]
     stack = list(_unclosed(before))
     closers = list(_unopened(child.type for child in near[len(before) :]))
     return [
-        Open(
+        OpenBracket(
             child.type,
             view.start(child),
             index < len(closers) and CLOSERS[child.type] == closers[index],
@@ -77,7 +77,7 @@ def _unclosed(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _unopened(kinds: Iterable[str]) -> Iterator[str]:
-    """The closing brackets among token kinds that none of the kinds before them opened."""
+    """The closing brackets among token kinds that have no opening bracket before them."""
     depth = 0
     for kind in kinds:
         if kind in CLOSERS:

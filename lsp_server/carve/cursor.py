@@ -1,11 +1,11 @@
-"""The hole at a cursor, chosen by syntax: a word, the rest of an argument, of a line, or a block that is missing.
+"""Chooses the hole at a cursor by syntax: a word, the rest of an argument or a line, or a missing block.
 
-Nothing outside the hole is ever part of the question; what is typed of a word is given back as `starts_with`.
+The part of a word that is already typed belongs to the hole and comes back as its `starts_with`.
 """
 
 from inference.messages import HoleKind
-from lsp_server.carve.blocks import place_at
-from lsp_server.carve.brackets import Open, in_expression, open_brackets
+from lsp_server.carve.blocks import block_start_at
+from lsp_server.carve.brackets import OpenBracket, in_expression, open_brackets
 from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import (
@@ -20,7 +20,7 @@ from lsp_server.syntax.lines import (
     previous_line,
     word_before,
 )
-from lsp_server.syntax.literals import literal_at
+from lsp_server.syntax.strings_and_comments import string_or_comment_at
 from lsp_server.syntax.view import View
 
 
@@ -31,7 +31,7 @@ def hole_at(view: View, offset: int) -> Span | None:
     if word and is_word(text[offset : offset + 1], view.table.word_characters):
         return None
     left, right = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
-    literal = literal_at(view, offset)
+    literal = string_or_comment_at(view, offset)
     if literal:
         return _rest(text, offset, min(literal.end, offset + len(right)), word)
     if is_blank(left) and is_blank(right):
@@ -44,32 +44,32 @@ def hole_at(view: View, offset: int) -> Span | None:
 
 
 def _insertion(offset: int, kind: HoleKind, word: str = "") -> Span:
-    """White space to the right stays: editors do not show a suggestion that would replace it."""
+    """White space to the right stays, because editors do not show a suggestion that would replace it."""
     return Span(offset - len(word), offset, kind, word, single_line=True)
 
 
 def _rest(text: str, offset: int, end: int, word: str) -> Span:
-    """The rest of a comment's or string's line; behind a word that is being typed nothing is replaced."""
+    """The rest of a line in a comment or string. After a word that is being typed, nothing is replaced."""
     if word or is_blank(text[offset:end]):
         return _insertion(offset, HoleKind.LINE, word)
     return Span(offset, end, HoleKind.LINE, single_line=True)
 
 
 def _on_blank_line(view: View, offset: int, left: str) -> Span:
-    place = place_at(view, offset)
-    is_inside = place is not None and is_deeper(left, place.outer)  # then the user's own indentation stands
-    if place and place.empty and (place.is_header or is_inside):
-        return Span(offset, offset, HoleKind.BODY, "" if is_inside else _missing(place.indent, left))
+    block = block_start_at(view, offset)
+    is_inside = block is not None and is_deeper(left, block.outer_indent)  # then the user's own indentation stays
+    if block and block.is_missing and (block.after_header or is_inside):
+        return Span(offset, offset, HoleKind.BODY, "" if is_inside else _missing(block.indent, left))
     return Span(offset, offset, HoleKind.LINE, _missing(_indent_between(view, offset), left), single_line=True)
 
 
 def _missing(indent: str, typed: str) -> str:
-    """What has still to be typed of an indentation; nothing where the user has begun a deeper or another one."""
+    """What is left to type of an indentation; nothing where the user has begun a deeper or a different one."""
     return indent[len(typed) :] if indent.startswith(typed) else ""
 
 
 def _indent_between(view: View, offset: int) -> str:
-    """The indentation of the line below, where the line above lies as deep: then a statement here can have no other."""
+    """The indentation of the line below, unless it is deeper than the line above: no other is possible here."""
     below = next_line_indent(view.text, offset, view.table.line_comment)
     above = previous_line(view.text, offset)
     if below is None or above is None or is_deeper(below, indentation(above, 0)):
@@ -78,28 +78,28 @@ def _indent_between(view: View, offset: int) -> str:
 
 
 def _at_line_end(view: View, offset: int, word: str) -> Span | None:
-    place = None if word else place_at(view, offset)
-    if place and place.end == offset:
-        if place.empty:
-            return Span(offset, offset, HoleKind.BODY, eol_at(view.text, offset) + place.indent)
-        if place.is_header:
+    block = None if word else block_start_at(view, offset)
+    if block and block.header_end == offset:
+        if block.is_missing:
+            return Span(offset, offset, HoleKind.BODY, eol_at(view.text, offset) + block.indent)
+        if block.after_header:
             return None
     return _insertion(offset, HoleKind.LINE, word)
 
 
 def _only_comment(view: View, offset: int, end: int) -> bool:
-    """Whether a comment is all that follows on the line."""
+    """Whether only a comment follows on the line."""
     first = next(view.leaves(offset, end), None)
     return first is not None and first.type in view.table.comments | view.table.ignored
 
 
 def _ends_header(view: View, offset: int) -> bool:
-    place = place_at(view, offset)
-    return place is not None and place.is_header and place.end >= line_start(view.text, offset)
+    block = block_start_at(view, offset)
+    return block is not None and block.after_header and block.header_end >= line_start(view.text, offset)
 
 
 def _before_code(view: View, offset: int, left: str, word: str) -> Span | None:
-    """With code to the right: inside brackets the rest of the argument, else an insertion between what stands there."""
+    """With code to the right: the rest of the argument inside brackets, and an insertion anywhere else."""
     if word:
         return _insertion(offset, HoleKind.EXPRESSION, word)
     brackets = open_brackets(view, offset)
@@ -114,26 +114,26 @@ def _before_code(view: View, offset: int, left: str, word: str) -> Span | None:
     return _insertion(offset, HoleKind.EXPRESSION)
 
 
-def _closes_at(view: View, bracket: Open, offset: int, end: int) -> bool:
-    """Whether nothing but white space stands between a bracket and `offset`, and its partner follows `end`."""
+def _closes_at(view: View, bracket: OpenBracket, offset: int, end: int) -> bool:
+    """Whether only white space stands between a bracket and `offset`, and the bracket's partner follows `end`."""
     rest = view.text[end : line_end(view.text, end)].lstrip()
     return is_blank(view.text[bracket.start + 1 : offset]) and rest.startswith(CLOSERS[bracket.kind])
 
 
-def _takes_arguments(view: View, bracket: Open) -> bool:
+def _takes_arguments(view: View, bracket: OpenBracket) -> bool:
     return bracket.kind == "(" and bracket.owner in view.table.argument_lists
 
 
 def _in_empty_block(view: View, offset: int) -> Span:
-    """Between the brackets of a block on one line: lines of its own, unless the user has put spaces there for one."""
-    place = place_at(view, offset)
-    if place is None or place.end != offset:
+    """Between the brackets of a block on one line: lines of its own, unless the user has put spaces there."""
+    block = block_start_at(view, offset)
+    if block is None or block.header_end != offset:
         return Span(offset, offset, HoleKind.BODY, single_line=True)
-    return Span(offset, offset, HoleKind.BODY, eol_at(view.text, offset) + place.indent)
+    return Span(offset, offset, HoleKind.BODY, eol_at(view.text, offset) + block.indent)
 
 
 def _operand_end(view: View, offset: int) -> int:
-    """Where the operand ends that starts at `offset`; `offset` itself where an operator or keyword follows."""
+    """The end of the operand that starts at `offset`; `offset` itself where an operator or keyword follows."""
     end, depth, last = offset, 0, line_end(view.text, offset)
     for leaf in view.leaves(offset, last):
         starts_operand = leaf.is_named or leaf.type in CLOSERS

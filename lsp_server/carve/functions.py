@@ -1,6 +1,6 @@
-"""Functions: the one around an offset, and the body it has or lacks. A grammar's `body` field is all that is relied on.
+"""Finds the function around an offset, and the body that it has or lacks, by the `body` field of its node.
 
-A documentation string is never part of a body: what it says is what the body is written from.
+A documentation string is never part of a body, for the body is written from what it says.
 """
 
 from collections.abc import Sequence
@@ -26,18 +26,18 @@ from lsp_server.syntax.view import View, ancestors
 
 
 @dataclass(frozen=True)
-class Body:
+class FunctionBody:
     """The inside of a function's block, [start, end): from its header or opening bracket to its closer.
 
-    `parts` are its statements and comments in order, without a documentation string, which ends before `start`.
+    `parts` are its statements and comments in order. A documentation string is not among them; it ends before `start`.
     """
 
     function: Node
     start: int
     end: int
     parts: tuple[Node, ...]
-    closed: bool  # by a bracket or word of its own
-    is_block: bool  # and not a mere expression
+    closed: bool  # by its own bracket or word
+    is_block: bool  # and not just an expression
 
 
 def functions_around(view: View, start: int, end: int) -> list[Node]:
@@ -51,7 +51,7 @@ def functions_around(view: View, start: int, end: int) -> list[Node]:
 
 
 def _around(view: View, start: int, end: int) -> list[Node]:
-    """A cursor at the edge between two tokens is in both."""
+    """A cursor between two tokens is in both."""
     found = dict[int, Node]()
     for first in (start, start - 1) if start == end and start > 0 else (start,):
         for node in ancestors(view.node_over(first, max(end, first))):
@@ -63,25 +63,25 @@ def _around(view: View, start: int, end: int) -> list[Node]:
 
 
 def _is_short_closure(view: View, function: Node) -> bool:
-    """Whether a function is an expression that consists of another one, as `x => x + 1`: part of the code around it."""
+    """Whether a function's body is just an expression, as in `x => x + 1`: then it is part of the code around it."""
     body = function.child_by_field_name("body") if function.type in view.table.closures else None
     return body is not None and body.type not in view.table.blocks
 
 
 def extent(view: View, function: Node) -> tuple[int, int]:
-    """Where a function starts and ends, with its decorators."""
+    """The start and end of a function, with its decorators."""
     parent = function.parent
     whole = parent if parent is not None and parent.type in view.table.wrappers else function
     return view.start(whole), view.end(whole)
 
 
-def body_of(view: View, function: Node) -> Body | None:
-    """The body of a function, also one that is still missing; None for a mere declaration."""
+def body_of(view: View, function: Node) -> FunctionBody | None:
+    """The body of a function, present or still missing; None for a declaration without one."""
     block = function.child_by_field_name("body")
     if block is not None and block.type not in view.table.blocks:
         has_arrow = block.child_count > 0 and block.children[0].type in view.table.body_arrows
         value = block.named_children[0] if has_arrow else block
-        return Body(function, view.start(value), view.end(value), (value,), closed=True, is_block=False)
+        return FunctionBody(function, view.start(value), view.end(value), (value,), closed=True, is_block=False)
     has_brackets = block is not None and block.child_count > 0 and block.children[0].type in view.table.openers
     owner = block if block is not None and has_brackets else function
     closer = owner.children[-1]
@@ -98,7 +98,7 @@ def body_of(view: View, function: Node) -> Body | None:
 
 
 def _header_and_rest(view: View, function: Node, block: Node) -> tuple[Node, list[Node]]:
-    """The last token of a header without brackets behind it, and the comments and statements that follow."""
+    """The last token of a header that no bracket follows, and the comments and statements after it."""
     before = list(takewhile(lambda child: child.id != block.id, function.children))
     comments: list[Node] = []
     while len(before) > 1 and before[-1].type in view.table.comments:
@@ -107,7 +107,7 @@ def _header_and_rest(view: View, function: Node, block: Node) -> tuple[Node, lis
 
 
 def _flat(view: View, block: Node) -> list[Node]:
-    """The statements and comments of a block, also where the grammar has them in a list of their own."""
+    """The statements and comments of a block, even where the grammar puts them in a list of their own."""
     return [
         statement
         for child in block.named_children
@@ -121,8 +121,8 @@ def _flat(view: View, block: Node) -> list[Node]:
 
 def _without_documentation(
     view: View, function: Node, start: int, end: int, inside: Sequence[Node], closed: bool
-) -> Body:
-    """A comment on the header's line belongs to the header, and a documentation string to nobody's body."""
+) -> FunctionBody:
+    """The body without a comment on the header's line, which belongs to the header, and without documentation."""
     parts = list(inside)
     while parts and parts[0].type in view.table.comments and is_one_line(view.text, start, view.start(parts[0])):
         start = view.end(parts.pop(0))
@@ -131,18 +131,18 @@ def _without_documentation(
     if first is not None and is_below and _is_documentation(view, function, first):
         start = view.end(first)
         parts = parts[parts.index(first) + 1 :]
-    return Body(function, start, max(end, start), tuple(parts), closed, is_block=True)
+    return FunctionBody(function, start, max(end, start), tuple(parts), closed, is_block=True)
 
 
-def whole_hole(view: View, body: Body) -> Span:
-    """All of a body as one hole to be written anew."""
+def whole_hole(view: View, body: FunctionBody) -> Span:
+    """All of a body as one hole to be rewritten."""
     return hole_from(view, body, body.start, body.parts)
 
 
-def hole_from(view: View, body: Body, start: int, parts: Sequence[Node]) -> Span:
-    """The hole that replaces `parts`, the last ones of a body, or is added at its end. What is before `start` stays.
+def hole_from(view: View, body: FunctionBody, start: int, parts: Sequence[Node]) -> Span:
+    """The hole that replaces `parts`, the last ones of a body, or is added at its end. What precedes `start` stays.
 
-    What shares its line with the header gets a line of its own; then the hole takes in the white space around it.
+    If the parts share a line with the header, the fill gets its own line and the hole includes the white space around.
     """
     text = view.text
     first, last = (view.start(parts[0]), view.end(parts[-1])) if parts else (start, start)
@@ -155,8 +155,8 @@ def hole_from(view: View, body: Body, start: int, parts: Sequence[Node]) -> Span
     return Span(start, last, HoleKind.BODY, eol_at(text, start) + _indent(view, body))
 
 
-def _indent(view: View, body: Body) -> str:
-    """The indentation of a body's statements: as that of its first one, if it has one on a line of its own."""
+def _indent(view: View, body: FunctionBody) -> str:
+    """The indentation of a body's statements: that of the first one, if it has a line of its own."""
     block = body.function.child_by_field_name("body")
     parts = _flat(view, block) if block is not None else []
     first = next((view.start(part) for part in parts if part.type not in view.table.comments), 0)
@@ -167,7 +167,7 @@ def _indent(view: View, body: Body) -> str:
 
 
 def header_of(view: View, node: Node) -> str:
-    """What stands before the body of a function or class, decorators included."""
+    """The text before the body of a function or class, with decorators."""
     start, end = extent(view, node)
     block = node.child_by_field_name("body")
     return view.text[start : end if block is None else max(view.start(block), start)]

@@ -1,9 +1,8 @@
-"""Markers: places that the user has marked to be filled, `???` unless configured otherwise.
+"""Finds markers: places that the user has marked to be filled, with `???` unless configured otherwise.
 
-A marker is a hole wherever it stands, also in a string or comment: it is the user's explicit text. It may become
-several lines only where it stands alone on its line as a statement; everywhere else other code shares the line or the
-brackets, and its fill is a single line. A marker breaks the parse around it, so the tree is asked about tokens
-only, not about statements.
+A marker is a hole wherever it is, even in a string or comment, because the user wrote it on purpose. It may become
+several lines only where it is a statement alone on its line; anywhere else, other code shares its line or brackets. A
+marker breaks the parse around it, so the tree is asked only about tokens, not about statements.
 """
 
 import re
@@ -14,15 +13,15 @@ from lsp_server.carve.brackets import in_expression, open_brackets
 from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import indentation, is_blank, is_deeper, line_end, line_start, next_line_indent
-from lsp_server.syntax.literals import literal_at
 from lsp_server.syntax.source import Source
+from lsp_server.syntax.strings_and_comments import string_or_comment_at
 from lsp_server.syntax.view import View
 
 DEFAULT_MARKER = "???"
 
 
 def marker_spans(source: Source, marker: str, start: int, end: int) -> list[Span]:
-    """The markers that lie within [start, end), left to right. Raises ValueError for an empty marker."""
+    """The markers within [start, end), left to right. Raises ValueError for an empty marker."""
     if not marker:
         raise ValueError("the marker is empty")
     found = [at for at in _occurrences(source.text, marker) if start <= at and at + len(marker) <= end]
@@ -33,7 +32,7 @@ def marker_spans(source: Source, marker: str, start: int, end: int) -> list[Span
 
 
 def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
-    """The marker that `offset` stands in or at the edge of; None: no marker there."""
+    """The marker that `offset` is in or at the edge of; None: there is none."""
     near = source.text[max(offset - len(marker), 0) : offset + len(marker)]
     if not marker or marker not in near:
         return None
@@ -51,13 +50,18 @@ def _occurrences(text: str, marker: str) -> Iterator[int]:
 def _span(source: Source, view: View | None, start: int, end: int) -> Span:
     text = source.text
     alone = is_blank(text[line_start(text, start) : start]) and is_blank(text[end : line_end(text, end)])
-    if not alone or (view is not None and (literal_at(view, start) or in_expression(open_brackets(view, start)))):
+    if not alone or (view is not None and _is_inside(view, start)):
         return Span(start, end, HoleKind.MARKER, single_line=True)
     return Span(start, end, HoleKind.BODY if _is_whole_body(source, start, end) else HoleKind.BLOCK)
 
 
+def _is_inside(view: View, offset: int) -> bool:
+    """Whether `offset` is in a string, a comment, or the brackets of an expression."""
+    return bool(string_or_comment_at(view, offset) or in_expression(open_brackets(view, offset)))
+
+
 def _is_whole_body(source: Source, start: int, end: int) -> bool:
-    """Whether the statement at [start, end) has its block to itself, as far as indentation tells."""
+    """Whether the statement at [start, end) is alone in its block, as far as indentation tells."""
     text, comment = source.text, table_of(source.language_id).line_comment
     indent = indentation(text, start)
     below = next_line_indent(text, end, comment)
@@ -66,7 +70,7 @@ def _is_whole_body(source: Source, start: int, end: int) -> bool:
 
 
 def _indent_above(text: str, offset: int, line_comment: str) -> str | None:
-    """The indentation of the nearest line above that is neither blank nor a comment; None: no such line."""
+    """The indentation of the nearest line above that is neither blank nor a comment; None: there is none."""
     comment = re.escape(line_comment) if line_comment else r"(?!)"
     at = line_start(text, offset)
     while at > 0:

@@ -1,7 +1,7 @@
-"""Everything in a text that asks to be filled: markers, and what a language's users write where code is still missing.
+"""Finds everything in a text that asks to be filled: markers, and what people write where code is still missing.
 
-Nothing is taken for missing that may be meant: a declaration in a stub, protocol or abstract class, an empty closure, a
-`pass` that is the body of anything but a function, a comment that does not say so. Comments are pinned.
+Code that may be meant is never taken for missing: a declaration in a stub, protocol or abstract class, an empty
+closure, a `pass` that is the body of anything but a function, a comment that does not say TODO. Comments are pinned.
 """
 
 import re
@@ -13,24 +13,24 @@ from itertools import islice
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.carve.functions import Body, body_of, extent, functions_around, header_of, hole_from
+from lsp_server.carve.functions import FunctionBody, body_of, extent, functions_around, header_of, hole_from
 from lsp_server.carve.markers import marker_spans
 from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import is_blank, is_one_line, line_end, line_start
-from lsp_server.syntax.literals import literal_at
 from lsp_server.syntax.source import Source
+from lsp_server.syntax.strings_and_comments import string_or_comment_at
 from lsp_server.syntax.view import View, ancestors
 
 _TODO = r"\b(?:TODO|FIXME)\b|(?i:\bnot (?:yet )?implemented\b|\bimplement (?:me|this)\b|\byour code here\b)"
 _MEANT = r"(?i:\bdo(?:es)? nothing\b|\bnothing to do\b|\bno-?op\b|\bintentional|\bon purpose\b|\bdeliberate)"
 _NEVER = r"(?!)"
 _MAX_CANDIDATES = 5000
-"""Not more than this many places are looked at: a generated file may have any number."""
+"""How many places are looked at; a generated file may have any number."""
 
 
 def placeholder_spans(source: Source, marker: str, start: int, end: int) -> list[Span]:
-    """The markers and placeholders that lie within [start, end), in order, none overlapping another."""
+    """The markers and placeholders within [start, end), in order and without overlaps."""
     found = marker_spans(source, marker, start, end)
     view = View.of(source)
     if view is None or source.uri.endswith(view.table.declarations or ("\0",)):
@@ -42,7 +42,7 @@ def placeholder_spans(source: Source, marker: str, start: int, end: int) -> list
 
 
 def _insert(found: list[Span], span: Span) -> None:
-    """Put `span` in its place, unless it overlaps or touches another: there is no text between them then."""
+    """Insert `span` in order, unless it overlaps or touches another span."""
     at = bisect_left(found, span.start, key=lambda other: other.start)
     near = found[max(at - 1, 0) : at + 1]
     if all(span.end < other.start or other.end < span.start for other in near):
@@ -50,7 +50,7 @@ def _insert(found: list[Span], span: Span) -> None:
 
 
 def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
-    """The functions of which the whole body is missing."""
+    """The functions whose whole body is missing."""
     seen = set[int]()
     for match in islice(_starts(_in_bodies(view.table)).finditer(view.text, start, end), _MAX_CANDIDATES):
         function = next(iter(functions_around(view, match.start(), min(match.start() + 1, end))), None)
@@ -63,8 +63,8 @@ def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
             yield span
 
 
-def _missing(view: View, body: Body) -> Span | None:
-    """The hole of a body that is empty, or a filler, or a comment that says what is to be done."""
+def _missing(view: View, body: FunctionBody) -> Span | None:
+    """The hole of a body that is empty, a filler, or a comment that says what to do."""
     comments = [part for part in body.parts if part.type in view.table.comments]
     code = [part for part in body.parts if part.type not in view.table.comments]
     if code:
@@ -75,8 +75,8 @@ def _missing(view: View, body: Body) -> Span | None:
     return hole_from(view, body, body.start, ()) if _is_empty(view, body) else None
 
 
-def _is_empty(view: View, body: Body) -> bool:
-    """Whether there is nothing between the brackets of a body; between words it must be an empty line at least."""
+def _is_empty(view: View, body: FunctionBody) -> bool:
+    """Whether there is nothing between the brackets of a body; between words there must be at least an empty line."""
     text, end = view.text, body.end
     is_kept = not is_one_line(text, body.start, end) or text[end : end + 1] in CLOSERS.values()
     holder = body.function.parent
@@ -84,8 +84,8 @@ def _is_empty(view: View, body: Body) -> bool:
     return body.closed and is_kept and not may_be and is_blank(text[body.start : end])
 
 
-def _filled_out(view: View, body: Body, code: list[Node]) -> Span | None:
-    """The one statement of a body, if it is a filler. Comments before it stay."""
+def _filled_out(view: View, body: FunctionBody, code: list[Node]) -> Span | None:
+    """The only statement of a body, if it is a filler. Comments before it stay."""
     filler, table = view.code(code[0]), view.table
     is_inline = is_one_line(view.text, body.start, view.start(code[0]))
     if not _body_filler(table).fullmatch(filler) or (is_inline and filler in table.meant_inline):
@@ -95,7 +95,7 @@ def _filled_out(view: View, body: Body, code: list[Node]) -> Span | None:
 
 
 def _is_meant(view: View, function: Node) -> bool:
-    """Whether a function has no body on purpose, as its header says, its documentation, a comment, or its class."""
+    """Whether a function has no body on purpose, as its header, documentation, a comment or its class tells."""
     start, end = extent(view, function)
     said = view.text[start : line_end(view.text, end)]
     if re.search(_MEANT, said) or (view.table.settled and re.search(view.table.settled, said)):
@@ -110,14 +110,14 @@ def _is_meant(view: View, function: Node) -> bool:
 
 @lru_cache(maxsize=4)
 def _is_inherited(text: str, name: str) -> bool:
-    """Whether other classes of the file build on the class `name`: what it lacks is for them to write."""
+    """Whether other classes in the file inherit from the class `name`, and may define what it lacks."""
     return re.search(rf"\b(?:extends\s+|class\s+\w+\s*[(<:][^{{)\n]*?\b){re.escape(name)}\b", text) is not None
 
 
 def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
-    """Code that stands for missing code wherever it is: a statement among others, or part of an expression."""
+    """Code that stands for missing code anywhere: a statement among others, or part of an expression."""
     for match in islice(_starts(view.table.fillers or _NEVER).finditer(view.text, start, end), _MAX_CANDIDATES):
-        if literal_at(view, match.start()):
+        if string_or_comment_at(view, match.start()):
             continue
         nodes = [node for node in ancestors(view.leaf_at(match.start())) if view.start(node) == match.start()]
         whole = [node for node in nodes if _filler(view.table).fullmatch(view.code(node).removesuffix(";"))]
@@ -131,13 +131,13 @@ def _filler_span(text: str, start: int, end: int) -> Span:
 
 
 def _in_bodies(table: LanguageTable) -> str:
-    """What can be found in a missing body, to look no further at all other functions."""
+    """A regex that matches in every missing body, so that other functions need not be looked at."""
     return "|".join(filter(None, (table.fillers, table.body_fillers, _TODO, table.empty)))
 
 
 @cache
 def _starts(pattern: str) -> re.Pattern[str]:
-    """Where `pattern` may start. How far it goes is for the tree to say."""
+    """Matches where `pattern` starts. The tree tells how far it reaches."""
     return re.compile(f"(?={pattern})")
 
 

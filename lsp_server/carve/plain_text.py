@@ -1,6 +1,7 @@
-"""The function around an offset where there is no tree: a line that looks like its header, and what is indented below.
+"""Carves text in languages without a grammar: words, brackets on the line and indentation decide.
 
-A guess, for languages without a grammar. A function on one line, and one whose lines are not indented, is not found.
+A function is a line that looks like a header, and what is indented below it. This is a guess: it does not find a
+function on one line, or one whose lines are not indented.
 """
 
 import re
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 from inference.messages import HoleKind
 from lsp_server.carve.segments import Span
-from lsp_server.syntax.languages import LanguageTable
+from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import (
     end_of_text_before,
     eol_at,
@@ -17,10 +18,15 @@ from lsp_server.syntax.lines import (
     indentation,
     is_blank,
     is_deeper,
+    is_word,
     line_end,
     line_start,
+    next_line_indent,
+    previous_line,
+    word_before,
 )
 
+_HEADER_ENDS = ("{", ":")
 _HEADER = re.compile(
     r"(?!\s*(?:\}?\s*else|if|elif|for|foreach|while|until|unless|switch|match|case|when|with|catch|try|return|do)\b)"
     r".*(?:\b(?:def|defp|fn|fun|func|function|sub|proc|procedure|method)\b|[\w>\]]\s*\([^;]*\)[^;=]*\{\s*$)"
@@ -32,16 +38,45 @@ _MAX_HEADER_CHARACTERS = 500
 
 @dataclass(frozen=True)
 class PlainFunction:
-    """From the first character of a header's line to the end of the line that closes it; the body is in between."""
+    """A function from the first character of its header to the end of the line that closes it."""
 
     start: int
     body_start: int  # the end of the header's line
-    body_end: int  # the end of the last line that is indented deeper
+    body_end: int  # the end of the last line that is indented deeper than the header
     end: int
 
 
+def plain_hole_at(text: str, table: LanguageTable, offset: int) -> Span | None:
+    """The hole at a cursor; None in the middle of a word, and in front of code that does not close a bracket."""
+    word = word_before(text, offset, table.word_characters)
+    left, right = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
+    if is_blank(left) and is_blank(right):
+        return _on_blank_line(text, table, offset, left)
+    if is_blank(right):
+        return Span(offset - len(word), offset, HoleKind.LINE, word, single_line=True)
+    if is_word(right[0], table.word_characters) or is_blank(left):
+        return None
+    kind = HoleKind.ARGUMENTS if CLOSERS.get(left[-1:]) == right[0] else HoleKind.EXPRESSION
+    return Span(offset - len(word), offset, kind, word, single_line=True)
+
+
+def _on_blank_line(text: str, table: LanguageTable, offset: int, left: str) -> Span:
+    """A block where the line above opens one and nothing below is in it, or where the user has indented deeper."""
+    above = previous_line(text, offset)
+    if above is None:
+        return Span(offset, offset, HoleKind.LINE, single_line=True)
+    outer = indentation(above, 0)
+    below = next_line_indent(text, offset, table.line_comment)
+    if is_deeper(below, outer) or not (above.rstrip().endswith(_HEADER_ENDS) or is_deeper(left, outer)):
+        return Span(offset, offset, HoleKind.LINE, single_line=True)
+    if is_deeper(left, outer):
+        return Span(offset, offset, HoleKind.BODY)
+    indent = outer + indent_step(text, offset, table.indent)
+    return Span(offset, offset, HoleKind.BODY, indent[len(left) :] if indent.startswith(left) else "")
+
+
 def plain_function_around(text: str, start: int, end: int) -> PlainFunction | None:
-    """The innermost function that contains [start, end], as far as indentation and the looks of a line tell."""
+    """The innermost function that contains [start, end], as far as one can tell without a grammar."""
     for header in _lines_around(text, start):
         line = text[header : line_end(text, header)]
         if len(line) <= _MAX_HEADER_CHARACTERS and _HEADER.match(line):
@@ -52,7 +87,7 @@ def plain_function_around(text: str, start: int, end: int) -> PlainFunction | No
 
 
 def plain_body_around(text: str, table: LanguageTable, offset: int) -> Span | None:
-    """The body of that function, present or missing, as one hole."""
+    """The body of the innermost function at `offset`, present or missing, as one hole."""
     function = plain_function_around(text, offset, offset)
     if function is None:
         return None
@@ -66,14 +101,14 @@ def plain_body_around(text: str, table: LanguageTable, offset: int) -> Span | No
 
 
 def _lines_around(text: str, offset: int) -> Iterator[int]:
-    """The starts of the line at `offset` and of those above it, each less indented than the one before."""
+    """The start of the line at `offset`, then of lines above it, each less indented than the one before."""
     at = line_start(text, offset)
     line = text[at : line_end(text, offset)]
     indent = text[at:offset] if is_blank(line) else indentation(text, at)
     if not is_blank(line):
         yield at
         if _CLOSER.match(line):
-            indent += " "  # its header is as deep as itself
+            indent += " "  # its header is indented like the closer itself
     for _ in range(_MAX_LINES):
         if at == 0:
             return
@@ -100,5 +135,5 @@ def _function(text: str, header: int) -> PlainFunction:
 
 
 def _next_line(text: str, end: int) -> int:
-    """Where the line behind the line end at `end` starts; behind the text where there is none."""
+    """Where the line after the line end at `end` starts; beyond the text where there is none."""
     return end + (2 if text.startswith("\r\n", end) else 1)

@@ -1,4 +1,4 @@
-"""From a text and its holes to the segments of a request, and from fills back to a text. Pure text, no syntax."""
+"""Turns a text and its holes into the segments of a request, and fills back into a text. Pure text, no syntax."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from inference.messages import Hole, HoleKind, Text
 from lsp_server.syntax.source import well_formed
 
 _OTHER_HOLE = "_"
-"""What the model reads in the place of a marker: a name that parses in most languages.
+"""What the model reads in place of a marker: a name that parses in most languages.
 
-Models copy the markers that they see: of twelve bodies that the embedded one wrote beside two of them eleven were made
-of markers, and none since. What it copies now and then is this name.
+Models copy the markers that they see: of twelve bodies that the embedded model wrote next to two markers, eleven were
+made of markers. Since then none was; now and then it copies this name.
 """
 
 
 @dataclass(frozen=True)
 class Span:
-    """A hole: the fill replaces `text[start:end]`, which is empty for an insertion, and begins with `starts_with`.
+    """A hole. Its fill replaces `text[start:end]`, which is empty for an insertion, and begins with `starts_with`.
 
     Offsets are `str` indices. `starts_with` is what the user has typed of a word, or the line end and indentation that
-    the syntax asks for. A fill of a `single_line` span has no line end.
+    the syntax requires. A fill of a `single_line` span has no line end.
     """
 
     start: int
@@ -33,11 +33,10 @@ class Span:
 def segments(
     text: str, spans: Sequence[Span], before: str = "", after: str = "", *, marker: str = ""
 ) -> tuple[Text | Hole, ...]:
-    """`text` as pinned text and holes, in order, between `before` and `after`; there is no empty pinned text.
+    """`text` as pinned text and holes, in order, between `before` and `after`, without empty pinned text.
 
-    What is pinned is only read by the model, nobody writes it back: so a `marker` in it may be shown as a name, and a
-    lone surrogate, which an editor may send but UTF-8 cannot hold, as U+FFFD. Raises ValueError where spans overlap,
-    stand in another order than the text's, or reach outside of it.
+    The model only reads pinned text, and nobody writes it back. So it may show each `marker` as a name, and each lone
+    surrogate as U+FFFD. Raises ValueError where spans overlap, are out of order, or reach outside the text.
     """
     _check(text, spans)
     parts: list[Text | Hole] = []
@@ -50,14 +49,14 @@ def segments(
 
 
 def unmarked(text: str, marker: str) -> str:
-    """`text` as the model is to read it: with a name in the place of every `marker`; "" means no marker."""
+    """`text` as the model reads it: with a name in place of every `marker`. An empty marker means none."""
     return text.replace(marker, _OTHER_HOLE) if marker else text
 
 
 def splice(text: str, spans: Sequence[Span], fills: Sequence[str]) -> str:
-    """`text` with each span replaced by its fill. Every character outside the spans is asserted to be unchanged.
+    """`text` with each span replaced by its fill. Asserts that every character outside the spans is unchanged.
 
-    Raises ValueError for spans that `segments` would reject, or when there are not as many fills as spans.
+    Raises ValueError for spans that `segments` would reject, or if there are not as many fills as spans.
     """
     _check(text, spans)
     if len(fills) != len(spans):
@@ -78,7 +77,7 @@ def _hole(text: str, span: Span) -> Hole:
 
 
 def _pinned(text: str, spans: Sequence[Span]) -> list[str]:
-    """The pieces of text before, between and after the spans: one more than there are spans."""
+    """The pieces of text before, between and after the spans, one more than there are spans."""
     starts = [0, *(span.end for span in spans)]
     ends = [*(span.start for span in spans), len(text)]
     return [text[start:end] for start, end in zip(starts, ends, strict=True)]

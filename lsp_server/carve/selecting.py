@@ -1,4 +1,4 @@
-"""From a range that a user selected, or that a diagnostic names, to one hole: the selection itself, or a statement."""
+"""Turns a range, which a user selected or a diagnostic names, into one hole: the range itself, or a statement."""
 
 from tree_sitter import Node
 
@@ -7,8 +7,8 @@ from lsp_server.carve.brackets import in_expression, open_brackets
 from lsp_server.carve.functions import body_of, functions_around
 from lsp_server.carve.segments import Span
 from lsp_server.syntax.lines import is_blank, is_one_line, line_end, line_start
-from lsp_server.syntax.literals import literal_at
 from lsp_server.syntax.source import Source
+from lsp_server.syntax.strings_and_comments import string_or_comment_at
 from lsp_server.syntax.view import View, ancestors
 
 _MAX_DEPTH = 50
@@ -28,9 +28,9 @@ def selected(source: Source, start: int, end: int) -> Span | None:
 
 
 def statement_over(source: Source, start: int, end: int) -> Span | None:
-    """The innermost statement that covers [start, end], or the header alone of one that holds others; None: no code.
+    """The innermost statement that covers [start, end], only the header of a compound one; None where there is no code.
 
-    Where the syntax is too broken to tell, it is the lines of the range, from where the brackets around it open.
+    Where the syntax is too broken to tell: the lines of the range, from where the brackets around it open.
     """
     text = source.text
     start, end = trimmed(text, start, end)
@@ -50,7 +50,7 @@ def statement_over(source: Source, start: int, end: int) -> Span | None:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """[start, end) without white space at its edges; an empty range at `start` where there is nothing else."""
+    """[start, end) without white space at its edges; an empty range at `start` where there is only white space."""
     inside = text[start:end]
     if is_blank(inside):
         return start, start
@@ -58,7 +58,7 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_body(view: View, start: int, end: int) -> bool:
-    """Whether [start, end) is all that stands in the body of a function, with or without its documentation."""
+    """Whether [start, end) is the whole body of a function, with or without its documentation."""
     function = next(iter(functions_around(view, start, end)), None)
     body = None if function is None else body_of(view, function)
     if body is None or not body.parts or not body.is_block:
@@ -69,13 +69,13 @@ def _is_body(view: View, start: int, end: int) -> bool:
 def _kind(view: View | None, start: int, whole: bool, single_line: bool) -> HoleKind:
     if not single_line:
         return HoleKind.BLOCK
-    if whole or (view is not None and literal_at(view, start)):
+    if whole or (view is not None and string_or_comment_at(view, start)):
         return HoleKind.LINE
     return HoleKind.EXPRESSION
 
 
 def _statement(view: View, start: int, end: int) -> Node | None:
-    """The innermost node over the range that stands in a block, or ends with one; None: an error is in between."""
+    """The innermost node over the range that is in a block, or ends with one; None: an error is in between."""
     last: Node | None = None
     for node in ancestors(view.node_over(start, max(end, min(start + 1, len(view.text))))):
         if node.is_error:
@@ -89,14 +89,14 @@ def _statement(view: View, start: int, end: int) -> Node | None:
 
 
 def _header_or_all(view: View, statement: Node, start: int, end: int) -> tuple[int, int]:
-    """The statement, or only what stands before its block if the range does not reach into that."""
+    """The statement, or only what precedes its block if the range does not reach into the block."""
     first, last = view.start(statement), view.end(statement)
     block = _block_behind(view, statement, end)
     return (first, last) if block is None else trimmed(view.text, first, view.start(block))
 
 
 def _block_behind(view: View, node: Node, offset: int) -> Node | None:
-    """The first block within `node` that starts at or behind `offset`, at any depth that people write."""
+    """The first block within `node` that starts at or after `offset`, at any depth that people write."""
     waiting = [(node, 0)]
     while waiting:
         inner, depth = waiting.pop()
@@ -108,7 +108,7 @@ def _block_behind(view: View, node: Node, offset: int) -> Node | None:
 
 
 def _lines(view: View | None, text: str, start: int, end: int) -> tuple[int, int]:
-    """The lines of a range, up to where the brackets around it open, as far as the tree can tell."""
+    """The lines of a range, from where the brackets around it open, as far as the tree can tell."""
     brackets = in_expression(open_brackets(view, start)) if view is not None else []
     first = line_start(text, min([start, *(bracket.start for bracket in brackets)]))
     return trimmed(text, first, line_end(text, end))

@@ -1,7 +1,7 @@
-"""Notebooks: which cells they have, in which order, and what stands around one. Knows no LSP types.
+"""Open notebooks: their cells, the order of these, and the text around each. Knows no LSP types.
 
-Each cell is a document of its own. A fill in it sees the cells of its language before and after it, pinned like the
-rest of its own text, so that it is filled as a part of the whole.
+Each cell is a document of its own. A fill in a cell sees the cells of the same language before and after it, pinned
+like the rest of its own text.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,47 +9,47 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from lsp_server.documents.document import Document
 
 MAX_CHARACTERS = 40_000
-"""Of other cells on each side of one. Cells are left out whole, so that what the model has read stays what it was."""
+"""The limit for other cells on each side of one. Only whole cells are left out, so that the prompt stays the same."""
 _BETWEEN = "\n\n"
 
 
 class Notebooks:
-    """The open notebooks. `documents` are the session's: the cells among them, and others."""
+    """The open notebooks. `documents` are all of the session's, cells and others."""
 
     def __init__(self, documents: Mapping[str, Document]) -> None:
         self._documents = documents
         self._cells: dict[str, list[str]] = {}
-        self._home: dict[str, str] = {}
+        self._notebook_of: dict[str, str] = {}
 
     def open(self, notebook: str, cells: Sequence[str]) -> None:
-        """A notebook with these cells. Notebooks and cells are named by their URIs."""
+        """Add a notebook with these cells. Notebooks and cells are named by their URIs."""
         self.close(notebook)
         self.splice(notebook, 0, 0, cells)
 
     def splice(self, notebook: str, start: int, count: int, cells: Sequence[str]) -> None:
-        """`cells` take the place of `count` cells from the `start`th on, counted from 0."""
+        """Replace `count` cells from the `start`th on, counted from 0, by `cells`."""
         self._cells.setdefault(notebook, [])[start : start + count] = cells
-        self._home.update(dict.fromkeys(cells, notebook))
+        self._notebook_of.update(dict.fromkeys(cells, notebook))
 
     def cells_of(self, notebook: str) -> list[str]:
         """All cells that a notebook has or had."""
-        return [cell for cell, home in self._home.items() if home == notebook]
+        return [cell for cell, its_notebook in self._notebook_of.items() if its_notebook == notebook]
 
     def close(self, notebook: str) -> list[str]:
-        """The cells of a notebook, which is forgotten."""
+        """Forget a notebook. Returns its cells."""
         cells = self.cells_of(notebook)
         for cell in cells:
-            del self._home[cell]
+            del self._notebook_of[cell]
         self._cells.pop(notebook, None)
         return cells
 
     def home_of(self, uri: str) -> str:
-        """The notebook that a cell is in, whose rules hold for the cell; for any other document its own URI."""
-        return self._home.get(uri, uri)
+        """The notebook that a cell is in, whose settings apply to the cell; for any other document, its own URI."""
+        return self._notebook_of.get(uri, uri)
 
     def surroundings_of(self, uri: str) -> Callable[[], tuple[str, str]] | None:
-        """A function that tells what stands before and after a cell; None for what is no cell."""
-        return (lambda: self._around(uri)) if uri in self._home else None
+        """A function that returns the text before and after a cell; None for any other document."""
+        return (lambda: self._around(uri)) if uri in self._notebook_of else None
 
     def _around(self, cell: str) -> tuple[str, str]:
         order = self._cells.get(self.home_of(cell), [])
@@ -66,7 +66,7 @@ class Notebooks:
 
 
 def _nearest(texts: Iterable[str]) -> list[str]:
-    """The first of `texts` that fit together."""
+    """As many of the first `texts` as fit."""
     chosen: list[str] = []
     left = MAX_CHARACTERS
     for text in texts:

@@ -1,8 +1,8 @@
-"""Positions as the Language Server Protocol counts them, to and from indices into a Python `str`.
+"""Converts between positions of the Language Server Protocol and indices into a Python `str`.
 
 A position is a pair of plain ints: a zero-based line, and a column counted in units of the negotiated encoding. Lines
 end at `\\n`, `\\r\\n` and `\\r` only; `str.splitlines` would also break at \\x0b, \\x0c, \\x85, U+2028 and others, and
-every later edit would land on the wrong line. This module knows neither documents nor LSP types.
+every later edit would land on the wrong line. Knows no documents and no LSP types.
 """
 
 import re
@@ -22,7 +22,7 @@ class Encoding(StrEnum):
 
 
 class LineIndex:
-    """Where the lines of one text start. Immutable, as the text is; `edited` makes the index of an edited text."""
+    """Where the lines of one text start. Immutable like the text; `edited` makes the index of an edited text."""
 
     __slots__ = ("_starts", "_text")
 
@@ -32,21 +32,21 @@ class LineIndex:
 
     @property
     def line_count(self) -> int:
-        """The number of lines; at least 1, because a final line end is followed by an empty line."""
+        """The number of lines, at least 1: a final line end is followed by an empty line."""
         return len(self._starts)
 
     def line_of(self, offset: int) -> int:
-        """The line that holds `offset`; between the two characters of `\\r\\n` it is the line they end."""
+        """The line that holds `offset`; between the two characters of `\\r\\n`, the line that they end."""
         return bisect_right(self._starts, max(offset, 0)) - 1
 
     def line_start(self, line: int) -> int:
-        """The offset at which `line` starts; a line before or beyond the text is clamped to its start or end."""
+        """The offset at which `line` starts; the start or end of the text for a line before or beyond it."""
         if line >= len(self._starts):
             return len(self._text)
         return self._starts[max(line, 0)]
 
     def line_end(self, line: int) -> int:
-        """The offset at which `line` ends, its line end not included."""
+        """The offset at which `line` ends, without its line end."""
         if line + 1 >= len(self._starts):
             return len(self._text)
         end = self._starts[max(line, 0) + 1] - 1
@@ -57,8 +57,8 @@ class LineIndex:
     def offset(self, line: int, character: int, encoding: Encoding) -> int:
         """The `str` index of a position.
 
-        A position outside the text is clamped: beyond its line's end to that end, beyond the last line to the end of
-        the text. Inside a code point of several units it becomes that code point's start.
+        A column beyond the line means the line's end, a line beyond the text the text's end. Inside a code point of
+        several units, the result is the start of that code point.
         """
         if line < 0 or line >= len(self._starts):
             return 0 if line < 0 else len(self._text)
@@ -66,17 +66,17 @@ class LineIndex:
         return start + _code_points(self._text[start:end], max(character, 0), encoding)
 
     def position(self, offset: int, encoding: Encoding) -> tuple[int, int]:
-        """The position of a `str` index, clamped to the text and moved in front of a line end it would split."""
+        """The position of a `str` index, clamped to the text, and moved in front of a line end that it would split."""
         offset = min(max(offset, 0), len(self._text))
         line = self.line_of(offset)
         start = self._starts[line]
         return line, _units(self._text[start : min(offset, self.line_end(line))], encoding)
 
     def edited(self, start: int, end: int, replacement: str, text: str) -> "LineIndex":
-        """The index of `text`, which is this index's text with [start, end) replaced; without reading it all again.
+        """The index of `text`, which is this index's text with [start, end) replaced, without reading all of it again.
 
-        Whether a line starts at some offset depends on the characters on both sides of it alone, so only the offsets
-        that touch the replacement are looked at: an edit can join a `\\r` and a `\\n`, or part them.
+        Whether a line starts at an offset depends only on the characters on both sides of it, so only offsets that
+        touch the replacement need a look: an edit can join a `\\r` and a `\\n`, or part them.
         """
         new_end = start + len(replacement)
         touched = (match.end() for match in _LINE_END.finditer(text, max(start - 1, 0), new_end + 1))
@@ -90,7 +90,7 @@ class LineIndex:
 
 
 def first_units(text: str, units: int, encoding: Encoding) -> str:
-    """The start of `text` that takes `units` of `encoding`; a code point that would be parted is left out."""
+    """The start of `text` that takes `units` of `encoding`; a code point that would be split is left out."""
     if text.isascii() or encoding is Encoding.UTF32:
         return text[: max(units, 0)]
     codec, width = ("utf-8", 1) if encoding is Encoding.UTF8 else ("utf-16-le", 2)

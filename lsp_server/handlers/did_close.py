@@ -1,4 +1,4 @@
-"""`textDocument/didClose`."""
+"""`textDocument/didClose`: forgets the document."""
 
 from lsprotocol import types
 

@@ -1,4 +1,4 @@
-"""`textDocument/didOpen`."""
+"""`textDocument/didOpen`: keeps the document's text from now on."""
 
 from lsprotocol import types
 

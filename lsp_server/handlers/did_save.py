@@ -1,4 +1,4 @@
-"""`textDocument/didSave`: the text is known already; a settings file may have changed with it."""
+"""`textDocument/didSave`: reads the settings files again, which may have been saved. The text is known already."""
 
 from lsprotocol import types
 

@@ -1,4 +1,4 @@
-"""`notebookDocument/didChange`: cells come, go and move, and their text changes as any document's does."""
+"""`notebookDocument/didChange`: updates the cells of a notebook, and their text like that of any document."""
 
 from lsprotocol import types
 
@@ -8,7 +8,7 @@ from lsp_server.session import Session
 
 def notebook_did_change(session: Session, params: types.DidChangeNotebookDocumentParams) -> None:
     cells = params.change.cells
-    if cells is None:  # its metadata alone
+    if cells is None:  # only its metadata changed
         return
     if cells.structure is not None:
         _restructure(session, params.notebook_document.uri, cells.structure)

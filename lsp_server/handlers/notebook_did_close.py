@@ -1,4 +1,4 @@
-"""`notebookDocument/didClose`."""
+"""`notebookDocument/didClose`: forgets a notebook and all cells it has had."""
 
 from lsprotocol import types
 

@@ -1,4 +1,4 @@
-"""`notebookDocument/didOpen`: its cells are documents."""
+"""`notebookDocument/didOpen`: opens a notebook and each of its cells as a document."""
 
 from lsprotocol import types
 

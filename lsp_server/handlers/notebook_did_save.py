@@ -1,4 +1,4 @@
-"""`notebookDocument/didSave`: nothing depends on what is on the disk, but some clients send it to whoever syncs."""
+"""`notebookDocument/didSave`: does nothing. Some clients send it to every server that synchronises notebooks."""
 
 from lsprotocol import types
 
@@ -6,4 +6,4 @@ from lsp_server.session import Session
 
 
 def notebook_did_save(_session: Session, _params: types.DidSaveNotebookDocumentParams) -> None:
-    """Nothing to do."""
+    """Nothing depends on the file on the disk."""

@@ -1,6 +1,6 @@
-"""Lines, indentation and words of a plain text, found around an offset without reading the rest of it.
+"""Finds lines, indentation and words around an offset of a plain text, without reading the rest of it.
 
-Lines end as in the LSP: `\\n`, `\\r\\n`, `\\r`. Nothing here knows a language.
+Lines end as in the LSP: `\\n`, `\\r\\n`, `\\r`. Knows no language.
 """
 
 import re
@@ -22,13 +22,13 @@ def line_start(text: str, offset: int) -> int:
 
 
 def line_end(text: str, offset: int) -> int:
-    """The end of the line that holds `offset`, its line end not included."""
+    """The end of the line that holds `offset`, without its line end."""
     match = _LINE_END.search(text, offset)
     return match.start() if match else len(text)
 
 
 def end_of_line_before(text: str, offset: int) -> int:
-    """The end of the line before the one at `offset`, its line end not included; `offset` on the first line."""
+    """The end of the line before the one at `offset`, without its line end; `offset` itself on the first line."""
     start = line_start(text, offset)
     if not start:
         return offset
@@ -41,7 +41,7 @@ def is_one_line(text: str, start: int, end: int) -> bool:
 
 
 def eol_at(text: str, offset: int) -> str:
-    """The line end in use: that of the line at `offset`, else that of the line before it, else `\\n`."""
+    """The line end in use: that of the line at `offset`, or else of the line before it, or else `\\n`."""
     match = _LINE_END.search(text, offset)
     if match:
         return match.group()
@@ -52,23 +52,23 @@ def eol_at(text: str, offset: int) -> str:
 
 
 def indentation(text: str, offset: int) -> str:
-    """The spaces and tabs that the line at `offset` begins with."""
+    """The spaces and tabs at the start of the line at `offset`."""
     match = _INDENT.match(text, line_start(text, offset))
     return match.group() if match else ""
 
 
 def is_blank(text: str) -> bool:
-    """Whether there is nothing but white space."""
+    """Whether `text` is empty or only white space."""
     return not text or text.isspace()
 
 
 def is_deeper(indent: str | None, outer: str) -> bool:
-    """Whether a line indented by `indent` is in the block of one indented by `outer`. None: there is no such line."""
+    """Whether a line indented by `indent` is in the block of one indented by `outer`; None: no line."""
     return indent is not None and len(indent.expandtabs(8)) > len(outer.expandtabs(8))
 
 
 def next_line_indent(text: str, offset: int, line_comment: str = "") -> str | None:
-    """The indentation of the next line below `offset` that is neither blank nor a comment; None: no such line."""
+    """The indentation of the next line below `offset` that is neither blank nor a comment; None: there is none."""
     match = _line_with_code(line_comment).search(text, offset)
     return match.group(1) if match else None
 
@@ -80,13 +80,13 @@ def _line_with_code(line_comment: str) -> re.Pattern[str]:
 
 
 def previous_line(text: str, offset: int) -> str | None:
-    """The nearest line before the one at `offset` that is not blank, up to its last visible character; None: none."""
+    """The nearest line above the one at `offset` that is not blank, without trailing white space; None: no line."""
     end = end_of_text_before(text, line_start(text, offset))
     return text[line_start(text, end) : end] if end else None
 
 
 def end_of_text_before(text: str, offset: int) -> int:
-    """Where the white space begins that ends at `offset`; 0 where there is nothing else before it."""
+    """Where the white space that ends at `offset` begins; 0 if there is only white space before it."""
     while offset > 0:
         start = max(offset - _CHUNK_CHARACTERS, 0)
         rest = len(text[start:offset].rstrip())
@@ -97,7 +97,7 @@ def end_of_text_before(text: str, offset: int) -> int:
 
 
 def indent_step(text: str, offset: int, default: str) -> str:
-    """One step of indentation as the lines near `offset` show it: the step most often taken from a line to the next."""
+    """One step of indentation: the one most often taken from a line to the next near `offset`, or else `default`."""
     return _step_near(text, offset // _NEAR_CHARACTERS * _NEAR_CHARACTERS) or default
 
 
@@ -115,12 +115,12 @@ def _step_near(text: str, offset: int) -> str:
 
 
 def is_word(character: str, extra: str = "") -> bool:
-    """Whether a character can stand inside an identifier, or is one of `extra`; False for an empty string."""
+    """Whether a character can be part of an identifier, or is one of `extra`; False for an empty string."""
     return bool(character) and (("a" + character).isidentifier() or character in extra)
 
 
 def word_before(text: str, offset: int, extra: str = "") -> str:
-    """The part of a word that ends at `offset`; empty where none does."""
+    """The part of a word that ends at `offset`; empty where there is none."""
     start = offset
     while start > 0 and is_word(text[start - 1], extra):
         start -= 1

@@ -1,9 +1,9 @@
-"""Parsing a long text fast while a line of it is being typed.
+"""Parses a long text fast while a line of it is being typed.
 
-A bracket that stands open makes tree-sitter try to make sense of all that follows: 30 ms for half of 5,000 lines, again
-with every key. So the attempt is given up after a few steps without progress, and the text is parsed as if the
-brackets that were opened before the cursor on its line were closed there. What was added for that is taken out of the
-tree again: it remains as tokens without any width, which is how tree-sitter itself writes what is missing.
+After an open bracket, tree-sitter tries to make sense of all that follows: 30 ms for half of 5,000 lines, with every
+key. So we give up after a few steps without progress, and parse the text as if the brackets that were opened before
+the cursor on its line were closed there. Then we take what we added out of the tree again. It stays as tokens without
+any width, which is also how tree-sitter itself represents what is missing.
 """
 
 from collections.abc import Callable
@@ -13,16 +13,16 @@ from tree_sitter import Language, Parser, Tree
 
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import line_end, line_start
-from lsp_server.syntax.looks import closers_behind, open_quote, unclosed
+from lsp_server.syntax.scanning import closers_behind, open_quote, unclosed
 
 _MAX_SLOW_STEPS = 16
 _MAX_SLOW_STEPS_MENDED = 60
 _SLOW_BYTES = 600
-"""tree-sitter asks after some hundred operations whether to go on. If it reads anew it has come less far than this
-since it last asked, if it reuses the old tree, farther."""
+"""tree-sitter asks every few hundred operations whether to go on. Since it last asked it has come less far than this if
+it parses again, and farther if it reuses the old tree."""
 
 _MAX_MS = 12.0
-"""What a mended text may take: as much as a sound text of some thousand lines where no old tree can be reused."""
+"""The limit for a mended text: as much as a sound text of some thousand lines takes without an old tree."""
 
 _MAX_LINE_CHARACTERS = 4000
 _CHUNK_BYTES = 16384
@@ -32,7 +32,7 @@ _BEFORE_A_NAME = "+-*/%=&|<>!?:.,^~@"
 def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: Tree, edited: int) -> Tree | None:
     """The tree of `text`, as if what is being typed before `edited` were closed there.
 
-    None where this takes long as well, or breaks what was sound. `old_tree` is as `parse` wants it.
+    None where this takes long too, or breaks what was sound. `old_tree` is the same as for `parse`.
     """
     data = text.encode("utf-8", "replace")
     tree = _parse_unless(_after_slow_steps(_MAX_SLOW_STEPS), language, data, old_tree)
@@ -50,18 +50,18 @@ def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: 
     data = data[:at] + added.encode() + data[at:]
     was_broken = old_tree.root_node.has_error
     tree = _parse_unless(_after_slow_steps(_MAX_SLOW_STEPS_MENDED), language, data, mended)
-    if tree is None and was_broken:  # then nothing of it can be reused, until it has been mended once
+    if tree is None and was_broken:  # nothing of it can be reused until it has been mended once
         tree = _parse_unless(_after_a_while(), language, data, mended)
-    if tree is None or (tree.root_node.has_error and not was_broken):  # as where the bracket is closed on a line below
+    if tree is None or (tree.root_node.has_error and not was_broken):  # a line below may close the bracket
         return None
     tree.edit(at, at + len(added), at, start, end, start)
     return tree
 
 
 def missing_before(text: str, offset: int, table: LanguageTable) -> str:
-    """What would end the expression before `offset` on its line: a quote, or a name behind an operator, and brackets.
+    """What would end the expression before `offset` on its line: a quote, or a name after an operator, and brackets.
 
-    Brackets whose partner follows on the line are not missing. Empty where nothing is.
+    Empty where nothing is missing. A bracket is not missing if it follows on the line.
     """
     start, end = line_start(text, offset), line_end(text, offset)
     if end - start > _MAX_LINE_CHARACTERS:
@@ -75,12 +75,12 @@ def missing_before(text: str, offset: int, table: LanguageTable) -> str:
 
 
 def _parse_unless(give_up: Callable[[int], bool], language: Language, data: bytes, old_tree: Tree) -> Tree | None:
-    """The tree, or None where `give_up`, which is told how far the parser has come, has said so."""
+    """The tree, or None if `give_up` said so. It is told how far the parser has come."""
     try:
         return Parser(language).parse(
             lambda byte, point: data[byte : byte + _CHUNK_BYTES], old_tree, progress_callback=lambda at, _: give_up(at)
         )
-    except ValueError:  # how a parse that was stopped ends
+    except ValueError:  # a parse that was stopped ends like this
         return None
 
 

@@ -1,6 +1,6 @@
-"""From a text to its tree-sitter tree, whole or after an edit. tree-sitter counts UTF-8 bytes, we count `str` indices.
+"""Parses a text with tree-sitter, whole or after an edit, and converts between its UTF-8 bytes and our `str` indices.
 
-`ByteOffsets` is the one conversion between the two. A lone surrogate, which an editor may send, is parsed as `?`.
+A lone surrogate, which an editor may send, is parsed as `?`.
 """
 
 from bisect import bisect_right
@@ -11,10 +11,10 @@ from lsp_server.syntax.languages import grammar_of, table_of
 from lsp_server.syntax.mending import parse_mended
 
 MAX_PARSED_CHARACTERS = 2_000_000
-"""A longer text gets no tree: its first parse would block typing for a good part of a second."""
+"""A longer text gets no tree, because its first parse would block typing for a good part of a second."""
 
 LONG_CHARACTERS = 20_000
-"""A shorter text is parsed in no time, broken or not."""
+"""A shorter text parses fast enough, broken or not."""
 
 _CHUNK_CHARACTERS = 2048
 
@@ -25,10 +25,10 @@ def encode(text: str) -> bytes:
 
 
 def parse(language_id: str, text: str, old_tree: Tree | None = None, edited: int | None = None) -> Tree | None:
-    """The tree of `text`; None where its language has no grammar, or it is longer than `MAX_PARSED_CHARACTERS`.
+    """The tree of `text`; None if its language has no grammar, or it is longer than `MAX_PARSED_CHARACTERS`.
 
-    `old_tree` makes it fast: the tree of an earlier text, to which each edit since then was applied with `edit_tree`.
-    `edited`, where the last one of them ends, keeps it fast in a long text that it broke: see `mending`.
+    `old_tree` makes it fast: the tree of an earlier text, to which `edit_tree` has applied each edit since then.
+    `edited` is where the last edit ends; it keeps a long text fast that this edit broke: see `mending`.
     """
     language = grammar_of(language_id)
     if language is None or len(text) > MAX_PARSED_CHARACTERS:
@@ -42,7 +42,10 @@ def parse(language_id: str, text: str, old_tree: Tree | None = None, edited: int
 
 
 def edit_tree(tree: Tree, text: str, start: int, end: int, replacement: str) -> None:
-    """Tell `tree`, the tree of `text`, that [start, end) is replaced. Changes `tree`: edit a copy of one handed out."""
+    """Tell `tree`, the tree of `text`, that [start, end) is replaced.
+
+    Changes `tree`: if others have it too, pass a copy.
+    """
     start_byte, start_row, start_column = _byte_and_point(text, start)
     old_byte, old_row, old_column = _byte_and_point(text, end)
     data = encode(replacement)
@@ -59,7 +62,7 @@ def edit_tree(tree: Tree, text: str, start: int, end: int, replacement: str) -> 
 
 
 def _byte_and_point(text: str, offset: int) -> tuple[int, int, int]:
-    """The byte, row and column in bytes of `offset`. tree-sitter's rows end at `\\n` alone, whatever the LSP says."""
+    """The byte of `offset`, its row, and its column in bytes. A row ends only at `\\n`, unlike the LSP's lines."""
     row = text.count("\n", 0, offset)
     line_start = text.rfind("\n", 0, offset) + 1
     if text.isascii():
@@ -68,7 +71,7 @@ def _byte_and_point(text: str, offset: int) -> tuple[int, int, int]:
 
 
 class ByteOffsets:
-    """Converts between `str` indices of one text and offsets into its UTF-8 bytes. Free for a text that is ASCII."""
+    """Converts between `str` indices of one text and offsets into its UTF-8 bytes. Costs nothing if it is all ASCII."""
 
     __slots__ = ("_ascii", "_starts", "_text")
 

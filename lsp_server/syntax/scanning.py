@@ -38,7 +38,7 @@ def comment_start(text: str, table: LanguageTable) -> int:
 
 
 def unclosed(text: str, table: LanguageTable) -> list[tuple[int, str]]:
-    """The brackets that `text` opens and does not close, with their offsets."""
+    """The brackets that `text` opens but does not close, with their offsets."""
     stack: list[tuple[int, str]] = []
     for at, bracket in brackets_of(text, table):
         if bracket in CLOSERS:
@@ -49,7 +49,7 @@ def unclosed(text: str, table: LanguageTable) -> list[tuple[int, str]]:
 
 
 def closers_behind(text: str, table: LanguageTable) -> list[str]:
-    """The closing brackets in `text` that nothing in it opened."""
+    """The closing brackets in `text` that have no opening bracket in it."""
     depth, found = 0, []
     for _, bracket in brackets_of(text, table):
         if bracket in CLOSERS:

@@ -1,4 +1,4 @@
-"""Is an offset inside a comment or a string, and where does that end? A fill there never reaches beyond the end."""
+"""Tells whether an offset is inside a string or comment, and where that ends: a fill there never reaches beyond."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ from lsp_server.syntax.view import View, ancestors
 
 
 @dataclass(frozen=True)
-class Literal:
-    """The inside of a comment or string, its delimiters not included, as `str` indices. `closer`: its end delimiter.
+class StringOrComment:
+    """The inside of a string or comment, without its delimiters, as `str` indices. `closer` is its end delimiter.
 
-    `unfinished`: a comment that swallows the start of another one has lost its own end, and lasts up to the other's.
+    `unfinished`: the comment includes the start of another one. It has no end of its own and lasts to the other's.
     """
 
     start: int
@@ -20,9 +20,9 @@ class Literal:
     unfinished: bool = False
 
 
-def literal_at(view: View, offset: int) -> Literal | None:
-    """The comment or string that `offset` stands in; None in code, and in code embedded in a string."""
-    for at in (offset - 1, offset):  # at its end, a comment up to the line end is only found from within
+def string_or_comment_at(view: View, offset: int) -> StringOrComment | None:
+    """The string or comment that `offset` is in; None in code, also in code that is embedded in a string."""
+    for at in (offset - 1, offset):  # the end of a line comment is found only from within
         for node in ancestors(view.leaf_at(at)):
             if node.type in view.table.interpolations:
                 break
@@ -32,7 +32,7 @@ def literal_at(view: View, offset: int) -> Literal | None:
     return None
 
 
-def _inside(view: View, node: Node, offset: int) -> Literal | None:
+def _inside(view: View, node: Node, offset: int) -> StringOrComment | None:
     if node.type in view.table.comments:
         return _inside_comment(view, node)
     if node.type in view.table.strings:
@@ -40,20 +40,21 @@ def _inside(view: View, node: Node, offset: int) -> Literal | None:
     return None
 
 
-def _inside_comment(view: View, node: Node) -> Literal:
+def _inside_comment(view: View, node: Node) -> StringOrComment:
     start, end = view.start(node), view.end(node)
     for opener, closer in view.table.block_comments:
         if view.text.startswith(opener, start) and view.text.endswith(closer, start + len(opener), end):
             end -= len(closer)
-            return Literal(start + 1, end, closer, unfinished=view.text.find(opener, start + len(opener), end) >= 0)
-    return Literal(start + 1, max(start + len(view.text[start:end].rstrip("\r\n")), start + 1))
+            unfinished = view.text.find(opener, start + len(opener), end) >= 0
+            return StringOrComment(start + 1, end, closer, unfinished)
+    return StringOrComment(start + 1, max(start + len(view.text[start:end].rstrip("\r\n")), start + 1))
 
 
-def _inside_string(view: View, node: Node, offset: int) -> Literal:
-    """A string's delimiters are its first and last child, or its first and last character if it has no children."""
+def _inside_string(view: View, node: Node, offset: int) -> StringOrComment:
+    """A string's delimiters are its first and last children, or its first and last characters if it has no children."""
     start, end = view.start(node), view.end(node)
     if node.child_count < 2:
-        return Literal(start + 1, end - 1, view.text[end - 1 : end])
+        return StringOrComment(start + 1, end - 1, view.text[end - 1 : end])
     children = node.children
     first, last = 0, len(children) - 1
     while first + 1 < last and _is_delimiter(children[first + 1]):  # as in R"x(…)x"
@@ -63,8 +64,8 @@ def _inside_string(view: View, node: Node, offset: int) -> Literal:
     if children[-1].start_byte < children[-1].end_byte:
         end = view.start(children[last])
     code = (child for child in view.children(node, offset, end) if child.type in view.table.interpolations)
-    next_code = next((at for at in map(view.start, code) if at >= offset), end)  # what is embedded stays as it is
-    return Literal(view.end(children[first]), next_code, view.text[end : view.end(node)])
+    next_code = next((at for at in map(view.start, code) if at >= offset), end)  # embedded code stays
+    return StringOrComment(view.end(children[first]), next_code, view.text[end : view.end(node)])
 
 
 def _is_delimiter(node: Node) -> bool:

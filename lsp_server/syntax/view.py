@@ -1,6 +1,6 @@
-"""A source with its tree and its language's table: the questions carving asks the syntax, answered in `str` indices.
+"""Reads a source's tree with its language's table, in `str` indices.
 
-Only nodes near an offset are visited, never the whole tree. Knows no cursor and no hole.
+Visits only nodes near an offset, never the whole tree. Knows no cursor and no hole.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from lsp_server.syntax.source import Source
 _MAX_COMMENTS = 500
 _MAX_DEPTH = 200
 _MAX_DEPTH_OF_COMMENT = 3
-"""Limits that no code written by people comes near; without them some generated files would block typing."""
+"""Limits that code written by people never comes near; without them, some generated files would block typing."""
 
 
 class View:
-    """Reads one source; make one for each question, it is cheap."""
+    """Reads one source. Cheap to make, so make a new one for each request."""
 
     def __init__(self, text: str, table: LanguageTable, root: Node) -> None:
         self.text = text
@@ -62,7 +62,7 @@ class View:
         return self.root.descendant_for_byte_range(start, end)
 
     def token_before(self, offset: int) -> Node | None:
-        """The last token that ends at or before `offset`, comments and continuations passed over; None: none near."""
+        """The last token that ends at or before `offset`, except comments and continuations; None: none is near."""
         for _ in range(_MAX_COMMENTS):
             leaf = self.leaf_at(end_of_text_before(self.text, offset) - 1)
             around = islice(ancestors(leaf), _MAX_DEPTH_OF_COMMENT)
@@ -73,7 +73,7 @@ class View:
         return None
 
     def leaves(self, start: int, end: int) -> Iterator[Node]:
-        """The tokens between two offsets, in order; a string or comment that starts there counts as one."""
+        """The tokens between two offsets, in order. A string or comment that starts there is one token."""
         first, last = self._bytes.to_byte(start), self._bytes.to_byte(end)
         cursor = self.root.walk()
         while True:
@@ -89,20 +89,20 @@ class View:
                 return
 
     def children(self, node: Node, start: int, end: int) -> Iterator[Node]:
-        """The children of `node` that reach into [start, end), in order; those that are missing are not among them."""
+        """The children of `node` that reach into [start, end), in order, without missing ones."""
         first, last = self._bytes.to_byte(max(start, 0)), self._bytes.to_byte(min(end, len(self.text)))
         cursor = node.walk()
         if cursor.goto_first_child_for_byte(first) is None:
             return
         while (child := cursor.node) is not None and child.start_byte < last:
-            if child.start_byte < child.end_byte:  # else it is missing
+            if child.start_byte < child.end_byte:  # a missing one has no width
                 yield child
             if not cursor.goto_next_sibling():
                 return
 
 
 def ancestors(node: Node | None) -> Iterator[Node]:
-    """A node, its parent, and so on up to the root, if that is not too far away."""
+    """A node, its parent, and so on up to the root, or to a limit."""
     for _ in range(_MAX_DEPTH):
         if node is None:
             return

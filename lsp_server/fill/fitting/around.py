@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from lsp_server.carve import Span
-from lsp_server.carve.brackets import Open, open_brackets
+from lsp_server.carve.brackets import OpenBracket, open_brackets
 from lsp_server.fill.fitting.balance import open_in_text
 from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.lines import indentation, is_blank, line_end, line_start, previous_line
-from lsp_server.syntax.literals import Literal, literal_at
 from lsp_server.syntax.source import Source
+from lsp_server.syntax.strings_and_comments import StringOrComment, string_or_comment_at
 from lsp_server.syntax.view import View
 
 _AFTER_CHARACTERS = 4000
@@ -25,8 +25,8 @@ class Around:
     before: str
     after: str
     below: tuple[str, ...]
-    brackets: tuple[Open, ...]
-    literal: Literal | None
+    brackets: tuple[OpenBracket, ...]
+    literal: StringOrComment | None
 
     @property
     def at_line_start(self) -> bool:
@@ -54,7 +54,7 @@ def look_around(source: Source, span: Span) -> Around:
         after=text[span.end : end],
         below=tuple(filter(None, (line.rstrip() for line in below))),
         brackets=tuple(open_brackets(view, span.start) if view else open_in_text(text, span.start, span.end, table)),
-        literal=literal_at(view, span.start) if view else None,
+        literal=string_or_comment_at(view, span.start) if view else None,
     )
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from lsp_server.carve.brackets import Open
+from lsp_server.carve.brackets import OpenBracket
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
-from lsp_server.syntax.looks import brackets_of, closers_behind, unclosed
+from lsp_server.syntax.scanning import brackets_of, closers_behind, unclosed
 
 _WINDOW_CHARACTERS = 4000
 
 
-def cut_at_foreign_closer(fill: str, brackets: Sequence[Open], table: LanguageTable) -> str:
+def cut_at_foreign_closer(fill: str, brackets: Sequence[OpenBracket], table: LanguageTable) -> str:
     """`fill` up to the first bracket it closes without having opened it, unless the text before the hole needs it.
 
     `brackets` are those open at the hole, outermost first: one whose partner stands behind the hole must stay open.
@@ -28,13 +28,13 @@ def cut_at_foreign_closer(fill: str, brackets: Sequence[Open], table: LanguageTa
     return fill
 
 
-def open_in_text(text: str, start: int, end: int, table: LanguageTable) -> list[Open]:
+def open_in_text(text: str, start: int, end: int, table: LanguageTable) -> list[OpenBracket]:
     """The brackets open at a hole [start, end), by the text near it: for languages without a tree."""
     first = max(start - _WINDOW_CHARACTERS, 0)
     before = unclosed(text[first:start], table)
     closers = closers_behind(text[end : end + _WINDOW_CHARACTERS], table)
     partners = [*closers[: len(before)], *[""] * (len(before) - len(closers))][::-1]
     return [
-        Open(bracket, first + at, CLOSERS[bracket] == partner, "")
+        OpenBracket(bracket, first + at, CLOSERS[bracket] == partner, "")
         for (at, bracket), partner in zip(before, partners, strict=True)
     ]

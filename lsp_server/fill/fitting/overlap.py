@@ -7,7 +7,7 @@ from lsp_server.fill.fitting.around import Around
 from lsp_server.fill.fitting.breakage import least_broken
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import is_blank, is_word
-from lsp_server.syntax.looks import comment_start, unclosed
+from lsp_server.syntax.scanning import comment_start, unclosed
 from lsp_server.syntax.source import Source
 
 _MIN_LINES = 2
