@@ -15,12 +15,12 @@ from inference.messages import Snippet
 from lsp_server.context import Buffer, ContextQuery, ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.notebooks import Notebooks
-from lsp_server.documents.uris import local_path
+from lsp_server.documents.uris import local_path, path_of
 from lsp_server.inline import InlineService
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.editor_connection import EditorConnection
 from lsp_server.lsp.worker_connection import WorkerConnection
-from lsp_server.settings.privacy import is_secret, path_of, why_off
+from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
 

@@ -1,4 +1,4 @@
-"""Documents' URIs and the paths of local files. Knows no LSP types, and opens nothing."""
+"""Converts the URIs of documents to paths. Knows no LSP types, and opens nothing."""
 
 from os.path import normpath
 from pathlib import Path
@@ -7,7 +7,7 @@ from urllib.request import url2pathname
 
 
 def local_path(uri: str) -> Path | None:
-    """The absolute path of a `file:` URI on this machine, `..` resolved by name alone; None for any other URI."""
+    """The absolute path of a `file:` URI on this machine, with `..` resolved by name alone; None for any other URI."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -16,3 +16,15 @@ def local_path(uri: str) -> Path | None:
         return None
     path = Path(normpath(url2pathname(parts.path)))
     return path if path.is_absolute() else None
+
+
+def path_of(uri: str) -> str:
+    """The path in a document's URI, with slashes; for a URI without one (`untitled:Untitled-1`), its name.
+
+    For what is no URI, such as a plain Windows path: all of it that may name a file.
+    """
+    try:
+        path = urlsplit(uri).path
+    except ValueError:  # such as an address whose bracket is not closed
+        path = uri
+    return unquote(path).replace("\\", "/")

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet, Text
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
+from lsp_server.documents.uris import path_of
 from lsp_server.fill.candidates import fitted, standing
-from lsp_server.settings.privacy import path_of
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient, alive
 from lsp_server.worker.link import OnDraft

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from lsp_server.settings.schema import Settings
 
@@ -48,18 +47,6 @@ def innermost_folder(path: Path, folders: Sequence[ReadableFolder]) -> ReadableF
     """The innermost of `folders` that holds `path`, by its name alone; None where none does."""
     holding = [folder for folder in folders if path.is_relative_to(folder.root)]
     return max(holding, key=lambda folder: len(folder.root.parts), default=None)
-
-
-def path_of(uri: str) -> str:
-    """The path in a document's URI, with slashes; of a URI without one (`untitled:Untitled-1`) its name.
-
-    Of what is no URI, such as a plain Windows path, it is all that may name a file.
-    """
-    try:
-        path = urlsplit(uri).path
-    except ValueError:  # such as an address in brackets that are not closed
-        path = uri
-    return unquote(path).replace("\\", "/")
 
 
 def is_secret(path: str, settings: Settings) -> bool:

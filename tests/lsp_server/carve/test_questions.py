@@ -54,9 +54,9 @@ def test_an_empty_marker_is_an_error() -> None:
 def test_a_range_outside_the_text_is_an_error(
     ask: Callable[[Source, int, int], object], bounds: tuple[int, int]
 ) -> None:
-    with pytest.raises(ValueError, match="no range"):
+    with pytest.raises(ValueError, match="not a range"):
         ask(ParsedText.parse("python", "abc"), *bounds)
-    with pytest.raises(ValueError, match="no range"):
+    with pytest.raises(ValueError, match="not a range"):
         carve.body_around(ParsedText.parse("python", "abc"), 4)
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from lsp_server.settings.privacy import is_secret, path_of, why_off
+from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.schema import Settings
 
 
@@ -63,17 +63,3 @@ def test_the_reason_names_the_setting() -> None:
     assert "disabledLanguages" in str(why_off("/p/a.md", "markdown", settings(disabled_languages=("markdown",))))
     assert "disabledGlobs" in str(why_off("/p/a.gen.py", "python", settings(disabled_globs=("*.gen.py",))))
     assert why_off("/p/a.py", "python", Settings()) is None
-
-
-@pytest.mark.parametrize(
-    ("uri", "path"),
-    [
-        ("file:///p/a%20b.py", "/p/a b.py"),
-        ("file:///c%3A/p/.env", "/c:/p/.env"),
-        ("untitled:Untitled-1", "Untitled-1"),
-        ("vscode-remote://host/p/.env", "/p/.env"),
-        ("", ""),
-    ],
-)
-def test_the_path_of_a_uri(uri: str, path: str) -> None:
-    assert path_of(uri) == path

@@ -1,0 +1,37 @@
+"""Paths in the URIs of documents, whatever an editor makes of them."""
+
+from pathlib import Path
+
+import pytest
+
+from lsp_server.documents.uris import local_path, path_of
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("file:///p/a%20b.py", "/p/a b.py"),
+        ("file:///c%3A/p/.env", "/c:/p/.env"),
+        ("untitled:Untitled-1", "Untitled-1"),
+        ("vscode-remote://host/p/.env", "/p/.env"),
+        ("", ""),
+    ],
+)
+def test_the_path_in_a_uri_has_slashes_and_no_escapes(uri: str, path: str) -> None:
+    assert path_of(uri) == path
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("file:///p/a%20b.py", Path("/p/a b.py")),
+        ("file://localhost/p/a.py", Path("/p/a.py")),
+        ("file:///p/q/../a.py", Path("/p/a.py")),
+        ("file://elsewhere/p/a.py", None),
+        ("file:///p/%00.py", None),
+        ("untitled:Untitled-1", None),
+        ("http://[broken/a.py", None),
+    ],
+)
+def test_only_a_file_on_this_machine_has_a_local_path(uri: str, path: Path | None) -> None:
+    assert local_path(uri) == path
