@@ -1,4 +1,4 @@
-"""The real server's copy of a document is the editor's, whatever is typed. `infill/status` tells what it has."""
+"""The real server has the editor's text, whatever is typed. `infill/status` tells what it has."""
 
 import hashlib
 import random
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import StartRaw
-from tests.lsp_server.documents.reference import Change, ReferenceText
+from tests.lsp_server.documents.reference import ContentChange, ReferenceText
 from tests.lsp_server.texts import PIECES
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -44,7 +44,7 @@ async def test_a_document_that_the_server_does_not_have_has_no_checksum(start_ra
     assert (status["version"], status["sha256"]) == (None, None)
 
 
-def _change(chance: random.Random) -> Change:
+def _change(chance: random.Random) -> ContentChange:
     start: Any = {"line": chance.randrange(25), "character": chance.randrange(12)}
     end = start if chance.random() < 0.7 else {"line": start["line"] + chance.randrange(2), "character": 3}
     text = chance.choice([*PIECES, "\ude00", "", ""])

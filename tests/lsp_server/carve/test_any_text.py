@@ -1,6 +1,6 @@
-"""Any text, in any language, with the cursor anywhere: an answer that lies inside it, or the error that is documented.
+"""Carving works on any text, in any language, at any place: its spans lie inside the text.
 
-The texts are made of pieces that go wrong close together, and of the fixtures' code, damaged.
+The texts consist of pieces that are troublesome close together, and of damaged code from the fixtures.
 """
 
 from pathlib import Path
@@ -39,7 +39,7 @@ NESTED = [
 
 @st.composite
 def damaged(draw: st.DrawFn, code: list[str]) -> str:
-    """A piece of real code, of which something is lost and into which something else has got."""
+    """A piece of real code in which something is lost and something else got in."""
     text = draw(st.sampled_from(code))
     start = draw(st.integers(0, len(text)))
     end = draw(st.integers(start, min(start + 12, len(text))))
@@ -54,7 +54,7 @@ def code_of(language_id: str) -> list[str]:
 @pytest.mark.parametrize("language_id", [*(table.ids[0] for table in TABLES), "plain"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_every_answer_lies_inside_the_text(language_id: str, data: st.DataObject) -> None:
+def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) -> None:
     text = data.draw(st.one_of(random_texts, damaged(code_of(language_id))), "text")
     text = text.replace("\n", "\r\n") if data.draw(st.booleans(), "CRLF") else text
     start = data.draw(st.integers(0, len(text)), "start")
@@ -81,7 +81,7 @@ def test_every_answer_lies_inside_the_text(language_id: str, data: st.DataObject
 
 @pytest.mark.parametrize("text", NESTED, ids=lambda text: text[:6])
 @pytest.mark.parametrize("language_id", ["python", "typescript", "rust", "ruby", "json", "html", "plain"])
-def test_depth_is_no_error(language_id: str, text: str) -> None:
+def test_deeply_nested_text_raises_nothing(language_id: str, text: str) -> None:
     source, middle = ParsedText.parse(language_id, text), len(text) // 2
     carve.placeholders(source)
     carve.function_around(source, middle, middle + 5)

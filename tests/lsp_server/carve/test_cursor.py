@@ -1,4 +1,4 @@
-"""The hole at a cursor, in any text: what the fixture files cannot list."""
+"""The hole at a cursor in any text, beyond what the fixture files can list."""
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ from tests.lsp_server.texts import texts
 
 @settings(max_examples=150, deadline=None)
 @given(text=texts, language_id=st.sampled_from(["python", ""]))
-def test_at_any_offset_of_any_text_a_hole_leaves_what_is_typed(text: str, language_id: str) -> None:
+def test_a_hole_at_any_offset_of_any_text_keeps_what_is_typed(text: str, language_id: str) -> None:
     source = ParsedText.parse(language_id, text)
     for offset in range(len(text) + 1):
         span = carve.at_cursor(source, offset)

@@ -1,4 +1,4 @@
-"""Markers: what a user has marked to be filled, and how much room it gets."""
+"""Markers are found wherever they are, and become several lines only where that is possible."""
 
 from pathlib import Path
 

@@ -1,10 +1,10 @@
-"""The text of a document once more, kept as plainly as the protocol describes it, to hold the server's against."""
+"""The text of a document, edited as plainly as the protocol describes it, to compare the server's text with."""
 
 import re
 from typing import Any
 
-Change = dict[str, Any]
-"""A content change as it stands in JSON."""
+ContentChange = dict[str, Any]
+"""A content change as it is in JSON."""
 
 
 class ReferenceText:
@@ -16,12 +16,12 @@ class ReferenceText:
 
     @property
     def text(self) -> str:
-        """The text, U+FFFD for what is half a character."""
+        """The text, with U+FFFD for half a character."""
         whole = self._units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         return re.sub("[\ud800-\udfff]", "\ufffd", whole if self.encoding == "utf-16" else self._units)
 
-    def apply(self, change: Change) -> None:
-        """One change; positions outside the text are clamped, a range given backwards is turned around."""
+    def apply(self, change: ContentChange) -> None:
+        """Apply one change. Clamps positions outside the text, and turns a backwards range around."""
         new = self._in_units(change["text"])
         if "range" in change:
             start, end = sorted(self._offset(change["range"][name]) for name in ("start", "end"))

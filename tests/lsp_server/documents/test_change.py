@@ -1,4 +1,4 @@
-"""Changes, and finding the one that lies between two texts."""
+"""Changes of a text, and the smallest one between two texts."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ TEXTS = st.text("ab\n", max_size=12)
 
 
 @given(TEXTS, TEXTS)
-def test_the_difference_of_two_texts_makes_one_of_the_other(old: str, new: str) -> None:
+def test_the_difference_of_two_texts_turns_one_into_the_other(old: str, new: str) -> None:
     change = difference(old, new)
     assert old.startswith(change.removed, change.start)
     assert change.applied(old) == new

@@ -1,4 +1,4 @@
-"""The text that an editor and the server agree on, whatever is typed, and snapshots of it that never change."""
+"""The server keeps the editor's text, whatever is typed, and its snapshots never change."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,7 +40,7 @@ def test_half_a_character_can_be_taken_away_in_utf16() -> None:
     assert_parsed_as_if_new(document.snapshot())
 
 
-def test_edits_of_one_change_apply_each_to_the_text_the_one_before_left() -> None:
+def test_each_edit_applies_to_the_text_that_the_one_before_left() -> None:
     document = opened("abc")
     document.apply([Edit((0, 0), (0, 1), "xyz"), Edit((0, 2), (0, 4), "")], 1, Encoding.UTF16)
     assert document.text == "xyc"
@@ -80,7 +80,7 @@ def test_the_tree_after_edits_is_the_tree_of_a_fresh_parse(text: str, changes: l
 
 @settings(max_examples=100, deadline=None)
 @given(text=texts, changes=st.lists(edits, min_size=1, max_size=6))
-def test_a_snapshot_stays_as_it_was_while_the_document_goes_on(text: str, changes: list[Edit]) -> None:
+def test_a_snapshot_stays_the_same_while_the_document_changes(text: str, changes: list[Edit]) -> None:
     document = opened(text)
     kept = [document.snapshot()]
     for version, edit in enumerate(changes, 1):

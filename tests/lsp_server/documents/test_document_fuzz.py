@@ -1,4 +1,4 @@
-"""Whatever an editor sends, the server's text is the editor's, in every encoding, and its tree a fresh parse's."""
+"""Whatever an editor sends, in every encoding, the server has the editor's text and the tree of a fresh parse."""
 
 import json
 import logging
@@ -13,12 +13,12 @@ from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import LineIndex
 from lsp_server.server import InfillServer
 from lsp_server.syntax.parsing import parse
-from tests.lsp_server.documents.reference import Change, ReferenceText
+from tests.lsp_server.documents.reference import ContentChange, ReferenceText
 from tests.lsp_server.texts import PIECES
 
 URI = "untitled:Untitled-1"
 EDITS = 3_400
-"""In each of the three encodings: more than 10,000 in all."""
+"""For each of the three encodings: more than 10,000 in all."""
 FARTHEST = 2**31 - 1
 
 pieces = st.sampled_from([*PIECES, "\ude00", "\ud83d\ude00", "\U0010ffff", "y" * 2_000, "é😀" * 300])
@@ -44,7 +44,7 @@ edits = st.one_of(insertions, deletions, replacements)
 
 
 class Typing(RuleBasedStateMachine):
-    """An editor with one document, and the server's dispatcher. `encoding` and `applied` are the test's."""
+    """An editor with one document, and the server's dispatcher. The test sets `encoding` and reads `applied`."""
 
     encoding = "utf-16"
     applied = 0
@@ -67,12 +67,12 @@ class Typing(RuleBasedStateMachine):
         self.check()
 
     @rule(changes=st.lists(edits, min_size=5, max_size=20), together=st.booleans())
-    def edit(self, changes: list[Change], together: bool) -> None:
+    def edit(self, changes: list[ContentChange], together: bool) -> None:
         for part in [changes] if together else [[change] for change in changes]:
             self.change(part)
 
     @rule(text=texts, changes=st.lists(edits, max_size=2))
-    def replace_everything(self, text: str, changes: list[Change]) -> None:
+    def replace_everything(self, text: str, changes: list[ContentChange]) -> None:
         self.change([*changes, {"text": text}, *changes])
 
     @precondition(lambda self: len(self.reference.text) > 6_000)
@@ -80,7 +80,7 @@ class Typing(RuleBasedStateMachine):
     def start_anew(self) -> None:
         self.change([{"text": ""}])
 
-    def change(self, changes: list[Change]) -> None:
+    def change(self, changes: list[ContentChange]) -> None:
         self.version += 1
         document = {"uri": URI, "version": self.version}
         self.send("textDocument/didChange", {"textDocument": document, "contentChanges": changes})

@@ -1,4 +1,4 @@
-"""Positions as editors count them, and the lines they stand on."""
+"""Positions as editors count them, and the lines that they are on."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""While a line of a long file is typed, its tree is that of a file that is not broken: fast, and good for carving."""
+"""While a line of a long file is being typed, its tree stays that of an unbroken file, and parsing stays fast."""
 
 import time
 

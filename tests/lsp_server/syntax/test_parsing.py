@@ -1,4 +1,4 @@
-"""Bytes and characters: tree-sitter counts the former, we count the latter."""
+"""tree-sitter counts bytes and we count characters: offsets convert both ways."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Placeholders, functions, selections, statements: their edges, and any text at all."""
+"""Edge cases of placeholders, functions, selections and statements, and any text at all."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from tests.lsp_server.texts import texts
 STUB = "class A:\n    def f(self) -> int: ...\n\n    def g(self):\n        ...\n"
 
 
-def test_a_stub_lacks_no_bodies_and_keeps_its_markers() -> None:
+def test_a_stub_has_markers_but_no_missing_bodies() -> None:
     text = STUB + "x = ???\n"
     (span,) = carve.placeholders(ParsedText.parse("python", text, "file:///a.pyi"))
     assert text[span.start : span.end] == "???"

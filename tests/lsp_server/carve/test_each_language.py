@@ -1,9 +1,9 @@
-"""What carving finds in each language: one fixture file for each, all read by one `check`.
+"""What carving finds in each language: one fixture file for each, and one `check` for all.
 
 --- line, starts with 'na'          the hole at the cursor ‸, drawn ⟦…⟧; `lines`: it may become several; or `nothing`
 --- placeholders: body, lines; …    everything that asks to be filled, one description for each hole
 --- function                        the function around the cursor, or around the selection «…»
---- whole body: body, lines         the body of that function, to be written anew
+--- whole body: body, lines         the body of that function, to be rewritten
 --- selection: expression           the selection as a hole
 --- statement: line                 the statement around the cursor or selection
 """
@@ -29,19 +29,19 @@ CASES = [
 
 
 def check(language_id: str, case: Case, uri: str = "") -> None:
-    """Ask what the case's `---` names about its text, and compare with what is drawn there."""
+    """Carve the case's text as its `---` line says, and compare the result with what is drawn there."""
     text, (start, end) = without_signs(case.text)
     source = ParsedText.parse(language_id, text, uri)
-    question, colon, expected = case.said["---"].partition(": ")
-    question, expected = (question, expected) if colon or question == "function" else ("", question)
-    spans = asked(question, source, start, end)
-    told = "" if question == "function" else "; ".join(map(described, spans)) or "nothing"
+    request, colon, expected = case.said["---"].partition(": ")
+    request, expected = (request, expected) if colon or request == "function" else ("", request)
+    spans = carved(request, source, start, end)
+    told = "" if request == "function" else "; ".join(map(described, spans)) or "nothing"
     drawn = with_holes(text, [(span.start, span.end) for span in spans])
     assert (drawn, told) == ("".join(c for c in case.text if c not in "‸«»"), expected)
 
 
-def asked(question: str, source: Source, start: int, end: int) -> Sequence[carve.Span]:
-    match question:
+def carved(request: str, source: Source, start: int, end: int) -> Sequence[carve.Span]:
+    match request:
         case "placeholders":
             return carve.placeholders(source)
         case "function":
@@ -70,7 +70,7 @@ def with_holes(text: str, ranges: Sequence[tuple[int, int]]) -> str:
 
 
 def without_signs(drawn: str) -> tuple[str, tuple[int, int]]:
-    """The text itself, and where its cursor or selection is; (0, 0) without one."""
+    """The text itself, and the range of its cursor or selection; (0, 0) without one."""
     text, marks = "", []
     for character in drawn:
         if character in "‸«»":
@@ -86,10 +86,10 @@ def test_what_is_found(language_id: str, case: Case) -> None:
 
 
 @pytest.mark.parametrize("language_id", LANGUAGES)
-def test_each_language_is_asked_all_that_matters(language_id: str) -> None:
+def test_the_fixtures_of_each_language_cover_what_matters(language_id: str) -> None:
     """The rest of a line, a word, the middle of a word, brackets, what is missing, and the function around."""
-    asked_for = "\n".join(param.values[1].said["---"] for param in CASES if param.values[0] == language_id)  # type: ignore[union-attr]
+    covered = "\n".join(param.values[1].said["---"] for param in CASES if param.values[0] == language_id)  # type: ignore[union-attr]
     wanted = {"line", "starts with", "nothing", "expression", "lines"}
     if language_id != "plain":
         wanted |= {"placeholders: ", "function", "marker"}
-    assert {word for word in wanted if word not in asked_for} == set()
+    assert {word for word in wanted if word not in covered} == set()

@@ -1,0 +1,46 @@
+"""Brackets and comments are found in a piece of text by the facts of its language, without a tree."""
+
+import pytest
+
+from lsp_server.syntax.languages import PLAIN, table_of
+from lsp_server.syntax.scanning import brackets_of, closers_behind, comment_start, open_quote, unclosed
+
+
+@pytest.mark.parametrize(
+    ("language_id", "text", "brackets"),
+    [
+        ("python", "f('(', \"[\") # {", "()"),
+        ("python", "'''(\n(''' [", "["),
+        ("python", "x = {# (", "{"),
+        ("rust", '&\'a (r#"("#)', "()"),
+        ("javascript", "`(${1})` /* ( */ [ // (", "["),
+        ("javascript", "if (x) {// (", "(){"),
+        ("lua", "--[[ ( ]] f() -- (", "()"),
+        ("html", "<!-- ( --> [", "["),
+        ("shellscript", "f ${#x} $# (a) # (", "{}()"),
+        ("klingon", "# ( // (", "(("),
+    ],
+)
+def test_brackets_in_strings_and_comments_are_not_found(language_id: str, text: str, brackets: str) -> None:
+    assert "".join(bracket for _, bracket in brackets_of(text, table_of(language_id))) == brackets
+
+
+@pytest.mark.parametrize(
+    ("language_id", "text", "start"),
+    [
+        *(("python", "x = '#' # note", 8), ("python", "x = 1", -1), ("lua", "--[[ a ]] b -- c", 12)),
+        *(("shellscript", "echo $# # args", 8), ("html", "<!-- a -->", -1), ("klingon", "# a", -1)),
+    ],
+)
+def test_a_line_comment_starts_at_the_first_mark_outside_strings(language_id: str, text: str, start: int) -> None:
+    assert comment_start(text, table_of(language_id)) == start
+
+
+@pytest.mark.parametrize(("text", "start"), [("f('a', \"b", 7), ("f('a')", -1), ("# isn't", -1)])
+def test_a_string_that_does_not_end_is_found(text: str, start: int) -> None:
+    assert open_quote(text, table_of("python")) == start
+
+
+def test_brackets_without_a_partner_are_found_on_both_sides() -> None:
+    assert unclosed("f(a, [b)", PLAIN) == [(1, "("), (5, "[")]
+    assert closers_behind("a) [b] }", PLAIN) == [")", "}"]
