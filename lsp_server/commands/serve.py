@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lsp_server.lsp.transports import Host, Writer, address, stdio, tcp
+from lsp_server.lsp.transports import StartConversation, Writer, address, stdio, tcp
 from lsp_server.lsp.transports.address import Address
 from lsp_server.server import InfillServer
 
@@ -65,25 +65,25 @@ def run(args: argparse.Namespace) -> int:
         "trustWorkspace": args.trust_workspace,
     }
     flags = {name: value for name, value in given.items() if value is not None}
-    host = partial(InfillServer, flags)
-    return asyncio.run(_listen(args, host) if args.tcp or args.ws else _serve_stdio(host))
+    start = partial(InfillServer, flags)
+    return asyncio.run(_listen(args, start) if args.tcp or args.ws else _serve_stdio(start))
 
 
-async def _serve_stdio(host: Callable[[Writer], InfillServer]) -> int:
-    server = stdio.connect(host)
+async def _serve_stdio(start: Callable[[Writer], InfillServer]) -> int:
+    server = stdio.start(start)
     await server.ended.wait()
     _exit_within(EXIT_LIMIT_S, server.exit_status)
     await server.leave()
     return server.exit_status
 
 
-async def _listen(args: argparse.Namespace, host: Host) -> int:
+async def _listen(args: argparse.Namespace, start: StartConversation) -> int:
     wanted: Address = args.tcp or args.ws
     try:
         place = wanted.resolved()
         if not (place.is_loopback or args.allow_remote):
             return _refuse(f"{wanted} can be reached from other machines; say --allow-remote if you mean that")
-        opened, place = await _open(args, place, host)
+        opened, place = await _open(args, place, start)
     except OSError as error:
         return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
     if not place.is_loopback:
@@ -94,12 +94,14 @@ async def _listen(args: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-async def _open(args: argparse.Namespace, place: Address, host: Host) -> "tuple[asyncio.Server | Server, Address]":
+async def _open(
+    args: argparse.Namespace, place: Address, start: StartConversation
+) -> "tuple[asyncio.Server | Server, Address]":
     if args.tcp:
-        return await tcp.listen(place, host)
+        return await tcp.listen(place, start)
     from lsp_server.lsp.transports import websocket  # here and not above: editors that use stdio start faster without
 
-    return await websocket.listen(place, host, args.allow_origin)
+    return await websocket.listen(place, start, args.allow_origin)
 
 
 def _refuse(why: str) -> int:

@@ -1,6 +1,6 @@
-"""How messages come in and go out: standard input and output, TCP, WebSocket. Knows bytes, not what is in them.
+"""Carry messages to and from clients over standard input and output, TCP or WebSocket; know bytes, not their meaning.
 
-A transport is given a `Host`: it calls it for each client that comes, and passes on what that client sends.
+A transport calls its `StartConversation` for each client that connects, and passes on what the client sends.
 """
 
 import asyncio
@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""A longer message is no editor's: it would only fill the memory."""
+"""No editor sends a longer message; it would only fill the memory."""
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
-"""Output that a client has not read, over which it counts as gone."""
+"""A client that leaves more output than this unread counts as gone."""
 
 
 class Writer(Protocol):
@@ -23,29 +23,29 @@ class Writer(Protocol):
         """Send no more."""
 
 
-class Talk(Protocol):
+class Conversation(Protocol):
     """The server's side of the conversation with one client. `ended` is set when the client has said goodbye."""
 
     ended: asyncio.Event
 
     def receive(self, body: bytes) -> None:
-        """One message of the client's, at once: it may look at nothing that comes later. Never raises."""
+        """Take one message of the client; it is handled before any later one is looked at. Never raises."""
 
     async def leave(self) -> None:
         """The client is gone: stop what runs for it."""
 
 
-Host = Callable[[Writer], Talk]
-"""Called for each client that comes, with where its messages go."""
+StartConversation = Callable[[Writer], Conversation]
+"""Called for each client that connects, with the writer that its messages go to."""
 
 
-async def converse(talk: Talk, listening: Coroutine[Any, Any, None]) -> None:
-    """Pass on what a client says until `listening` ends or the client has said goodbye, then let go of it."""
-    tasks = {asyncio.create_task(listening), asyncio.create_task(talk.ended.wait())}
+async def serve_client(conversation: Conversation, listening: Coroutine[Any, Any, None]) -> None:
+    """Run `listening`, which passes on what a client says, until it ends or the client says goodbye."""
+    tasks = {asyncio.create_task(listening), asyncio.create_task(conversation.ended.wait())}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await talk.leave()
+        await conversation.leave()

@@ -1,4 +1,4 @@
-"""Where to listen: `[HOST:]PORT`, and whether only this machine can reach it."""
+"""The address to listen at, `[HOST:]PORT`, and whether only this machine can reach it."""
 
 import argparse
 import ipaddress
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Address:
-    """A host's name or number, and a port; 0 is any that is free."""
+    """A host, by name or number, and a port; 0 stands for any free one."""
 
     host: str
     port: int
@@ -17,14 +17,14 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def resolved(self) -> "Address":
-        """The same with the host as a number. Raises OSError for a host that nobody knows."""
+        """The same with the host as a number. Raises OSError for an unknown host."""
         found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         ipv4_first = sorted(found, key=lambda entry: entry[0] is not socket.AF_INET)
         return Address(str(ipv4_first[0][4][0]), self.port)
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it; of a resolved address."""
+        """Whether only this machine can reach it; the address must be resolved."""
         return ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
 
 

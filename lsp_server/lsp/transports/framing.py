@@ -1,4 +1,4 @@
-"""The frames of the protocol's base: `Content-Length` and a body. Bytes in, bodies out; no sockets, no files."""
+"""Take a stream of bytes apart into messages, each a `Content-Length` header and a body. No sockets, no files."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _KNOWN = re.compile(rb"(content-(length|type)\s*:.*)?\s*", re.IGNORECASE)
 
 
 class FrameError(Exception):
-    """What comes is no frame, or one too long to be true: nothing after it can be trusted."""
+    """The stream holds no frame, or one that is too long to be true; nothing after it can be trusted."""
 
 
 def framed(body: bytes) -> bytes:
@@ -20,9 +20,9 @@ def framed(body: bytes) -> bytes:
 
 
 class Frames:
-    """Takes a stream apart. With `strict`, headers that the protocol does not know end it; else they are skipped.
+    """Takes a stream apart. Skips headers that the protocol does not know; with `strict`, raises FrameError instead.
 
-    Strict is for sockets that a web browser can reach: the body of an HTTP request must not pass for a message.
+    Be strict on sockets that a web browser can reach: the body of an HTTP request must not pass for a message.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -44,7 +44,7 @@ class Frames:
             yield body
 
     def _read_header(self) -> bool:
-        """Whether a header is complete and a body follows. Headers without a length are skipped."""
+        """Read headers until one with a length is complete; False where more data is needed."""
         while not self._in_body:
             end = self._data.find(b"\n") + 1
             if max(end, len(self._data) if not end else 0) > MAX_HEADER_BYTES:
@@ -66,7 +66,7 @@ class Frames:
 
 
 def _length(digits: bytes) -> int:
-    """A length from its header. Raises FrameError; of many digits no number is made, as int() refuses thousands."""
+    """A length from its header. Raises FrameError, also for thousands of digits, which int() would refuse."""
     significant = digits.lstrip(b"0") or b"0"
     if len(significant) > len(str(MAX_BODY_BYTES)) or int(significant) > MAX_BODY_BYTES:
         raise FrameError(f"a message is longer than {MAX_BODY_BYTES} bytes")

@@ -1,6 +1,6 @@
 """Standard input and output: one client, which started this process.
 
-Input is read by a thread of its own, so that nothing the server does can keep `$/cancelRequest` from being read.
+A thread of its own reads the input, so that nothing the server does can keep `$/cancelRequest` from being read.
 """
 
 import asyncio
@@ -13,27 +13,27 @@ from contextlib import suppress
 from io import BufferedIOBase
 from typing import BinaryIO, TypeVar
 
-from lsp_server.lsp.transports import Talk, Writer
+from lsp_server.lsp.transports import Conversation, Writer
 from lsp_server.lsp.transports.framing import FrameError, Frames, framed
 
 log = logging.getLogger(__name__)
 _CHUNK_BYTES = 256 * 1024
-T = TypeVar("T", bound=Talk)
+T = TypeVar("T", bound=Conversation)
 
 
-def connect(host: Callable[[Writer], T]) -> T:
-    """The conversation with the one client; its `ended` is also set when that is gone."""
+def start(start_conversation: Callable[[Writer], T]) -> T:
+    """Start the conversation with the one client; its `ended` is also set when the client is gone."""
 
     def on_end() -> None:
-        talk.ended.set()
+        conversation.ended.set()
 
-    talk = host(Output(take_stdout(), on_end))
-    read_in_thread(take_stdin(), talk.receive, on_end)
-    return talk
+    conversation = start_conversation(StdioWriter(take_stdout(), on_end))
+    read_in_thread(take_stdin(), conversation.receive, on_end)
+    return conversation
 
 
-class Output:
-    """Where frames go. Once the other side is gone, writing does nothing."""
+class StdioWriter:
+    """Writes frames to a stream. Once the other side is gone, writing does nothing."""
 
     def __init__(self, stream: BinaryIO, on_lost: Callable[[], None]) -> None:
         self._stream = stream
@@ -60,7 +60,7 @@ def take_stdin() -> BufferedIOBase:
 
 
 def take_stdout() -> BinaryIO:
-    """Standard output for us alone: from here on whatever else writes to it, any library's print, goes to stderr."""
+    """Standard output for us alone: from here on whatever else writes to it, as a library may, goes to stderr."""
     sys.stdout.flush()
     ours = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -72,7 +72,7 @@ def take_stdout() -> BinaryIO:
 
 
 def read_in_thread(stream: BufferedIOBase, receive: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-    """Pass each frame's body to `receive` on the running event loop; `on_end` once there are no more, why ever."""
+    """Pass each frame's body to `receive` on the running event loop; call `on_end` when there are no more, why ever."""
     loop = asyncio.get_running_loop()
 
     def read() -> None:

@@ -1,18 +1,18 @@
-"""Reading and writing the process's own streams: however they end, the server hears of it."""
+"""Reading and writing the process's own streams: however they end, the server is told."""
 
 import asyncio
 from io import BytesIO
 
 import pytest
 
-from lsp_server.lsp.transports.stdio import Output, read_in_thread
+from lsp_server.lsp.transports.stdio import StdioWriter, read_in_thread
 
 
 def test_writing_to_an_editor_that_is_gone_tells_and_does_not_raise() -> None:
     lost: list[bool] = []
     stream = BytesIO()
     stream.close()
-    output = Output(stream, lambda: lost.append(True))
+    output = StdioWriter(stream, lambda: lost.append(True))
     output.write(b"x")
     assert lost == [True]
 
