@@ -1,6 +1,6 @@
-"""What the client can do, and what we tell it we can.
+"""What the client can do, and what the server offers it.
 
-The client's capabilities are read from raw JSON, few keys of many, so that one this release has never heard of cannot
+Reads a few keys of the client's capabilities from raw JSON, so that one which this release has never heard of cannot
 keep an editor from starting.
 """
 
@@ -14,16 +14,16 @@ from lsp_server.documents.positions import Encoding
 
 REPAIR_KIND = "quickfix.infill"
 FILL_KIND = "refactor.rewrite.infill"
-"""The kind that those of our code actions begin with which are no answer to a diagnostic.
+"""The kind that our code actions begin with, except those that answer a diagnostic.
 
-Not `quickfix`: editors list those as answers to the diagnostic at hand, and a marked hole usually has somebody else's.
-`refactor.rewrite` shows in the light bulb and in the refactor menu, and a kind of our own can be bound to a key.
+Not `quickfix`: editors list those as answers to the diagnostic at hand, and at a marked hole that is usually somebody
+else's. `refactor.rewrite` shows in the light bulb and in the refactor menu; a kind of our own can be bound to a key.
 """
 
 
 @dataclass(frozen=True)
 class CompletionFeatures:
-    """What the client's list of completions can show. `registers`: it can be told later that there are completions."""
+    """What the client's list of completions can show. `registers`: completion can be registered later."""
 
     preselect: bool = False
     label_details: bool = False
@@ -109,9 +109,9 @@ def server_capabilities(
 
 
 def _encoding(offered: Any) -> Encoding:
-    """The first of the client's encodings that we know, for it lists them in its order of preference.
+    """The first of the client's encodings that we know: it lists them in its order of preference.
 
-    All three are exact here. A client that lists none counts in UTF-16, as the protocol has it.
+    A client that lists none counts in UTF-16, as the protocol says.
     """
     known = {encoding.value: encoding for encoding in Encoding}
     for name in offered if isinstance(offered, list) else []:

@@ -1,8 +1,8 @@
-"""JSON-RPC: each message to its handler, each request to exactly one reply.
+"""Passes each message to its handler, and gives each request exactly one reply. Knows no method's meaning.
 
-pygls supplies the requests and notifications *we* send and the conversion of types. What arrives is dispatched here,
-because pygls leaves a request with undecodable params without an answer, sends tracebacks to the client, and keeps a
-second copy of each document whose lines it splits in other places than the LSP does. Knows no method's meaning.
+pygls sends *our* requests and notifications and converts types. It does not dispatch what arrives, because it leaves a
+request with undecodable params without an answer, sends tracebacks to the client, and keeps a second copy of each
+document whose lines it splits in other places than the LSP does.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Any
 
 from cattrs import Converter
 from lsprotocol import types
@@ -20,28 +20,15 @@ from lsprotocol.types import ErrorCodes, ResponseError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
+from lsp_server.lsp.json_rpc import Id, is_id, messages_in, salvaged_from
 from lsp_server.lsp.replies import RequestError, error_of, invalid_params, refusal
 from lsp_server.worker.failure import describe
 
-Id = int | str
 log = logging.getLogger(__name__)
 
 
-def _is_id(value: Any) -> TypeGuard[Id]:
-    """Whether this is the id of a request; True and False are numbers to Python alone."""
-    return isinstance(value, int | str) and not isinstance(value, bool)
-
-
-def _no_number(name: str) -> None:
-    """Python would read NaN and Infinity, and write them back, which no client could read."""
-    raise ValueError(name)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_number)
-
-
 class Phase(Enum):
-    """Where the connection stands: requests before `initialize` and after `shutdown` are refused."""
+    """Where the connection stands; requests before `initialize` and after `shutdown` are refused."""
 
     NEW = auto()
     RUNNING = auto()
@@ -49,10 +36,10 @@ class Phase(Enum):
 
 
 class InfillProtocol(LanguageServerProtocol):
-    """Dispatches to the features registered on the server: plain functions of the decoded params.
+    """Calls the features registered on the server: plain functions of the decoded params.
 
-    A handler returns its result, or an awaitable of it. It is called on arrival, before any later message is looked
-    at, so what it reads before its first await belongs to its request.
+    A handler returns its result, or an awaitable of it. It is called on arrival, before any later message is read, so
+    what it sees before its first await belongs to its request.
     """
 
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
@@ -60,21 +47,21 @@ class InfillProtocol(LanguageServerProtocol):
         self.fm.builtin_features.clear()
         self.phase = Phase.NEW
         self.on_unreadable: Callable[[str, Any], None] = lambda method, params: None
-        """Told of each notification whose params could not be decoded."""
+        """Called for each notification whose params could not be decoded."""
         self._running: dict[Id, asyncio.Future[Any]] = {}
 
     def receive(self, body: bytes) -> None:
-        """One message's bytes, or a batch of messages. Never raises."""
+        """Take one message's bytes, or a batch of messages. Never raises."""
         try:
-            message = _DECODER.decode(body.decode("utf-8", "surrogatepass"))
+            messages = messages_in(body)
         except (ValueError, RecursionError):
-            self._unreadable(body)
+            self._refuse_unreadable(body)
             return
-        for one in message if isinstance(message, list) and message else [message]:
-            self._take(one)
+        for message in messages:
+            self._take(message)
 
     async def drain(self, limit_s: float) -> None:
-        """Cancel every request but the current one and see each answered, within `limit_s`."""
+        """Cancel every request but the current one, and answer each within `limit_s`."""
         tasks = {key: task for key, task in self._running.items() if task is not asyncio.current_task()}
         for task in tasks.values():
             task.cancel()
@@ -96,26 +83,20 @@ class InfillProtocol(LanguageServerProtocol):
         else:
             self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "neither a request nor an answer"))
 
-    def _unreadable(self, body: bytes) -> None:
-        """What is no JSON but for a few bytes, or for numbers that are none, may still say who waits for an answer."""
-        try:
-            message = json.loads(body.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            message = None
-        for one in message if isinstance(message, list) and message else [message]:
-            one = one if isinstance(one, dict) else {}
-            key, method = one.get("id"), one.get("method")
-            self._reply_error(key if _is_id(key) else None, refusal(ErrorCodes.ParseError, "not JSON in UTF-8"))
+    def _refuse_unreadable(self, body: bytes) -> None:
+        for message in salvaged_from(body):
+            key, method = message.get("id"), message.get("method")
+            self._reply_error(key if is_id(key) else None, refusal(ErrorCodes.ParseError, "not JSON in UTF-8"))
             if key is None and isinstance(method, str):
-                self.on_unreadable(method, one.get("params"))
+                self.on_unreadable(method, message.get("params"))
 
     def _dispatch(self, key: Any, method: Any, params: Any) -> None:
-        if isinstance(method, str) and _is_id(key):
+        if isinstance(method, str) and is_id(key):
             self._request(key, method, params)
         elif isinstance(method, str) and key is None:
             self._notification(method, params)
         else:
-            valid = key if _is_id(key) else None
+            valid = key if is_id(key) else None
             self._reply_error(valid, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC request"))
 
     def _request(self, key: Id, method: str, params: Any) -> None:
@@ -150,11 +131,11 @@ class InfillProtocol(LanguageServerProtocol):
                     self.on_unreadable(method, params)
                 return
             if inspect.isawaitable(outcome):
-                asyncio.ensure_future(outcome).add_done_callback(partial(self._noted, method))
+                asyncio.ensure_future(outcome).add_done_callback(partial(self._log_failure, method))
 
     def _response(self, message: dict[str, Any]) -> None:
-        """An answer to a request of ours; one that cannot be understood is an error to whoever waits for it."""
-        if not _is_id(message.get("id")):  # also how a client answers what it could not read
+        """An answer to a request of ours; one that cannot be understood fails the request."""
+        if not is_id(message.get("id")):  # also how a client answers what it could not read
             log.warning("the client sent an answer to nothing")
             return
         try:
@@ -169,7 +150,7 @@ class InfillProtocol(LanguageServerProtocol):
 
     def _cancel(self, params: Any) -> None:
         key = params.get("id") if isinstance(params, dict) else None
-        if _is_id(key) and (task := self._running.get(key)):
+        if is_id(key) and (task := self._running.get(key)):
             task.cancel()
 
     def _why_not_now(self, key: Id, method: str) -> ResponseError | None:
@@ -190,10 +171,10 @@ class InfillProtocol(LanguageServerProtocol):
         return handler(self._decoded(method, params))
 
     def _decoded(self, method: str, params: Any) -> Any:
-        """Params as the type lsprotocol has for `method`; as they came where it has none.
+        """Params as the type that lsprotocol has for `method`; as they came where it has none.
 
-        Those of `initialize` stay as they came too: one capability that this lsprotocol does not know would otherwise
-        keep a newer editor from starting at all.
+        Those of `initialize` stay as they came too: a single capability that this lsprotocol does not know would
+        otherwise keep a newer editor from starting.
         """
         kind: Any = types.METHOD_TO_TYPES.get(method, (None, None, None, None))[2]
         if kind is None or method == types.INITIALIZE:
@@ -243,7 +224,7 @@ class InfillProtocol(LanguageServerProtocol):
         if self.writer is not None:
             self.writer.write(body)
 
-    def _noted(self, method: str, task: asyncio.Future[Any]) -> None:
+    def _log_failure(self, method: str, task: asyncio.Future[Any]) -> None:
         if not task.cancelled() and (error := task.exception()):
             self._log(method, error)
 

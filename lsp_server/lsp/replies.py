@@ -1,7 +1,7 @@
-"""What a request that did not succeed is answered with.
+"""The error replies to requests that did not succeed.
 
-Cancelled and refused are outcomes with a message of their own. Anything else is a fault of ours: the client learns that
-it happened, the log learns where, and neither gets the text of a document, a path or a traceback in `error.data`.
+A request that was cancelled or refused gets a message of its own. Any other error is a fault of ours: the client learns
+that it happened and the log learns where; neither gets the text of a document, a path or a traceback in `error.data`.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ class RequestError(Exception):
 
 
 def invalid_params(method: str, error: Exception) -> RequestError:
-    """The answer to params that are none of `method`: it names the fields, never their values."""
+    """The reply to params that do not fit `method`: it names the fields, never their values."""
     return RequestError(f"invalid params for {method}: {_places(error)}", ErrorCodes.InvalidParams)
 
 
