@@ -41,10 +41,7 @@ class SolveAll(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="infilling_table", description=__doc__)
-    infilling.add_task_arguments(parser)
-    parser.add_argument("--processes", type=infilling.positive, default=1, metavar="N", help="share out the tasks")
-    args = parser.parse_args(argv)
+    args = argument_parser().parse_args(argv)
     try:
         tasks = infilling_tasks.read(args.data, args.limit)
         with _solving(args) as solve:
@@ -130,6 +127,14 @@ def _shown(figures: dict[str, Any]) -> str:
 
 def _column(steps: int | None) -> str:
     return "full" if steps is None else f"{steps} step{'s' if steps > 1 else ''}"
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """The command's flags."""
+    parser = argparse.ArgumentParser(prog="infilling_table", description=__doc__)
+    infilling.add_task_arguments(parser)
+    parser.add_argument("--processes", type=infilling.positive, default=1, metavar="N", help="share out the tasks")
+    return parser
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     rules = CarveRules(args.kinds, args.seed, args.prompt_characters, args.suffix_characters)
     tasks = list(islice(carve(args.folder, rules), args.limit))
     if not tasks:
-        print(f"infill-ls: nothing could be carved out of {args.folder}; has it Python files?", file=sys.stderr)
+        print(f"infill-ls: nothing could be carved out of {args.folder}: no suitable Python files", file=sys.stderr)
         return 2
     infilling_tasks.write(args.out, tasks)
     print(json.dumps({"out": args.out.name, "tasks": len(tasks), "kinds": Counter(task.kind for task in tasks)}))
