@@ -1,4 +1,4 @@
-"""Fixture files: cases one can read, each with a title, a text, and lines that say what is expected.
+"""Reads fixture files: cases with a title, a text, and lines that say what is expected.
 
 === the title, which reads as behaviour
 x = fo‸                 the text: ‸ is the cursor, ⟦…⟧ a hole, ⇥ a tab, ␍ a return, ␠ a space at the end
@@ -16,29 +16,29 @@ _SIGNS = {"⇥": "\t", "␍": "\r", "␠": " "}
 
 @dataclass(frozen=True)
 class Case:
-    """One case. `text` still holds its cursor and hole signs; `said` maps a sign as `---` to what follows it."""
+    """One case. `text` still has its cursor and hole signs; `expected` maps a sign such as `---` to what follows it."""
 
     title: str
     text: str
-    said: dict[str, str]
+    expected: dict[str, str]
 
 
 def cases(path: Path, *signs: str) -> list[ParameterSet]:
-    """The cases of a file as pytest parameters, by title. Lines that begin with one of `signs` are not text."""
+    """The cases of a file as pytest parameters, named by title. Lines that begin with one of `signs` are not text."""
     parts = path.read_text(encoding="utf-8").split("=== ")[1:]
     return [pytest.param(case, id=case.title) for case in (_case(part, signs) for part in parts)]
 
 
 def _case(part: str, signs: tuple[str, ...]) -> Case:
     title, *lines = part.rstrip("\n").split("\n")
-    text, said = [], dict[str, list[str]]()
+    text, expected = [], dict[str, list[str]]()
     for line in lines:
         sign = next((sign for sign in signs if line == sign or line.startswith(sign + " ")), None)
         if sign is None:
             text.append(line)
         else:
-            said.setdefault(sign, []).append(line[len(sign) + 1 :])
-    return Case(title, shown("\n".join(text)), {sign: shown("\n".join(words)) for sign, words in said.items()})
+            expected.setdefault(sign, []).append(line[len(sign) + 1 :])
+    return Case(title, shown("\n".join(text)), {sign: shown("\n".join(words)) for sign, words in expected.items()})
 
 
 def shown(text: str) -> str:
@@ -49,6 +49,6 @@ def shown(text: str) -> str:
 
 
 def with_cursor(text: str) -> tuple[str, int]:
-    """A text without its cursor sign, and the cursor's offset."""
+    """A text without its cursor sign, and the offset of the cursor."""
     before, _, after = text.partition("‸")
     return before + after, len(before)

@@ -1,4 +1,4 @@
-"""Generated files of 5,000 lines, and a line in the middle of them that is being typed."""
+"""Generates files of 5,000 lines with a line in the middle that is being typed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ TYPED = " + compute(total, [first, second])"
 
 @dataclass(frozen=True)
 class LongFile:
-    """`text`, and the offset behind `first + …` in its middle, where `TYPED` is typed."""
+    """A text, and the offset after `first + …` in its middle, where `TYPED` is typed."""
 
     language_id: str
     text: str

@@ -1,4 +1,4 @@
-"""Generated documents and edits: what makes positions, line ends and trees go wrong, close together."""
+"""Generates texts in which everything that is hard on positions, line ends and trees comes close together."""
 
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ PIECES = [
         "class A:\n    '''D.'''\n",
     ),
 ]
-"""Among them every line end and every character that only Python takes for one, astral characters, a lone surrogate."""
+"""With every line end, every character that only Python takes for one, astral characters, and a lone surrogate."""
 
 texts = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 short_texts = st.lists(st.sampled_from(PIECES), max_size=3).map("".join)

@@ -67,9 +67,5 @@ def load_grammar(grammar: str) -> Language | None:
         return None
     try:
         return Language(getattr(import_module(module), function)())
-    except (
-        ImportError,
-        AttributeError,
-        ValueError,
-    ):  # not installed, or of an unsuitable release
+    except (ImportError, AttributeError, ValueError):  # not installed, or of an unsuitable release
         return None

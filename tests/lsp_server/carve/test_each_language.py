@@ -32,7 +32,7 @@ def check(language_id: str, case: Case, uri: str = "") -> None:
     """Carve the case's text as its `---` line says, and compare the result with what is drawn there."""
     text, (start, end) = without_signs(case.text)
     source = ParsedText.parse(language_id, text, uri)
-    request, colon, expected = case.said["---"].partition(": ")
+    request, colon, expected = case.expected["---"].partition(": ")
     request, expected = (request, expected) if colon or request == "function" else ("", request)
     spans = carved(request, source, start, end)
     told = "" if request == "function" else "; ".join(map(described, spans)) or "nothing"
@@ -88,7 +88,7 @@ def test_what_is_found(language_id: str, case: Case) -> None:
 @pytest.mark.parametrize("language_id", LANGUAGES)
 def test_the_fixtures_of_each_language_cover_what_matters(language_id: str) -> None:
     """The rest of a line, a word, the middle of a word, brackets, what is missing, and the function around."""
-    covered = "\n".join(param.values[1].said["---"] for param in CASES if param.values[0] == language_id)  # type: ignore[union-attr]
+    covered = "\n".join(param.values[1].expected["---"] for param in CASES if param.values[0] == language_id)  # type: ignore[union-attr]
     wanted = {"line", "starts with", "nothing", "expression", "lines"}
     if language_id != "plain":
         wanted |= {"placeholders: ", "function", "marker"}

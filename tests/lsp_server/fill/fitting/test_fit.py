@@ -23,8 +23,8 @@ def check(language_id: str, case: Case) -> None:
     source = ParsedText.parse(language_id, text)
     span = carve.at_cursor(source, offset)
     assert span is not None
-    fitted = fitting.fit(source, span, case.said["+"])
-    assert (NOTHING if fitted is None else fitted) == case.said["="]
+    fitted = fitting.fit(source, span, case.expected["+"])
+    assert (NOTHING if fitted is None else fitted) == case.expected["="]
 
 
 CASES = [
