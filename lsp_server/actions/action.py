@@ -1,24 +1,24 @@
-"""One action on one text: what is to be done, to which holes, how much of them, in which words."""
+"""One action on one text: what is done to which holes, and how much of them is noised."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from inference.messages import Snippet
 from lsp_server import carve
-from lsp_server.actions.failures import NOTHING_FITS, NOTHING_TO_CHANGE, TOO_LATE, NotDone
-from lsp_server.actions.kinds import DEFAULT_STRENGTH, ActionKind
+from lsp_server.actions.failures import NotDone
+from lsp_server.actions.kinds import ActionKind, strength_of
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import fitting
-from lsp_server.fill.candidates import standing
-from lsp_server.fill.pipeline import FROM_SCRATCH, Budget, FillOptions, fill
+from lsp_server.fill.candidates import current_texts, without_new_markers
+from lsp_server.fill.pipeline import Budget, FillOptions, FillResult, fill
 from lsp_server.worker import WorkerClient
 from lsp_server.worker.link import OnDraft
 
 _REPAIR_CANDIDATES = 6
-"""A repair chooses among more: many attempts do not parse, and those come last."""
+"""Ask for more candidates to repair a statement: many do not parse, and those come last."""
 _REPAIR_STRENGTHS = (0.3, 0.6, 0.9)
-"""The next one is tried while the result does not parse.
+"""Try the next one while the result does not parse.
 
 Of 29 Python statements that lack one character, the embedded checkpoint makes 28 parse so; with any one strength alone
 it was about two thirds.
@@ -27,18 +27,19 @@ it was about two thirds.
 
 @dataclass(frozen=True)
 class Action:
-    """A task on the holes of a snapshot."""
+    """An action of `kind` on the holes of a snapshot. `strength` is 0 to 1; None: nobody said, so the kind decides."""
 
-    task: ActionKind
+    kind: ActionKind
     snapshot: Snapshot
     holes: tuple[Span, ...]
-    wish: FillOptions = FROM_SCRATCH
+    strength: float | None = None
+    instruction: str = ""
     marker: str = carve.DEFAULT_MARKER
 
     @property
     def title(self) -> str:
         """What is being done, for a progress display."""
-        match self.task:
+        match self.kind:
             case ActionKind.WRITE_BODY:
                 return "writing the body"
             case ActionKind.REWORK:
@@ -49,54 +50,59 @@ class Action:
                 return "filling the hole" if len(self.holes) == 1 else f"filling {len(self.holes)} holes"
 
     async def texts(
-        self, worker: WorkerClient, effort: Budget, on_draft: OnDraft | None, context: tuple[Snippet, ...] = ()
+        self, worker: WorkerClient, budget: Budget, on_draft: OnDraft | None, context: tuple[Snippet, ...] = ()
     ) -> tuple[str, ...]:
-        """What is to stand in the holes. Raises NotDone, WorkerFailure. Cancelling this cancels it in the worker."""
-        if self.task is ActionKind.REPAIR:
-            effort = replace(effort, candidates=max(effort.candidates, _REPAIR_CANDIDATES))
+        """The new text of each hole. Raises NotDone, WorkerFailure. Cancelling this cancels the request in the worker.
+
+        What breaks the parse is noised more from one attempt to the next.
+        """
+        if self.kind is ActionKind.REPAIR:
+            budget = replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
         best: tuple[str, ...] | None = None
         for strength in self._strengths():
-            wish = replace(self.wish, strength=strength)
-            filled = await fill(
-                worker,
-                self.snapshot,
-                self.holes,
-                effort,
-                wish=wish,
-                on_draft=on_draft,
-                context=context,
-                marker=self.marker,
-            )
-            found = self._best(filled.answers)
+            result = await self._fill(worker, budget, strength, on_draft, context)
+            found = self._best(result.answers)
             best = best or found
-            if found is not None and not (self.task is ActionKind.REPAIR and self._is_broken(found)):
+            if found is not None and not (self.kind is ActionKind.REPAIR and self._breaks_parse(found)):
                 return found
-            if filled.late:
+            if result.late:
                 break
-        if best is not None:
-            return best
-        if filled.late:
-            raise NotDone(TOO_LATE.format(effort.deadline_ms))
-        raise NotDone(NOTHING_TO_CHANGE if filled.unchanged else NOTHING_FITS)
+        if best is None:
+            raise NotDone(result.why_empty(budget))
+        return best
+
+    async def _fill(
+        self,
+        worker: WorkerClient,
+        budget: Budget,
+        strength: float,
+        on_draft: OnDraft | None,
+        context: tuple[Snippet, ...],
+    ) -> FillResult:
+        options = FillOptions(strength, self.instruction)
+        return await fill(
+            worker,
+            self.snapshot,
+            self.holes,
+            budget,
+            options=options,
+            on_draft=on_draft,
+            context=context,
+            marker=self.marker,
+        )
 
     def _strengths(self) -> tuple[float, ...]:
-        """How much to noise: what breaks the parse is repaired with as little as does it, as far as nobody said."""
-        unsaid = self.task is ActionKind.REPAIR and self.wish.strength == DEFAULT_STRENGTH[ActionKind.REPAIR]
-        if unsaid and self._is_broken(standing(self.snapshot, self.holes)):
+        """How much to noise in each attempt. Where nobody said, repair what breaks the parse with as little as does."""
+        unsaid = self.kind is ActionKind.REPAIR and self.strength is None
+        if unsaid and self._breaks_parse(current_texts(self.snapshot, self.holes)):
             return _REPAIR_STRENGTHS
-        return (self.wish.strength,)
+        return (strength_of(self.kind, self.strength),)
 
-    def _is_broken(self, texts: tuple[str, ...]) -> bool:
+    def _breaks_parse(self, texts: tuple[str, ...]) -> bool:
         return fitting.breaks_parse(self.snapshot, self.holes, texts)
 
     def _best(self, answers: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
-        """The first answer that changes something once holes are left as they are where a new mark would stand."""
-        now = standing(self.snapshot, self.holes)
-        for texts in answers:
-            kept = tuple(
-                old if text.count(self.marker) > old.count(self.marker) else text
-                for text, old in zip(texts, now, strict=True)
-            )
-            if kept != now:
-                return kept
-        return None
+        """The first answer that changes something and opens no new hole."""
+        current = current_texts(self.snapshot, self.holes)
+        kept = (without_new_markers(texts, current, self.marker) for texts in answers)
+        return next((texts for texts in kept if texts != current), None)

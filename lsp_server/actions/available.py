@@ -1,6 +1,6 @@
-"""What can be done at a selection, and what it is called. No model is asked, and nothing is parsed anew.
+"""Which actions a selection allows, and what they are called. Asks no model and parses nothing anew.
 
-Narrow first: this hole, this function, this file.
+The narrowest comes first: this hole, this function, this file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lsp_server import carve
-from lsp_server.actions.kinds import DEFAULT_STRENGTH, ActionKind, among, in_file, in_function
+from lsp_server.actions.kinds import ActionKind, in_file, in_function, strength_of, touching
 from lsp_server.carve import Span
 from lsp_server.syntax.source import Source
 
@@ -26,96 +26,99 @@ MOST_REPAIRS = 3
 
 @dataclass(frozen=True)
 class AvailableAction:
-    """One thing to do. `way` tells apart what only differs in `strength`; `about` numbers the diagnostic it answers."""
+    """An action on `holes` that can be offered where [start, end] is selected.
+
+    `strength` None: as usual for its kind. `variant` tells apart actions that differ in `strength` alone. `diagnostic`
+    is the index of the diagnostic that it answers.
+    """
 
     title: str
-    task: ActionKind
+    kind: ActionKind
     start: int
     end: int
     holes: tuple[Span, ...]
-    strength: float = 1.0
+    strength: float | None = None
     instruction: str = ""
-    way: str = ""
-    about: int | None = None
+    variant: str = ""
+    diagnostic: int | None = None
 
 
 class DiagnosticText(NamedTuple):
-    """What somebody's diagnostic says about [start, end)."""
+    """What a diagnostic, of whatever tool, says about [start, end)."""
 
     start: int
     end: int
     message: str
 
 
-def fills(source: Source, marker: str, start: int, end: int, *, unasked: bool = False) -> list[AvailableAction]:
-    """What fills or rewrites code where [start, end] is selected, also where several fill the same holes.
+def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[AvailableAction]:
+    """The actions that fill or rewrite code where [start, end] is selected; several may mean the same holes.
 
-    `unasked`: the user has only moved the cursor; then writing a body anew is offered at its header alone.
+    `automatic`: the user has only moved the cursor. Then rewriting a body is offered at its header alone.
     """
     every = in_file(source, marker)
-    chosen = among(every, start, end)
+    touched = touching(every, start, end)
     inside = in_function(source, marker, start, end)
-    offers = list(_of_holes(start, end, chosen, inside, every))
+    actions = list(_of_holes(start, end, touched, inside, every))
     if not inside:  # else the body is what is to be filled, and markers in it may hide how far it reaches
-        offers += _of_body(source, start, end, unasked=unasked)
-    if not chosen:
-        offers += _of_selection(source, start, end)
-    return offers
+        actions += _of_body(source, start, end, automatic=automatic)
+    if not touched:
+        actions += _of_selection(source, start, end)
+    return actions
 
 
-def distinct(offers: Sequence[AvailableAction]) -> list[AvailableAction]:
-    """The offers without those that would do what one before them does."""
+def distinct(actions: Sequence[AvailableAction]) -> list[AvailableAction]:
+    """The actions without those that would do the same as one before them."""
     found: dict[object, AvailableAction] = {}
-    for offer in offers:
-        found.setdefault((offer.holes, offer.strength), offer)
+    for action in actions:
+        found.setdefault((action.holes, strength_of(action.kind, action.strength), action.instruction), action)
     return list(found.values())
 
 
-def repairs(source: Source, marker: str, complaints: Sequence[DiagnosticText]) -> list[AvailableAction]:
-    """What repairs the statements that are complained about; those with holes of their own are to be filled instead."""
-    offers: dict[Span, AvailableAction] = {}
-    for number, (start, end, message) in enumerate(complaints):
-        if len(offers) == MOST_REPAIRS:
+def repairs(source: Source, marker: str, diagnostics: Sequence[DiagnosticText]) -> list[AvailableAction]:
+    """The actions that repair the statements under `diagnostics`, except statements with holes: those are to fill."""
+    actions: dict[Span, AvailableAction] = {}
+    for number, (start, end, message) in enumerate(diagnostics):
+        if len(actions) == MOST_REPAIRS:
             break
         span = carve.statement_around(source, start, end)
-        if span is None or span in offers or carve.placeholders(source, marker, span.start, span.end):
+        if span is None or span in actions or carve.placeholders(source, marker, span.start, span.end):
             continue
-        offers[span] = AvailableAction(
+        actions[span] = AvailableAction(
             "Repair this statement",
             ActionKind.REPAIR,
             start,
             end,
             (span,),
-            strength=DEFAULT_STRENGTH[ActionKind.REPAIR],
             instruction=f"Repair this: {message}"[:LONGEST_INSTRUCTION_CHARACTERS],
-            about=number,
+            diagnostic=number,
         )
-    return list(offers.values())
+    return list(actions.values())
 
 
 def _of_holes(
-    start: int, end: int, chosen: Sequence[Span], inside: Sequence[Span], every: Sequence[Span]
+    start: int, end: int, touched: Sequence[Span], inside: Sequence[Span], every: Sequence[Span]
 ) -> Iterator[AvailableAction]:
     here, where = ("this hole", "here") if start == end else ("the hole in the selection", "in the selection")
-    if chosen:
-        yield _fill(ActionKind.FILL_HOLE, chosen, start, end, here, where)
+    if touched:
+        yield _fill(ActionKind.FILL_HOLE, touched, start, end, here, where)
     if inside:
         yield _fill(ActionKind.FILL_FUNCTION, inside, start, end, "the hole of this function", "of this function")
     if every:
         yield _fill(ActionKind.FILL_FILE, every, start, end, "the hole of this file", "of this file")
 
 
-def _fill(task: ActionKind, holes: Sequence[Span], start: int, end: int, one: str, where: str) -> AvailableAction:
+def _fill(kind: ActionKind, holes: Sequence[Span], start: int, end: int, one: str, where: str) -> AvailableAction:
     title = f"Fill {one}" if len(holes) == 1 else f"Fill the {len(holes)} holes {where} together"
-    return AvailableAction(title, task, start, end, tuple(holes))
+    return AvailableAction(title, kind, start, end, tuple(holes))
 
 
-def _of_body(source: Source, start: int, end: int, *, unasked: bool) -> Iterator[AvailableAction]:
+def _of_body(source: Source, start: int, end: int, *, automatic: bool) -> Iterator[AvailableAction]:
     body = carve.body_around(source, start) if carve.function_around(source, start, end) else None
-    if body is None or (unasked and start > body.start):
+    if body is None or (automatic and start > body.start):
         return
-    is_there = bool(source.text[body.start : body.end].strip())
-    title = "Write this body anew" if is_there else "Write this body"
+    exists = bool(source.text[body.start : body.end].strip())
+    title = "Write this body anew" if exists else "Write this body"
     yield AvailableAction(title, ActionKind.WRITE_BODY, start, end, (body,))
 
 
@@ -123,7 +126,6 @@ def _of_selection(source: Source, start: int, end: int) -> Iterator[AvailableAct
     span = carve.selection(source, start, end)
     if span is None or span.end - span.start > LONGEST_REWORK_CHARACTERS:
         return
-    for way, strength in STRENGTHS.items():
-        yield AvailableAction(
-            f"Rework the selection: {way}", ActionKind.REWORK, start, end, (span,), strength=strength, way=way
-        )
+    for variant, strength in STRENGTHS.items():
+        title = f"Rework the selection: {variant}"
+        yield AvailableAction(title, ActionKind.REWORK, start, end, (span,), strength=strength, variant=variant)

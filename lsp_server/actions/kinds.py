@@ -1,4 +1,4 @@
-"""The six things a user can ask for, and the holes that each of them means. Text in, spans out."""
+"""The six things a user can ask for, and which holes each of them means. Text in, spans out."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -22,25 +22,24 @@ class ActionKind(StrEnum):
 
 
 DEFAULT_STRENGTH = {ActionKind.REWORK: 0.6, ActionKind.REPAIR: 0.6}
-"""What is reworked where nobody says how much; every other task fills anew."""
+"""How much of the text is noised where nobody says; every other kind noises all of it."""
 
-
-_found: WeakKeyDictionary[Source, dict[str, tuple[Span, ...]]] = WeakKeyDictionary()
+_placeholders: WeakKeyDictionary[Source, dict[str, tuple[Span, ...]]] = WeakKeyDictionary()
 """The placeholders of texts that are still in use, by marker."""
 
 
-def strength_of(task: ActionKind, wanted: float | None) -> float:
-    """How much of what stands in the holes of `task` is noised: 1 is all of it."""
-    if task not in DEFAULT_STRENGTH:
+def strength_of(kind: ActionKind, requested: float | None) -> float:
+    """How much of the text in the holes is noised, 0 to 1. `requested` None: as much as is usual for `kind`."""
+    if kind not in DEFAULT_STRENGTH:
         return 1.0
-    return DEFAULT_STRENGTH[task] if wanted is None else wanted
+    return DEFAULT_STRENGTH[kind] if requested is None else requested
 
 
-def holes_of(task: ActionKind, source: Source, marker: str, start: int, end: int) -> tuple[Span, ...]:
-    """The holes of `task` where [start, end] is selected, in order. Raises NotDone where there is none."""
-    match task:
+def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int) -> tuple[Span, ...]:
+    """The holes of `kind` where [start, end] is selected, in order. Raises NotDone where there is none."""
+    match kind:
         case ActionKind.FILL_HOLE:
-            marked = touching(source, marker, start, end)
+            marked = touching(in_file(source, marker), start, end)
             return _some(marked or _at_cursor(source, marker, start, end), "there is no hole here")
         case ActionKind.FILL_FUNCTION:
             return _some(in_function(source, marker, start, end), "there is no hole in the function here")
@@ -55,8 +54,8 @@ def holes_of(task: ActionKind, source: Source, marker: str, start: int, end: int
 
 
 def in_file(source: Source, marker: str) -> Sequence[Span]:
-    """All placeholders of the text. Editors ask with each move of the cursor: they are looked for once in each text."""
-    known = _found.setdefault(source, {})
+    """All placeholders of the text, searched for once per text: editors ask each time the cursor moves."""
+    known = _placeholders.setdefault(source, {})
     if marker not in known:
         known[marker] = tuple(carve.placeholders(source, marker))
     return known[marker]
@@ -64,18 +63,14 @@ def in_file(source: Source, marker: str) -> Sequence[Span]:
 
 def in_function(source: Source, marker: str, start: int, end: int) -> list[Span]:
     """The placeholders of the function around the selection."""
-    around = carve.function_around(source, start, end)
-    every = in_file(source, marker) if around else ()
-    return [span for span in every if around and around[0] <= span.start and span.end <= around[1]]
+    function = carve.function_around(source, start, end)
+    if function is None:
+        return []
+    return [span for span in in_file(source, marker) if function[0] <= span.start and span.end <= function[1]]
 
 
-def touching(source: Source, marker: str, start: int, end: int) -> list[Span]:
-    """The placeholders that the selection touches."""
-    return among(in_file(source, marker), start, end)
-
-
-def among(spans: Sequence[Span], start: int, end: int) -> list[Span]:
-    """Those of `spans` that the selection touches."""
+def touching(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    """Those of `spans` that the selection [start, end] touches."""
     return [span for span in spans if span.start <= end and span.end >= start]
 
 

@@ -25,7 +25,7 @@ from lsp_server.commands import output
 from lsp_server.documents import files, line_column
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.files import BadInput
-from lsp_server.fill.candidates import fitted, standing, unfilled
+from lsp_server.fill.candidates import count_unfilled, current_texts, fitted
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.layers import resolve
 from lsp_server.syntax.languages import language_of
@@ -55,8 +55,8 @@ class Filled:
     @property
     def filled(self) -> int:
         """How many holes the best candidate fills; the others keep what stands in them."""
-        now = standing(self.snapshot, self.spans)
-        return len(now) - unfilled(self.candidates[0].texts, now)
+        now = current_texts(self.snapshot, self.spans)
+        return len(now) - count_unfilled(self.candidates[0].texts, now)
 
     @property
     def result(self) -> str:

@@ -1,18 +1,17 @@
-"""From an action to its edit: shown while it runs, and only for the text that it was made for.
+"""Carry out an action: show its progress, and make an edit if the text is still the one it was made for.
 
 `codeAction/resolve` and `workspace/executeCommand` differ only in what they do with the edit.
 """
-
-from collections.abc import Sequence
 
 from lsprotocol import types
 
 from inference.messages import Draft
 from lsp_server.actions.action import Action
 from lsp_server.actions.draft_progress import DraftProgress
-from lsp_server.actions.failures import LEFT, STALE, Cancelled, NotDone
-from lsp_server.fill.candidates import standing, unfilled
-from lsp_server.fill.pipeline import Budget
+from lsp_server.actions.failures import STALE, Cancelled, NotDone
+from lsp_server.fill.candidates import current_texts
+from lsp_server.fill.drafts import DraftReader
+from lsp_server.fill.pipeline import Budget, left_as_they_are
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.edits import workspace_edit
 from lsp_server.lsp.progress import Report, StoppedByUser, Token
@@ -21,57 +20,51 @@ from lsp_server.worker import WorkerFailure
 from lsp_server.worker.link import OnDraft
 
 
-async def perform(session: Session, job: Action, token: Token | None) -> tuple[types.WorkspaceEdit, str | None]:
-    """The edit of `job`, shown under the client's progress `token` where it gave one, and what is left to do.
+async def perform(session: Session, action: Action, token: Token | None) -> tuple[types.WorkspaceEdit, str | None]:
+    """The edit of `action`, and in words which holes it leaves as they are. Raises NotDone.
 
-    Raises NotDone.
+    Progress is shown under the client's `token` where it gave one.
     """
-    effort = Budget.of(session.settings_of(job.snapshot.uri), invoked=True)
+    budget = Budget.of(session.settings_of(action.snapshot.uri), invoked=True)
 
     async def work(report: Report) -> tuple[str, ...]:
         worker = await session.worker.loaded()
-        context = await session.gather_context(job.snapshot, job.holes[0].start if job.holes else 0)
-        return await job.texts(worker, effort, _on_draft(session, job, token, report), context)
+        context = await session.gather_context(action.snapshot, action.holes[0].start if action.holes else 0)
+        return await action.texts(worker, budget, _on_draft(session, action, token, report), context)
 
     try:
-        texts = await session.editor.progress.run(job.title, work, token=token, may_create=session.features.progress)
+        texts = await session.editor.progress.run(action.title, work, token=token, may_create=session.features.progress)
     except StoppedByUser:
         raise Cancelled from None
     except WorkerFailure as failure:
         raise NotDone(f"cannot fill: {failure}") from failure
-    if not session.is_current(job.snapshot):
+    if not session.is_current(action.snapshot):
         raise NotDone(STALE)
-    return workspace_edit(job.snapshot, job.holes, texts, session.features), _left(job, texts)
+    edit = workspace_edit(action.snapshot, action.holes, texts, session.features)
+    return edit, left_as_they_are(texts, current_texts(action.snapshot, action.holes))
 
 
-def _left(job: Action, texts: Sequence[str]) -> str | None:
-    left = unfilled(texts, standing(job.snapshot, job.holes))
-    return LEFT.format(left, len(job.holes)) if left else None
-
-
-def _on_draft(session: Session, job: Action, token: Token | None, report: Report) -> OnDraft | None:
-    """What is done with each draft; None where nobody would see them, for they cost a little."""
+def _on_draft(session: Session, action: Action, token: Token | None, report: Report) -> OnDraft | None:
+    """What to do with each draft; None where nobody would see them, since they cost a little."""
     if token is None and not (session.features.progress or session.features.drafts):
         return None
-    pace, drafts = DraftProgress(), _drafts(session, job, token)
+    progress, show = DraftProgress(), _show_drafts(session, action, token)
 
     def on_draft(draft: Draft) -> None:
-        report(*pace(draft))
-        if drafts is not None:
-            drafts(draft)
+        report(*progress(draft))
+        if show is not None:
+            show(draft)
 
     return on_draft
 
 
-def _drafts(session: Session, job: Action, token: Token | None) -> DraftSender | None:
+def _show_drafts(session: Session, action: Action, token: Token | None) -> OnDraft | None:
     if not session.features.drafts:
         return None
-    return DraftSender(
-        session.editor.notify,
-        job.snapshot,
-        job.holes,
-        kind="action",
-        encoding=session.features.encoding,
-        token=token,
-        is_current=lambda: session.is_current(job.snapshot),
-    )
+    snapshot, reader = action.snapshot, DraftReader(action.snapshot, action.holes)
+    drafts = DraftSender(session.editor.notify, kind="action", encoding=session.features.encoding, token=token)
+
+    def show(draft: Draft) -> None:
+        drafts.send(draft, snapshot if session.is_current(snapshot) else None, lambda: reader.read(draft))
+
+    return show

@@ -1,4 +1,4 @@
-"""`textDocument/codeAction`: what could be done here. No model is asked: the edit is made by `codeAction/resolve`.
+"""`textDocument/codeAction`: what could be done here. Asks no model: `codeAction/resolve` makes the edit.
 
 A client that cannot resolve gets actions with a command, which applies the edit itself.
 """
@@ -13,12 +13,11 @@ from lsp_server.actions.available import AvailableAction, DiagnosticText, distin
 from lsp_server.actions.data import ActionData
 from lsp_server.actions.kinds import ActionKind
 from lsp_server.documents.document import Snapshot
-from lsp_server.handlers.execute_command import PREFIX
-from lsp_server.lsp.capabilities import FILL_KIND, REPAIR_KIND
+from lsp_server.lsp.capabilities import COMMAND_PREFIX, FILL_KIND, REPAIR_KIND
 from lsp_server.session import Session
 
 Only = Sequence[types.CodeActionKind | str] | None
-"""The kinds that a client asks for; the known ones are enums, which are strings too."""
+"""The kinds that a client asks for; those that lsprotocol knows are enums, which are strings too."""
 
 
 def code_action(session: Session, params: types.CodeActionParams) -> list[CodeAction | Command]:
@@ -28,26 +27,26 @@ def code_action(session: Session, params: types.CodeActionParams) -> list[CodeAc
     snapshot = session.snapshot(params.text_document.uri)
     if snapshot is None:
         return []
-    offers = [offer for offer in _offers(session, snapshot, params) if _wanted(only, kind_of(offer))]
-    return [_action(session, snapshot, offer, params) for offer in distinct(offers)]
+    available = [action for action in _available(session, snapshot, params) if _wanted(only, lsp_kind(action))]
+    return [_offer(session, snapshot, action, params) for action in distinct(available)]
 
 
-def kind_of(offer: AvailableAction) -> str:
-    """The kind of code action that an offer is: a key can be bound to it."""
-    if offer.task is ActionKind.REPAIR:
+def lsp_kind(action: AvailableAction) -> str:
+    """The kind of code action in the protocol's sense, to which a user can bind a key."""
+    if action.kind is ActionKind.REPAIR:
         return REPAIR_KIND
-    return ".".join(filter(None, (FILL_KIND, offer.task.value, offer.way)))
+    return ".".join(filter(None, (FILL_KIND, action.kind.value, action.variant)))
 
 
-def _offers(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> list[AvailableAction]:
+def _available(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> list[AvailableAction]:
     marker = session.settings_of(snapshot.uri).marker
     start, end = _offsets(session, snapshot, params.range)
-    complaints = [
+    diagnostics = [
         DiagnosticText(*_offsets(session, snapshot, diagnostic.range), str(diagnostic.message))
         for diagnostic in params.context.diagnostics
     ]
-    unasked = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
-    return [*repairs(snapshot, marker, complaints), *fills(snapshot, marker, start, end, unasked=unasked)]
+    automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
+    return [*repairs(snapshot, marker, diagnostics), *fills(snapshot, marker, start, end, automatic=automatic)]
 
 
 def _offsets(session: Session, snapshot: Snapshot, range_: types.Range) -> tuple[int, int]:
@@ -57,25 +56,26 @@ def _offsets(session: Session, snapshot: Snapshot, range_: types.Range) -> tuple
     return first, last
 
 
-def _action(
-    session: Session, snapshot: Snapshot, offer: AvailableAction, params: types.CodeActionParams
+def _offer(
+    session: Session, snapshot: Snapshot, action: AvailableAction, params: types.CodeActionParams
 ) -> CodeAction | Command:
-    about = [] if offer.about is None else [params.context.diagnostics[offer.about]]
-    action = CodeAction(offer.title, kind=kind_of(offer), diagnostics=about or None)
+    answered = [] if action.diagnostic is None else [params.context.diagnostics[action.diagnostic]]
+    offered = CodeAction(action.title, kind=lsp_kind(action), diagnostics=answered or None)
     if session.features.lazy_code_actions:
-        action.data = ActionData.of(offer, snapshot).as_data()
-        return action
-    range_ = about[0].range if about else params.range
-    command = Command(offer.title, f"{PREFIX}{offer.task.value}", arguments=[_argument(snapshot, offer, range_)])
-    action.command = command
-    return action if session.features.code_action_literals else command
+        offered.data = ActionData.of(action, snapshot).to_json()
+        return offered
+    range_ = answered[0].range if answered else params.range
+    argument = _argument(snapshot, action, range_)
+    command = Command(action.title, f"{COMMAND_PREFIX}{action.kind.value}", arguments=[argument])
+    offered.command = command
+    return offered if session.features.code_action_literals else command
 
 
-def _argument(snapshot: Snapshot, offer: AvailableAction, range_: types.Range) -> dict[str, Any]:
-    """What the command is told. Its answer is seen by nobody, so it is to `tell` why it did nothing."""
+def _argument(snapshot: Snapshot, action: AvailableAction, range_: types.Range) -> dict[str, Any]:
+    """The argument of the action's command. Nobody reads that command's answer, so it is to `tell` the user."""
     argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
-    more = {"strength": offer.strength, "instruction": offer.instruction}
-    return {**argument, **{name: value for name, value in more.items() if value not in (1.0, "")}}
+    more = {"strength": action.strength, "instruction": action.instruction}
+    return {**argument, **{name: value for name, value in more.items() if value not in (None, "")}}
 
 
 def _wanted(only: Only, kind: str) -> bool:
@@ -84,6 +84,6 @@ def _wanted(only: Only, kind: str) -> bool:
 
 
 def _any_wanted(only: Only) -> bool:
-    """Whether the client asked for any kind of ours, to do nothing where it did not, as on each save."""
+    """Whether the client asked for any kind of ours. If not, as on each save, there is nothing to look for."""
     ours = (FILL_KIND, REPAIR_KIND)
     return any(_wanted(only, kind) for kind in ours) or any(wanted.startswith(f"{FILL_KIND}.") for wanted in only or ())

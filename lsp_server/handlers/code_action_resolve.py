@@ -1,4 +1,4 @@
-"""`codeAction/resolve`: do what the code action says, and give it its edit."""
+"""`codeAction/resolve`: carry out the code action and add its edit."""
 
 from collections.abc import Awaitable
 
@@ -17,26 +17,26 @@ from lsp_server.session import Session
 
 
 def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Awaitable[CodeAction]:
-    """An action that is not ours to fill comes back as it is: some clients also resolve what has no `data`."""
+    """An action that is not ours comes back as it is: some clients also resolve actions without `data`."""
     if action.data is None or action.edit is not None or not _is_ours(action.kind):
         return action
     try:
-        order = ActionData.read(action.data)
+        data = ActionData.read(action.data)
     except msgspec.ValidationError:
         raise RequestError("invalid params for codeAction/resolve: data", types.ErrorCodes.InvalidParams) from None
-    snapshot = session.snapshot(order.uri)
+    snapshot = session.snapshot(data.uri)
     if snapshot is None:
-        raise RequestError(f"cannot fill: {session.why_off(order.uri)}")
+        raise RequestError(f"cannot fill: {session.why_off(data.uri)}")
     try:
-        job = order.job(snapshot, session.settings_of(order.uri).marker)
+        chosen = data.action(snapshot, session.settings_of(data.uri).marker)
     except NotDone as reason:
         raise RequestError(str(reason)) from None
-    return _resolved(session, action, job)
+    return _resolved(session, action, chosen)
 
 
-async def _resolved(session: Session, action: CodeAction, job: Action) -> CodeAction:
+async def _resolved(session: Session, action: CodeAction, chosen: Action) -> CodeAction:
     try:
-        edit, _ = await perform(session, job, None)
+        edit, _ = await perform(session, chosen, None)
     except Cancelled as cancelled:
         raise RequestError(str(cancelled), types.LSPErrorCodes.RequestCancelled) from None
     except NotDone as reason:

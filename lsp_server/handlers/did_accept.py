@@ -15,7 +15,7 @@ METHOD = "infill/didAccept"
 log = logging.getLogger(__name__)
 
 
-class Document(Struct, frozen=True):
+class TextDocument(Struct, frozen=True):
     """A document, by its URI."""
 
     uri: str
@@ -24,7 +24,7 @@ class Document(Struct, frozen=True):
 class Accepted(Struct, frozen=True, rename="camel"):
     """`accepted_length` counts units of the negotiated encoding from the start of the item's text; None: all of it."""
 
-    text_document: Document
+    text_document: TextDocument
     id: str
     accepted_length: Annotated[int, Meta(ge=0)] | None = None
 
@@ -50,5 +50,5 @@ def accept(session: Session, uri: str, suggestion_id: str, units: int | None = N
     taken = shown if units is None else first_units(shown, units, session.features.encoding)
     settings = session.settings_of(uri)
     goes_on = settings.prefetch and not session.why_off(uri)
-    effort = replace(Budget.of(settings, invoked=False), candidates=1) if goes_on else None
-    service.accepted(uri, suggestion_id, None if taken == shown else len(taken), effort, settings.marker)
+    budget = replace(Budget.of(settings, invoked=False), candidates=1) if goes_on else None
+    service.accepted(uri, suggestion_id, None if taken == shown else len(taken), budget, settings.marker)

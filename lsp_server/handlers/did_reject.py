@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from lsp_server.handlers.did_accept import Document
+from lsp_server.handlers.did_accept import TextDocument
 from lsp_server.session import Session
 
 METHOD = "infill/didReject"
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 class Rejected(Struct, frozen=True, rename="camel"):
     """`id` is the first argument of the item's command."""
 
-    text_document: Document
+    text_document: TextDocument
     id: str
 
 

@@ -1,4 +1,7 @@
-"""`workspace/executeCommand`: the commands of editors/README.md. Each does its edit with `workspace/applyEdit`."""
+"""`workspace/executeCommand`: the commands of editors/README.md.
+
+Those that fill make their edit with `workspace/applyEdit`.
+"""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -10,15 +13,14 @@ from msgspec import Meta, Struct
 
 from lsp_server.actions.action import Action
 from lsp_server.actions.failures import CANNOT_APPLY, STALE, Cancelled, NotDone
-from lsp_server.actions.kinds import ActionKind, holes_of, strength_of
-from lsp_server.fill.pipeline import FillOptions
+from lsp_server.actions.kinds import ActionKind, holes_of
 from lsp_server.handlers.action_edit import perform
 from lsp_server.handlers.did_accept import accept
+from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX
 from lsp_server.lsp.replies import RequestError
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 
-PREFIX = "infill-ls."
 Arguments = tuple[Any, ...]
 Answer = dict[str, Any]
 Handler = Callable[[Session, types.ExecuteCommandParams], Answer | Awaitable[Answer]]
@@ -35,10 +37,10 @@ class _Range(Struct, frozen=True):
 
 
 class FillArgument(Struct, frozen=True):
-    """The argument of a fill. Without `strength` the task's own is taken.
+    """The argument of a fill. Without `strength` it is the one that is usual for the command.
 
-    With `version` only that version of the document is changed. With `tell` a reason for doing nothing is shown to the
-    user: an editor that runs the command of a code action does not look at the answer.
+    With `version` only that version of the document is changed. With `tell` the user is shown why nothing was done: an
+    editor that runs the command of a code action does not look at the answer.
     """
 
     uri: str
@@ -62,53 +64,54 @@ def answer(*, applied: bool, reason: str | None = None) -> Answer:
 
 
 def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
-    """The command's first argument as `kind`. Raises RequestError, which names what is wrong with it."""
+    """The command's first argument as a `kind`. Raises RequestError, which names what is wrong with it."""
     try:
         return msgspec.convert(next(iter(params.arguments or ()), None), kind)
     except msgspec.ValidationError as error:
-        words = f"invalid argument for {params.command}: {str(error).replace('`', '')}"
-        raise RequestError(words, types.ErrorCodes.InvalidParams) from None
+        message = f"invalid argument for {params.command}: {str(error).replace('`', '')}"
+        raise RequestError(message, types.ErrorCodes.InvalidParams) from None
 
 
-def _fill(task: ActionKind, session: Session, params: types.ExecuteCommandParams) -> Awaitable[Answer]:
+def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> Awaitable[Answer]:
     """Takes the snapshot on arrival; the rest is a coroutine."""
-    order: FillArgument = argument(params, FillArgument)
+    given: FillArgument = argument(params, FillArgument)
     try:
-        job: Action | NotDone = _job(task, session, order)
+        action: Action | NotDone = _action(kind, session, given)
     except NotDone as reason:
-        job = reason
-    return _filled(session, params, order, job)
+        action = reason
+    return _filled(session, params, given, action)
 
 
-def _job(task: ActionKind, session: Session, order: FillArgument) -> Action:
+def _action(kind: ActionKind, session: Session, given: FillArgument) -> Action:
     if not session.features.apply_edit:
         raise NotDone(CANNOT_APPLY)
-    snapshot = session.snapshot(order.uri)
+    snapshot = session.snapshot(given.uri)
     if snapshot is None:
-        raise NotDone(f"cannot fill: {session.why_off(order.uri)}")
-    if order.version not in (None, snapshot.version):
+        raise NotDone(f"cannot fill: {session.why_off(given.uri)}")
+    if given.version not in (None, snapshot.version):
         raise NotDone(STALE)
-    ends = (order.range.start, order.range.end)
+    ends = (given.range.start, given.range.end)
     start, end = sorted(snapshot.lines.offset(at.line, at.character, session.features.encoding) for at in ends)
-    marker = session.settings_of(order.uri).marker
-    holes = holes_of(task, snapshot, marker, start, end)
-    return Action(task, snapshot, holes, FillOptions(strength_of(task, order.strength), order.instruction), marker)
+    marker = session.settings_of(given.uri).marker
+    return Action(
+        kind, snapshot, holes_of(kind, snapshot, marker, start, end), given.strength, given.instruction, marker
+    )
 
 
 async def _filled(
-    session: Session, params: types.ExecuteCommandParams, order: FillArgument, job: Action | NotDone
+    session: Session, params: types.ExecuteCommandParams, given: FillArgument, action: Action | NotDone
 ) -> Answer:
     try:
-        if isinstance(job, NotDone):
-            raise job
-        edit, left = await perform(session, job, params.work_done_token)
-        applied, reason = await session.editor.apply_edit(edit, f"infill: {job.title}")
+        if isinstance(action, NotDone):
+            raise action
+        edit, left = await perform(session, action, params.work_done_token)
+        applied, reason = await session.editor.apply_edit(edit, f"infill: {action.title}")
         reason = reason or left
     except Cancelled as cancelled:  # the user knows
         return answer(applied=False, reason=str(cancelled))
     except NotDone as not_done:
         applied, reason = False, str(not_done)
-    if reason and order.tell:
+    if reason and given.tell:
         session.editor.show(reason, types.MessageType.Warning)
     return answer(applied=applied, reason=reason)
 
@@ -127,14 +130,14 @@ def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Answer:
         case [str(suggestion_id), str(uri)]:
             accept(session, uri, suggestion_id)
         case _:
-            words = f"invalid arguments for {params.command}: an id and a URI are expected"
-            raise RequestError(words, types.ErrorCodes.InvalidParams)
+            message = f"invalid arguments for {params.command}: expected an id and a URI"
+            raise RequestError(message, types.ErrorCodes.InvalidParams)
     return answer(applied=False)
 
 
 COMMANDS: dict[str, Handler] = {
-    **{f"{PREFIX}{task.value}": partial(_fill, task) for task in ActionKind},
-    f"{PREFIX}didAccept": _did_accept,
-    f"{PREFIX}restartWorker": lambda session, _: _restart_worker(session),
+    **{f"{COMMAND_PREFIX}{kind.value}": partial(_fill, kind) for kind in ActionKind},
+    ACCEPT_COMMAND: _did_accept,
+    f"{COMMAND_PREFIX}restartWorker": lambda session, _: _restart_worker(session),
 }
 """Every command and what runs it, on arrival, as any handler is."""

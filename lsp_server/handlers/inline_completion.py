@@ -4,7 +4,6 @@ Stopped by something newer, out of date or failed: the answer is an empty list, 
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable
 
 from lsprotocol import types
@@ -16,9 +15,8 @@ from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import DraftedHole, InlineRequest, InlineResult, OnDraft
 from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
 from lsp_server.lsp import draft_notifications
+from lsp_server.lsp.completion_items import accept_command
 from lsp_server.session import Session
-
-ACCEPTED = "infill-ls.didAccept"
 
 
 def inline_completion(
@@ -71,25 +69,17 @@ def _list(session: Session, uri: str, result: InlineResult) -> InlineCompletionL
 def _item(uri: str, lines: LineIndex, encoding: Encoding, suggestion: Suggestion, shown: Shown) -> InlineCompletionItem:
     """No `filter_text`: what stands in the range is always the start of the text, which is what editors filter by."""
     start, end = (types.Position(*lines.position(at, encoding)) for at in (shown.start, shown.end))
-    command = types.Command(title="Accept", command=ACCEPTED, arguments=[suggestion.id, uri])
-    return InlineCompletionItem(insert_text=shown.text, range=types.Range(start=start, end=end), command=command)
+    place = types.Range(start=start, end=end)
+    return InlineCompletionItem(insert_text=shown.text, range=place, command=accept_command(suggestion, uri))
 
 
 def _teller(session: Session, uri: str, token: draft_notifications.Token) -> OnDraft:
     """Shows what is being computed; nothing once the user has typed something else."""
-    throttle = draft_notifications.Throttle()
+    encoding = session.features.encoding
+    drafts = draft_notifications.DraftSender(session.editor.notify, kind="inline", encoding=encoding, token=token)
 
     def tell(draft: Draft, of: DraftedHole) -> None:
         document = session.documents.get(uri)
-        if document is None or not throttle.passes():
-            return
-        began = time.monotonic()
-        for sketch in draft_notifications.hole_drafts(of.snapshot, [of.hole], draft):
-            moved = sketch.at(document.text, of.anchor, of.cursor)
-            if moved is not None:
-                ruler = draft_notifications.RangeConverter(document.lines, session.features.encoding)
-                said = draft_notifications.params(uri, document.version, "inline", token, draft, [moved], ruler)
-                session.editor.notify(draft_notifications.METHOD, said)
-        throttle.spent(time.monotonic() - began)
+        drafts.send(draft, document, lambda: of.holes(draft, document.text) if document else [])
 
     return tell

@@ -8,6 +8,7 @@ from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import LineIndex
+from lsp_server.fill.drafts import DraftReader, HoleDraft
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
@@ -25,6 +26,21 @@ class DraftedHole:
     hole: carve.Span
     anchor: Anchor
     cursor: int
+
+    def holes(self, draft: Draft, text: str) -> list[HoleDraft]:
+        """The hole of `draft` as it would be shown now, in the document's `text`; empty where there is nothing to show.
+
+        Of a hole that is partly typed, the rest is shown.
+        """
+        found = DraftReader(self.snapshot, [self.hole]).read(draft)
+        return [moved for hole in found if (moved := self._moved(hole, text)) is not None]
+
+    def _moved(self, hole: HoleDraft, text: str) -> HoleDraft | None:
+        shown = Suggestion("", self.anchor, hole.text, self.hole).at(text, Cursor(self.cursor))
+        if shown is None:
+            return None
+        parts = hole.part(shown.start - self.anchor.start, len(shown.text))
+        return HoleDraft(shown.start, shown.end, shown.text, *parts)
 
 
 @dataclass(frozen=True)

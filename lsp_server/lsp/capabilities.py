@@ -12,6 +12,9 @@ from lsprotocol import types
 
 from lsp_server.documents.positions import Encoding
 
+COMMAND_PREFIX = "infill-ls."
+"""The names of all our commands begin with this."""
+ACCEPT_COMMAND = f"{COMMAND_PREFIX}didAccept"
 REPAIR_KIND = "quickfix.infill"
 FILL_KIND = "refactor.rewrite.infill"
 """The kind that our code actions begin with, except those that answer a diagnostic.

@@ -12,11 +12,10 @@ from lsprotocol.types import CompletionItem
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding
 from lsp_server.inline.suggestion import Shown, Suggestion
-from lsp_server.lsp.capabilities import ClientFeatures, CompletionFeatures
+from lsp_server.lsp.capabilities import ACCEPT_COMMAND, ClientFeatures, CompletionFeatures
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import word_before
 
-ACCEPTED = "infill-ls.didAccept"
 LONGEST_LABEL_CHARACTERS = 60
 _NAME = "infill"
 
@@ -48,9 +47,14 @@ def item_of(
         insert_text_format=types.InsertTextFormat.PlainText,
         insert_text_mode=types.InsertTextMode.AsIs if can.as_is else None,
         text_edit=types.TextEdit(_range(document, start, shown.end, features.encoding), text),
-        command=types.Command(title="Accept", command=ACCEPTED, arguments=[suggestion.id, document.uri]),
+        command=accept_command(suggestion, document.uri),
         data={"language": document.language_id},
     )
+
+
+def accept_command(suggestion: Suggestion, uri: str) -> types.Command:
+    """The command that the editor runs when it has inserted the suggestion."""
+    return types.Command(title="Accept", command=ACCEPT_COMMAND, arguments=[suggestion.id, uri])
 
 
 def documented(item: CompletionItem, features: CompletionFeatures) -> CompletionItem:

@@ -316,10 +316,10 @@ async def test_data_that_is_not_ours_is_refused(editor: Editor) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, -1), (-9, 4), (4, 2), (0, 10**30)])
-@pytest.mark.parametrize("task", ["fillHole", "fillFunction", "writeBody", "rework", "repair"])
-async def test_data_with_a_place_outside_the_text_is_refused(editor: Editor, task: str, start: int, end: int) -> None:
+@pytest.mark.parametrize("kind", ["fillHole", "fillFunction", "writeBody", "rework", "repair"])
+async def test_data_with_a_place_outside_the_text_is_refused(editor: Editor, kind: str, start: int, end: int) -> None:
     place = {"uri": editor.open(THREE), "version": 1, "start": start, "end": end, "holes": []}
-    action = CodeAction(title="?", kind=f"{FILL}.fillFile", data={**place, "task": task})
+    action = CodeAction(title="?", kind=f"{FILL}.fillFile", data={**place, "kind": kind})
     with pytest.raises(JsonRpcException, match="the file has changed"):
         await editor.resolve(action)
 

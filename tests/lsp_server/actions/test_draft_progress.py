@@ -11,8 +11,8 @@ def draft(step: int, *holes: str) -> Draft:
 
 
 def test_one_canvas_counts_its_steps() -> None:
-    pace = DraftProgress()
-    assert [pace(draft(step, "a", "b")) for step in (2, 4, 8)] == [
+    progress = DraftProgress()
+    assert [progress(draft(step, "a", "b")) for step in (2, 4, 8)] == [
         ("step 2 of 8", 25),
         ("step 4 of 8", 50),
         ("step 8 of 8", 100),
@@ -20,15 +20,15 @@ def test_one_canvas_counts_its_steps() -> None:
 
 
 def test_of_several_canvases_it_says_which_holes_are_being_filled() -> None:
-    pace = DraftProgress()
-    assert pace(draft(4, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 4 of 8", 25)
-    assert pace(draft(8, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 8 of 8", 50)
-    assert pace(draft(4, "a", "b", "c", "")) == ("hole 3 of 4, step 4 of 8", 62)
-    assert pace(draft(2, "a", "b", "c", "d")) == ("hole 4 of 4, step 2 of 8", 81)
-    assert pace(draft(8, "a", "b", "c", "d"))[1] == 100
+    progress = DraftProgress()
+    assert progress(draft(4, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 4 of 8", 25)
+    assert progress(draft(8, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 8 of 8", 50)
+    assert progress(draft(4, "a", "b", "c", "")) == ("hole 3 of 4, step 4 of 8", 62)
+    assert progress(draft(2, "a", "b", "c", "d")) == ("hole 4 of 4, step 2 of 8", 81)
+    assert progress(draft(8, "a", "b", "c", "d"))[1] == 100
 
 
 def test_a_canvas_that_starts_again_is_not_another_one() -> None:
-    pace = DraftProgress()
-    pace(draft(6, "a", "b", ""))
-    assert pace(draft(1, "a", "b", "")) == ("holes 1 to 2 of 3, step 1 of 8", 8)
+    progress = DraftProgress()
+    progress(draft(6, "a", "b", ""))
+    assert progress(draft(1, "a", "b", "")) == ("holes 1 to 2 of 3, step 1 of 8", 8)

@@ -17,7 +17,7 @@ from lsp_server.worker.paths import WorkerPlace
 from tests.lsp_server.lsp.listening import Listening
 
 URI, MARKER = "file:///a.py", "<x>"
-EFFORT = Budget(candidates=1, deadline_ms=60_000, max_steps=1)
+BUDGET = Budget(candidates=1, deadline_ms=60_000, max_steps=1)
 CONTEXT = (Snippet("b.py", "d = <x>\n"),)
 
 
@@ -45,10 +45,10 @@ def check_shown(worker: Listening, before: str, after: str) -> None:
 
 async def test_by_an_action(resident: WorkerPlace) -> None:
     snapshot = Document(URI, "python", 1, "a = <x>\nb = <x>\nc = ???\n").snapshot()
-    job = Action(ActionKind.FILL_HOLE, snapshot, tuple(carve.markers(snapshot, MARKER)[1:]), marker=MARKER)
+    action = Action(ActionKind.FILL_HOLE, snapshot, tuple(carve.markers(snapshot, MARKER)[1:]), marker=MARKER)
     async with Listening() as worker:
         with suppress(NotDone):  # the embedded model may have nothing that fits
-            await job.texts(worker, EFFORT, None, CONTEXT)
+            await action.texts(worker, BUDGET, None, CONTEXT)
         check_shown(worker, "a = _\nb = ", "\nc = ???\n")
 
 
@@ -57,7 +57,7 @@ async def test_while_typing(resident: WorkerPlace) -> None:
     async with Listening() as worker:
         service = InlineService({URI: document}, Workers(worker), gather)
         service.open(URI)
-        answer = service.ask(URI, InlineRequest(Cursor(12), EFFORT, MARKER, invoked=True), document.snapshot)
+        answer = service.ask(URI, InlineRequest(Cursor(12), BUDGET, MARKER, invoked=True), document.snapshot)
         assert isinstance(answer, asyncio.Future)  # nothing is known yet
         await answer
         service.forget(URI)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from inference.messages import Candidate
 from lsp_server import carve
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
@@ -35,7 +36,7 @@ def test_the_worker_is_told_all_that_was_typed() -> None:
 
 def test_marks_of_other_holes_are_not_suggested() -> None:
     computation = computation_at("x = ‸\ny = ???\n")
-    filled = FillResult([("???",), ("f(???)",), ("1",)], late=False, confidences=(0.9, 0.8, 0.7))
+    filled = FillResult([Candidate("r", (text,)) for text in ("???", "f(???)", "1")], late=False)
     assert [suggestion.text for suggestion in computation.suggestions(filled)] == ["1"]
     assert types(computation, "???")
     assert [suggestion.text for suggestion in computation.suggestions(filled)] == ["???", "f(???)", "1"]

@@ -1,100 +1,76 @@
-"""Drafts: what would be put in, by token, never more often than an eye can follow, never for a text that is gone."""
+"""`infill/draft` is sent no more often than an eye can follow, and never for a text that is gone."""
 
-import msgspec
-import pytest
+import time
 
 from inference.messages import Draft
-from lsp_server import carve
-from lsp_server.documents.change import Change
-from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding
-from lsp_server.inline.anchor import Anchor
-from lsp_server.lsp.draft_notifications import METHOD, DraftSender, HoleDraft, hole_drafts
+from lsp_server.fill.drafts import HoleDraft
+from lsp_server.lsp.draft_notifications import INTERVAL_S, METHOD, DraftSender
+
+DOCUMENT = Document("file:///a.py", "python", 7, "s = '😀'; x = \n")
+HOLE = HoleDraft(13, 13, "1", ("1",), (0.5,))
 
 
-def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:
-    cursor = text.index("‸")
-    snapshot = Document("file:///a.py", "python", 7, text.replace("‸", "")).snapshot()
-    span = carve.at_cursor(snapshot, cursor)
-    assert span is not None
-    return snapshot, span
+class Sent(list[tuple[str, dict[str, object]]]):
+    """What was sent, and the sender."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sender = DraftSender(
+            lambda method, params: self.append((method, params)), kind="inline", encoding=Encoding.UTF16, token="t"
+        )
 
 
-def draft(*pieces: str, step: int = 1) -> Draft:
-    return Draft("r", step, 8, (pieces,), (tuple(0.5 + i / 16 for i in range(len(pieces))),))
+def draft(step: int) -> Draft:
+    return Draft("r", step, 8, (("1",),), ((0.5,),))
 
 
-def test_a_draft_is_its_tokens_with_a_confidence_each() -> None:
-    snapshot, span = at_cursor("def add(a, b):\n    return ‸\n")
-    (sketch,) = hole_drafts(snapshot, [span], draft("a", " +", " b"))
-    assert (sketch.text, sketch.pieces, sketch.confidences) == ("a + b", ("a", " +", " b"), (0.5, 0.5625, 0.625))
-
-
-def test_what_would_not_be_put_in_is_not_shown() -> None:
-    snapshot, span = at_cursor("print(‸)\n")
-    (sketch,) = hole_drafts(snapshot, [span], draft("a", ")", "\n", "b = 1"))
-    assert (sketch.text, sketch.pieces) == ("a", ("a",))
-
-
-def test_line_ends_are_those_of_the_document() -> None:
-    snapshot, span = at_cursor("def f():\r\n    ‸\r\n")
-    (sketch,) = hole_drafts(snapshot, [span], draft("a = 1", "\n    ", "b = 2"))
-    assert sketch.text == "a = 1\r\n    b = 2"
-    assert sketch.pieces == ("a = 1", "\r\n    ", "b = 2")
-
-
-def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
-    snapshot, span = at_cursor("x = ‸\n")
-    assert hole_drafts(snapshot, [span], draft("\ufffd")) == []
-
-
-def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
-    snapshot, span = at_cursor("def f():‸\n")
-    (sketch,) = hole_drafts(snapshot, [span], draft("\n    re", "turn", " 1"))
-    place = Anchor.of(snapshot.text, span.start, span.end, span.start)
-    change = Change(span.start, "", "\n    r")
-    moved = place.after(change)
-    assert moved is not None
-    text = change.applied(snapshot.text)
-    shown = sketch.at(text, moved[0], text.index("r\n") + 1)
-    assert shown is not None
-    assert (shown.start, shown.end) == (9, 14), "what is typed of its last line is replaced"
-    assert (shown.text, shown.pieces) == ("    return 1", ("    re", "turn", " 1"))
-    assert shown.confidences == sketch.confidences
-    assert sketch.at(text.replace("r\n", "x\n"), moved[0], text.index("r\n") + 1) is None
-
-
-def test_the_pieces_are_those_of_what_is_shown_after_enter_between_two_braces() -> None:
-    sketch = HoleDraft(3, 3, "\n    one()\n", ("\n    ", "one", "()\n"), (0.5, 0.6, 0.7))
-    change = Change(3, "", "\n\n")
-    moved = Anchor.of("f {}\n", 3, 3, 3).after(change)
-    assert moved is not None
-    shown = sketch.at(change.applied("f {}\n"), moved[0], 4)
-    assert shown is not None
-    assert (shown.text, shown.pieces) == ("    one()", ("    ", "one", "()"))
-
-
-@pytest.mark.parametrize("current", [True, False])
-def test_nothing_is_sent_for_a_text_that_is_gone(current: bool) -> None:
-    snapshot, span = at_cursor("s = '😀'; x = ‸\n")
-    sent: list[tuple[str, dict[str, object]]] = []
-    tell = DraftSender(
-        lambda method, params: sent.append((method, params)),
-        snapshot,
-        [span],
-        kind="inline",
-        encoding=Encoding.UTF16,
-        token="t",
-        is_current=lambda: current,
-    )
-    for step in range(3):
-        tell(msgspec.structs.replace(draft("1", step=step)))
-    if not current:
-        assert sent == []
-        return
-    ((method, params),) = sent  # the later ones come too soon
+def test_a_notification_says_where_the_hole_is_and_what_it_holds() -> None:
+    sent = Sent()
+    sent.sender.send(draft(3), DOCUMENT, lambda: [HOLE])
+    ((method, params),) = sent
     at = {"line": 0, "character": 14}
-    assert (method, params["uri"], params["version"], params["kind"]) == (METHOD, "file:///a.py", 7, "inline")
-    assert (params["token"], params["step"], params["maxSteps"]) == ("t", 0, 8)
     hole = {"range": {"start": at, "end": at}, "text": "1", "pieces": ["1"], "confidences": [0.5]}
-    assert params["holes"] == [hole]
+    assert method == METHOD
+    assert params == {
+        "uri": "file:///a.py",
+        "version": 7,
+        "kind": "inline",
+        "token": "t",
+        "step": 3,
+        "maxSteps": 8,
+        "holes": [hole],
+    }
+
+
+def test_drafts_that_come_too_soon_are_left_out() -> None:
+    sent = Sent()
+    for step in range(3):
+        sent.sender.send(draft(step), DOCUMENT, lambda: [HOLE])
+    assert [params["step"] for _, params in sent] == [0]
+
+
+def test_a_pause_follows_a_draft_that_took_long_to_make() -> None:
+    sent = Sent()
+
+    def slow() -> list[HoleDraft]:
+        time.sleep(INTERVAL_S)
+        return [HOLE]
+
+    for step in range(2):
+        sent.sender.send(draft(step), DOCUMENT, slow)
+        time.sleep(INTERVAL_S)
+    assert len(sent) == 1
+
+
+def test_nothing_is_sent_for_a_text_that_is_gone() -> None:
+    sent = Sent()
+    sent.sender.send(draft(1), None, lambda: [HOLE])
+    assert sent == []
+
+
+def test_nothing_is_sent_while_no_hole_has_anything_to_show() -> None:
+    sent = Sent()
+    sent.sender.send(draft(1), DOCUMENT, list)
+    assert sent == []

@@ -1,0 +1,79 @@
+"""Which part of a draft belongs to which hole, fitted like an answer, so that it shows what would be put in.
+
+Knows no LSP types.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from inference.messages import Draft
+from lsp_server import carve
+from lsp_server.documents.document import Snapshot
+from lsp_server.fill import fitting
+
+_Pieces = tuple[str, ...]
+_Confidences = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class HoleDraft:
+    """One hole of a draft: `text` for `[start, end)`, the same by token, and a probability (0 to 1) of each token."""
+
+    start: int
+    end: int
+    text: str
+    pieces: _Pieces
+    confidences: _Confidences
+
+    def part(self, first: int, length: int) -> "tuple[_Pieces, _Confidences]":
+        """The tokens, or parts of tokens, in `text[first : first + length]`, and their probabilities."""
+        return _within(first, first + length, self.pieces, self.confidences)
+
+
+class DraftReader:
+    """Reads the drafts of one fill of `spans`. Fits only the holes that changed: in a long fill most are settled."""
+
+    def __init__(self, snapshot: Snapshot, spans: Sequence[carve.Span]) -> None:
+        self._snapshot, self._spans = snapshot, spans
+        self._known: dict[int, tuple[_Pieces, _Confidences, HoleDraft | None]] = {}
+
+    def read(self, draft: Draft) -> list[HoleDraft]:
+        """The holes for which the draft has something to put in; the others stay as they are."""
+        holes = enumerate(zip(self._spans, draft.pieces, draft.confidences, strict=False))
+        return [found for number, parts in holes if (found := self._hole(number, *parts)) is not None]
+
+    def _hole(self, number: int, span: carve.Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
+        known = self._known.get(number)
+        if known is None or known[:2] != (pieces, confidences):
+            known = self._known[number] = (pieces, confidences, _fitted(self._snapshot, span, pieces, confidences))
+        return known[2]
+
+
+def _fitted(snapshot: Snapshot, span: carve.Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
+    text = fitting.fit(snapshot, span, "".join(pieces)) if pieces else None
+    return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
+
+
+def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
+    """The fitted `text` in the pieces it was made of; in one piece where fitting changed it beyond recognition."""
+    if "\r\n" in text:
+        pieces = [piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in pieces]
+    first = "".join(pieces).find(text)
+    if first < 0:
+        return (text,), (sum(confidences) / max(len(confidences), 1),)
+    return _within(first, first + len(text), pieces, confidences)
+
+
+def _within(first: int, end: int, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
+    kept = list(_parts(first, end, pieces, confidences))
+    return tuple(piece for piece, _ in kept), tuple(confidence for _, confidence in kept)
+
+
+def _parts(first: int, end: int, pieces: Sequence[str], confidences: Sequence[float]) -> Iterator[tuple[str, float]]:
+    """The pieces, or parts of pieces, that lie in [first, end) of the text they make together."""
+    at = 0
+    for piece, confidence in zip(pieces, confidences, strict=True):
+        part = piece[max(first - at, 0) : max(end - at, 0)]
+        if part:
+            yield part, confidence
+        at += len(piece)

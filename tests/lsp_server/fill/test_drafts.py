@@ -1,0 +1,83 @@
+"""Drafts show what would be put in, by token; of a hole that is partly typed, the rest."""
+
+from inference.messages import Draft
+from lsp_server import carve
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.fill.drafts import DraftReader, HoleDraft
+from lsp_server.inline import DraftedHole
+from lsp_server.inline.anchor import Anchor
+
+
+def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:
+    cursor = text.index("‸")
+    snapshot = Document("file:///a.py", "python", 7, text.replace("‸", "")).snapshot()
+    span = carve.at_cursor(snapshot, cursor)
+    assert span is not None
+    return snapshot, span
+
+
+def draft(*pieces: str, step: int = 1) -> Draft:
+    return Draft("r", step, 8, (pieces,), (tuple(0.5 + i / 16 for i in range(len(pieces))),))
+
+
+def read(snapshot: Snapshot, span: carve.Span, *pieces: str) -> list[HoleDraft]:
+    return DraftReader(snapshot, [span]).read(draft(*pieces))
+
+
+def test_a_draft_is_its_tokens_with_a_confidence_each() -> None:
+    snapshot, span = at_cursor("def add(a, b):\n    return ‸\n")
+    (hole,) = read(snapshot, span, "a", " +", " b")
+    assert (hole.text, hole.pieces, hole.confidences) == ("a + b", ("a", " +", " b"), (0.5, 0.5625, 0.625))
+
+
+def test_what_would_not_be_put_in_is_not_shown() -> None:
+    snapshot, span = at_cursor("print(‸)\n")
+    (hole,) = read(snapshot, span, "a", ")", "\n", "b = 1")
+    assert (hole.text, hole.pieces) == ("a", ("a",))
+
+
+def test_line_ends_are_those_of_the_document() -> None:
+    snapshot, span = at_cursor("def f():\r\n    ‸\r\n")
+    (hole,) = read(snapshot, span, "a = 1", "\n    ", "b = 2")
+    assert hole.text == "a = 1\r\n    b = 2"
+    assert hole.pieces == ("a = 1", "\r\n    ", "b = 2")
+
+
+def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
+    snapshot, span = at_cursor("x = ‸\n")
+    assert read(snapshot, span, "\ufffd") == []
+
+
+def test_a_hole_that_changes_from_one_draft_to_the_next_is_read_again() -> None:
+    snapshot, span = at_cursor("x = ‸\n")
+    reader = DraftReader(snapshot, [span])
+    assert [reader.read(draft(piece))[0].text for piece in ("1", "1", "2")] == ["1", "1", "2"]
+
+
+def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
+    snapshot, span = at_cursor("def f():‸\n")
+    pieces = ("\n    re", "turn", " 1")
+    change = Change(span.start, "", "\n    r")
+    moved = Anchor.of(snapshot.text, span.start, span.end, span.start).after(change)
+    assert moved is not None
+    text = change.applied(snapshot.text)
+    drafted = DraftedHole(snapshot, span, moved[0], text.index("r\n") + 1)
+    (shown,) = drafted.holes(draft(*pieces), text)
+    assert (shown.start, shown.end) == (9, 14), "what is typed of its last line is replaced"
+    assert (shown.text, shown.pieces) == ("    return 1", ("    re", "turn", " 1"))
+    assert shown.confidences == read(snapshot, span, *pieces)[0].confidences
+    assert drafted.holes(draft(*pieces), text.replace("r\n", "x\n")) == []
+
+
+def test_the_pieces_are_those_of_what_is_shown_after_enter_between_two_braces() -> None:
+    text = "function f() {}\n"
+    snapshot = Document("file:///a.js", "javascript", 1, text).snapshot()
+    span = carve.at_cursor(snapshot, text.index("}"))
+    assert span is not None
+    change = Change(text.index("}"), "", "\n\n")
+    moved = Anchor.of(text, span.start, span.end, text.index("}")).after(change)
+    assert moved is not None
+    drafted = DraftedHole(snapshot, span, moved[0], text.index("}") + 1)
+    (shown,) = drafted.holes(draft("\n  ", "one", "();\n"), change.applied(text))
+    assert (shown.text, shown.pieces) == ("  one();", ("  ", "one", "();"))
