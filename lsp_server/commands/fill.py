@@ -22,9 +22,9 @@ from inference.messages import (
 )
 from lsp_server import carve
 from lsp_server.commands import output
-from lsp_server.documents import files, line_column
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.files import BadInput
+from lsp_server.documents.reading import BadInput, offset_of, read_named_file
+from lsp_server.documents.writing import replace_text
 from lsp_server.fill.candidates import count_unfilled, current_texts, fitted
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.layers import resolve
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         spans = tuple(_spans(snapshot, args))
         filled = asyncio.run(_fill(snapshot, spans, args))
         if args.write:
-            files.replace(args.file, snapshot.text, filled.result)
+            replace_text(args.file, snapshot.text, filled.result)
     except BadInput as error:
         return _complain(error, EXIT_BAD_INPUT)
     except NothingFound as error:
@@ -126,7 +126,7 @@ def _complain(error: Exception, status: int) -> int:
 
 
 def _read(file: Path) -> Snapshot:
-    text = files.read(file)
+    text = read_named_file(file)
     return Document(file.resolve().as_uri(), language_of(str(file)), 0, text).snapshot()
 
 
@@ -147,7 +147,7 @@ def _spans(snapshot: Snapshot, args: argparse.Namespace) -> list[carve.Span]:
 
 
 def _span_at(snapshot: Snapshot, place: str, file: Path) -> carve.Span:
-    span = carve.at_cursor(snapshot, line_column.offset_of(snapshot, place, file))
+    span = carve.at_cursor(snapshot, offset_of(snapshot.lines, place, file))
     if span is None:
         raise BadInput(f"{file}: nothing to fill at {place}; choose the end of a word, of a line, or a missing body")
     return span

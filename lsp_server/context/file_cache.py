@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lsp_server.documents.regular_file import Unreadable, read_text
+from lsp_server.documents.reading import Unreadable, read_text
 from lsp_server.settings.privacy import ReadableFolder, innermost_folder, why_off
 from lsp_server.syntax.languages import language_of
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from lsp_server import carve
 from lsp_server.diagnosis.machine import Check, Verdict
 from lsp_server.diagnosis.no_hole import why_no_hole
-from lsp_server.documents import files, line_column
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.files import BadInput
+from lsp_server.documents.reading import BadInput, offset_of, read_named_file
 from lsp_server.settings.environment import PREFIX
 from lsp_server.settings.file import NAME
 from lsp_server.settings.privacy import why_off
@@ -47,7 +46,7 @@ def examine_file(file: Path, place: str | None, settings: Settings) -> Iterator[
         yield Check("file", Verdict.FAIL, f"{file}: {reason}", "fill in another file, or change that setting")
         return
     try:
-        text = files.read(file)
+        text = read_named_file(file)
     except BadInput as error:
         yield Check("file", Verdict.FAIL, str(error), "give a text file in UTF-8")
         return
@@ -69,7 +68,7 @@ def _language(file: Path, snapshot: Snapshot) -> Check:
 
 def _place(snapshot: Snapshot, place: str, file: Path, settings: Settings) -> Check:
     try:
-        offset = line_column.offset_of(snapshot, place, file)
+        offset = offset_of(snapshot.lines, place, file)
     except BadInput as error:
         return Check("hole", Verdict.FAIL, str(error), "give a place inside the file")
     if reason := why_no_hole(snapshot, offset, settings.marker):

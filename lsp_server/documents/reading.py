@@ -1,49 +1,80 @@
-"""Reading a file of the user's project, which may be anything: a pipe, a link, a device, gigabytes.
+"""Read a text file that may be anything: a pipe, a link, a device, gigabytes. Knows no LSP types.
 
-Knows no LSP types. What it opens never blocks: a pipe without a writer, or a device, is closed again unread.
+Opening never blocks: a pipe without a writer, or a device, is closed again unread.
 """
 
 import os
 import stat
 from pathlib import Path
 
+from lsp_server.documents.positions import Encoding, LineIndex
+
+MAX_FILE_BYTES = 16 * 1024 * 1024
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_MAX_DIGITS = 9
 
 
 class Unreadable(Exception):
-    """A file that cannot be used; str() says why, without its path. Whether it is just not there: `missing`."""
+    """A file that cannot be used. str() says why, without its path; `missing`: it is simply not there."""
 
     def __init__(self, reason: str, *, missing: bool = False) -> None:
         super().__init__(reason)
         self.missing = missing
 
 
+class BadInput(Exception):
+    """What the user gave on the command line cannot be used. str() is one line and says what to do."""
+
+
 def read_text(path: Path, max_bytes: int) -> str:
-    """The text of a regular UTF-8 file of at most `max_bytes`. Raises Unreadable."""
-    return read_with_time(path, max_bytes)[0]
-
-
-def read_with_time(path: Path, max_bytes: int) -> tuple[str, int]:
-    """The same, and when the file was last changed (`st_mtime_ns`), both of one opened file. Raises Unreadable."""
+    """The text of a regular UTF-8 file of at most `max_bytes`, line ends as they are. Raises Unreadable."""
     try:
         descriptor = os.open(path, _FLAGS)
     except FileNotFoundError:
         raise Unreadable("no such file", missing=True) from None
     except (OSError, ValueError) as error:
-        raise Unreadable(getattr(error, "strerror", None) or "no valid path") from None
+        raise Unreadable(getattr(error, "strerror", None) or "not a valid path") from None
+    content = _content(descriptor, max_bytes)
+    if len(content) > max_bytes:
+        raise Unreadable(f"larger than {max_bytes} bytes")
     try:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise Unreadable("no regular file")
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not UTF-8 (byte {error.start})") from None
+
+
+def read_named_file(file: Path) -> str:
+    """The text of a file that the user named on the command line. Raises BadInput."""
+    try:
+        return read_text(file, MAX_FILE_BYTES)
+    except Unreadable as error:
+        advice = "" if error.missing else "; give a text file in UTF-8"
+        raise BadInput(f"{file}: {error}{advice}") from None
+
+
+def offset_of(lines: LineIndex, place: str, file: Path) -> int:
+    """The `str` index of `LINE:COL`, both counted from 1, in characters. Raises BadInput where there is none."""
+    line, column = _line_and_column(place)
+    if line > lines.line_count or column - 1 > lines.line_end(line - 1) - lines.line_start(line - 1):
+        raise BadInput(f"{file}: --at {place} is outside the file")
+    return lines.offset(line - 1, column - 1, Encoding.UTF32)
+
+
+def _content(descriptor: int, max_bytes: int) -> bytes:
+    """Up to one byte more than `max_bytes` of an open file, which is closed. Raises Unreadable."""
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Unreadable("not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            content = stream.read(max_bytes + 1)
+            return stream.read(max_bytes + 1)
     except OSError as error:
         raise Unreadable(error.strerror or "it cannot be read") from None
     finally:
         os.close(descriptor)
-    if len(content) > max_bytes:
-        raise Unreadable(f"larger than {max_bytes} bytes")
-    try:
-        return content.decode("utf-8"), about.st_mtime_ns
-    except UnicodeDecodeError:
-        raise Unreadable("not UTF-8") from None
+
+
+def _line_and_column(place: str) -> tuple[int, int]:
+    line, _, column = place.partition(":")
+    if not all(part.isdecimal() and len(part) <= _MAX_DIGITS and int(part) for part in (line, column)):
+        raise BadInput(f"--at {place[:40]}: give a line and a column counted from 1, as in --at 12:5")
+    return int(line), int(column)

@@ -1,42 +1,19 @@
-"""Reading and replacing the user's file. A file is either replaced whole or left untouched."""
+"""Replace the text of the user's file: the whole of it, or nothing."""
 
 import os
-import stat
 import tempfile
 from pathlib import Path
 
-MAX_FILE_BYTES = 16 * 1024 * 1024
+from lsp_server.documents.reading import BadInput, read_named_file
 
 
-class BadInput(Exception):
-    """What the user gave cannot be used. The message is one line and says what to do."""
-
-
-def read(file: Path) -> str:
-    """The file's text, line ends as they are. Raises BadInput where it is no UTF-8 text file we can read."""
-    try:
-        if not stat.S_ISREG(file.stat().st_mode):
-            raise BadInput(f"{file} is no regular file; give a file")
-        with file.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
-            raise BadInput(f"{file} is larger than {MAX_FILE_BYTES >> 20} MiB")
-        return content.decode("utf-8")
-    except FileNotFoundError:
-        raise BadInput(f"{file}: no such file") from None
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{file} is not UTF-8 (byte {error.start}); convert it first") from None
-    except OSError as error:
-        raise BadInput(f"{file} cannot be read: {error.strerror}") from None
-
-
-def replace(file: Path, expected: str, text: str) -> None:
-    """Writes `text` over the file in one rename, its permissions kept; a link's target is what is replaced.
+def replace_text(file: Path, expected: str, text: str) -> None:
+    """Write `text` over the file in one rename and keep its permissions; follow a link to its target.
 
     Raises BadInput where the file no longer holds `expected`, or cannot be written; it is then as it was.
     """
     target = file.resolve()
-    if read(target) != expected:
+    if read_named_file(target) != expected:
         raise BadInput(f"{file} was changed by someone else meanwhile; run the command again")
     if not os.access(target, os.W_OK):
         raise BadInput(f"{file} is read-only; it was left as it was")

@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from lsp_server.documents.regular_file import Unreadable, read_text
+from lsp_server.documents.reading import Unreadable, read_text
 from lsp_server.settings.layers import Layer, Origin
 
 NAME = "infill-ls.toml"

@@ -143,12 +143,12 @@ def test_a_number_out_of_bounds_is_refused(fill: Run, file: Path, option: str) -
     assert "Traceback" not in done.stderr
 
 
-def test_a_pipe_is_no_file(fill: Run, tmp_path: Path) -> None:
+def test_a_pipe_is_not_read(fill: Run, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.py"
     os.mkfifo(pipe)
     done = fill(pipe)
     assert done.returncode == 2
-    assert "no regular file" in done.stderr
+    assert "not a regular file" in done.stderr
 
 
 def test_text_goes_out_as_utf_8_whatever_the_terminal_says(file: Path, runtime_folder: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.documents.regular_file import Unreadable, read_text
+from lsp_server.documents.reading import Unreadable, read_text
 from lsp_server.settings.resolver import Configuration
 
 
@@ -118,9 +118,9 @@ def test_a_settings_file_may_be_anything_and_is_never_waited_for(tmp_path: Path)
     (binary / "infill-ls.toml").write_bytes(b"\xff\x00")
     problems = started(pipe, huge, binary, folder(tmp_path, "none")).problems
     assert [problem.partition("toml: ")[2] for problem in problems] == [
-        "no regular file; ignored",
+        "not a regular file; ignored",
         "larger than 65536 bytes; ignored",
-        "not UTF-8; ignored",
+        "not UTF-8 (byte 0); ignored",
     ]
 
 
@@ -132,7 +132,7 @@ def test_a_folder_on_another_machine_has_no_file() -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "folder", "pipe", "nul\0"])
-def test_what_is_no_regular_file_is_unreadable(tmp_path: Path, name: str) -> None:
+def test_what_is_not_a_regular_file_is_unreadable(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Unreadable):
