@@ -1,4 +1,4 @@
-"""The language server: every method and its handler. How messages reach it is in `lsp_server.lsp.transports`."""
+"""The language server: every method and its handler. `lsp_server.lsp.transports` brings the messages."""
 
 import asyncio
 import logging
@@ -10,18 +10,20 @@ from typing import Any
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from lsp_server.handlers import did_accept as accepting
-from lsp_server.handlers import did_reject as rejecting
 from lsp_server.handlers.code_action import code_action
 from lsp_server.handlers.code_action_resolve import code_action_resolve
 from lsp_server.handlers.completion import completion
 from lsp_server.handlers.completion_resolve import completion_resolve
+from lsp_server.handlers.did_accept import METHOD as DID_ACCEPT
+from lsp_server.handlers.did_accept import did_accept
 from lsp_server.handlers.did_change import did_change
 from lsp_server.handlers.did_change_configuration import did_change_configuration
 from lsp_server.handlers.did_change_watched_files import did_change_watched_files
 from lsp_server.handlers.did_change_workspace_folders import did_change_workspace_folders
 from lsp_server.handlers.did_close import did_close
 from lsp_server.handlers.did_open import did_open
+from lsp_server.handlers.did_reject import METHOD as DID_REJECT
+from lsp_server.handlers.did_reject import did_reject
 from lsp_server.handlers.did_save import did_save
 from lsp_server.handlers.execute_command import execute_command
 from lsp_server.handlers.initialize import initialize
@@ -34,8 +36,8 @@ from lsp_server.handlers.notebook_did_save import notebook_did_save
 from lsp_server.handlers.shutdown import LIMIT_S, leave, shutdown
 from lsp_server.handlers.status import status
 from lsp_server.handlers.work_done_progress_cancel import work_done_progress_cancel
-from lsp_server.lsp import status_board as statuses
 from lsp_server.lsp.dispatch import InfillProtocol, Phase
+from lsp_server.lsp.status_board import METHOD as STATUS
 from lsp_server.lsp.transports import Writer
 from lsp_server.session import Session
 
@@ -56,13 +58,13 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.CODE_ACTION_RESOLVE: code_action_resolve,
     types.WORKSPACE_EXECUTE_COMMAND: execute_command,
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL: work_done_progress_cancel,
-    accepting.METHOD: accepting.did_accept,
-    rejecting.METHOD: rejecting.did_reject,
+    DID_ACCEPT: did_accept,
+    DID_REJECT: did_reject,
     types.NOTEBOOK_DOCUMENT_DID_OPEN: notebook_did_open,
     types.NOTEBOOK_DOCUMENT_DID_CHANGE: notebook_did_change,
     types.NOTEBOOK_DOCUMENT_DID_CLOSE: notebook_did_close,
     types.NOTEBOOK_DOCUMENT_DID_SAVE: notebook_did_save,
-    statuses.METHOD: status,
+    STATUS: status,
 }
 _EDITS = {
     types.TEXT_DOCUMENT_DID_OPEN,
@@ -88,12 +90,12 @@ class InfillServer(LanguageServer):
             self.feature(method)(partial(handler, self.session))
         self.feature(types.SHUTDOWN)(lambda _: shutdown(self.session, self.protocol))
         self.feature(types.EXIT)(lambda _: self.ended.set())
-        self.protocol.on_unreadable = self._forget
+        self.protocol.on_unreadable = self._lose
         self.receive = self.protocol.receive
 
     @property
     def exit_status(self) -> int:
-        """What the process should exit with: 0 once the client has said `shutdown`."""
+        """The exit status of the process: 0 once the client has said `shutdown`."""
         return 0 if self.protocol.phase is Phase.SHUT_DOWN else 1
 
     async def leave(self) -> None:
@@ -101,8 +103,8 @@ class InfillServer(LanguageServer):
         await self.protocol.drain(LIMIT_S)
         await leave(self.session)
 
-    def _forget(self, method: str, params: Any) -> None:
-        """After an edit that could not be read, our text is not the editor's: never fill that document again."""
+    def _lose(self, method: str, params: Any) -> None:
+        """A notification could not be read: after an edit, our text is no longer the editor's."""
         if method not in _EDITS:
             return
         try:

@@ -45,12 +45,12 @@ class Session:
 
     @property
     def inline_services(self) -> tuple[InlineService, ...]:
-        """All that must be told of changes of documents."""
+        """The services that must be told of changes of documents."""
         return (self.inline,) if self.completions is self.inline else (self.inline, self.completions)
 
     @property
     def settings(self) -> Settings:
-        """What holds for no document in particular; for a document ask `settings_of`."""
+        """The settings for no document in particular; for a document ask `settings_of`."""
         return self.configuration.settings
 
     def settings_of(self, uri: str) -> Settings:
@@ -58,7 +58,7 @@ class Session:
         return self.configuration.of(self.notebooks.home_of(uri))
 
     def start(self, features: ClientFeatures, options: Any, folders: Sequence[str] = ()) -> None:
-        """The client has introduced itself with its start options and the URIs of its workspace folders."""
+        """The client has said what it can do, its start options, and the URIs of its workspace folders."""
         self.features = features
         self.configuration.start(options, folders)
         if features.inline_completion:
@@ -71,12 +71,12 @@ class Session:
             self.show_problems()
 
     def show_problems(self) -> None:
-        """Tell the user what could not be used of the settings; each thing once."""
+        """Tell the user what is wrong with the settings; each thing once."""
         for problem in self.configuration.problems:
             self.editor.show_once(problem, types.MessageType.Warning)
 
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
-        """Keep a document; one that may hold secrets is not kept."""
+        """Keep a document, unless it may hold secrets."""
         self.forget(uri)
         self.refresh_settings()
         home = self.notebooks.home_of(uri)
@@ -108,7 +108,7 @@ class Session:
             self.editor.show_once(f"an edit of {path_of(uri).rpartition('/')[2]} {_LOST}", types.MessageType.Warning)
 
     def why_off(self, uri: str) -> str | None:
-        """Why a document gets no fills; None when it does."""
+        """Why a document gets no fills; None where it does."""
         document = self.documents.get(uri)
         language = document.language_id if document else ""
         home = self.notebooks.home_of(uri)

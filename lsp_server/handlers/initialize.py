@@ -1,4 +1,4 @@
-"""`initialize`: who the client is, what it can do, what it has set."""
+"""`initialize`: the client says what it can do and what it has set, and learns what the server offers."""
 
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -25,7 +25,7 @@ def initialize(session: Session, params: Any) -> types.InitializeResult:
 
 
 def _folders(params: Mapping[str, Any]) -> list[str]:
-    """The URIs of the workspace folders; of older clients that of the one root."""
+    """The URIs of the workspace folders; older clients have one root instead."""
     listed = params.get("workspaceFolders")
     found = [item.get("uri") for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
     return [uri for uri in found or [params.get("rootUri")] if isinstance(uri, str)]

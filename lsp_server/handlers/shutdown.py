@@ -1,4 +1,4 @@
-"""`shutdown`: every request that still runs is answered, nothing is kept, and the worker is left to others."""
+"""`shutdown`: answer every request that still runs, keep nothing, and leave the worker to others."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ async def shutdown(session: Session, protocol: InfillProtocol) -> None:
 
 
 async def leave(session: Session) -> None:
-    """Leave the worker, but wait for no worker that hangs."""
+    """Forget the documents and leave the worker, but do not wait for one that hangs."""
     session.close()
     try:
         async with asyncio.timeout(LIMIT_S):

@@ -1,4 +1,4 @@
-"""`infill/status`: how the model is, and how a document stands. See `lsp_server.lsp.status_board` for the answer."""
+"""`infill/status`: the state of the worker and of a document. `lsp_server.lsp.status_board` describes the answer."""
 
 import hashlib
 from collections.abc import Awaitable
@@ -19,7 +19,7 @@ async def _report(session: Session, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_document(session: Session, params: Any) -> dict[str, Any]:
-    """What is asked of a document, as it stands when the request comes; nothing where none is named."""
+    """The keys about a document, as it stands when the request arrives; none where no document is named."""
     named = params.get("textDocument") if isinstance(params, dict) else None
     uri = named.get("uri") if isinstance(named, dict) else None
     if not isinstance(uri, str):
@@ -37,7 +37,7 @@ def _of_document(session: Session, params: Any) -> dict[str, Any]:
 
 
 def _of_position(session: Session, uri: str, position: Any) -> dict[str, Any]:
-    """What is asked of a position; nothing where none is named."""
+    """The keys about a position; none where no position is named."""
     line, character = (position.get("line"), position.get("character")) if isinstance(position, dict) else (None, None)
     snapshot = session.snapshot(uri)
     if snapshot is None or not isinstance(line, int) or not isinstance(character, int) or min(line, character) < 0:

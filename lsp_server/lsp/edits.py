@@ -1,4 +1,4 @@
-"""Holes and their fills as ranges and edits of the protocol. Each edit is exactly one hole: nothing else changes."""
+"""Holes and their fills as ranges and edits of the protocol. Each edit replaces exactly one hole."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from lsp_server.lsp.capabilities import ClientFeatures
 
 
 def range_of(snapshot: Snapshot, span: Span, encoding: Encoding) -> types.Range:
-    """The hole's place in the document."""
+    """The range of a hole in its document."""
     start, end = (types.Position(*snapshot.lines.position(at, encoding)) for at in (span.start, span.end))
     return types.Range(start=start, end=end)
 

@@ -1,4 +1,4 @@
-"""How the model is, for whoever asks: the request `infill/status` and the notification `infill/didChangeStatus`.
+"""The state of the worker and its model, as `infill/status` answers it and `infill/didChangeStatus` tells of it.
 
 Both carry the same object; the notification comes when its first three keys or the model change:
 
@@ -8,22 +8,22 @@ Both carry the same object; the notification comes when its first three keys or 
     progress   0 to 1 while loading
     model, device, dtype, pid, uptimeS, clients, running, waiting, memoryBytes
                as the worker said last; `null` where it has said nothing yet
-    stepS      how long its model has been in one step, 0 between steps; of minutes: it hangs; `null` as above
+    stepS      how long its model has been in one step, 0 between steps; after minutes it hangs; `null` as above
     contextTokens
-               how much of other files the model has a use for, 0 for none; `null` as above
+               how many tokens of other files the model can use, 0 for none; `null` as above
     lastFailure
-               what went wrong with the worker last, even if all is well again; `null` when nothing did
+               what went wrong with the worker last, even if all is well again; `null` where nothing did
     log        the file that the worker writes its log to
 
 The answer to `infill/status` has one key more:
 
-    problems   what could not be used of the settings, a list of lines
+    problems   what is wrong with the settings, a list of lines
 
-With `{"textDocument": {"uri": …}}` as params it has these, too, as of the request's arrival:
+With `{"textDocument": {"uri": …}}` as params it has these too, as of the request's arrival:
 
-    off        why that document gets no fills, `null` when it does
+    off        why that document gets no fills, `null` where it does
     grammar    whether there is a grammar for its language; without one holes are chosen by indentation
-    version    the version of the document that the server has; `null` when it has none
+    version    the version of the document that the server has; `null` where it has none
     sha256     of its text in UTF-8 (U+FFFD for a lone surrogate), in hex: a plugin compares it with its own
     noHole     with `"position"` beside `"textDocument"`: why no inline completion comes there, `null` if one may
 """
@@ -53,22 +53,22 @@ _OF_WORKER = {
 
 
 class StatusBoard:
-    """What was last heard of the worker. `tell` gets the notification's object each time it changes.
+    """What the worker last said. `notify` is called with the notification's object each time that changes.
 
-    `log` is where the worker's log is.
+    `log` is the path of the worker's log.
     """
 
-    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, notify: Callable[[dict[str, Any]], None]) -> None:
         self.log = ""
-        self._tell = tell
+        self._notify = notify
         self._last_failure: str | None = None
         self._state, self._detail = ClientState.STOPPED, ""
         self._status: Status | None = None
-        self._told: tuple[object, ...] = (self._state, self._detail, 0.0, None)
+        self._notified: tuple[object, ...] = (self._state, self._detail, 0.0, None)
 
     @property
     def state(self) -> ClientState:
-        """Where we stand with the worker."""
+        """The state of the client and its worker."""
         return self._state
 
     @property
@@ -96,12 +96,12 @@ class StatusBoard:
 
     def report(self) -> dict[str, Any]:
         """The whole object."""
-        said = {name: getattr(self._status, field, None) for field, name in _OF_WORKER.items()}
-        where = {"state": self._state.value, "detail": self._detail, "progress": self.progress}
-        return {**where, **said, "lastFailure": self._last_failure, "log": self.log or None}
+        worker = {name: getattr(self._status, field, None) for field, name in _OF_WORKER.items()}
+        state = {"state": self._state.value, "detail": self._detail, "progress": self.progress}
+        return {**state, **worker, "lastFailure": self._last_failure, "log": self.log or None}
 
     def _changed(self) -> None:
         now = (self._state, self._detail, self.progress, self._status and self._status.model)
-        if now != self._told:
-            self._told = now
-            self._tell(self.report())
+        if now != self._notified:
+            self._notified = now
+            self._notify(self.report())
