@@ -1,4 +1,4 @@
-"""How long to wait for a pause in typing. Times are made up, so that nothing here takes any."""
+"""How long to wait for a pause in typing. Times are made up, so that the tests take none."""
 
 from lsp_server.inline.debounce import Debounce
 

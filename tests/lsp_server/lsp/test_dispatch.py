@@ -9,38 +9,22 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from lsp_server.lsp.dispatch import Phase
 from lsp_server.lsp.replies import RequestError
 from lsp_server.server import InfillServer
+from tests.lsp_server.lsp.kept_output import KeptOutput
 
 SECRET = "the text of a document"
 PATH = "/home/someone/file.py"
 
 
-class Wire:
-    """Keeps what the server writes."""
+class ServerUnderTest:
+    """An initialized server to which a test adds handlers, and what the server has sent since."""
 
     def __init__(self) -> None:
-        self.data = b""
-
-    def write(self, body: bytes) -> None:
-        self.data += body + b"\n"
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-    @property
-    def messages(self) -> list[Any]:
-        return [json.loads(body) for body in self.data.splitlines()]
-
-
-class Conversation:
-    """A server whose handlers a test adds to, and what it has answered."""
-
-    def __init__(self) -> None:
-        self.wire = Wire()
-        self.server = InfillServer({}, self.wire)
-        self.server.protocol.phase = Phase.RUNNING
+        self.output = KeptOutput()
+        self.server = InfillServer({"startWorker": False}, self.output)
+        self.send(id=0, method="initialize", params={"capabilities": {}})
+        self.output.bodies.clear()
 
     def add(self, method: str, handler: Callable[[Any], Any]) -> None:
         self.server.feature(method)(handler)
@@ -55,7 +39,7 @@ async def settle() -> None:
 
 
 async def test_a_handler_that_fails_is_answered_without_what_it_knows(caplog: pytest.LogCaptureFixture) -> None:
-    talk = Conversation()
+    tested = ServerUnderTest()
 
     def fail(_: Any) -> None:
         raise ValueError(f"{SECRET} in {PATH}")
@@ -63,28 +47,28 @@ async def test_a_handler_that_fails_is_answered_without_what_it_knows(caplog: py
     async def fail_later(_: Any) -> None:
         raise ValueError(SECRET)
 
-    talk.add("test/now", fail)
-    talk.add("test/later", fail_later)
+    tested.add("test/now", fail)
+    tested.add("test/later", fail_later)
     with caplog.at_level(logging.DEBUG):
-        talk.send(id=1, method="test/now")
-        talk.send(id=2, method="test/later")
+        tested.send(id=1, method="test/now")
+        tested.send(id=2, method="test/later")
         await settle()
-    assert [message["error"]["code"] for message in talk.wire.messages] == [-32603, -32603]
-    assert "ValueError" in talk.wire.messages[0]["error"]["message"]
-    assert not any("data" in message["error"] for message in talk.wire.messages)
+    assert [message["error"]["code"] for message in tested.output.messages] == [-32603, -32603]
+    assert "ValueError" in tested.output.messages[0]["error"]["message"]
+    assert not any("data" in message["error"] for message in tested.output.messages)
     for leaked in (SECRET, PATH, "Traceback"):
-        assert leaked not in talk.wire.data.decode() + caplog.text
+        assert leaked not in b"".join(tested.output.bodies).decode() + caplog.text
 
 
 async def test_a_failed_handler_is_found_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    talk = Conversation()
+    tested = ServerUnderTest()
 
     def fail(_: Any) -> None:
         raise ValueError(SECRET)
 
-    talk.add("test/now", fail)
+    tested.add("test/now", fail)
     logging.getLogger("lsp_server").addHandler(caplog.handler)
-    talk.send(id=1, method="test/now")
+    tested.send(id=1, method="test/now")
     logging.getLogger("lsp_server").removeHandler(caplog.handler)
     assert "test/now failed: ValueError" in caplog.text
     assert "in fail" in caplog.text
@@ -92,19 +76,21 @@ async def test_a_failed_handler_is_found_in_the_log(caplog: pytest.LogCaptureFix
 
 
 async def test_what_a_handler_refuses_is_said_in_its_words() -> None:
-    talk = Conversation()
+    tested = ServerUnderTest()
 
     def refuse(_: Any) -> None:
         raise RequestError("ask again later")
 
-    talk.add("test/refused", refuse)
-    talk.send(id=1, method="test/refused")
-    assert talk.wire.messages == [{"jsonrpc": "2.0", "id": 1, "error": {"code": -32803, "message": "ask again later"}}]
+    tested.add("test/refused", refuse)
+    tested.send(id=1, method="test/refused")
+    assert tested.output.messages == [
+        {"jsonrpc": "2.0", "id": 1, "error": {"code": -32803, "message": "ask again later"}}
+    ]
 
 
 async def test_a_handler_sees_the_state_of_its_own_arrival() -> None:
     """Even when a later message comes in the same packet, before any coroutine has run."""
-    talk = Conversation()
+    tested = ServerUnderTest()
     state = {"version": 1}
 
     def read(_: Any) -> Awaitable[int]:
@@ -116,37 +102,37 @@ async def test_a_handler_sees_the_state_of_its_own_arrival() -> None:
 
         return later()
 
-    talk.add("test/read", read)
-    talk.add("test/write", lambda params: state.update(version=params["version"]))
-    talk.send(id=1, method="test/read")
-    talk.send(method="test/write", params={"version": 2})
-    talk.send(id=2, method="test/read")
+    tested.add("test/read", read)
+    tested.add("test/write", lambda params: state.update(version=params["version"]))
+    tested.send(id=1, method="test/read")
+    tested.send(method="test/write", params={"version": 2})
+    tested.send(id=2, method="test/read")
     await settle()
-    assert [message["result"] for message in talk.wire.messages] == [1, 2]
+    assert [message["result"] for message in tested.output.messages] == [1, 2]
 
 
 async def test_a_result_that_cannot_be_sent_is_an_error_and_not_silence() -> None:
-    talk = Conversation()
-    talk.add("test/odd", lambda _: object())
-    talk.send(id=1, method="test/odd")
-    talk.add("test/surrogate", lambda _: "\ud800")
-    talk.send(id=2, method="test/surrogate")
-    assert talk.wire.messages[0]["error"]["code"] == -32603
-    assert talk.wire.messages[1]["result"] == "\ud800"
+    tested = ServerUnderTest()
+    tested.add("test/odd", lambda _: object())
+    tested.send(id=1, method="test/odd")
+    tested.add("test/surrogate", lambda _: "\ud800")
+    tested.send(id=2, method="test/surrogate")
+    assert tested.output.messages[0]["error"]["code"] == -32603
+    assert tested.output.messages[1]["result"] == "\ud800"
 
 
 async def test_cancelled_before_it_began_or_twice_is_answered_once() -> None:
-    talk = Conversation()
-    talk.add("test/slow", lambda _: asyncio.sleep(60))
-    talk.send(id="a", method="test/slow")
-    talk.send(method="$/cancelRequest", params={"id": "a"})
-    talk.send(method="$/cancelRequest", params={"id": "a"})
+    tested = ServerUnderTest()
+    tested.add("test/slow", lambda _: asyncio.sleep(60))
+    tested.send(id="a", method="test/slow")
+    tested.send(method="$/cancelRequest", params={"id": "a"})
+    tested.send(method="$/cancelRequest", params={"id": "a"})
     await settle()
-    assert [(message["id"], message["error"]["code"]) for message in talk.wire.messages] == [("a", -32800)]
+    assert [(message["id"], message["error"]["code"]) for message in tested.output.messages] == [("a", -32800)]
 
 
 async def test_drain_answers_even_what_will_not_stop() -> None:
-    talk = Conversation()
+    tested = ServerUnderTest()
 
     async def stubborn(_: Any) -> str:
         try:
@@ -155,29 +141,29 @@ async def test_drain_answers_even_what_will_not_stop() -> None:
             await asyncio.sleep(0.2)
         return "late"
 
-    talk.add("test/stubborn", stubborn)
-    talk.send(id=1, method="test/stubborn")
+    tested.add("test/stubborn", stubborn)
+    tested.send(id=1, method="test/stubborn")
     await settle()
-    await talk.server.protocol.drain(0.01)
+    await tested.server.protocol.drain(0.01)
     await asyncio.sleep(0.3)
-    assert [message["error"]["code"] for message in talk.wire.messages] == [-32800]
+    assert [message["error"]["code"] for message in tested.output.messages] == [-32800]
 
 
 async def test_an_answer_of_the_client_reaches_who_asked_also_when_it_is_nonsense() -> None:
-    talk = Conversation()
-    asked = talk.server.protocol.send_request_async(
+    tested = ServerUnderTest()
+    asked = tested.server.protocol.send_request_async(
         "workspace/configuration", types.ConfigurationParams(items=[]), "mine"
     )
-    talk.send(id="mine", result=5)
+    tested.send(id="mine", result=5)
     with pytest.raises(Exception, match="could not be understood"):
         await asked
 
 
 @pytest.mark.parametrize("body", ["{}", '{"id": 1}', '{"id": null}', '{"id": [1]}', '{"jsonrpc": "2.0", "params": {}}'])
 async def test_what_is_neither_request_nor_answer_is_refused(body: str) -> None:
-    talk = Conversation()
-    talk.server.protocol.receive(body.encode())
-    assert [message["error"]["code"] for message in talk.wire.messages] == [-32600]
+    tested = ServerUnderTest()
+    tested.server.protocol.receive(body.encode())
+    assert [message["error"]["code"] for message in tested.output.messages] == [-32600]
 
 
 @pytest.mark.parametrize(
@@ -192,24 +178,24 @@ async def test_what_is_neither_request_nor_answer_is_refused(body: str) -> None:
     ],
 )
 async def test_an_answer_to_nothing_is_ignored(body: str) -> None:
-    talk = Conversation()
-    talk.server.protocol.receive(body.encode())
-    assert talk.wire.messages == []
+    tested = ServerUnderTest()
+    tested.server.protocol.receive(body.encode())
+    assert tested.output.messages == []
 
 
 async def test_a_second_request_with_a_running_id_is_refused_and_the_first_goes_on() -> None:
-    talk = Conversation()
+    tested = ServerUnderTest()
     go_on = asyncio.Event()
 
     async def first(_: Any) -> str:
         await go_on.wait()
         return "first"
 
-    talk.add("test/slow", first)
-    talk.send(id=1, method="test/slow")
-    talk.send(id=1, method="test/slow")
+    tested.add("test/slow", first)
+    tested.send(id=1, method="test/slow")
+    tested.send(id=1, method="test/slow")
     go_on.set()
     await settle()
-    refused, answered = talk.wire.messages
+    refused, answered = tested.output.messages
     assert (refused["id"], refused["error"]["code"]) == (1, -32600)
     assert answered == {"jsonrpc": "2.0", "id": 1, "result": "first"}

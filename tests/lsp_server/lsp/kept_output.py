@@ -1,0 +1,28 @@
+"""Keeps what a server sends, in place of a transport."""
+
+import json
+from typing import Any
+
+
+class KeptOutput:
+    """A `Writer` that keeps the bodies of all messages."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+
+    def write(self, body: bytes) -> None:
+        """Keep one message."""
+        self.bodies.append(body)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    @property
+    def messages(self) -> list[Any]:
+        """All messages, which must be strict JSON."""
+        return [json.loads(body, parse_constant=lambda name: 1 / 0) for body in self.bodies]
+
+    @property
+    def replies(self) -> list[Any]:
+        """The replies among them."""
+        return [message for message in self.messages if "method" not in message]
