@@ -1,9 +1,12 @@
 """Every message between a client (`lsp_server`) and the resident worker (`inference`).
 
-This is the only module the two packages share. It imports the standard library and msgspec, and nothing else; a test
-enforces that. On the wire each message is one msgpack map with a `type` tag, preceded by its length (see `frame`).
-New fields must have defaults, so that a client and a worker of different releases understand each other as long as
-`PROTOCOL_VERSION` is the same; a change they could not survive raises it.
+This is the only module that the two packages share. Do not import anything here but the standard library and msgspec; a
+test enforces that. On the wire each message is one msgpack map with a `type` tag, preceded by its length (see `frame`).
+
+A field with a default may be missing from a message; the docstrings say what its default means. Every new field needs a
+default, so that a client and a worker of different releases understand each other while they have the same
+`PROTOCOL_VERSION`. Raise that version for a change that the other side could not survive. Offsets and counts of holes
+start at 0, `_ms` and `_s` are durations, and lengths in tokens are in the loaded model's own tokens.
 """
 
 from enum import StrEnum
@@ -12,27 +15,27 @@ import msgspec
 
 PROTOCOL_VERSION = 1
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""A longer message is a protocol error: nothing an editor sends comes near it."""
+"""A longer message is a protocol error. Nothing that an editor sends comes near this size."""
 
 MAX_STEPS = 1000
-"""More denoising steps than this are a mistake: no canvas has as many rows."""
+"""The highest `InfillRequest.max_steps`: no canvas has as many rows."""
 
 MAX_CANDIDATES = 16
-"""The most answers one request gets."""
+"""The most candidates that one request gets."""
 
 LENGTH_BYTES = 4
 """Each message is preceded by its length as an unsigned big-endian integer of this many bytes."""
 
 
 class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
-    """Base of all messages: immutable, tagged, defaults left off the wire."""
+    """Base of all messages: immutable, tagged. Fields that equal their default are left off the wire."""
 
 
 # --- What is to be filled -------------------------------------------------------------------------------------------
 
 
 class HoleKind(StrEnum):
-    """What the syntax around a hole asks for; sets how much room the hole gets when `Hole.max_tokens` is 0."""
+    """What the syntax around a hole asks for. It sets how much room the hole gets when `Hole.max_tokens` is 0."""
 
     EXPRESSION = "expression"
     ARGUMENTS = "arguments"
@@ -49,10 +52,12 @@ class Text(_Message, frozen=True, tag="text"):
 
 
 class Hole(_Message, frozen=True, tag="hole"):
-    """A place to fill. The fill replaces the hole and always begins with `starts_with`.
+    """A place to fill. The fill replaces the hole.
 
-    `text` is what stands in the hole now, used with `strength` below 1 to rework it: 0 returns it unchanged, 1 ignores
-    it. `max_tokens` 0 lets the engine choose from `kind`.
+    `min_tokens` and `max_tokens` bound the length of the fill; `max_tokens` 0 lets the engine choose from `kind`.
+    `starts_with` is how the fill must begin; empty: with anything. `single_line` True forbids line breaks in the fill.
+    `text` is what the hole holds now and `strength` how much of it to rework: 0 returns it unchanged, values between
+    0 and 1 denoise from a partly noised `text`, 1 (the default) ignores it.
     """
 
     kind: HoleKind = HoleKind.LINE
@@ -65,7 +70,7 @@ class Hole(_Message, frozen=True, tag="hole"):
 
 
 class Snippet(_Message, frozen=True, tag="snippet"):
-    """Text of another file that may help: context only, never changed."""
+    """Text of another file that may help. It is context only and is never changed."""
 
     path: str
     text: str
@@ -75,7 +80,10 @@ class Snippet(_Message, frozen=True, tag="snippet"):
 
 
 class Hello(_Message, frozen=True, tag="hello"):
-    """First message on a connection. `token` is the worker's secret where the transport is TCP, else empty."""
+    """First message on a connection.
+
+    `client` names the program that connects. `token` is the worker's secret where the transport is TCP, else empty.
+    """
 
     protocol: int = PROTOCOL_VERSION
     client: str = ""
@@ -83,11 +91,15 @@ class Hello(_Message, frozen=True, tag="hello"):
 
 
 class InfillRequest(_Message, frozen=True, tag="infill"):
-    """Fill the holes of `segments` together. `id` is unique among this connection's running requests.
+    """Fill the holes of `segments` together. `id` is unique among this connection's running requests, and not empty.
 
-    `deadline_ms` counts from the worker's receipt; at the deadline the best whole answer so far is sent.
-    `max_steps` caps the denoising steps of each canvas (None: the checkpoint's own number). `seed` None: unseeded.
-    `instruction` says in words what is wanted of the fills; checkpoints that take no instructions ignore it.
+    `language` is an LSP language id; empty: not known. `path` is the file's name, for prompts; a connection's requests
+    with the same path (empty, too) share one document's turns. `context` is text of other files, most useful first;
+    checkpoints that have no use for it ignore it. `candidates` is how many answers are wanted, up to `MAX_CANDIDATES`.
+    `deadline_ms` counts from the worker's receipt, and at the deadline the best whole answer so far is sent; None: no
+    deadline. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the checkpoint's own number.
+    `drafts` True asks for a `Draft` after each step. `seed` makes the fills repeatable; None: unseeded. `instruction`
+    says in words what is wanted of the fills; checkpoints that take no instructions ignore it.
     """
 
     id: str
@@ -104,16 +116,16 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
 
 
 class Cancel(_Message, frozen=True, tag="cancel"):
-    """Stop a request between two denoising steps. It still gets its final reply, `Done(outcome="cancelled")`."""
+    """Stop request `id` between two denoising steps. It still gets its final reply, `Done(outcome="cancelled")`."""
 
     id: str
 
 
 class Amend(_Message, frozen=True, tag="amend"):
-    """The user typed or accepted text at the start of a hole (counted from 0) of a running request.
+    """The user typed or accepted text at the start of hole number `hole` (from 0) of the running request `id`.
 
-    `text` is all that stands there now, from the hole's start. It is pinned: where the canvas agrees with it,
-    denoising goes on from where it is, else it starts again from there. The fills still begin with it.
+    `text` is all that the user has there now, from the hole's start. The worker pins it: where the canvas agrees with
+    it, denoising goes on, else it starts again from there. The fills still begin with it.
     """
 
     id: str
@@ -136,7 +148,7 @@ ClientMessage = Hello | InfillRequest | Cancel | Amend | StatusRequest | Shutdow
 
 
 class WorkerState(StrEnum):
-    """Where the worker stands. `failed` means the model could not be loaded; `Status.detail` says why."""
+    """What the worker is doing. `failed` means that the model could not be loaded; `Status.detail` says why."""
 
     LOADING = "loading"
     READY = "ready"
@@ -146,7 +158,10 @@ class WorkerState(StrEnum):
 
 
 class Welcome(_Message, frozen=True, tag="welcome"):
-    """Answer to `Hello`. A `Status` follows at once, and again each time the worker's state changes."""
+    """Answer to `Hello`. A `Status` follows at once, and again each time the worker's state changes.
+
+    `version` is the worker's release, empty where it is not installed as a package; `pid` its process.
+    """
 
     protocol: int = PROTOCOL_VERSION
     version: str = ""
@@ -154,11 +169,14 @@ class Welcome(_Message, frozen=True, tag="welcome"):
 
 
 class Status(_Message, frozen=True, tag="status"):
-    """The worker's state. `progress` is 0 to 1 while loading.
+    """The worker's state now.
 
-    `memory_bytes` is what the process holds resident, `device_memory_bytes` what it holds on an accelerator.
-    `step_s` is how long the engine has been in its present step, 0 between steps: one of minutes never ends.
-    `context_tokens` is how much of other files the model has a use for; 0: none, and none should be sent.
+    `model` is the name asked for; `device` and `dtype` are empty until they are known. `progress` is 0 to 1 while
+    loading, and `detail` says what is being done, or why it failed. `pid` and `uptime_s` are the process's, `clients`
+    counts its connections, `running` and `waiting` count requests. `memory_bytes` is the process's resident memory,
+    `device_memory_bytes` what it holds on an accelerator. `context_tokens` is how much text of other files the model
+    has a use for; 0: none, and none should be sent. `step_s` is how long the engine has been in its present step, 0
+    between steps; a step of minutes never ends.
     """
 
     state: WorkerState
@@ -179,7 +197,10 @@ class Status(_Message, frozen=True, tag="status"):
 
 
 class Draft(_Message, frozen=True, tag="draft"):
-    """The canvas after a denoising step: for each hole its tokens as text and the probability of each (0 to 1)."""
+    """The canvas of request `id` after denoising step `step` of at most `max_steps`.
+
+    For each hole, in document order: its tokens as text (`pieces`) and the probability of each, 0 to 1.
+    """
 
     id: str
     step: int
@@ -197,10 +218,11 @@ class Candidate(_Message, frozen=True, tag="candidate"):
     """One whole answer: a text for each hole, in document order. Sent best first, all of them before `Done`.
 
     `score` is a mean log-probability per token (higher is better), comparable within one request only. `tokens` counts
-    this candidate's hole tokens, `steps` the passes it took: denoising steps, or one a token where the encoder wrote
-    it. `complete` is False where a deadline cut it short.
-    `unfilled` numbers the holes, from 0, that the deadline left no time for; their texts are what stands in them.
-    `confidence` is the mean probability (0 to 1) that the model gave the tokens it chose; 1 where it is not told.
+    this candidate's hole tokens, `steps` the passes it took: denoising steps, or one per token where the model wrote
+    from left to right. `ms` is the time since the engine began with the request. `complete` is False where a deadline
+    cut it short; `unfilled` then numbers the holes (from 0) that there was no time for, whose texts are what they held
+    before. `confidence` is the mean probability (0 to 1) that the model gave the tokens it chose; 1 where it is not
+    known.
     """
 
     id: str
@@ -223,7 +245,12 @@ class Outcome(StrEnum):
 
 
 class Stats(_Message, frozen=True, tag="stats"):
-    """What a request cost. `reused_tokens` of the `prefix_tokens` came from the prefix cache."""
+    """What a request cost. All but `ms` are 0 where it ended before the engine came to it.
+
+    `ms` is the time since the engine began with it, or since receipt where the engine never did; `encode_ms` of that
+    went into encoding prefixes. `steps` counts denoising steps and `canvases` the canvases that the holes took.
+    `reused_tokens` of the `prefix_tokens` came from the prefix cache.
+    """
 
     ms: float = 0.0
     encode_ms: float = 0.0
@@ -234,7 +261,7 @@ class Stats(_Message, frozen=True, tag="stats"):
 
 
 class Done(_Message, frozen=True, tag="done"):
-    """The final reply to a request that did not fail."""
+    """The final reply to the request `id`, which did not fail."""
 
     id: str
     outcome: Outcome = Outcome.COMPLETE
@@ -255,7 +282,7 @@ class ErrorCode(StrEnum):
 
 
 class Failed(_Message, frozen=True, tag="failed"):
-    """The final reply to a request that failed; with an empty `id`, the end of the connection.
+    """The final reply to the request `id`, which failed; with an empty `id`, the end of the connection.
 
     `message` says what happened and what to do next, and is fit to be shown to a user.
     """
@@ -290,10 +317,10 @@ def frame(message: ClientMessage | WorkerMessage) -> bytes:
 
 
 def decode_client_message(payload: bytes) -> ClientMessage:
-    """What a client sent. Raises msgspec.DecodeError (ValidationError included) when it is none of its messages."""
+    """What a client sent. Raises msgspec.DecodeError (or ValidationError, its subclass) for anything else."""
     return _client_decoder.decode(payload)
 
 
 def decode_worker_message(payload: bytes) -> WorkerMessage:
-    """What a worker sent. Raises msgspec.DecodeError (ValidationError included) when it is none of its messages."""
+    """What a worker sent. Raises msgspec.DecodeError (or ValidationError, its subclass) for anything else."""
     return _worker_decoder.decode(payload)
