@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from inference.messages import ErrorCode
 from inference.serving import listener, logs, startup
-from inference.serving.connection import Connection
+from inference.serving.connection import ClientConnection
 from inference.serving.engine_thread import LoadInfiller, load_engine, start_engine_thread
 from inference.serving.infiller import Infiller
 from inference.serving.scheduler import Scheduler
@@ -66,7 +66,7 @@ async def serve(arguments: WorkerArguments, load: LoadInfiller) -> int:
 
 def _greeter(service: WorkerService) -> listener.OnConnect:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await Connection(service, reader, writer).serve()
+        await ClientConnection(service, reader, writer).serve()
 
     return greet
 
@@ -101,7 +101,7 @@ def _on_signals(stop: Callable[[], None]) -> None:
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
 
 
-async def _flush(connections: set[Connection]) -> None:
+async def _flush(connections: set[ClientConnection]) -> None:
     """Give the last messages a moment to go out; a client that does not read must not hold up the end."""
     if connections:
         await asyncio.wait([asyncio.create_task(connection.flush()) for connection in connections], timeout=FLUSH_S)

@@ -24,7 +24,7 @@ from inference.messages import (
     WorkerMessage,
 )
 from inference.serving import wire
-from inference.serving.infiller import Event
+from inference.serving.infiller import JobEvent
 from inference.serving.logs import describe, log
 from inference.serving.turns import Job
 from inference.serving.wire import RefusedError
@@ -50,13 +50,13 @@ class ConnectionHost(Protocol):
     def status(self) -> Status:
         """The worker's state now."""
 
-    def joined(self, connection: "Connection") -> None:
+    def joined(self, connection: "ClientConnection") -> None:
         """A client has passed the handshake."""
 
-    def left(self, connection: "Connection") -> None:
+    def left(self, connection: "ClientConnection") -> None:
         """A client is gone; its jobs are to be cancelled."""
 
-    def submit(self, connection: "Connection", request: InfillRequest) -> Job | Failed:
+    def submit(self, connection: "ClientConnection", request: InfillRequest) -> Job | Failed:
         """Take on `request`: its job, or why there will be none."""
 
     def cancel(self, job: Job) -> None:
@@ -69,7 +69,7 @@ class ConnectionHost(Protocol):
         """A client wants the worker to end."""
 
 
-class Connection:
+class ClientConnection:
     """A client, and its jobs by request id."""
 
     def __init__(self, host: ConnectionHost, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -114,7 +114,7 @@ class Connection:
         with suppress(OSError):
             await self._writer.wait_closed()
 
-    def deliver(self, job: Job, event: Event) -> None:
+    def deliver(self, job: Job, event: JobEvent) -> None:
         """Send what `job` emits. The final reply removes it from the client's jobs; nothing is sent after that."""
         if self.jobs.get(job.request.id) is not job:
             return

@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from inference.messages import Candidate, Done, Draft, Failed, InfillRequest
 
-Event = Draft | Candidate | Done | Failed
+JobEvent = Draft | Candidate | Done | Failed
 """What a client is told about its request. `Done` or `Failed` comes once, last."""
 
 Steps = Iterator[Draft | Candidate | Done | None]

@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 from inference.messages import Amend, Done, ErrorCode, Failed, Outcome
 from inference.serving.faults import failure_of, is_device_lost, release_memory
-from inference.serving.infiller import Amendable, Event, Infiller
+from inference.serving.infiller import Amendable, Infiller, JobEvent
 from inference.serving.logs import describe, log
 from inference.serving.turns import Job, Turns
 
@@ -100,7 +100,7 @@ class Scheduler:
         running = [job for job in self._jobs if job.started]
         return self._turns.next(running if len(running) >= MAX_RUNNING else self._jobs)
 
-    def _step(self, job: Job, engine: Infiller) -> Event | None:
+    def _step(self, job: Job, engine: Infiller) -> JobEvent | None:
         began = self._step_began = time.monotonic()
         try:
             if job.steps is None:

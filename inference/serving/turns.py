@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from inference.messages import Amend, Done, InfillRequest, Outcome, Stats
-from inference.serving.infiller import Event, Steps
+from inference.serving.infiller import JobEvent, Steps
 
 
 @dataclass(eq=False)
@@ -23,7 +23,7 @@ class Job:
     """
 
     request: InfillRequest
-    emit: Callable[["Job", Event], None]
+    emit: Callable[["Job", JobEvent], None]
     document: Hashable
     received: float = field(default_factory=time.monotonic)
     arrival: int = 0

@@ -10,8 +10,8 @@ import msgspec
 import psutil
 
 from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Status, Welcome, WorkerState
-from inference.serving.connection import Connection
-from inference.serving.infiller import Event, Infiller
+from inference.serving.connection import ClientConnection
+from inference.serving.infiller import Infiller, JobEvent
 from inference.serving.logs import log
 from inference.serving.scheduler import Scheduler
 from inference.serving.startup import WorkerArguments
@@ -34,7 +34,7 @@ class WorkerService:
     def __init__(self, arguments: WorkerArguments, scheduler: Scheduler) -> None:
         self.token = ""
         self.ended = asyncio.Event()
-        self.connections: set[Connection] = set()
+        self.connections: set[ClientConnection] = set()
         self._loop = asyncio.get_running_loop()
         self._scheduler = scheduler
         self._idle_s = arguments.idle_s
@@ -72,13 +72,13 @@ class WorkerService:
             step_s=self._scheduler.step_s,
         )
 
-    def joined(self, connection: Connection) -> None:
+    def joined(self, connection: ClientConnection) -> None:
         """A client has passed the handshake; its first `Status` follows the `Welcome`."""
         self.connections.add(connection)
         self._watch_idleness()
         connection.send(self.status())
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: ClientConnection) -> None:
         """A client is gone: cancel its jobs; nobody is told."""
         self.connections.discard(connection)
         if connection.has_asked:  # a client that only asks for the status does not keep it alive
@@ -89,14 +89,14 @@ class WorkerService:
             self._scheduler.cancel(job)
         self._watch_idleness()
 
-    def submit(self, connection: Connection, request: InfillRequest) -> Job | Failed:
+    def submit(self, connection: ClientConnection, request: InfillRequest) -> Job | Failed:
         """Take on `request`: its job, or why there will be none."""
         if self._failure:
             return Failed(request.id, *self._failure)
         if self._state.state is WorkerState.STOPPING:
             return Failed(request.id, ErrorCode.STOPPED, _STOPPED)
 
-        def emit(job: Job, event: Event) -> None:
+        def emit(job: Job, event: JobEvent) -> None:
             self._loop.call_soon_threadsafe(self._deliver, connection, job, event)
 
         job = Job(request, emit, document=(connection, request.path))
@@ -154,7 +154,7 @@ class WorkerService:
 
     # --- Inside ---
 
-    def _deliver(self, connection: Connection, job: Job, event: Event) -> None:
+    def _deliver(self, connection: ClientConnection, job: Job, event: JobEvent) -> None:
         connection.deliver(job, event)
         if isinstance(event, Done | Failed):
             end = event.outcome if isinstance(event, Done) else event.code

@@ -12,7 +12,7 @@ import torch
 
 from inference.engine import RequestError
 from inference.messages import Done, ErrorCode, Failed, InfillRequest, Outcome
-from inference.serving.infiller import Event, Steps
+from inference.serving.infiller import JobEvent, Steps
 from inference.serving.scheduler import MAX_RUNNING, DeviceLostError, Scheduler
 from inference.serving.turns import Job, Turns
 
@@ -20,7 +20,7 @@ SECRET = "text of a document"
 PATIENCE_S = 20.0
 
 
-def job(name: str, document: str = "a", emit: Callable[[Job, Event], None] = lambda *_: None) -> Job:
+def job(name: str, document: str = "a", emit: Callable[[Job, JobEvent], None] = lambda *_: None) -> Job:
     return Job(InfillRequest(name, ()), emit, document)
 
 
@@ -106,20 +106,20 @@ class SchedulerRun:
 
     def __init__(self, *ids: str) -> None:
         self.scheduler, self.infiller = Scheduler(), ScriptedInfiller()
-        self.answers: dict[str, list[Event]] = {}
+        self.answers: dict[str, list[JobEvent]] = {}
         self._changed = threading.Condition()
         self.jobs = [job(name, name, self._emit) for name in ids]
         for each in self.jobs:
             self.scheduler.submit(each)
 
-    def run(self) -> dict[str, list[Event]]:
+    def run(self) -> dict[str, list[JobEvent]]:
         """Run in a thread until every job is answered."""
         threading.Thread(target=self.scheduler.run, args=(self.infiller,), daemon=True).start()
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.answers) == len(self.jobs), PATIENCE_S)
         return self.answers
 
-    def _emit(self, job: Job, event: Event) -> None:
+    def _emit(self, job: Job, event: JobEvent) -> None:
         with self._changed:
             self.answers.setdefault(job.request.id, []).append(event)
             self._changed.notify_all()
