@@ -31,9 +31,9 @@ from inference.messages import (
     WorkerState,
 )
 from lsp_server.worker import WorkerClient, WorkerOptions
-from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPlace
+from lsp_server.worker.connect import WorkerStream, connect
+from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
 from lsp_server.worker.survey import running_workers
-from lsp_server.worker.transport import Stream, connect
 
 PATIENCE_S = 60.0
 """How long anything may take on a machine that does much else."""
@@ -54,13 +54,13 @@ def runtime_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def resident(runtime_folder: Path) -> WorkerPlace:
+def resident(runtime_folder: Path) -> WorkerPaths:
     """The worker that most tests share: the embedded checkpoint, loaded."""
 
-    async def start() -> WorkerPlace:
+    async def start() -> WorkerPaths:
         async with WorkerClient(WorkerOptions(), name="tests") as client:
             await client.infill(fill(max_steps=1))
-            return client.place
+            return client.paths
 
     return asyncio.run(start())
 
@@ -82,12 +82,12 @@ def long_fill(request_id: str = "long", **other: object) -> InfillRequest:
 class RawClient:
     """A connection without manners: it sends what it is given."""
 
-    stream: Stream
+    stream: WorkerStream
 
     @classmethod
-    async def open(cls, place: WorkerPlace, *, greet: bool = True) -> "RawClient":
+    async def open(cls, paths: WorkerPaths, *, greet: bool = True) -> "RawClient":
         """Connect, and shake hands unless told otherwise."""
-        client = cls(await connect(place.socket))
+        client = cls(await connect(paths.socket))
         if greet:
             client.send(Hello(client="tests", token=client.stream.token))
             assert isinstance(await client.receive(), Welcome)
@@ -162,8 +162,8 @@ class Process:
     """A worker of one test's own, at `folder`/w.sock, with its stderr in `stderr`."""
 
     def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
-        self.place = WorkerPlace(folder / "w.sock", folder / "w.log")
-        words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(self.place.socket), *arguments]
+        self.paths = WorkerPaths(folder / "w.sock", folder / "w.log")
+        words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(self.paths.socket), *arguments]
         with (folder.parent / f"{folder.name}.err").open("w") as errors:
             self.popen = subprocess.Popen(words, stderr=errors, env={**os.environ, **environment})
         self._errors = Path(errors.name)
@@ -178,7 +178,7 @@ class Process:
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 with suppress(Exception):
-                    return await RawClient.open(self.place)
+                    return await RawClient.open(self.paths)
                 assert self.popen.poll() is None, f"the worker has ended: {self.stderr}"
                 await asyncio.sleep(0.02)
 

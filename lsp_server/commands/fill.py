@@ -18,7 +18,6 @@ from inference.messages import (
     InfillRequest,
     Outcome,
     Status,
-    WorkerState,
 )
 from lsp_server import carve
 from lsp_server.commands import output
@@ -33,7 +32,6 @@ from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions, alive
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 _DAY_MS = 24 * 3600 * 1000
-_POLL_S = 0.05
 _SPARE_CANDIDATES = 3
 """At least this many answers are asked for, because some are not fit to be put in."""
 
@@ -170,7 +168,7 @@ async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argpars
     with output.progress(snapshot, spans, args) as shown:
         client = WorkerClient(options, name="infill-ls fill", on_status=shown.status)
         try:
-            await _loaded(client)
+            await alive.loaded(client)  # only then does the deadline start to count
             answer = await alive.answer(client, request, shown.draft)
             status = await alive.while_alive(client, client.status(), alive.GRACE_S)
         finally:
@@ -180,12 +178,6 @@ async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argpars
         late = answer.done.outcome is Outcome.DEADLINE
         raise NothingFound("no answer before the deadline; give it more time" if late else "the model has no answer")
     return Filled(snapshot, spans, candidates, status, (time.monotonic() - began) * 1000)
-
-
-async def _loaded(client: WorkerClient) -> None:
-    """Waits until the model is there, or cannot be loaded: only then a deadline starts to count."""
-    while (status := await client.status(start=True)) is not None and status.state is WorkerState.LOADING:  # noqa: ASYNC110
-        await asyncio.sleep(_POLL_S)
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _survey_as_json(found: Survey) -> dict[str, object]:
-    silent = [{"pid": it.pid, "socket": str(it.place.socket), "log": str(it.place.log)} for it in found.silent]
+    silent = [{"pid": it.pid, "socket": str(it.paths.socket), "log": str(it.paths.log)} for it in found.silent]
     return {"running": bool(found.running), "workers": [as_json(it) for it in found.running], "silent": silent}
 
 
@@ -43,8 +43,8 @@ def as_json(worker: Running) -> dict[str, object]:
     return {
         **msgspec.structs.asdict(worker.status),
         "release": worker.release,
-        "socket": str(worker.place.socket),
-        "log": str(worker.place.log),
+        "socket": str(worker.paths.socket),
+        "log": str(worker.paths.log),
     }
 
 

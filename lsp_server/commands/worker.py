@@ -7,12 +7,11 @@ import os
 import subprocess
 import sys
 
-from inference.messages import ErrorCode
 from lsp_server.commands.fill import add_model_arguments
 from lsp_server.commands.status import describe
 from lsp_server.settings.schema import LONGEST_IDLE_S
-from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
-from lsp_server.worker.paths import place_of
+from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions, alive
+from lsp_server.worker.paths import paths_of
 from lsp_server.worker.spawn import command, require_folders
 
 NAME = "infill-ls worker"
@@ -33,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs, starts or stops the worker. Exit status 1 where that failed."""
     options = options_of(args)
     if args.where:
-        print(place_of(options).socket)
+        print(paths_of(options).socket)
         return 0
     try:
         if args.stop:
@@ -51,30 +50,21 @@ def options_of(args: argparse.Namespace) -> WorkerOptions:
 
 
 def _run_here(options: WorkerOptions) -> int:
-    place = place_of(options)
-    require_folders(place)
-    words = [*command(place, options), "--foreground"]
+    paths = paths_of(options)
+    require_folders(paths)
+    words = [*command(paths, options), "--foreground"]
     if os.name != "nt":
         os.execv(words[0], words)  # noqa: S606 - signals and the exit status are then the worker's own
     return subprocess.run(words, check=False).returncode
 
 
 async def _start(options: WorkerOptions) -> int:
-    settled: asyncio.Future[tuple[ClientState, str]] = asyncio.get_running_loop().create_future()
-
-    def watch(state: ClientState, reason: str) -> None:
-        if state not in (ClientState.STARTING, ClientState.LOADING) and not settled.done():
-            settled.set_result((state, reason))
-
-    async with WorkerClient(options, name=NAME, on_state=watch) as client:
+    async with WorkerClient(options, name=NAME) as client:
         try:
-            await client.status(start=True)
-        except WorkerFailure:
-            if client.last_status is None:  # it never was there; the failure says why
-                raise
-        state, reason = await settled
-        if state not in (ClientState.READY, ClientState.BUSY):  # asking on would start it again, to fail again
-            raise WorkerFailure(ErrorCode.STOPPED, f"{reason or 'The worker has ended'} (log: {client.place.log})")
+            await alive.loaded(client)
+        except WorkerFailure as failure:
+            log = str(client.paths.log)
+            raise failure if log in str(failure) else WorkerFailure(failure.code, f"{failure} (log: {log})") from None
         print(describe(client.last_status) if client.last_status else "")
         return 0
 

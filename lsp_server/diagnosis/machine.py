@@ -17,8 +17,7 @@ from typing import Any
 import psutil
 
 from lsp_server.commands.status import describe, size
-from lsp_server.worker.options import EMBEDDED, WorkerOptions
-from lsp_server.worker.paths import WorkerPlace, place_of, why_not_private
+from lsp_server.worker.paths import EMBEDDED, WorkerOptions, WorkerPaths, paths_of, why_not_private
 from lsp_server.worker.survey import survey
 
 PROBE_S = 120.0
@@ -52,16 +51,16 @@ class Check:
 
 def examine(options: WorkerOptions) -> list[Check]:
     """Every check, in the order in which things depend on each other. Takes seconds: torch is asked, in a process."""
-    place = place_of(options)
+    paths = paths_of(options)
     return [
         _python(),
         *(_package(name) for name in PACKAGES),
         *_probed(options),
         _memory(),
         _worker(),
-        _socket(place),
-        _folder(place),
-        _log(place),
+        _socket(paths),
+        _folder(paths),
+        _log(paths),
     ]
 
 
@@ -153,24 +152,24 @@ def _worker() -> Check:
     return Check("worker", Verdict.OK, found)
 
 
-def _socket(place: WorkerPlace) -> Check:
-    return Check("socket", Verdict.OK, str(place.socket))
+def _socket(paths: WorkerPaths) -> Check:
+    return Check("socket", Verdict.OK, str(paths.socket))
 
 
-def _folder(place: WorkerPlace) -> Check:
-    if trouble := why_not_private(place.folder):
+def _folder(paths: WorkerPaths) -> Check:
+    if trouble := why_not_private(paths.folder):
         found, _, advice = trouble.partition("; ")
         return Check("runtime folder", Verdict.FAIL, found, advice)
-    state = "private" if place.folder.is_dir() else "not there yet"
-    return Check("runtime folder", Verdict.OK, f"{place.folder} ({state})")
+    state = "private" if paths.folder.is_dir() else "not there yet"
+    return Check("runtime folder", Verdict.OK, f"{paths.folder} ({state})")
 
 
-def _log(place: WorkerPlace) -> Check:
-    found = str(place.log) if place.log.is_file() else f"{place.log} (not there yet)"
-    if complaint := _last_line(place.errors, _COMPLAINT):
-        return Check("log", Verdict.WARN, f"{found}; the last worker said: {complaint}", f"read {place.errors}")
-    if failure := _last_line(place.log, _LOGGED):
-        return Check("log", Verdict.WARN, f"{found}; the last failure in it: {failure}", f"read {place.log}")
+def _log(paths: WorkerPaths) -> Check:
+    found = str(paths.log) if paths.log.is_file() else f"{paths.log} (not there yet)"
+    if complaint := _last_line(paths.errors, _COMPLAINT):
+        return Check("log", Verdict.WARN, f"{found}; the last worker said: {complaint}", f"read {paths.errors}")
+    if failure := _last_line(paths.log, _LOGGED):
+        return Check("log", Verdict.WARN, f"{found}; the last failure in it: {failure}", f"read {paths.log}")
     return Check("log", Verdict.OK, found)
 
 

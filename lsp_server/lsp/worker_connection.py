@@ -11,7 +11,7 @@ from inference.messages import ErrorCode, Status
 from lsp_server.lsp import status_board
 from lsp_server.lsp.progress import LoadProgress
 from lsp_server.settings.schema import Settings
-from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
 from lsp_server.worker.failure import describe
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,6 @@ class WorkerConnection:
         self._show = show
         self._shows_progress = False
         self._warming: asyncio.Task[None] | None = None
-        self._settled = asyncio.Event()
         self._restarts = asyncio.Lock()
         self._use(WorkerOptions())
 
@@ -49,7 +48,7 @@ class WorkerConnection:
     def _use(self, options: WorkerOptions) -> None:
         """Make a new client, which connects when it is first asked."""
         self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
-        self.status.log = str(self.client.place.log)
+        self.status.log = str(self.client.paths.log)
 
     async def loaded(self) -> WorkerClient:
         """The client once its worker has loaded its model, so that a deadline counts from there; starts one if need be.
@@ -57,8 +56,7 @@ class WorkerConnection:
         Raises WorkerFailure.
         """
         if self.client.state not in (ClientState.READY, ClientState.BUSY):
-            await self.client.status(start=True)
-            await self._settled.wait()
+            await alive.loaded(self.client)
         return self.client
 
     def warm_up(self) -> None:
@@ -99,7 +97,7 @@ class WorkerConnection:
 
     async def _start(self) -> None:
         try:
-            await self.client.status(start=True)
+            await alive.loaded(self.client)
         except WorkerFailure as failure:
             self._show(str(failure), types.MessageType.Error)
         except Exception as error:  # a fault of ours, and nobody waits for this task
@@ -113,10 +111,6 @@ class WorkerConnection:
         self.status.on_state(state, detail, self.client.last_status)
         if state is ClientState.FAILED and detail:
             self._show(detail, types.MessageType.Error)
-        if state in (ClientState.STARTING, ClientState.LOADING):
-            self._settled.clear()
-        else:
-            self._settled.set()
         self._display()
 
     def _on_status(self, said: Status) -> None:

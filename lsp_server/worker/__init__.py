@@ -3,7 +3,7 @@
 from lsp_server.worker.client import WorkerClient
 from lsp_server.worker.failure import WorkerFailure
 from lsp_server.worker.link import Fill
-from lsp_server.worker.options import WorkerOptions
-from lsp_server.worker.states import ClientState
+from lsp_server.worker.paths import WorkerOptions
+from lsp_server.worker.state import ClientState
 
 __all__ = ["ClientState", "Fill", "WorkerClient", "WorkerFailure", "WorkerOptions"]

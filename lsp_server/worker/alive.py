@@ -1,6 +1,6 @@
-"""A worker that hangs is given up, one that is slow is waited for: the difference is that it still says how it is.
+"""Wait for a worker that is slow, and give up on one that hangs: it no longer says how it is.
 
-It also says how long its model has been in one step: a thread deep in a driver may hang while the process lives.
+A worker also says how long its model has been in one step: a thread deep in a driver may hang while the process lives.
 """
 
 import asyncio
@@ -9,16 +9,18 @@ from typing import Any, TypeVar
 
 from inference.messages import ErrorCode, InfillRequest
 from lsp_server.worker.client import WorkerClient
-from lsp_server.worker.failure import WorkerFailure
+from lsp_server.worker.failure import SilentError, WorkerFailure, is_stopped
 from lsp_server.worker.link import Fill, OnDraft
-from lsp_server.worker.states import ClientState
+from lsp_server.worker.state import ClientState
 
 GRACE_S = 2.0
-"""A worker that has its model and is so much later than the deadline is slow, or hangs: it is asked."""
+"""A worker that has its model and is this much later than the deadline is slow, or it hangs: ask it."""
 ANSWER_S = 3.0
-"""One that hangs says nothing for so long; one that is slow answers at once."""
+"""A worker that has its model answers at once, however slow it is; after this long without an answer it hangs."""
+LOADING_ANSWER_S = 60.0
+"""A worker that loads may be silent for long: the libraries that it imports may come from a cold or distant disk."""
 HUNG_STEP_S = 120.0
-"""No step takes so long, on the slowest processor with the largest model: the model hangs."""
+"""No step takes this long, on the slowest processor with the largest model: the model hangs."""
 _HUNG = (
     "The model has been in one step for {:.0f} s and hangs; "
     "end its worker with the command infill-ls.restartWorker, or with `infill-ls worker --stop`"
@@ -27,8 +29,17 @@ _TICK_S = 0.5
 _T = TypeVar("_T")
 
 
+async def loaded(worker: WorkerClient) -> None:
+    """Start the worker if need be, and wait until it has loaded its model, for as long as it shows signs of life.
+
+    Raises WorkerFailure where it cannot be started, cannot load its model, ends, or hangs (then SilentError). Progress
+    goes to `on_status` and `on_state` of the client. Cancelling this leaves the worker loading.
+    """
+    await while_alive(worker, worker.settled(), GRACE_S)
+
+
 async def answer(worker: WorkerClient, request: InfillRequest, on_draft: OnDraft | None = None) -> Fill:
-    """What the worker says to `request`, however late, as long as it is alive. Raises WorkerFailure.
+    """The worker's answer to `request`, however late, as long as it is alive. Raises WorkerFailure.
 
     Cancelling this cancels the request in the worker.
     """
@@ -38,19 +49,22 @@ async def answer(worker: WorkerClient, request: InfillRequest, on_draft: OnDraft
 async def while_alive(
     worker: WorkerClient, work: Coroutine[Any, Any, _T], patience_s: float, hung_step_s: float = HUNG_STEP_S
 ) -> _T:
-    """What `work`, which waits for the worker, comes to. Raises WorkerFailure where the worker hangs.
+    """The result of `work`, which waits for the worker. Raises WorkerFailure where the worker hangs.
 
-    The worker is first asked after `patience_s`; time does not count while it loads its model. A model that is longer
-    than `hung_step_s` in one step counts as hanging.
+    A worker that has its model is first asked after `patience_s`; a model that is longer than `hung_step_s` in one step
+    counts as hanging. A worker that loads is asked all the time, and may take as long as it likes.
     """
     asked = asyncio.create_task(work)
     left_s = patience_s
     try:
         while not (await asyncio.wait({asked}, timeout=_TICK_S))[0]:
-            left_s -= _TICK_S * (worker.state in (ClientState.READY, ClientState.BUSY))
-            if left_s <= 0:
-                await _require_life(worker, hung_step_s)
-                left_s = GRACE_S
+            if worker.state in (ClientState.READY, ClientState.BUSY):
+                left_s -= _TICK_S
+                if left_s <= 0:
+                    await _require_life(worker, hung_step_s)
+                    left_s = GRACE_S
+            else:
+                await _require_life_while_loading(worker)
         return asked.result()
     finally:
         asked.cancel()
@@ -63,3 +77,11 @@ async def _require_life(worker: WorkerClient, hung_step_s: float) -> None:
     step_s = worker.last_status.step_s if worker.last_status else 0.0
     if step_s > hung_step_s:
         raise WorkerFailure(ErrorCode.STOPPED, _HUNG.format(step_s))
+
+
+async def _require_life_while_loading(worker: WorkerClient) -> None:
+    """Raises SilentError when the worker is stopped, or has said nothing for `LOADING_ANSWER_S`."""
+    give_up = asyncio.get_running_loop().time() + LOADING_ANSWER_S
+    while not await worker.answers(ANSWER_S):
+        if is_stopped(worker.pid) or asyncio.get_running_loop().time() >= give_up:
+            raise SilentError(worker.paths, worker.pid)

@@ -9,15 +9,12 @@ from collections.abc import Callable
 from typing import Self
 
 from inference.messages import ErrorCode, InfillRequest, Status, WorkerState
-from lsp_server.worker.attach import ANSWER_S, Attached, attach
-from lsp_server.worker.backoff import Backoff
+from lsp_server.worker.connect import ANSWER_S, Attached, NotListeningError, attach
 from lsp_server.worker.failure import WorkerFailure
 from lsp_server.worker.link import Fill, Link, OnDraft
-from lsp_server.worker.options import WorkerOptions
-from lsp_server.worker.paths import place_of
+from lsp_server.worker.paths import WorkerOptions, WorkerPaths, paths_of
 from lsp_server.worker.spawn import attach_or_start
-from lsp_server.worker.states import OF_WORKER, ClientState
-from lsp_server.worker.transport import NotListeningError
+from lsp_server.worker.state import OF_WORKER, Backoff, ClientState
 
 _LEFT = "The worker was left or restarted meanwhile; ask again"
 PATIENCE_S = 1.0
@@ -29,9 +26,10 @@ MODEL_FAILURES = 4
 
 
 class WorkerClient:
-    """A client of the worker that `options` name.
+    """A client of the worker that `options` name; `paths` says where it is if that is not its usual place.
 
-    `on_status` is told what the worker says of itself, `on_state` where this client stands and why.
+    `on_status` is told what the worker says of itself, while it loads how far it is; `on_state` where this client
+    stands and why.
     """
 
     def __init__(
@@ -39,11 +37,12 @@ class WorkerClient:
         options: WorkerOptions,
         *,
         name: str,
+        paths: WorkerPaths | None = None,
         on_status: Callable[[Status], None] | None = None,
         on_state: Callable[[ClientState, str], None] | None = None,
     ) -> None:
         self.options = options.resolved()
-        self.place = place_of(options)
+        self.paths = paths or paths_of(options)
         self.last_status: Status | None = None
         self._name = name
         self._on_status = on_status
@@ -52,6 +51,7 @@ class WorkerClient:
         self._backoff = Backoff()
         self._link: Link | None = None
         self._connecting: asyncio.Task[Link] | None = None
+        self._changed = asyncio.Event()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -79,6 +79,11 @@ class WorkerClient:
         if self._link is not None:
             return self._link.status.detail if self._link.status else ""
         return self._backoff.reason
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the worker that this client is connected to."""
+        return self._link.pid if self._link else None
 
     async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> Fill:
         """Fill the holes of `request`, whose id may be any: it is made unique on the wire and put back in what returns.
@@ -115,6 +120,19 @@ class WorkerClient:
         except NotListeningError:
             return None
         return await link.ask_status()
+
+    async def settled(self) -> None:
+        """Start the worker if need be, and wait until it has its model. Raises WorkerFailure, at once where that fails.
+
+        Waits however long loading takes: `alive.loaded` gives up on a worker that hangs.
+        """
+        while self.state not in (ClientState.READY, ClientState.BUSY):
+            await self.status(start=True)
+            while self.state in (ClientState.STARTING, ClientState.LOADING):
+                self._changed.clear()
+                await self._changed.wait()
+            if self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
+                raise WorkerFailure(ErrorCode.MODEL if self._link else self._backoff.code, self.reason)
 
     async def answers(self, limit_s: float) -> bool:
         """Whether the worker that this client is connected to says anything within `limit_s`; True without one."""
@@ -154,13 +172,13 @@ class WorkerClient:
 
     async def _joined(self) -> Link:
         """A connection to a worker that runs. Raises NotListeningError, WorkerFailure."""
-        return self._link or self._adopt(await attach(self.place, self._name, ANSWER_S))
+        return self._link or self._adopt(await attach(self.paths, self._name, ANSWER_S))
 
     async def _back_off(self) -> None:
         """Wait out a short pause. Raises WorkerFailure instead of a long one."""
         pause_s = self._backoff.remaining_s
         if pause_s > PATIENCE_S:
-            message = f"{self._backoff.reason} (next try in {pause_s:.0f} s; log: {self.place.log})"
+            message = f"{self._backoff.reason} (next try in {pause_s:.0f} s; log: {self.paths.log})"
             raise WorkerFailure(self._backoff.code, message)
         if pause_s:
             await asyncio.sleep(pause_s)
@@ -182,7 +200,7 @@ class WorkerClient:
 
     async def _start(self) -> Link:
         try:
-            return self._adopt(await attach_or_start(self.place, self.options, self._name))
+            return self._adopt(await attach_or_start(self.paths, self.options, self._name))
         except WorkerFailure as failure:
             self._backoff.failed(str(failure), failure.code)
             raise
@@ -219,6 +237,7 @@ class WorkerClient:
         now = (self.state, self.reason)
         if now != self._announced:
             self._announced = now
+            self._changed.set()
             if self._on_state:
                 self._on_state(*now)
 

@@ -1,4 +1,7 @@
-"""Reaching a worker: the socket at a path, or the loopback port that the file at that path names."""
+"""Connect to a worker that runs: find its socket or port, and shake hands.
+
+What stands at a worker's path is a Unix socket, or a file that names a loopback port.
+"""
 
 import asyncio
 import json
@@ -12,10 +15,21 @@ from inference.messages import (
     LENGTH_BYTES,
     MAX_MESSAGE_BYTES,
     ClientMessage,
+    ErrorCode,
+    Failed,
+    Hello,
+    Welcome,
     WorkerMessage,
     decode_worker_message,
     frame,
 )
+from lsp_server.worker.failure import SilentError, WorkerFailure
+from lsp_server.worker.paths import WorkerPaths, why_not_private
+
+HANDSHAKE_S = 15.0
+"""A worker answers at once, unless its machine is busy loading a model from a cold disk."""
+ANSWER_S = 5.0
+"""How long those wait who only want to know how it is."""
 
 
 class NotListeningError(Exception):
@@ -23,7 +37,7 @@ class NotListeningError(Exception):
 
 
 @dataclass(frozen=True)
-class Stream:
+class WorkerStream:
     """An open connection. `token` is what the worker wants to hear, empty on a Unix socket."""
 
     reader: asyncio.StreamReader
@@ -46,17 +60,59 @@ class Stream:
         self.writer.close()
 
 
-async def connect(path: Path) -> Stream:
+async def connect(path: Path) -> WorkerStream:
     """Connect to the worker at `path`. Raises NotListeningError."""
     try:
         if stat.S_ISSOCK(path.stat().st_mode):  # noqa: ASYNC240 - one stat
-            return Stream(*await asyncio.open_unix_connection(path))
+            return WorkerStream(*await asyncio.open_unix_connection(path))
         return await _connect_tcp(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotListeningError(f"no worker listens at {path}") from error
 
 
-async def _connect_tcp(path: Path) -> Stream:
+async def _connect_tcp(path: Path) -> WorkerStream:
     endpoint = json.loads(path.read_bytes())  # noqa: ASYNC240 - under 100 bytes
     reader, writer = await asyncio.open_connection("127.0.0.1", int(endpoint["port"]))
-    return Stream(reader, writer, str(endpoint["token"]))
+    return WorkerStream(reader, writer, str(endpoint["token"]))
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A connection on which the worker has said welcome."""
+
+    stream: WorkerStream
+    welcome: Welcome
+
+
+async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Attached:
+    """Join the worker at `paths` as `name`.
+
+    Raises NotListeningError when there is none, SilentError when it does not answer within `limit_s`, and another
+    WorkerFailure when it refuses or the folder is not safe to use.
+    """
+    if trouble := why_not_private(paths.folder):
+        raise WorkerFailure(ErrorCode.INTERNAL, trouble)
+    stream = await connect(paths.socket)
+    try:
+        async with asyncio.timeout(limit_s):
+            return Attached(stream, await _greet(stream, name))
+    except TimeoutError:  # an OSError too, so it comes first
+        stream.close()
+        raise SilentError(paths) from None
+    except (OSError, EOFError, ValueError) as error:
+        stream.close()
+        raise NotListeningError(f"what listens at {paths.socket} does not answer as a worker") from error
+    except BaseException:
+        stream.close()
+        raise
+
+
+async def _greet(stream: WorkerStream, name: str) -> Welcome:
+    stream.send(Hello(client=name, token=stream.token))
+    match await stream.receive():
+        case Welcome() as welcome:
+            return welcome
+        case Failed(code=code, message=message):
+            raise WorkerFailure(code, message)
+        case _:
+            raise ValueError("a worker says welcome first")

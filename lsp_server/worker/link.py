@@ -24,7 +24,7 @@ from inference.messages import (
     WorkerMessage,
     WorkerState,
 )
-from lsp_server.worker.attach import Attached
+from lsp_server.worker.connect import Attached
 from lsp_server.worker.failure import WorkerFailure
 
 log = logging.getLogger(__name__)

@@ -1,11 +1,14 @@
-"""Where the worker of some options is to be found: a private folder, and names in it made from the options."""
+"""Which worker a client wants, and the files by which that worker is found.
+
+The files lie in a private folder; their names are made from the options that choose the worker.
+"""
 
 import hashlib
 import os
 import stat
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,16 +16,63 @@ import platformdirs
 
 import inference.messages
 from inference.messages import PROTOCOL_VERSION
-from lsp_server.worker.options import EMBEDDED, WorkerOptions
 
 APP = "infill-ls"
 FOLDER_VARIABLE = "INFILL_LS_RUNTIME_DIR"
 MAX_SOCKET_PATH_BYTES = 100
 """Unix allows 104 to 108, less what a folder is prefixed with when it is bound."""
+EMBEDDED = "embedded"
+"""The name of the checkpoint that ships with the package."""
 
 
 @dataclass(frozen=True)
-class WorkerPlace:
+class WorkerOptions:
+    """The model and how to run it. The first three choose the worker; the others count when one is started.
+
+    `model` is a hub id, a folder, or `EMBEDDED`. None lets the worker choose.
+    """
+
+    model: str = EMBEDDED
+    device: str | None = None
+    dtype: str | None = None
+    idle_s: float = 600
+    allow_download: bool = False
+
+    def resolved(self) -> "WorkerOptions":
+        """The same with a folder as an absolute path, so that it names one worker wherever it is asked from.
+
+        A path that cannot be resolved stays as it is; `problem` says what is wrong with it.
+        """
+        try:
+            return replace(self, model=_resolved_model(self.model))
+        except (OSError, RuntimeError, ValueError):
+            return self
+
+    @property
+    def problem(self) -> str:
+        """Why no worker can be started with this model, and what to do; empty when nothing speaks against it."""
+        try:
+            _resolved_model(self.model)
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            return f"model: {self.model[:200]!r} cannot be resolved: {reason}; give a folder or a hub id"
+        return ""
+
+
+def _resolved_model(model: str) -> str:
+    """`model`, as an absolute path where it names a folder.
+
+    Raises OSError, RuntimeError (a loop of links, an unknown user) or ValueError (a NUL, half a surrogate pair).
+    """
+    if model == EMBEDDED:
+        return model
+    folder = Path(model).expanduser()
+    looks_like_a_path = model.startswith((".", "/", "~")) or folder.is_absolute()
+    return str(folder.resolve()) if looks_like_a_path or folder.is_dir() else model
+
+
+@dataclass(frozen=True)
+class WorkerPaths:
     """The files of one worker. `socket` is what it listens on; with TCP, the file that says where."""
 
     socket: Path
@@ -44,13 +94,13 @@ class WorkerPlace:
         return self.log.with_suffix(".err")
 
 
-def place_of(options: WorkerOptions) -> WorkerPlace:
-    """Where the worker of `options` is, whether it runs or not. Creates nothing."""
+def paths_of(options: WorkerOptions) -> WorkerPaths:
+    """The files of the worker of `options`, whether it runs or not. Creates nothing."""
     options = options.resolved()
     key = _hash(PROTOCOL_VERSION, options.model, options.device, options.dtype, *_installation(options.model))
     folder = runtime_folder()
     socket = folder / f"{key}.sock"
-    return place_at(socket if _fits(socket) else _short_folder() / f"{_hash(folder, key)}.sock")
+    return paths_at(socket if _fits(socket) else _short_folder() / f"{_hash(folder, key)}.sock")
 
 
 def _installation(model: str) -> list[object]:
@@ -64,9 +114,9 @@ def _installation(model: str) -> list[object]:
     return found
 
 
-def place_at(socket: Path) -> WorkerPlace:
-    """The place of the worker that has this socket."""
-    return WorkerPlace(socket, log_folder() / f"worker-{socket.stem}.log")
+def paths_at(socket: Path) -> WorkerPaths:
+    """The files of the worker that has this socket."""
+    return WorkerPaths(socket, log_folder() / f"worker-{socket.stem}.log")
 
 
 def runtime_folder() -> Path:
@@ -95,7 +145,7 @@ def log_folder() -> Path:
 
 
 def why_not_private(folder: Path) -> str:
-    """What is wrong with `folder` as a place for sockets, and what to do; empty when it is fine or not there yet."""
+    """What is wrong with `folder` as a folder for sockets, and what to do; empty when it is fine or not there yet."""
     try:
         found = folder.lstat()
     except FileNotFoundError:

@@ -11,12 +11,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from inference.messages import ErrorCode
-from lsp_server.worker.attach import Attached, attach
-from lsp_server.worker.failure import WorkerFailure
-from lsp_server.worker.options import WorkerOptions
-from lsp_server.worker.paths import WorkerPlace, why_not_private
-from lsp_server.worker.silent import SilentError
-from lsp_server.worker.transport import NotListeningError
+from lsp_server.worker.connect import Attached, NotListeningError, attach
+from lsp_server.worker.failure import SilentError, WorkerFailure, is_stopped
+from lsp_server.worker.paths import WorkerOptions, WorkerPaths, why_not_private
 
 TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"
 """`tcp` or `unix`, for a system where the usual one does not work."""
@@ -24,54 +21,58 @@ START_S = 60.0
 """How long a worker may take until it listens. It takes a tenth of a second; a busy machine takes longer."""
 _POLL_S = 0.02
 _EXIT_TAKEN = 3
-"""The exit status of a worker that found another one in its place."""
+"""The exit status of a worker that found that another one runs already."""
 
 
-async def attach_or_start(place: WorkerPlace, options: WorkerOptions, name: str) -> Attached:
-    """Join the worker of `options` at `place`, starting it if there is none. Raises WorkerFailure."""
+async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attached:
+    """Join the worker of `options` at `paths`, starting it if there is none. Raises WorkerFailure."""
     try:
         async with asyncio.timeout(START_S):
-            return await _attach_or_start(place, options, name)
+            return await _attach_or_start(paths, options, name)
     except TimeoutError:
-        message = f"No worker answered within {START_S:g} s; its log is {place.log}"
+        message = f"No worker answered within {START_S:g} s; its log is {paths.log}"
         raise WorkerFailure(ErrorCode.STOPPED, message) from None
 
 
-async def _attach_or_start(place: WorkerPlace, options: WorkerOptions, name: str) -> Attached:
-    require_folders(place)
-    lock = FileLock(place.starting, mode=0o600, thread_local=False)
+async def _attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attached:
+    require_folders(paths)
+    lock = FileLock(paths.starting, mode=0o600, thread_local=False)
     while True:
         with suppress(NotListeningError):
-            return await attach(place, name)
+            return await attach(paths, name)
         try:
             with lock.acquire(blocking=False):
                 with suppress(NotListeningError):  # someone may have started it between the two
-                    return await attach(place, name)
-                return await _start(place, options, name)
+                    return await attach(paths, name)
+                return await _start(paths, options, name)
         except (Timeout, NotListeningError):
             await asyncio.sleep(_POLL_S)
 
 
-async def _start(place: WorkerPlace, options: WorkerOptions, name: str) -> Attached:
-    """Start a worker and join it. Raises NotListeningError when another one is taking its place."""
-    process = launch(place, options)
+async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attached:
+    """Start a worker and join it. Raises NotListeningError when another one runs already, else WorkerFailure."""
+    process = launch(paths, options)
     while True:
         try:
-            return await attach(place, name)
+            return await attach(paths, name)
         except (NotListeningError, SilentError):  # a new one may be long silent while torch comes from a cold disk
             status = process.poll()
+        if is_stopped(process.pid):
+            raise SilentError(paths, process.pid)
         if status == _EXIT_TAKEN:
             raise NotListeningError("another worker is there")
         if status is not None:
-            raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not start: {_last_words(place.errors)}")
+            raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not start: {_last_words(paths.errors)}")
         await asyncio.sleep(_POLL_S)
 
 
-def command(place: WorkerPlace, options: WorkerOptions) -> list[str]:
-    """The command line of the worker of `options`."""
+def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
+    """The command line of the worker of `options`. Raises WorkerFailure where its model cannot be one."""
+    if options.problem:
+        raise WorkerFailure(ErrorCode.MODEL, options.problem)
     options = options.resolved()
     # -P: the folder we are started in may well hold a package named `inference` of its own
-    words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(place.socket), "--log", str(place.log)]
+    words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(paths.socket), "--log", str(paths.log)]
     words += ["--model", options.model, "--idle-s", str(options.idle_s)]
     words += ["--device", options.device] if options.device else []
     words += ["--dtype", options.dtype] if options.dtype else []
@@ -80,17 +81,17 @@ def command(place: WorkerPlace, options: WorkerOptions) -> list[str]:
     return words + (["--transport", transport] if transport else [])
 
 
-def launch(place: WorkerPlace, options: WorkerOptions) -> "subprocess.Popen[bytes]":
+def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[bytes]":
     """Start a worker that outlives this process. Raises WorkerFailure when that is not possible."""
     try:
-        descriptor = os.open(place.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = os.open(paths.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as errors:
             process = subprocess.Popen(
-                command(place, options),
+                command(paths, options),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                cwd=place.folder,  # not the user's project, which may go away or be unmounted
+                cwd=paths.folder,  # not the user's project, which may go away or be unmounted
                 start_new_session=True,
                 creationflags=_DETACHED,
             )
@@ -106,15 +107,15 @@ def launch(place: WorkerPlace, options: WorkerOptions) -> "subprocess.Popen[byte
 _DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
-def require_folders(place: WorkerPlace) -> None:
+def require_folders(paths: WorkerPaths) -> None:
     """Make the folders of sockets and logs, private ones. Raises WorkerFailure."""
-    for folder in (place.folder, place.log.parent):
+    for folder in (paths.folder, paths.log.parent):
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             message = f"cannot make the folder {folder}: {error.strerror}; set INFILL_LS_RUNTIME_DIR to one of your own"
             raise WorkerFailure(ErrorCode.INTERNAL, message) from error
-    if trouble := why_not_private(place.folder):
+    if trouble := why_not_private(paths.folder):
         raise WorkerFailure(ErrorCode.INTERNAL, trouble)
 
 

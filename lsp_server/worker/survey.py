@@ -6,18 +6,16 @@ from dataclasses import dataclass
 import msgspec
 
 from inference.messages import Status
-from lsp_server.worker.attach import ANSWER_S, Attached, attach
-from lsp_server.worker.failure import WorkerFailure
-from lsp_server.worker.paths import WorkerPlace, place_at, socket_folders
-from lsp_server.worker.silent import SilentError
-from lsp_server.worker.transport import NotListeningError
+from lsp_server.worker.connect import ANSWER_S, Attached, NotListeningError, attach
+from lsp_server.worker.failure import SilentError, WorkerFailure
+from lsp_server.worker.paths import WorkerPaths, paths_at, socket_folders
 
 
 @dataclass(frozen=True)
 class Running:
     """A worker that answers. `status.clients` does not count the one who asks."""
 
-    place: WorkerPlace
+    paths: WorkerPaths
     release: str
     status: Status
 
@@ -33,7 +31,7 @@ class Survey:
 async def survey(name: str) -> Survey:
     """Ask every worker how it is."""
     sockets = [socket for folder in socket_folders() if folder.is_dir() for socket in folder.glob("*.sock")]
-    found = await asyncio.gather(*(_ask(place_at(socket), name) for socket in sockets))
+    found = await asyncio.gather(*(_ask(paths_at(socket), name) for socket in sockets))
     running = (worker for worker in found if isinstance(worker, Running))
     return Survey(
         tuple(sorted(running, key=lambda worker: worker.status.model)),
@@ -46,9 +44,9 @@ async def running_workers(name: str) -> tuple[Running, ...]:
     return (await survey(name)).running
 
 
-async def _ask(place: WorkerPlace, name: str) -> Running | SilentError | None:
+async def _ask(paths: WorkerPaths, name: str) -> Running | SilentError | None:
     try:
-        attached = await attach(place, name, ANSWER_S)
+        attached = await attach(paths, name, ANSWER_S)
         try:
             async with asyncio.timeout(ANSWER_S):
                 status = await _first_status(attached)
@@ -57,10 +55,10 @@ async def _ask(place: WorkerPlace, name: str) -> Running | SilentError | None:
     except SilentError as silent:
         return silent
     except TimeoutError:
-        return SilentError(place)
+        return SilentError(paths)
     except (NotListeningError, WorkerFailure, OSError, EOFError, ValueError):
         return None
-    return Running(place, attached.welcome.version, _without_us(status))
+    return Running(paths, attached.welcome.version, _without_us(status))
 
 
 async def _first_status(attached: Attached) -> Status:

@@ -12,7 +12,7 @@ from pygls.exceptions import JsonRpcException
 
 from inference.messages import LENGTH_BYTES, InfillRequest, decode_client_message
 from lsp_server.worker import WorkerClient, WorkerOptions
-from lsp_server.worker.paths import WorkerPlace
+from lsp_server.worker.paths import WorkerPaths
 from lsp_server.worker.survey import running_workers
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import everywhere
@@ -28,7 +28,7 @@ DOCUMENT = "from helpers import load\n\nx = ???\n"
 class Relay:
     """Stands where the server expects its worker, passes on what both say, and keeps the requests."""
 
-    def __init__(self, worker: WorkerPlace) -> None:
+    def __init__(self, worker: WorkerPaths) -> None:
         self.requests: list[InfillRequest] = []
         self._worker = worker
 
@@ -67,9 +67,9 @@ async def relayed(options: WorkerOptions, project: Path, **settings: object) -> 
     """A server with `project` as its workspace, and a relay between it and a real worker."""
     async with WorkerClient(options, name="tests") as client:
         await client.infill(fill(max_steps=1))
-        relay, model = Relay(client.place), {"model": options.model, "device": options.device}
+        relay, model = Relay(client.paths), {"model": options.model, "device": options.device}
         with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
-            async with await asyncio.start_unix_server(relay.serve, Path(folder) / client.place.socket.name):
+            async with await asyncio.start_unix_server(relay.serve, Path(folder) / client.paths.socket.name):
                 started = {**PATIENT, **model, "maxSteps": 1, "context": {"maxMs": 5_000}, **settings}
                 editor = await open_workspace(Path(folder), project, options=started)
                 yield relay, editor

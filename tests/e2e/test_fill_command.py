@@ -18,7 +18,7 @@ from inference.messages import Candidate
 from lsp_server import carve
 from lsp_server.documents.document import Document
 from lsp_server.fill.candidates import fitted
-from lsp_server.worker.paths import place_at
+from lsp_server.worker.paths import paths_at
 from tests.workers import PATIENCE_S, RawClient, kill
 
 SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
@@ -223,7 +223,7 @@ async def test_a_worker_that_hangs_in_mid_request_is_given_up(tmp_path: Path) ->
     async with asyncio.timeout(PATIENCE_S):
         while not (sockets := list(folder.glob("*.sock"))):
             await asyncio.sleep(0.02)
-        watcher = await RawClient.open(place_at(sockets[0]))
+        watcher = await RawClient.open(paths_at(sockets[0]))
         pid = (await watcher.becomes(lambda status: status.running > 0)).pid
         os.kill(pid, signal.SIGSTOP)
         _, complaint = await filling.communicate()

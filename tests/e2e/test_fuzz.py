@@ -12,7 +12,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lsp_server.worker.paths import WorkerPlace
+from lsp_server.worker.paths import WorkerPaths
 from tests.e2e.raw_client import PATIENCE_S, RawClient
 from tests.e2e.test_transports import start_server, url_of
 from tests.lsp_server.lsp.wild_messages import assert_fit_for_a_client, bodies, owed
@@ -47,7 +47,7 @@ class Wild:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", params=["stdio", "tcp"])
-async def wild(request: pytest.FixtureRequest, runtime_folder: Path, resident: WorkerPlace) -> AsyncIterator[Wild]:
+async def wild(request: pytest.FixtureRequest, runtime_folder: Path, resident: WorkerPaths) -> AsyncIterator[Wild]:
     """With a worker that has its model: nothing waits for that."""
     if request.param == "stdio":
         client = await RawClient.start(runtime_folder, OPTIONS)

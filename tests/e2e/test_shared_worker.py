@@ -14,7 +14,7 @@ import pytest_asyncio
 from lsprotocol.types import InlineCompletionItem, Position
 from pygls.exceptions import JsonRpcException
 
-from lsp_server.worker.paths import WorkerPlace
+from lsp_server.worker.paths import WorkerPaths
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import Editor, capabilities, here
 from tests.workers import PATIENCE_S, RawClient, kill
@@ -64,7 +64,7 @@ async def test_two_servers_and_a_command_line_share_one_worker(editors: list[Edi
 async def test_a_worker_killed_in_mid_request_is_replaced(editors: list[Editor], folder: Path) -> None:
     _, found = await infill_ls(folder, "status", "--json")
     (worker,) = found["workers"]
-    witness = await RawClient.open(WorkerPlace(Path(worker["socket"]), Path(worker["log"])))
+    witness = await RawClient.open(WorkerPaths(Path(worker["socket"]), Path(worker["log"])))
     uri = editors[0].open(MANY_HOLES)
     *_, action = await editors[0].actions(uri, here(Position(0, 0)))
     resolving = asyncio.create_task(editors[0].resolve(action))

@@ -79,8 +79,7 @@ async def hang_in_a_step(client: WorkerClient, pid: int) -> Hang:
 
 async def test_a_fill_whose_engine_hangs_fails_and_the_worker_can_be_ended(worker: Process) -> None:
     (await worker.connect()).close()
-    client = WorkerClient(WorkerOptions(), name="tests")
-    client.place = worker.place
+    client = WorkerClient(WorkerOptions(), name="tests", paths=worker.paths)
     drafted = asyncio.Event()
     filling = asyncio.create_task(
         while_alive(client, client.infill(long_fill(), lambda _: drafted.set()), SHORT_S, SHORT_S)

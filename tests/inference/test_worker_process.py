@@ -46,9 +46,9 @@ async def test_one_worker_from_start_to_end(start_worker: StartWorker) -> None:
     assert finished.outcome is Outcome.COMPLETE
     assert await client.is_closed()
     assert await worker.exit_status() == 0
-    assert not worker.place.socket.exists()
-    assert SECRET not in worker.place.log.read_text()
-    assert mode_of(worker.place.log) == 0o600
+    assert not worker.paths.socket.exists()
+    assert SECRET not in worker.paths.log.read_text()
+    assert mode_of(worker.paths.log) == 0o600
 
 
 async def test_a_model_that_cannot_be_loaded_is_reported_and_the_worker_ends(start_worker: StartWorker) -> None:
@@ -65,8 +65,8 @@ async def test_a_model_that_cannot_be_loaded_is_reported_and_the_worker_ends(sta
     client.send(fill("another"))
     assert isinstance(await client.final("another"), Failed)
     assert await worker.exit_status() == 1
-    assert not worker.place.socket.exists()
-    again = start_worker(*NO_MODEL, folder=worker.place.folder)
+    assert not worker.paths.socket.exists()
+    again = start_worker(*NO_MODEL, folder=worker.paths.folder)
     (await again.connect()).close()
 
 
@@ -94,7 +94,7 @@ async def test_shutdown_without_work_ends_it_at_once(start_worker: StartWorker) 
 async def test_a_second_worker_leaves_the_socket_to_the_first(start_worker: StartWorker) -> None:
     first = start_worker(*NO_MODEL, "--idle-s", "60")
     client = await first.connect()
-    second = start_worker("--idle-s", "60", folder=first.place.folder)
+    second = start_worker("--idle-s", "60", folder=first.paths.folder)
     assert await second.exit_status() == EXIT_TAKEN
     client.close()
 
@@ -104,8 +104,8 @@ async def test_the_socket_of_a_killed_worker_is_taken_over(start_worker: StartWo
     (await first.connect()).close()
     first.popen.kill()
     first.popen.wait()
-    assert first.place.socket.exists()
-    second = start_worker(folder=first.place.folder)
+    assert first.paths.socket.exists()
+    second = start_worker(folder=first.paths.folder)
     client = await second.connect()
     assert (await client.status()).pid == second.popen.pid
     client.close()
@@ -114,8 +114,8 @@ async def test_the_socket_of_a_killed_worker_is_taken_over(start_worker: StartWo
 async def test_only_this_user_can_reach_it(start_worker: StartWorker) -> None:
     worker = start_worker()
     client = await worker.connect()
-    assert mode_of(worker.place.folder) == 0o700
-    assert mode_of(worker.place.socket) == 0o600
+    assert mode_of(worker.paths.folder) == 0o700
+    assert mode_of(worker.paths.socket) == 0o600
     client.close()
 
 
@@ -138,9 +138,9 @@ async def test_over_tcp_only_the_token_opens(start_worker: StartWorker) -> None:
     worker = start_worker("--transport", "tcp")
     client = await worker.connect()
     assert (await client.status()).pid == worker.popen.pid
-    assert mode_of(worker.place.socket) == 0o600
+    assert mode_of(worker.paths.socket) == 0o600
     for token in ("", "wrong", "é" * 32, client.stream.token[:-1]):
-        stranger = await RawClient.open(worker.place, greet=False)
+        stranger = await RawClient.open(worker.paths, greet=False)
         stranger.send_bytes(frame(Hello(token=token)))
         reply = await stranger.receive()
         assert isinstance(reply, Failed)
@@ -150,7 +150,7 @@ async def test_over_tcp_only_the_token_opens(start_worker: StartWorker) -> None:
     assert isinstance(await client.final("x"), Done)
     worker.popen.send_signal(signal.SIGTERM)
     assert await worker.exit_status() == 0
-    assert not worker.place.socket.exists()
+    assert not worker.paths.socket.exists()
 
 
 def test_importing_the_worker_does_not_import_torch() -> None:

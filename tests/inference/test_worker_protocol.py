@@ -19,7 +19,7 @@ from inference.messages import (
     Welcome,
     frame,
 )
-from lsp_server.worker.paths import WorkerPlace
+from lsp_server.worker.paths import WorkerPaths
 from tests.workers import RawClient, fill, is_idle, long_fill
 
 
@@ -31,7 +31,7 @@ def packed(value: object) -> bytes:
     return framed(msgspec.msgpack.encode(value))
 
 
-async def test_a_greeting_is_answered_with_welcome_and_status(resident: WorkerPlace) -> None:
+async def test_a_greeting_is_answered_with_welcome_and_status(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident, greet=False)
     client.send(Hello(client="tests"))
     welcome, status = await client.receive(), await client.receive()
@@ -61,7 +61,7 @@ async def test_a_greeting_is_answered_with_welcome_and_status(resident: WorkerPl
     ],
 )
 async def test_a_bad_greeting_is_told_why_and_the_connection_ends(
-    resident: WorkerPlace, raw: bytes, code: ErrorCode
+    resident: WorkerPaths, raw: bytes, code: ErrorCode
 ) -> None:
     client = await RawClient.open(resident, greet=False)
     client.send_bytes(raw)
@@ -86,7 +86,7 @@ async def test_a_bad_greeting_is_told_why_and_the_connection_ends(
         pytest.param(frame(Hello()), id="second greeting"),
     ],
 )
-async def test_what_is_no_message_ends_the_connection(resident: WorkerPlace, raw: bytes) -> None:
+async def test_what_is_no_message_ends_the_connection(resident: WorkerPaths, raw: bytes) -> None:
     client = await RawClient.open(resident)
     client.send_bytes(raw)
     reply = await client.answer()
@@ -96,7 +96,7 @@ async def test_what_is_no_message_ends_the_connection(resident: WorkerPlace, raw
     client.close()
 
 
-async def test_half_a_message_and_silence_disturb_nobody(resident: WorkerPlace) -> None:
+async def test_half_a_message_and_silence_disturb_nobody(resident: WorkerPaths) -> None:
     half = await RawClient.open(resident, greet=False)
     half.send_bytes(frame(Hello())[:-1])
     cut = await RawClient.open(resident)
@@ -117,7 +117,7 @@ async def test_half_a_message_and_silence_disturb_nobody(resident: WorkerPlace) 
         pytest.param({"type": "infill", "id": "x", "segments": [{"type": "text", "text": 1}]}, id="text is a number"),
     ],
 )
-async def test_a_request_that_makes_no_sense_fails_alone(resident: WorkerPlace, request_: object) -> None:
+async def test_a_request_that_makes_no_sense_fails_alone(resident: WorkerPaths, request_: object) -> None:
     client = await RawClient.open(resident)
     client.send_bytes(packed(request_))
     reply = await client.answer()
@@ -128,7 +128,7 @@ async def test_a_request_that_makes_no_sense_fails_alone(resident: WorkerPlace, 
     client.close()
 
 
-async def test_a_request_without_a_hole_is_refused_by_the_engine(resident: WorkerPlace) -> None:
+async def test_a_request_without_a_hole_is_refused_by_the_engine(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     client.send(fill("x", segments=(Text("nothing to do"),)))
     reply = await client.final("x")
@@ -137,7 +137,7 @@ async def test_a_request_without_a_hole_is_refused_by_the_engine(resident: Worke
     client.close()
 
 
-async def test_a_request_without_an_id_ends_the_connection(resident: WorkerPlace) -> None:
+async def test_a_request_without_an_id_ends_the_connection(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     client.send(fill(""))
     reply = await client.answer()
@@ -147,7 +147,7 @@ async def test_a_request_without_an_id_ends_the_connection(resident: WorkerPlace
     client.close()
 
 
-async def test_a_running_id_is_refused_and_the_running_request_goes_on(resident: WorkerPlace) -> None:
+async def test_a_running_id_is_refused_and_the_running_request_goes_on(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     client.send(long_fill("same", candidates=1, max_steps=8))
     await client.first_draft()
@@ -162,7 +162,7 @@ async def test_a_running_id_is_refused_and_the_running_request_goes_on(resident:
     client.close()
 
 
-async def test_too_many_requests_are_refused_not_queued(resident: WorkerPlace) -> None:
+async def test_too_many_requests_are_refused_not_queued(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     ids = [str(number) for number in range(70)]
     client.send(*(long_fill(request_id) for request_id in ids))
@@ -173,7 +173,7 @@ async def test_too_many_requests_are_refused_not_queued(resident: WorkerPlace) -
     client.close()
 
 
-async def test_a_client_that_does_not_read_is_cut_off(resident: WorkerPlace) -> None:
+async def test_a_client_that_does_not_read_is_cut_off(resident: WorkerPaths) -> None:
     other = await RawClient.open(resident)
     before = (await other.status()).memory_bytes
     silent = await RawClient.open(resident)
@@ -188,7 +188,7 @@ async def test_a_client_that_does_not_read_is_cut_off(resident: WorkerPlace) -> 
     other.close()
 
 
-async def test_status_is_not_piled_up_for_a_client_that_does_not_read(resident: WorkerPlace) -> None:
+async def test_status_is_not_piled_up_for_a_client_that_does_not_read(resident: WorkerPaths) -> None:
     silent = await RawClient.open(resident)
     asked = 50_000
     for _ in range(asked // 100):

@@ -6,11 +6,11 @@ import time
 from collections import Counter
 
 from inference.messages import Cancel, Candidate, Done, Draft, Failed, InfillRequest, Outcome, Status, WorkerState
-from lsp_server.worker.paths import WorkerPlace
+from lsp_server.worker.paths import WorkerPaths
 from tests.workers import RawClient, fill, is_idle, long_fill
 
 
-async def test_drafts_then_candidates_then_done(resident: WorkerPlace) -> None:
+async def test_drafts_then_candidates_then_done(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     client.send(fill("a", drafts=True, candidates=2, max_steps=4))
     kinds = []
@@ -25,14 +25,14 @@ async def test_drafts_then_candidates_then_done(resident: WorkerPlace) -> None:
     client.close()
 
 
-async def test_drafts_are_sent_only_when_asked_for(resident: WorkerPlace) -> None:
+async def test_drafts_are_sent_only_when_asked_for(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     client.send(fill("a", max_steps=4))
     assert isinstance(await client.answer(), Candidate)
     client.close()
 
 
-async def test_cancel_stops_between_two_steps_and_is_answered_once(resident: WorkerPlace) -> None:
+async def test_cancel_stops_between_two_steps_and_is_answered_once(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     client.send(long_fill("a"))
     draft = await client.first_draft()
@@ -47,7 +47,7 @@ async def test_cancel_stops_between_two_steps_and_is_answered_once(resident: Wor
     client.close()
 
 
-async def test_cancelling_what_is_not_running_does_nothing(resident: WorkerPlace) -> None:
+async def test_cancelling_what_is_not_running_does_nothing(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     client.send(Cancel("never heard of"), fill("a"))
     assert await final_outcome(client, "a") is Outcome.COMPLETE
@@ -56,7 +56,7 @@ async def test_cancelling_what_is_not_running_does_nothing(resident: WorkerPlace
     client.close()
 
 
-async def test_a_client_that_vanishes_frees_the_worker(resident: WorkerPlace) -> None:
+async def test_a_client_that_vanishes_frees_the_worker(resident: WorkerPaths) -> None:
     client, witness = await RawClient.open(resident), await RawClient.open(resident)
     client.send(*(long_fill(str(number)) for number in range(6)))
     await client.first_draft()
@@ -70,7 +70,7 @@ async def test_a_client_that_vanishes_frees_the_worker(resident: WorkerPlace) ->
     witness.close()
 
 
-async def test_a_deadline_is_kept_while_others_run(resident: WorkerPlace) -> None:
+async def test_a_deadline_is_kept_while_others_run(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     client.send(*(long_fill(f"long {number}") for number in range(6)))
     await client.first_draft()
@@ -81,7 +81,7 @@ async def test_a_deadline_is_kept_while_others_run(resident: WorkerPlace) -> Non
     client.close()
 
 
-async def test_requests_take_turns(resident: WorkerPlace) -> None:
+async def test_requests_take_turns(resident: WorkerPaths) -> None:
     """A short request does not wait for a long one of another document that came before it."""
     first, second = await RawClient.open(resident), await RawClient.open(resident)
     first.send(long_fill("long"))
@@ -94,7 +94,7 @@ async def test_requests_take_turns(resident: WorkerPlace) -> None:
     second.close()
 
 
-async def test_the_state_goes_to_busy_and_back(resident: WorkerPlace) -> None:
+async def test_the_state_goes_to_busy_and_back(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     await client.becomes(is_idle)
     client.send(fill("a"))
@@ -105,7 +105,7 @@ async def test_the_state_goes_to_busy_and_back(resident: WorkerPlace) -> None:
     client.close()
 
 
-async def test_every_request_gets_exactly_one_final_reply(resident: WorkerPlace) -> None:
+async def test_every_request_gets_exactly_one_final_reply(resident: WorkerPaths) -> None:
     """Clients ask, cancel, vanish and come back at random; whoever stays has each request answered once, last."""
     chance = random.Random(20)
     crowd = [await Chaotic.join(resident) for _ in range(3)]
@@ -155,7 +155,7 @@ class Chaotic:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def join(cls, place: WorkerPlace) -> "Chaotic":
+    async def join(cls, place: WorkerPaths) -> "Chaotic":
         return cls(await RawClient.open(place))
 
     def ask(self, request: InfillRequest) -> None:

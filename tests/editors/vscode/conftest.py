@@ -115,4 +115,4 @@ def _workers(code_server: CodeServer) -> list[Status]:
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread:
         patch.setenv(FOLDER_VARIABLE, str(code_server.runtime))
         found = thread.submit(asyncio.run, running_workers("tests")).result()
-        return [worker.status for worker in found if worker.place.folder == code_server.runtime]
+        return [worker.status for worker in found if worker.paths.folder == code_server.runtime]

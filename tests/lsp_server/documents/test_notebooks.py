@@ -6,7 +6,7 @@ from lsp_server.documents.document import Document, Edit
 from lsp_server.documents.notebooks import MAX_CHARACTERS, Notebooks
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget, fill
-from lsp_server.worker.paths import WorkerPlace
+from lsp_server.worker.paths import WorkerPaths
 from tests.lsp_server.lsp.listening import Listening
 
 NOTEBOOK = "file:///n.ipynb"
@@ -92,7 +92,7 @@ def test_without_holes_the_text_around_comes_once() -> None:
     assert carve.segments("text", [], "before ", " after") == (Text("before text after"),)
 
 
-async def test_the_model_is_asked_about_a_cell_with_the_others_around_it(resident: WorkerPlace) -> None:
+async def test_the_model_is_asked_about_a_cell_with_the_others_around_it(resident: WorkerPaths) -> None:
     notebook = OpenNotebook(a="x = 1", b="y = ???\n", c="z = 3")
     snapshot = notebook.documents["b"].snapshot()
     async with Listening() as worker:

@@ -13,7 +13,7 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineRequest, InlineService
 from lsp_server.inline.suggestion import Cursor
-from lsp_server.worker.paths import WorkerPlace
+from lsp_server.worker.paths import WorkerPaths
 from tests.lsp_server.lsp.listening import Listening
 
 URI, MARKER = "file:///a.py", "<x>"
@@ -43,7 +43,7 @@ def check_shown(worker: Listening, before: str, after: str) -> None:
     assert request.context == (Snippet("b.py", "d = _\n"),)
 
 
-async def test_by_an_action(resident: WorkerPlace) -> None:
+async def test_by_an_action(resident: WorkerPaths) -> None:
     snapshot = Document(URI, "python", 1, "a = <x>\nb = <x>\nc = ???\n").snapshot()
     action = Action(ActionKind.FILL_HOLE, snapshot, tuple(carve.markers(snapshot, MARKER)[1:]), marker=MARKER)
     async with Listening() as worker:
@@ -52,7 +52,7 @@ async def test_by_an_action(resident: WorkerPlace) -> None:
         check_shown(worker, "a = _\nb = ", "\nc = ???\n")
 
 
-async def test_while_typing(resident: WorkerPlace) -> None:
+async def test_while_typing(resident: WorkerPaths) -> None:
     document = Document(URI, "python", 1, "a = <x>\nb = \nc = <x>\n")
     async with Listening() as worker:
         service = InlineService({URI: document}, Workers(worker), gather)

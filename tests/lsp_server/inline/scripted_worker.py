@@ -22,7 +22,7 @@ from inference.messages import (
     frame,
 )
 from lsp_server.worker import WorkerOptions
-from lsp_server.worker.paths import place_of
+from lsp_server.worker.paths import paths_of
 
 PATIENCE_S = 10.0
 
@@ -77,7 +77,7 @@ class ScriptedWorker:
 @asynccontextmanager
 async def scripted_worker() -> AsyncIterator[ScriptedWorker]:
     """A worker that listens; the runtime folder must be the test's own."""
-    worker, socket = ScriptedWorker(), Path(place_of(WorkerOptions()).socket)
+    worker, socket = ScriptedWorker(), Path(paths_of(WorkerOptions()).socket)
     server = await asyncio.start_unix_server(worker.serve, socket)
     try:
         yield worker

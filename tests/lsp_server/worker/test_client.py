@@ -4,30 +4,18 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from inference.messages import Draft, ErrorCode, Hole, InfillRequest, Outcome, Status, Text, WorkerState
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
-from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPlace, place_of
+from lsp_server.worker.paths import WorkerPaths, paths_of
 from lsp_server.worker.survey import running_workers
 from tests.workers import PATIENCE_S, RawClient, fill, is_alive, is_idle, kill, long_fill
 
 
-@pytest.fixture
-def own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A runtime folder for the workers of one test, which are killed after it."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
-        monkeypatch.setenv(FOLDER_VARIABLE, folder)
-        yield Path(folder)
-        for worker in asyncio.run(running_workers("tests")):
-            kill(worker.status.pid)
-
-
-async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPlace) -> None:
+async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> None:
     drafts: list[Draft] = []
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         answer = await client.infill(fill("mine", drafts=True, candidates=2), drafts.append)
@@ -38,13 +26,13 @@ async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPlace) -> 
     assert client.state is ClientState.CLOSED
 
 
-async def test_equal_ids_at_once_are_no_trouble(resident: WorkerPlace) -> None:
+async def test_equal_ids_at_once_are_no_trouble(resident: WorkerPaths) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         answers = await asyncio.gather(*(client.infill(fill("same")) for _ in range(5)))
     assert [answer.done.id for answer in answers] == ["same"] * 5
 
 
-async def test_cancelling_the_task_stops_the_worker(resident: WorkerPlace) -> None:
+async def test_cancelling_the_task_stops_the_worker(resident: WorkerPaths) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         began = asyncio.Event()
         task = asyncio.create_task(client.infill(long_fill(), lambda _: began.set()))
@@ -58,7 +46,7 @@ async def test_cancelling_the_task_stops_the_worker(resident: WorkerPlace) -> No
         assert (await client.infill(fill())).done.outcome is Outcome.COMPLETE
 
 
-async def test_a_callback_that_fails_harms_only_its_caller(resident: WorkerPlace) -> None:
+async def test_a_callback_that_fails_harms_only_its_caller(resident: WorkerPaths) -> None:
     def broken(_: Draft) -> None:
         raise RuntimeError("cannot draw")
 
@@ -67,7 +55,7 @@ async def test_a_callback_that_fails_harms_only_its_caller(resident: WorkerPlace
 
 
 @pytest.mark.parametrize("text", ["\ud800", "x" * (65 * 1024 * 1024)], ids=["lone surrogate", "too long"])
-async def test_what_cannot_be_sent_fails_alone(resident: WorkerPlace, text: str) -> None:
+async def test_what_cannot_be_sent_fails_alone(resident: WorkerPaths, text: str) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         with pytest.raises(WorkerFailure) as failure:
             await client.infill(fill(segments=(Text(text), *fill().segments)))
@@ -75,7 +63,7 @@ async def test_what_cannot_be_sent_fails_alone(resident: WorkerPlace, text: str)
         assert (await client.infill(fill())).candidates
 
 
-async def test_closing_fails_what_is_pending(resident: WorkerPlace) -> None:
+async def test_closing_fails_what_is_pending(resident: WorkerPaths) -> None:
     client = WorkerClient(WorkerOptions(), name="tests")
     began = asyncio.Event()
     task = asyncio.create_task(client.infill(long_fill(), lambda _: began.set()))
@@ -110,7 +98,7 @@ async def test_racing_starters_share_one_worker(own_folder: Path) -> None:
     pids = {status.pid for status in found if status}
     pids |= {int((await asyncio.to_thread(other.communicate, timeout=PATIENCE_S))[0]) for other in others}
     assert len(pids) == 1
-    assert (own_folder / f"{place_of(WorkerOptions()).log.name}").read_text().count("listening") == 1
+    assert (own_folder / f"{paths_of(WorkerOptions()).log.name}").read_text().count("listening") == 1
     await asyncio.gather(*(client.close() for client in clients))
 
 
@@ -179,7 +167,7 @@ async def test_a_model_that_cannot_be_loaded_is_told_and_not_tried_again_at_once
         with pytest.raises(WorkerFailure, match="next try in") as failure:
             await client.infill(fill())
         assert failure.value.code is ErrorCode.MODEL
-        assert str(client.place.log) in str(failure.value)
+        assert str(client.paths.log) in str(failure.value)
     assert WorkerState.FAILED in {status.state for status in seen}
     assert len({status.pid for status in seen}) == 1
 
@@ -215,7 +203,7 @@ async def test_what_listens_in_the_workers_place_and_is_none_is_replaced(own_fol
         writer.write(b"220 mail.example.org ESMTP\r\n")
         writer.close()
 
-    socket = place_of(WorkerOptions()).socket
+    socket = paths_of(WorkerOptions()).socket
     impostor = await asyncio.start_unix_server(babble, socket)
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         status = await client.status(start=True)
@@ -235,13 +223,13 @@ async def test_it_works_over_tcp(own_folder: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("INFILL_LS_TRANSPORT", "tcp")
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         assert (await client.infill(fill())).candidates
-        assert client.place.socket.is_file()
+        assert client.paths.socket.is_file()
         (worker,) = await running_workers("tests")
         assert worker.status.clients == 1
         assert worker.status.pid == client.last_status.pid  # type: ignore[union-attr]
 
 
-async def test_text_typed_meanwhile_is_pinned_in_the_running_request(resident: WorkerPlace) -> None:
+async def test_text_typed_meanwhile_is_pinned_in_the_running_request(resident: WorkerPaths) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         typed: list[str] = []
 

@@ -13,7 +13,7 @@ import pytest
 
 from inference.messages import WorkerState
 from lsp_server.cli import main
-from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPlace, place_at
+from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_at
 from tests.workers import PATIENCE_S, RawClient, kill
 
 Result = subprocess.CompletedProcess[str]
@@ -36,7 +36,7 @@ def private(tmp_path: Path) -> Path:
     return folder
 
 
-def test_status_tells_of_the_worker_that_runs(resident: WorkerPlace) -> None:
+def test_status_tells_of_the_worker_that_runs(resident: WorkerPaths) -> None:
     shown, found = infill_ls("status"), infill_ls("status", "--json")
     assert (shown.returncode, found.returncode) == (0, 0)
     assert shown.stdout.startswith("ready: embedded on cpu")
@@ -47,7 +47,7 @@ def test_status_tells_of_the_worker_that_runs(resident: WorkerPlace) -> None:
     assert worker["memory_bytes"] > 0
 
 
-async def test_status_counts_the_clients(resident: WorkerPlace) -> None:
+async def test_status_counts_the_clients(resident: WorkerPaths) -> None:
     """Whoever else is connected stays as it is while one comes and goes."""
 
     async def clients() -> int:
@@ -68,7 +68,7 @@ def test_status_starts_nothing(private: Path) -> None:
     assert list(private.iterdir()) == []
 
 
-def test_doctor_finds_this_machine_fit(resident: WorkerPlace) -> None:
+def test_doctor_finds_this_machine_fit(resident: WorkerPaths) -> None:
     result = infill_ls("doctor", "--json")
     assert result.returncode == 0, result.stdout
     checks = checks_of(result)
@@ -112,7 +112,7 @@ async def test_a_worker_that_dies_while_it_loads_is_told_and_not_started_again(p
     async with asyncio.timeout(PATIENCE_S):
         while not (sockets := list(private.glob("*.sock"))):
             await asyncio.sleep(0.01)
-        witness = await RawClient.open(place_at(sockets[0]))
+        witness = await RawClient.open(paths_at(sockets[0]))
         status = await witness.becomes(lambda status: status.clients == 2)
         assert status.state is WorkerState.LOADING
         kill(status.pid)

@@ -12,7 +12,7 @@ from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import (
     FOLDER_VARIABLE,
     MAX_SOCKET_PATH_BYTES,
-    place_of,
+    paths_of,
     runtime_folder,
     socket_folders,
     why_not_private,
@@ -22,12 +22,12 @@ ROOT = Path(__file__).parent.parent.parent.parent
 
 
 def test_the_same_options_lead_to_the_same_socket() -> None:
-    assert place_of(WorkerOptions()) == place_of(WorkerOptions(idle_s=5, allow_download=True))
+    assert paths_of(WorkerOptions()) == paths_of(WorkerOptions(idle_s=5, allow_download=True))
 
 
 @pytest.mark.parametrize("other", [{"model": "owner/name"}, {"device": "cpu"}, {"dtype": "float32"}])
 def test_another_model_device_or_type_is_another_worker(other: dict[str, str]) -> None:
-    assert place_of(WorkerOptions()).socket != place_of(WorkerOptions(**other)).socket
+    assert paths_of(WorkerOptions()).socket != paths_of(WorkerOptions(**other)).socket
 
 
 def test_another_release_installation_or_checkpoint_is_another_worker(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_another_release_installation_or_checkpoint_is_another_worker(tmp_path: 
     for package in ("inference", "lsp_server"):
         ignored = shutil.ignore_patterns("embedded", "__pycache__")
         shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
-    sockets = [place_of(WorkerOptions()).socket, socket_of(tmp_path)]
+    sockets = [paths_of(WorkerOptions()).socket, socket_of(tmp_path)]
     weights = tmp_path / "inference" / "embedded" / "model.safetensors"
     weights.parent.mkdir()
     for content in (b"old", b"newer"):
@@ -50,14 +50,14 @@ def test_another_release_installation_or_checkpoint_is_another_worker(tmp_path: 
 
 def socket_of(installation: Path) -> Path:
     """Where the default worker of the packages in a folder is."""
-    code = "from lsp_server.worker.paths import *; print(place_of(WorkerOptions()).socket)"
+    code = "from lsp_server.worker.paths import *; print(paths_of(WorkerOptions()).socket)"
     return Path(subprocess.check_output([sys.executable, "-c", code], cwd=installation, text=True).strip())
 
 
 def test_a_folder_is_one_model_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model").mkdir()
     monkeypatch.chdir(tmp_path)
-    sockets = {place_of(WorkerOptions(model)).socket for model in ("model", "./model", f"{tmp_path}/model/")}
+    sockets = {paths_of(WorkerOptions(model)).socket for model in ("model", "./model", f"{tmp_path}/model/")}
     assert len(sockets) == 1
 
 
@@ -70,7 +70,7 @@ def test_a_path_that_is_too_long_for_a_socket_goes_to_a_short_folder(monkeypatch
     sockets = set()
     for name in ("a", "b"):
         monkeypatch.setenv(FOLDER_VARIABLE, f"/tmp/{name * 150}")
-        sockets.add(place_of(WorkerOptions()).socket)
+        sockets.add(paths_of(WorkerOptions()).socket)
     assert all(len(os.fsencode(socket)) <= MAX_SOCKET_PATH_BYTES for socket in sockets)
     assert len(sockets) == 2, "different folders keep different workers"
 
@@ -100,6 +100,6 @@ def test_only_a_chosen_folder_is_searched_where_it_can_hold_sockets(monkeypatch:
     monkeypatch.setenv(FOLDER_VARIABLE, "/tmp/chosen")
     assert socket_folders() == (Path("/tmp/chosen"),)
     monkeypatch.setenv(FOLDER_VARIABLE, "/tmp/" + "long/" * 30)
-    assert place_of(WorkerOptions()).folder in socket_folders()
+    assert paths_of(WorkerOptions()).folder in socket_folders()
     monkeypatch.delenv(FOLDER_VARIABLE)
-    assert place_of(WorkerOptions()).folder in socket_folders()
+    assert paths_of(WorkerOptions()).folder in socket_folders()

@@ -1,7 +1,7 @@
 """Pauses between starts of a worker that keeps failing."""
 
 from inference.messages import ErrorCode
-from lsp_server.worker.backoff import DELAYS_S, Backoff
+from lsp_server.worker.state import DELAYS_S, Backoff
 
 
 def test_the_first_restart_is_immediate_then_pauses_grow_to_a_limit() -> None:

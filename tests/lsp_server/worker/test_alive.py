@@ -1,0 +1,113 @@
+"""A worker that hangs is given up within a bounded time. `tests/inference/test_hung_engine.py` hangs the engine alone."""
+
+import asyncio
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from inference.messages import ErrorCode, Status
+from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
+from lsp_server.worker.failure import SilentError, pid_of
+from tests.workers import PATIENCE_S, fill, kill
+
+BOUND_S = 30.0
+"""Far less than `alive.LOADING_ANSWER_S`: a stopped process is not waited for so long."""
+
+
+async def started(client: WorkerClient) -> int:
+    """The process of the client's worker, as soon as there is one."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (pid := pid_of(client.paths)) is None:
+            await asyncio.sleep(0.01)
+    return pid
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.2, 1.0])
+async def test_a_worker_stopped_while_it_starts_or_loads_is_reported(own_folder: Path, after_s: float) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        waiting = asyncio.create_task(alive.loaded(client))
+        pid = await started(client)
+        await asyncio.sleep(after_s)
+        os.kill(pid, signal.SIGSTOP)
+        stopped = time.monotonic()
+        try:
+            with pytest.raises(SilentError) as failure:
+                await waiting
+        finally:
+            kill(pid)
+        assert time.monotonic() - stopped < BOUND_S
+        assert failure.value.pid == pid
+        said = rf"The worker \(process {pid}\) does not answer.*kill -CONT {pid}.*kill -9 {pid}.*{client.paths.log}"
+        assert re.search(said, str(failure.value))
+
+
+async def test_a_request_that_waits_for_a_stopped_worker_to_load_fails_too(own_folder: Path) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        waiting = asyncio.create_task(alive.answer(client, fill()))
+        async with asyncio.timeout(PATIENCE_S):
+            while client.state is not ClientState.LOADING:
+                await asyncio.sleep(0.01)
+        pid = await started(client)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(BOUND_S):
+                with pytest.raises(SilentError, match=f"process {pid}"):
+                    await waiting
+        finally:
+            kill(pid)
+
+
+async def test_a_worker_that_goes_on_while_it_is_asked_is_waited_for(own_folder: Path) -> None:
+    seen: list[Status] = []
+    async with WorkerClient(WorkerOptions(), name="tests", on_status=seen.append) as client:
+        waiting = asyncio.create_task(alive.loaded(client))
+        async with asyncio.timeout(PATIENCE_S):
+            while client.state is not ClientState.LOADING:
+                await asyncio.sleep(0.01)
+        pid = await started(client)
+        os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(1.0)
+        os.kill(pid, signal.SIGCONT)
+        await waiting
+        assert client.state in (ClientState.READY, ClientState.BUSY)
+        assert [status.progress for status in seen] == sorted(status.progress for status in seen)
+        await alive.loaded(client)  # at once, now that the model is there
+
+
+async def test_a_worker_that_dies_while_it_loads_is_not_started_again_behind_the_callers_back(own_folder: Path) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        waiting = asyncio.create_task(alive.loaded(client))
+        async with asyncio.timeout(PATIENCE_S):
+            while client.state is not ClientState.LOADING:
+                await asyncio.sleep(0.01)
+        kill(await started(client))
+        with pytest.raises(WorkerFailure, match="while it loaded"):
+            await waiting
+        assert client.state is ClientState.FAILED
+
+
+async def test_a_model_that_is_not_there_fails_the_wait_for_it(own_folder: Path) -> None:
+    async with WorkerClient(WorkerOptions("./no-such-model"), name="tests") as client:
+        with pytest.raises(WorkerFailure, match="no-such-model") as failure:
+            await alive.loaded(client)
+        assert failure.value.code is ErrorCode.MODEL
+
+
+@pytest.mark.parametrize("model", ["~nosuchuser/x", "./loop", "x" * 5_000, "./a\0b"])
+async def test_a_model_that_cannot_be_resolved_is_named(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    async with WorkerClient(WorkerOptions(model), name="tests") as client:
+        assert await client.status() is None
+        with pytest.raises(
+            WorkerFailure, match="^model: .* cannot be resolved: .*; give a folder"
+        ) as failure:
+            await alive.loaded(client)
+        assert failure.value.code is ErrorCode.MODEL
+        assert model[:100].replace("\0", r"\x00") in str(failure.value)
