@@ -1,4 +1,4 @@
-"""A worker that hangs is given up within a bounded time. `tests/inference/test_hung_engine.py` hangs the engine alone."""
+"""Give up on a worker that hangs, within a bounded time. `test_hung_engine.py` hangs the engine alone."""
 
 import asyncio
 import os
@@ -105,9 +105,7 @@ async def test_a_model_that_cannot_be_resolved_is_named(
     (tmp_path / "loop").symlink_to("loop")
     async with WorkerClient(WorkerOptions(model), name="tests") as client:
         assert await client.status() is None
-        with pytest.raises(
-            WorkerFailure, match="^model: .* cannot be resolved: .*; give a folder"
-        ) as failure:
+        with pytest.raises(WorkerFailure, match="^model: .* cannot be resolved: .*; give a folder") as failure:
             await alive.loaded(client)
         assert failure.value.code is ErrorCode.MODEL
         assert model[:100].replace("\0", r"\x00") in str(failure.value)
