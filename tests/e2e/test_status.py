@@ -28,14 +28,14 @@ async def test_a_ready_worker_says_what_it_runs(editor: Editor) -> None:
 
 async def test_the_state_is_told_as_it_changes(editor: Editor) -> None:
     uri = editor.open("x = ")
-    told = len(editor.notes)
+    seen = len(editor.notes)
     await editor.complete(uri, Position(0, 4))
     for _ in range(500):
-        states = [note.state for note in editor.notes[told:]]
+        states = [note.state for note in editor.notes[seen:]]
         if "busy" in states and states[-1] == "ready":
             return
         await asyncio.sleep(0.02)
-    raise AssertionError(f"told {states}")
+    raise AssertionError(f"the states told were {states}")
 
 
 async def test_it_says_why_a_document_gets_nothing(start_editor: StartEditor) -> None:

@@ -3,13 +3,13 @@
 import pytest
 
 from lsp_server.inline.history import KEPT
-from tests.lsp_server.inline.typist import Typist, suggestion
+from tests.lsp_server.inline.typing_user import TypingUser, suggestion
 
 HERE = "x = ‸\n"
 
 
 def test_what_was_rejected_comes_back_only_on_request() -> None:
-    user = Typist.at(HERE, suggestion(HERE, "foo", "one"))
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.history.reject("one")
     assert user.shown() == []
     user.history.add([suggestion(HERE, "foo", "two")])
@@ -19,7 +19,7 @@ def test_what_was_rejected_comes_back_only_on_request() -> None:
 
 
 def test_what_was_rejected_stays_so_while_it_is_typed() -> None:
-    user = Typist.at(HERE, suggestion(HERE, "foo", "one"))
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.history.reject("one")
     user.type("f")
     user.history.add([suggestion("x = f‸\n", "foo", "two", replaces=("f", ""))])
@@ -29,7 +29,7 @@ def test_what_was_rejected_stays_so_while_it_is_typed() -> None:
 
 
 def test_elsewhere_the_same_text_is_another_suggestion() -> None:
-    user = Typist.at("x = ‸\ny = \n", suggestion(HERE, "foo", "one"))
+    user = TypingUser.at("x = ‸\ny = \n", suggestion(HERE, "foo", "one"))
     user.history.reject("one")
     user.cursor = len("x = \ny = ")
     user.history.add([suggestion("x = \ny = ‸\n", "foo", "two")])
@@ -37,7 +37,7 @@ def test_elsewhere_the_same_text_is_another_suggestion() -> None:
 
 
 def test_what_is_shown_and_typed_over_is_rejected() -> None:
-    user = Typist.at(HERE, suggestion(HERE, "foo", "one"))
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     for character in "bar":
         user.type(character)
@@ -49,7 +49,7 @@ def test_what_is_shown_and_typed_over_is_rejected() -> None:
 
 
 def test_a_slip_of_a_key_rejects_nothing() -> None:
-    user = Typist.at(HERE, suggestion(HERE, "foo", "one"))
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     for character in "ba":
         user.type(character)
@@ -59,7 +59,7 @@ def test_a_slip_of_a_key_rejects_nothing() -> None:
 
 
 def test_what_was_never_shown_cannot_be_typed_over() -> None:
-    user = Typist.at(HERE, suggestion(HERE, "foo", "one"))
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     for character in "bar":
         user.type(character)
     for _ in "bar":
@@ -68,7 +68,7 @@ def test_what_was_never_shown_cannot_be_typed_over() -> None:
 
 
 def test_what_was_accepted_and_undone_does_not_come_back_by_itself() -> None:
-    user = Typist.at(HERE, suggestion(HERE, "foo", "one"))
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     user.type("foo")
     user.history.accept("one")
@@ -79,26 +79,26 @@ def test_what_was_accepted_and_undone_does_not_come_back_by_itself() -> None:
 
 
 def test_below_the_floor_nothing_appears_by_itself() -> None:
-    user = Typist.at(HERE, suggestion(HERE, "foo", "one", confidence=0.2))
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one", confidence=0.2))
     assert user.shown(floor=0.3) == []
     assert user.shown(floor=0.2) == ["x = [foo]\n"]
 
 
 def test_what_the_user_asked_for_does_not_vanish_while_it_is_typed() -> None:
-    user = Typist.at(HERE, suggestion(HERE, "foo", "one", confidence=0.2))
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one", confidence=0.2))
     assert user.shown(floor=0.3, invoked=True) == ["x = [foo]\n"]
     user.type("f")
     assert user.shown(floor=0.3) == ["x = f[oo]\n"]
 
 
 def test_the_newest_comes_first_and_each_text_once() -> None:
-    user = Typist.at(HERE, suggestion(HERE, "foo", "old"), suggestion(HERE, "bar", "older"))
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "old"), suggestion(HERE, "bar", "older"))
     user.history.add([suggestion(HERE, "bar", "new"), suggestion(HERE, "baz", "newer")])
     assert user.shown() == ["x = [bar]\n", "x = [baz]\n", "x = [foo]\n"]
 
 
 def test_only_the_latest_are_kept() -> None:
-    user = Typist.at(HERE)
+    user = TypingUser.at(HERE)
     for number in range(KEPT + 5):
         user.history.add([suggestion(HERE, str(number), str(number))])
     assert user.history.get("4") is None
@@ -108,7 +108,7 @@ def test_only_the_latest_are_kept() -> None:
 @pytest.mark.parametrize(("typed", "undone"), [("word", True), ("w", False), ("\n    ", False)])
 def test_a_change_that_brings_an_earlier_text_back_is_an_undo(typed: str, undone: bool) -> None:
     """A single character or an indentation is not: that would be every backspace."""
-    user = Typist.at(HERE)
+    user = TypingUser.at(HERE)
     user.type(typed)
     assert not user.history.after_undo
     user.delete(len(typed))
@@ -118,7 +118,7 @@ def test_a_change_that_brings_an_earlier_text_back_is_an_undo(typed: str, undone
 
 
 def test_a_redo_is_like_an_undo() -> None:
-    user = Typist.at(HERE)
+    user = TypingUser.at(HERE)
     user.type("word")
     user.delete(4)
     user.type("word")
@@ -127,7 +127,7 @@ def test_a_redo_is_like_an_undo() -> None:
 
 def test_what_is_shown_between_two_braces_is_known_from_its_start() -> None:
     """After Enter there: the last line is not shown, for it stands there already."""
-    user = Typist.at("f {‸}\n", suggestion("f {‸}\n", "\n    one\n", "body"))
+    user = TypingUser.at("f {‸}\n", suggestion("f {‸}\n", "\n    one\n", "body"))
     user.type("\n", closed="\n")
     assert user.shown() == ["f {\n[    one]\n}\n"]
     body = user.history.get("body")

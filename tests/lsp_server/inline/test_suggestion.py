@@ -9,11 +9,11 @@ from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.suggestion import Cursor, Suggestion
-from tests.lsp_server.inline.typist import Typist, suggestion
+from tests.lsp_server.inline.typing_user import TypingUser, suggestion
 
 
 def test_typing_the_suggested_characters_keeps_the_suggestion() -> None:
-    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar)"))
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar)"))
     assert user.shown() == ["x = [foo(bar)]\n"]
     user.type("f")
     assert user.shown() == ["x = f[oo(bar)]\n"]
@@ -22,7 +22,7 @@ def test_typing_the_suggested_characters_keeps_the_suggestion() -> None:
 
 
 def test_typing_something_else_hides_it_and_deleting_that_brings_it_back() -> None:
-    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
     user.type("g")
     assert user.shown() == []
     user.delete()
@@ -30,7 +30,7 @@ def test_typing_something_else_hides_it_and_deleting_that_brings_it_back() -> No
 
 
 def test_what_is_deleted_in_front_of_it_becomes_part_of_it() -> None:
-    user = Typist.at("value = ‸\n", suggestion("value = ‸\n", "foo"))
+    user = TypingUser.at("value = ‸\n", suggestion("value = ‸\n", "foo"))
     user.delete(2)
     assert user.shown() == ["value [= foo]\n"]
     user.type("= f")
@@ -38,7 +38,7 @@ def test_what_is_deleted_in_front_of_it_becomes_part_of_it() -> None:
 
 
 def test_a_begun_word_is_replaced() -> None:
-    user = Typist.at("pri‸\n", suggestion("pri‸\n", "print(x)", replaces=("pri", "")))
+    user = TypingUser.at("pri‸\n", suggestion("pri‸\n", "print(x)", replaces=("pri", "")))
     user.delete(2)
     assert user.shown() == ["p[rint(x)]\n"]
     user.type("r")
@@ -46,7 +46,7 @@ def test_a_begun_word_is_replaced() -> None:
 
 
 def test_brackets_that_the_editor_closes_are_part_of_it() -> None:
-    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar[0])"))
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar[0])"))
     user.type("foo")
     user.type("(", closed=")")
     assert user.shown() == ["x = foo([bar[0])]\n"]
@@ -59,20 +59,20 @@ def test_brackets_that_the_editor_closes_are_part_of_it() -> None:
 
 
 def test_quotes_that_the_editor_closes_are_part_of_it() -> None:
-    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "f('a')"))
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "f('a')"))
     user.type("f(", closed=")")
     user.type("'", closed="'")
     assert user.shown() == ["x = f('[a')]\n"]
 
 
 def test_a_bracket_that_nobody_opened_is_no_part_of_it() -> None:
-    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
     user.type("f", closed=")")
     assert user.shown() == []
 
 
 def test_enter_and_the_indentation_that_comes_with_it_are_typed_like_anything_else() -> None:
-    user = Typist.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
+    user = TypingUser.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
     user.type("\n    ")
     (shown,) = user.history.find(user.text, Cursor(user.cursor), invoked=False)
     assert (shown[1].start, shown[1].end, shown[1].text) == (9, 13, "    return 1"), "what is replaced is on one line"
@@ -82,7 +82,7 @@ def test_enter_and_the_indentation_that_comes_with_it_are_typed_like_anything_el
 def test_enter_between_two_braces_keeps_it(outer: str) -> None:
     """The editor puts the second brace on a line of its own, where the suggestion has it, too."""
     here = f"{outer}f() {{‸}}\n"
-    user = Typist.at(here, suggestion(here, f"\n{outer}    a()\n{outer}"))
+    user = TypingUser.at(here, suggestion(here, f"\n{outer}    a()\n{outer}"))
     assert user.shown()
     user.type(f"\n{outer}    ", closed=f"\n{outer}")
     assert user.shown() == [f"{outer}f() {{\n{outer}    [a()]\n{outer}}}\n"]
@@ -91,7 +91,7 @@ def test_enter_between_two_braces_keeps_it(outer: str) -> None:
 
 
 def test_line_ends_of_two_characters_are_typed_like_anything_else() -> None:
-    user = Typist.at("def f():‸\r\n", suggestion("def f():‸\r\n", "\r\n    return 1"))
+    user = TypingUser.at("def f():‸\r\n", suggestion("def f():‸\r\n", "\r\n    return 1"))
     user.type("\r\n    ")
     (shown,) = user.history.find(user.text, Cursor(user.cursor), invoked=False)
     assert (shown[1].start, shown[1].end, shown[1].text) == (10, 14, "    return 1")
@@ -99,38 +99,38 @@ def test_line_ends_of_two_characters_are_typed_like_anything_else() -> None:
 
 @pytest.mark.parametrize("typed", ["\n", "\n\t", "\n        "])
 def test_another_indentation_than_the_suggested_one_hides_it(typed: str) -> None:
-    user = Typist.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
+    user = TypingUser.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
     user.type(typed)
     assert user.shown() == ([] if typed != "\n" else ["def f():\n[    return 1]\n"])
 
 
 def test_it_moves_with_what_is_inserted_above() -> None:
-    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
     user.change(0, 0, "import foo\n")
     assert user.shown() == ["import foo\nx = [foo]\n"]
 
 
 def test_it_is_gone_once_much_has_changed_elsewhere() -> None:
-    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
     user.change(0, 0, "# a comment\n" * 30)
     assert user.shown() == []
 
 
 def test_it_is_gone_when_what_follows_it_is_deleted() -> None:
-    user = Typist.at("f(‸)\n", suggestion("f(‸)\n", "a"))
+    user = TypingUser.at("f(‸)\n", suggestion("f(‸)\n", "a"))
     user.change(2, 3, "")
     assert user.shown() == []
 
 
 def test_in_the_middle_of_what_was_typed_of_it_nothing_is_shown() -> None:
-    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar)"))
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar)"))
     user.type("foo")
     user.cursor -= 1
     assert user.shown() == []
 
 
 def test_nothing_is_left_to_show_of_what_is_typed_in_full() -> None:
-    user = Typist.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
     user.type("foo")
     assert user.shown() == []
 
@@ -194,7 +194,7 @@ def test_whatever_is_typed_the_result_is_the_one_that_was_suggested(
 @given(st.text("abc()[]' \n", min_size=1, max_size=12), st.text("abc()[]' ", max_size=6))
 def test_typed_character_by_character_it_is_shown_until_its_end(text: str, before: str) -> None:
     made = suggestion(f"{before}‸\nz\n", text)
-    user = Typist.at(f"{before}‸\nz\n", made)
+    user = TypingUser.at(f"{before}‸\nz\n", made)
     for typed, character in enumerate(text):
         assert user.shown() == [f"{before}{text[:typed]}[{text[typed:]}]\nz\n"]
         user.type(character)

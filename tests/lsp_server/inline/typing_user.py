@@ -31,7 +31,7 @@ def suggestion(
 
 
 @dataclass
-class Typist:
+class TypingUser:
     """An editor's text and cursor, and the suggestion history that is told of every change."""
 
     text: str
@@ -39,7 +39,7 @@ class Typist:
     history: SuggestionHistory
 
     @classmethod
-    def at(cls, marked: str, *suggestions: Suggestion) -> "Typist":
+    def at(cls, marked: str, *suggestions: Suggestion) -> "TypingUser":
         text, cursor = split(marked)
         history = SuggestionHistory(text)
         history.add(suggestions)
