@@ -82,11 +82,13 @@ class LoadProgress:
         if loading and self._display is None:
             self._display = ProgressDisplay(self._server, "loading the model", cancellable=False)
             self._display.create_after(0)
-        if self._display is not None:
+        if self._display is None:
+            return
+        if loading:
             self._display.report(message, int(fraction * 100))
-            if not loading:
-                self._display.end()
-                self._display = None
+        else:
+            self._display.end()
+            self._display = None
 
 
 class ProgressDisplay:

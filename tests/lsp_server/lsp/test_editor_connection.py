@@ -1,0 +1,81 @@
+"""What the server says to its editor of itself: each thing once, and the newest answer counts."""
+
+import asyncio
+import json
+from typing import Any
+
+from lsprotocol import types
+
+from lsp_server.lsp.editor_connection import EditorConnection
+from lsp_server.lsp.progress import LoadProgress
+from lsp_server.server import InfillServer
+from tests.lsp_server.lsp.kept_output import KeptOutput
+
+ITEMS = [types.ConfigurationItem(section="infill-ls")]
+OPTIONS = types.CompletionRegistrationOptions()
+
+
+class Connected:
+    """A connection whose editor is played by a test."""
+
+    def __init__(self) -> None:
+        self.output = KeptOutput()
+        self.server = InfillServer({"startWorker": False}, self.output)
+        self.editor = EditorConnection(self.server)
+
+    async def sent(self, method: str) -> list[Any]:
+        """The messages of a method so far."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return [message for message in self.output.messages if message["method"] == method]
+
+    def reply(self, request: Any, result: Any) -> None:
+        self.server.receive(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode())
+
+
+async def test_a_message_is_shown_once() -> None:
+    connected = Connected()
+    for message in ("one", "two", "one"):
+        connected.editor.show_once(message, types.MessageType.Warning)
+    shown = [message["params"]["message"] for message in await connected.sent("window/showMessage")]
+    assert shown == ["infill-ls: one", "infill-ls: two"]
+
+
+async def test_only_the_newest_request_for_the_settings_gets_an_answer() -> None:
+    connected = Connected()
+    asking = [asyncio.create_task(connected.editor.configuration(ITEMS)) for _ in range(2)]
+    older, newer = await connected.sent("workspace/configuration")
+    connected.reply(newer, [{"marker": "new"}])
+    connected.reply(older, [{"marker": "old"}])
+    dropped, found = await asyncio.gather(*asking)
+    assert dropped is None
+    assert found is not None
+    assert list(found) == [{"marker": "new"}]
+
+
+async def test_completion_is_registered_only_when_that_changes() -> None:
+    connected = Connected()
+    for options in (None, OPTIONS, OPTIONS, None):
+        connected.editor.offer_completion(options)
+        if requests := await connected.sent("client/registerCapability"):
+            connected.reply(requests[-1], None)
+    assert len(await connected.sent("client/registerCapability")) == 1
+    assert len(await connected.sent("client/unregisterCapability")) == 1
+
+
+async def test_each_load_has_a_display_of_its_own() -> None:
+    connected = Connected()
+    load = LoadProgress(connected.server)
+    for number in range(2):
+        load.update(loading=True, message="reading", fraction=0.25)
+        await asyncio.sleep(0.01)
+        created = await connected.sent("window/workDoneProgress/create")
+        assert len(created) == number + 1
+        connected.reply(created[-1], None)
+        await asyncio.sleep(0.01)
+        load.update(loading=True, message="nearly done", fraction=0.9)
+        load.update(loading=False, message="", fraction=0)
+    shown = [message["params"] for message in await connected.sent("$/progress")]
+    kinds = [(each["value"]["kind"], each["value"].get("percentage")) for each in shown]
+    assert kinds == [("begin", 25), ("report", 90), ("end", None)] * 2
+    assert len({each["token"] for each in shown}) == 2
