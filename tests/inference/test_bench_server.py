@@ -28,7 +28,7 @@ def test_it_measures_each_kind_of_keystroke_and_says_what_the_worker_is() -> Non
 
 
 @pytest.mark.parametrize("wrong", ["0", "-5", "many", "1e3"])
-def test_what_is_no_number_of_keystrokes_is_refused(wrong: str) -> None:
+def test_a_count_that_is_not_a_sensible_number_is_refused(wrong: str) -> None:
     done = subprocess.run([*COMMAND, f"--keystrokes={wrong}"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "not a number" in done.stderr

@@ -1,6 +1,6 @@
-"""An engine's thread that hangs while the worker lives: who waits is told so, and the worker can be ended.
+"""An engine's thread that hangs while the worker lives: clients that wait are told so, and the worker can be ended.
 
-The thread is stopped for good by ptrace, as a fault deep in a driver would stop it; the other threads run on.
+The test stops the thread for good with ptrace, as a fault deep in a driver would; the other threads run on.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Hang:
         self._libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         self._thread = thread
         if self._ask(SEIZE) != 0:
-            pytest.skip(f"this machine lets nobody stop a thread: {os.strerror(ctypes.get_errno())}")
+            pytest.skip(f"this machine does not allow stopping a thread: {os.strerror(ctypes.get_errno())}")
         self.stop()
 
     def stop(self) -> None:
@@ -42,7 +42,7 @@ class Hang:
         self._ask(CONTINUE)
 
     def release(self) -> None:
-        """Let go of the thread; of one that has ended it is for us to take note, or its process never ends."""
+        """Let the thread go. One that has ended must be waited for, or its process never ends."""
         if self._ask(DETACH) != 0:
             os.waitpid(self._thread, WAIT_FOR_THREADS)
 
@@ -56,7 +56,7 @@ def worker(start_worker: Callable[..., Process]) -> Iterator[Process]:
 
 
 async def busiest_thread(pid: int) -> int:
-    """The engine's thread: the one that computes."""
+    """The id of the engine's thread: the one that computes."""
 
     def used() -> dict[int, float]:
         return {thread.id: thread.user_time + thread.system_time for thread in psutil.Process(pid).threads()}
@@ -67,7 +67,7 @@ async def busiest_thread(pid: int) -> int:
 
 
 async def hang_in_a_step(client: WorkerClient, pid: int) -> Hang:
-    """Stop the engine in the middle of a step, where it does not hold the interpreter: the worker still answers."""
+    """Stop the engine in a step, at a point where it does not hold the interpreter: the worker still answers."""
     hang = Hang(await busiest_thread(pid))
     async with asyncio.timeout(PATIENCE_S):
         while not (await client.answers(0.5) and client.last_status and client.last_status.step_s > 0):

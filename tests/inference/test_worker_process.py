@@ -1,4 +1,4 @@
-"""The worker as a process: how it starts, loads, fails, ends, and what it leaves behind."""
+"""The worker as a process: how it starts, loads, fails and ends, and what it leaves behind."""
 
 import asyncio
 import signal
@@ -20,7 +20,7 @@ SECRET = "the_text_of_a_private_document"
 
 
 async def test_one_worker_from_start_to_end(start_worker: StartWorker) -> None:
-    """It listens at once, answers status while it loads, keeps early requests, finishes what runs, then goes."""
+    """It listens at once, answers status while it loads, keeps early requests, finishes what runs, then ends."""
     worker = start_worker("--idle-s", "60")
     client = await worker.connect()
     assert (await client.status()).state is WorkerState.LOADING
@@ -119,12 +119,12 @@ async def test_only_this_user_can_reach_it(start_worker: StartWorker) -> None:
     client.close()
 
 
-@pytest.mark.parametrize("trouble", ["open to others", "a link", "a file"])
-async def test_a_folder_that_is_not_private_is_refused(start_worker: StartWorker, tmp_path: Path, trouble: str) -> None:
+@pytest.mark.parametrize("problem", ["open to others", "a link", "a file"])
+async def test_a_folder_that_is_not_private_is_refused(start_worker: StartWorker, tmp_path: Path, problem: str) -> None:
     folder = tmp_path / "run"
-    if trouble == "open to others":
+    if problem == "open to others":
         folder.mkdir(mode=0o755)
-    elif trouble == "a link":
+    elif problem == "a link":
         folder.symlink_to(tmp_path)
     else:
         folder.touch()

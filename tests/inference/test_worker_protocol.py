@@ -1,4 +1,4 @@
-"""What the worker does with bytes: greetings, messages, and anything else a client may send."""
+"""What the worker does with the bytes it receives: greetings, messages, and anything else a client may send."""
 
 import asyncio
 
@@ -49,7 +49,7 @@ async def test_a_greeting_is_answered_with_welcome_and_status(resident: WorkerPa
     ("raw", "code"),
     [
         pytest.param(frame(Hello(protocol=PROTOCOL_VERSION + 1)), ErrorCode.WRONG_PROTOCOL, id="other protocol"),
-        pytest.param(frame(Hello(token="x")), ErrorCode.WRONG_TOKEN, id="token where none is due"),
+        pytest.param(frame(Hello(token="x")), ErrorCode.WRONG_TOKEN, id="unneeded token"),
         pytest.param(frame(StatusRequest()), ErrorCode.BAD_MESSAGE, id="no greeting"),
         pytest.param(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", ErrorCode.BAD_MESSAGE, id="http"),
         pytest.param(framed(b"\xc1\xc1\xc1"), ErrorCode.BAD_MESSAGE, id="not msgpack"),
@@ -60,7 +60,7 @@ async def test_a_greeting_is_answered_with_welcome_and_status(resident: WorkerPa
         pytest.param(packed({"type": "welcome"}), ErrorCode.BAD_MESSAGE, id="message of a worker"),
     ],
 )
-async def test_a_bad_greeting_is_told_why_and_the_connection_ends(
+async def test_a_client_with_a_bad_greeting_is_told_why_and_the_connection_ends(
     resident: WorkerPaths, raw: bytes, code: ErrorCode
 ) -> None:
     client = await RawClient.open(resident, greet=False)
@@ -80,13 +80,13 @@ async def test_a_bad_greeting_is_told_why_and_the_connection_ends(
         pytest.param(framed(b"\xc1"), id="not msgpack"),
         pytest.param(framed(b"\x91" * 100_000), id="nested"),
         pytest.param(framed(b"\x82\xa4type\xa6cancel\xa2id\xa1\xff"), id="not UTF-8"),
-        pytest.param(packed(["infill"]), id="no map"),
+        pytest.param(packed(["infill"]), id="not a map"),
         pytest.param(packed({"type": "infill", "id": 7}), id="no id"),
         pytest.param(packed({"type": "unheard of", "id": "x"}), id="unknown type"),
         pytest.param(frame(Hello()), id="second greeting"),
     ],
 )
-async def test_what_is_no_message_ends_the_connection(resident: WorkerPaths, raw: bytes) -> None:
+async def test_bytes_that_are_not_a_message_end_the_connection(resident: WorkerPaths, raw: bytes) -> None:
     client = await RawClient.open(resident)
     client.send_bytes(raw)
     reply = await client.answer()
@@ -96,7 +96,7 @@ async def test_what_is_no_message_ends_the_connection(resident: WorkerPaths, raw
     client.close()
 
 
-async def test_half_a_message_and_silence_disturb_nobody(resident: WorkerPaths) -> None:
+async def test_half_a_message_and_silence_do_not_disturb_other_clients(resident: WorkerPaths) -> None:
     half = await RawClient.open(resident, greet=False)
     half.send_bytes(frame(Hello())[:-1])
     cut = await RawClient.open(resident)
@@ -117,7 +117,7 @@ async def test_half_a_message_and_silence_disturb_nobody(resident: WorkerPaths) 
         pytest.param({"type": "infill", "id": "x", "segments": [{"type": "text", "text": 1}]}, id="text is a number"),
     ],
 )
-async def test_a_request_that_makes_no_sense_fails_alone(resident: WorkerPaths, request_: object) -> None:
+async def test_a_malformed_request_fails_and_the_connection_goes_on(resident: WorkerPaths, request_: object) -> None:
     client = await RawClient.open(resident)
     client.send_bytes(packed(request_))
     reply = await client.answer()
@@ -184,7 +184,7 @@ async def test_a_client_that_does_not_read_is_cut_off(resident: WorkerPaths) -> 
             silent.send(fill(long_id, segments=()))
             await silent.stream.writer.drain()
             await asyncio.sleep(0)
-    assert (await other.status()).memory_bytes - before < 100_000_000, "of 200,000,000 bytes of answers few are kept"
+    assert (await other.status()).memory_bytes - before < 100_000_000, "of 200,000,000 bytes of answers it keeps few"
     other.close()
 
 

@@ -25,7 +25,7 @@ async def test_drafts_then_candidates_then_done(resident: WorkerPaths) -> None:
     client.close()
 
 
-async def test_drafts_are_sent_only_when_asked_for(resident: WorkerPaths) -> None:
+async def test_drafts_are_sent_only_on_request(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     client.send(fill("a", max_steps=4))
     assert isinstance(await client.answer(), Candidate)
@@ -47,7 +47,7 @@ async def test_cancel_stops_between_two_steps_and_is_answered_once(resident: Wor
     client.close()
 
 
-async def test_cancelling_what_is_not_running_does_nothing(resident: WorkerPaths) -> None:
+async def test_cancelling_a_request_that_is_not_running_does_nothing(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     client.send(Cancel("never heard of"), fill("a"))
     assert await final_outcome(client, "a") is Outcome.COMPLETE
@@ -56,7 +56,7 @@ async def test_cancelling_what_is_not_running_does_nothing(resident: WorkerPaths
     client.close()
 
 
-async def test_a_client_that_vanishes_frees_the_worker(resident: WorkerPaths) -> None:
+async def test_the_worker_is_free_once_a_client_vanishes(resident: WorkerPaths) -> None:
     client, witness = await RawClient.open(resident), await RawClient.open(resident)
     client.send(*(long_fill(str(number)) for number in range(6)))
     await client.first_draft()
@@ -106,7 +106,7 @@ async def test_the_state_goes_to_busy_and_back(resident: WorkerPaths) -> None:
 
 
 async def test_every_request_gets_exactly_one_final_reply(resident: WorkerPaths) -> None:
-    """Clients ask, cancel, vanish and come back at random; whoever stays has each request answered once, last."""
+    """Clients ask, cancel, vanish and return at random. Each request of those that stay gets one final reply."""
     chance = random.Random(20)
     crowd = [await Chaotic.join(resident) for _ in range(3)]
     for number in range(60):
@@ -145,7 +145,7 @@ def random_request(chance: random.Random, request_id: str) -> InfillRequest:
 
 
 class Chaotic:
-    """A client that notes what it is sent: final replies, and whatever comes after one."""
+    """A client that records final replies, and whatever comes after one."""
 
     def __init__(self, raw: RawClient) -> None:
         self.raw = raw
@@ -163,7 +163,7 @@ class Chaotic:
         self.raw.send(request)
 
     async def settle(self) -> None:
-        """Wait for all replies, and a little longer for one too many."""
+        """Wait for all replies, then a little longer in case there is one too many."""
         async with asyncio.timeout(60):
             while self.finals.total() < len(self.asked):
                 await asyncio.sleep(0.01)

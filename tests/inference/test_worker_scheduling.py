@@ -135,7 +135,7 @@ class SchedulerRun:
         ("bug", ErrorCode.INTERNAL),
     ],
 )
-def test_a_step_that_fails_fails_its_request_alone(
+def test_a_failing_step_fails_only_its_own_request(
     kind: str, code: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     logging.getLogger("infill-ls.worker").propagate = True
@@ -163,7 +163,7 @@ def test_only_so_many_requests_hold_memory_at_once() -> None:
     assert run.infiller.most == MAX_RUNNING
 
 
-def test_what_waits_can_be_cancelled_expired_and_failed_and_is_answered_once() -> None:
+def test_a_waiting_job_can_be_cancelled_expired_or_failed_and_is_answered_once() -> None:
     run = SchedulerRun("cancelled", "expired", "failed")
     cancelled, expired, _ = run.jobs
     for _ in range(2):
