@@ -3,8 +3,8 @@
 It runs a real server process over stdio, with a worker process that speaks the real protocol but answers at once with
 meaningless text: the model's time is not in these figures. It measures a request that does nothing (the floor), a
 keystroke that agrees with the suggestion shown (so that the server remembers the rest), and keystrokes for which the
-server asks the worker. The server's own share is a round trip less the floor's. Beside it stands the processor time
-that the server used.
+server asks the worker. The server's own share is a round trip less the floor's. It also prints the processor time that
+the server used.
 
 It prints one JSON object as its last line. Times are in milliseconds; compare ratios, not machines.
 """

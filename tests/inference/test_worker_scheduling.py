@@ -1,6 +1,6 @@
 """Whose step is next, and what a failing step does to the other requests.
 
-A real model cannot be made to fail in these ways on any machine, so the steps are scripted.
+A real model does not fail in these ways on demand, so the steps are scripted.
 """
 
 import logging
