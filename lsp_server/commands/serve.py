@@ -1,4 +1,4 @@
-"""`infill-ls serve`: the language server, over standard input and output, TCP or WebSocket."""
+"""`infill-ls serve`: run the language server, over standard input and output, TCP or WebSocket."""
 
 import argparse
 import asyncio
@@ -25,6 +25,11 @@ EXIT_LIMIT_S = 4.0
 _WARNING = (
     "infill-ls serve: WARNING: whoever can reach {} can use this server as you: there is no password and no encryption"
 )
+_ON_A_TERMINAL = """\
+infill-ls serve is a language server: it waits here for an editor to speak LSP on standard input.
+You need not start it yourself: set up your editor to run this very command (the README says how).
+To fill the holes (???) of a file from a terminal: infill-ls fill FILE
+To end it: Ctrl-D or Ctrl-C"""
 _LEVELS = ("debug", "info", "warning", "error")
 """Warnings alone by default: editors show what is written to stderr as an error."""
 
@@ -66,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
     }
     flags = {name: value for name, value in given.items() if value is not None}
     start = partial(InfillServer, flags)
+    if not (args.tcp or args.ws) and sys.stdin is not None and sys.stdin.isatty():  # go on: an editor may use a pty
+        print(_ON_A_TERMINAL, file=sys.stderr, flush=True)
     return asyncio.run(_listen(args, start) if args.tcp or args.ws else _serve_stdio(start))
 
 

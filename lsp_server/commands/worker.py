@@ -1,4 +1,4 @@
-"""`infill-ls worker`: the resident worker by hand, in the foreground or as a request would start it."""
+"""`infill-ls worker`: run, start or stop the resident worker by hand."""
 
 import argparse
 import asyncio
@@ -8,7 +8,9 @@ import subprocess
 import sys
 
 from lsp_server.commands.fill import add_model_arguments
-from lsp_server.commands.status import describe
+from lsp_server.diagnosis.workers import describe_status
+from lsp_server.settings.environment import environment_layers
+from lsp_server.settings.layers import resolve
 from lsp_server.settings.schema import LONGEST_IDLE_S
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions, alive
 from lsp_server.worker.paths import paths_of
@@ -20,7 +22,13 @@ NAME = "infill-ls worker"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_model_arguments(parser)
-    parser.add_argument("--idle-s", type=_seconds, default=600.0, metavar="S", help="end after so long without clients")
+    parser.add_argument(
+        "--idle-s",
+        type=_seconds,
+        default=_idle_s(),
+        metavar="S",
+        help="end after this long without clients (default: %(default)g)",
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--foreground", action="store_true", help="run it here until Ctrl-C (the default)")
     how.add_argument("--background", action="store_true", help="start it if none runs and wait for its model")
@@ -29,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs, starts or stops the worker. Exit status 1 where that failed."""
+    """Run, start or stop the worker. Exit status 1 where that failed."""
     options = options_of(args)
     if args.where:
         print(paths_of(options).socket)
@@ -41,6 +49,11 @@ def run(args: argparse.Namespace) -> int:
     except WorkerFailure as failure:
         print(f"infill-ls worker: {failure}", file=sys.stderr)
         return 1
+
+
+def _idle_s() -> float:
+    """The environment's say on how long a worker stays without clients, as for an editor's server."""
+    return resolve(environment_layers(os.environ)[0])[0].idle_seconds
 
 
 def options_of(args: argparse.Namespace) -> WorkerOptions:
@@ -65,7 +78,7 @@ async def _start(options: WorkerOptions) -> int:
         except WorkerFailure as failure:
             log = str(client.paths.log)
             raise failure if log in str(failure) else WorkerFailure(failure.code, f"{failure} (log: {log})") from None
-        print(describe(client.last_status) if client.last_status else "")
+        print(describe_status(client.last_status) if client.last_status else "")
         return 0
 
 

@@ -1,4 +1,7 @@
-"""Why nothing happens in one file, and what the settings are that would hold for it. Asks no worker, loads no model."""
+"""Say why nothing happens in a file or at a place in it, and which settings hold there.
+
+Asks no worker, loads no model. Knows no LSP types.
+"""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +9,6 @@ from pathlib import Path
 
 from lsp_server import carve
 from lsp_server.diagnosis.machine import Check, Verdict
-from lsp_server.diagnosis.no_hole import why_no_hole
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import BadInput, offset_of, read_named_file
 from lsp_server.settings.environment import PREFIX
@@ -14,7 +16,8 @@ from lsp_server.settings.file import NAME
 from lsp_server.settings.privacy import why_off
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.languages import TABLES, grammar_of, language_of
+from lsp_server.syntax.languages import TABLES, grammar_of, language_of, table_of
+from lsp_server.syntax.lines import is_word
 
 
 def examine_settings(path: Path) -> tuple[list[Check], Settings]:
@@ -92,3 +95,25 @@ def _workspace_of(path: Path) -> Path:
         if found := next((folder for folder in folders if (folder / name).exists()), None):
             return found
     return folders[0]
+
+
+def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:
+    """Why no inline completion comes at `offset`; None where there is a hole for one."""
+    hole = carve.at_cursor(snapshot, offset, marker)
+    if hole is None:
+        return _why_not_carved(snapshot, offset)
+    if snapshot.lines.line_of(hole.start) != snapshot.lines.line_of(hole.end):
+        return "the hole here spans several lines, and editors show nothing over those: use the code action"
+    return None
+
+
+def _why_not_carved(snapshot: Snapshot, offset: int) -> str:
+    """The reasons that `carve.at_cursor` has for None, told by the text around."""
+    text, word_characters = snapshot.text, table_of(snapshot.language_id).word_characters
+    before, after = text[max(0, offset - 1) : offset], text[offset : offset + 1]
+    if before and after and is_word(before, word_characters) and is_word(after, word_characters):
+        return "the cursor is in the middle of a word: go to its end"
+    line = snapshot.lines.line_of(offset)
+    if text[offset : snapshot.lines.line_end(line)].strip():
+        return "there is code right of the cursor: go to the end of the line, inside brackets, or to an empty line"
+    return "the block of this line is there already: go into it, or to an empty line"

@@ -1,4 +1,7 @@
-"""What this machine has of what is needed, and what to do about the rest. Starts no worker, loads no model."""
+"""Check what this machine has of what infill-ls needs, and say what to do about the rest.
+
+Starts no worker, loads no model.
+"""
 
 import asyncio
 import json
@@ -16,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from lsp_server.commands.status import describe, size
+from lsp_server.diagnosis.workers import describe_status, size
 from lsp_server.worker.paths import EMBEDDED, WorkerOptions, WorkerPaths, paths_of, why_not_private
 from lsp_server.worker.survey import survey
 
@@ -24,7 +27,7 @@ PROBE_S = 120.0
 """How long the probe may take; it imports torch, which takes long from a cold disk."""
 ENOUGH_BYTES = 1_000_000_000
 """What a worker with the embedded model needs, torch included."""
-_COMPLAINT = re.compile(r"Error\b|^Fatal|cannot")
+_ERROR = re.compile(r"Error\b|^Fatal|cannot")
 _LOGGED = re.compile(r"\b(ERROR|CRITICAL)\b")
 _TAIL_BYTES = 200_000
 PACKAGES = ("torch", "transformers", "pygls", "tree-sitter")
@@ -77,6 +80,10 @@ def _package(name: str) -> Check:
 
 def _probed(options: WorkerOptions) -> Iterator[Check]:
     """What only torch and the engine can tell."""
+    if options.problem:
+        words, _, advice = options.problem.partition("; ")
+        yield Check("model", Verdict.FAIL, words, advice)
+        return
     try:
         found = probe(options)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -144,7 +151,7 @@ def _worker() -> Check:
         return Check("worker", Verdict.FAIL, found, advice)
     if not workers:
         return Check("worker", Verdict.OK, "none is running; the first request starts one")
-    found = "; ".join(f"{worker.status.state}: {describe(worker.status)}" for worker in workers)
+    found = "; ".join(f"{worker.status.state}: {describe_status(worker.status)}" for worker in workers)
     others = [worker for worker in workers if worker.release != version("infill-ls")]
     if others:
         advice = f"one is of release {others[0].release}: restart the editor that uses it, and it ends"
@@ -166,8 +173,8 @@ def _folder(paths: WorkerPaths) -> Check:
 
 def _log(paths: WorkerPaths) -> Check:
     found = str(paths.log) if paths.log.is_file() else f"{paths.log} (not there yet)"
-    if complaint := _last_line(paths.errors, _COMPLAINT):
-        return Check("log", Verdict.WARN, f"{found}; the last worker said: {complaint}", f"read {paths.errors}")
+    if error := _last_line(paths.errors, _ERROR):
+        return Check("log", Verdict.WARN, f"{found}; the last worker said: {error}", f"read {paths.errors}")
     if failure := _last_line(paths.log, _LOGGED):
         return Check("log", Verdict.WARN, f"{found}; the last failure in it: {failure}", f"read {paths.log}")
     return Check("log", Verdict.OK, found)

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Awaitable
 from typing import Any
 
-from lsp_server.diagnosis.no_hole import why_no_hole
+from lsp_server.diagnosis.file_report import why_no_hole
 from lsp_server.session import Session
 from lsp_server.syntax.languages import grammar_of
 

@@ -1,5 +1,8 @@
-"""Settings from environment variables: `INFILL_LS_MAX_STEPS=8` is `maxSteps`, `INFILL_LS_DEADLINE_MS_INVOKED=500` is
-`deadlineMs.invoked`. A list is given with commas between its items. They count as the user's own."""
+"""Read settings from environment variables.
+
+`INFILL_LS_MAX_STEPS=8` sets `maxSteps`, `INFILL_LS_DEADLINE_MS_INVOKED=500` sets `deadlineMs.invoked`. Commas separate
+the items of a list. What these variables set counts as the user's own.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -12,7 +15,7 @@ from lsp_server.settings.schema import Settings
 
 PREFIX = "INFILL_LS_"
 NO_SETTINGS = frozenset({f"{PREFIX}RUNTIME_DIR", f"{PREFIX}TRANSPORT"})
-"""Variables of ours that are no settings."""
+"""Variables of ours that set no setting."""
 
 
 class _Variable(NamedTuple):

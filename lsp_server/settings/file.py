@@ -1,4 +1,4 @@
-"""`infill-ls.toml`: the settings of one workspace folder, under the same names as everywhere. Knows no LSP types."""
+"""Read `infill-ls.toml`, the settings of one workspace folder, again whenever it changes. Knows no LSP types."""
 
 import tomllib
 from pathlib import Path
@@ -22,7 +22,7 @@ class SettingsFile:
         self._stamp: Stamp = None
 
     def refresh(self) -> bool:
-        """Read the file if it is another than the last time; whether it was."""
+        """Read the file if it has changed since the last time; whether it had."""
         stamp = self._stamped()
         if stamp == self._stamp:
             return False

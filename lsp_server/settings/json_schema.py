@@ -1,4 +1,4 @@
-"""`Settings` as JSON Schema, for editors. One flat object: VS Code resolves no references."""
+"""Write `Settings` as JSON Schema, for editors: one object without references, which VS Code does not resolve."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Reading `Settings` from layers of raw JSON, later layers over earlier ones, key by key.
+"""Resolve layers of raw JSON to `Settings` and a list of problems; a later layer wins, key by key.
 
-A bad or unknown key becomes a line in the list of problems, and everything else is used. Who a layer comes from decides
-what it may set. Knows no LSP types, no files.
+A bad or unknown key becomes a problem, and everything else is used. Who wrote a layer decides what it may set. Knows no
+LSP types and no files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

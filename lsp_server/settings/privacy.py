@@ -1,4 +1,4 @@
-"""Which files may be read and sent to the model.
+"""Decide which files may be read and sent to the model.
 
 A pattern without a slash is compared with the file's name, one with a slash with the end of its path; `*` also spans
 folders and case does not count. Knows no LSP types, and opens nothing.

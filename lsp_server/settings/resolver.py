@@ -1,9 +1,9 @@
-"""The settings in force, for each document by the workspace folder it is in. Knows no LSP types.
+"""Resolve the settings of each document from all their sources, by the workspace folder it is in.
 
-From the weakest to the strongest: the editor's start options, the settings it sends while it runs, `infill-ls.toml` in
-the workspace folder, the environment, the command line. What is said on purpose for one run beats what is written in a
-file; what is written for one project beats what an editor says for all of them. A workspace's word is not the user's:
-see `settings_layers.Origin`.
+The sources, from the weakest to the strongest: the editor's start options, the settings it sends while it runs,
+`infill-ls.toml` in the workspace folder, the environment, the command line. What someone sets for one run beats what is
+written in a file; what is written for one project beats what an editor says for all projects. A workspace does not
+speak for the user: see `layers.Origin`. Knows no LSP types.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,43 +23,43 @@ _MAX_LINE = 400
 
 
 @dataclass(frozen=True)
-class Folder:
+class WorkspaceFolder:
     """A workspace folder. `path` is None where it is not on this machine."""
 
     uri: str
     path: Path | None
 
     @classmethod
-    def of(cls, uri: str) -> "Folder":
+    def of(cls, uri: str) -> "WorkspaceFolder":
         """The folder at a URI."""
         return cls(uri, local_path(uri))
 
 
 class Configuration:
-    """All layers, and what they come to. Resolved when first asked for, and again after each change."""
+    """All layers of settings. They are resolved when first asked for, and again after each change."""
 
     def __init__(self, flags: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self._environment, self._environment_problems = environment_layers(environment)
         self._flags = Layer("command line", dict(flags))
         self._options = Layer("initializationOptions", None)
         self._sent: dict[str | None, Layer] = {}
-        self._files: dict[Folder, SettingsFile | None] = {}
+        self._files: dict[WorkspaceFolder, SettingsFile | None] = {}
         self._started: Settings | None = None
-        self._resolved: dict[Folder | None, tuple[Settings, list[str]]] = {}
+        self._resolved: dict[WorkspaceFolder | None, tuple[Settings, list[str]]] = {}
 
     @property
-    def folders(self) -> tuple[Folder, ...]:
+    def folders(self) -> tuple[WorkspaceFolder, ...]:
         """The workspace folders, in the editor's order."""
         return tuple(self._files)
 
     @property
     def settings(self) -> Settings:
-        """The settings of what belongs to no folder: those of the first one."""
+        """The settings for what belongs to no folder: those of the first folder."""
         return self._of(next(iter(self._files), None))[0]
 
     @property
     def problems(self) -> list[str]:
-        """What could not be used, of all folders; each thing once, and not more than anybody reads."""
+        """What could not be used in any folder; each thing once, and no more than anybody reads."""
         every = [self._of(folder)[1] for folder in self._files or (None,)]
         files = [file.problem for file in self._files.values() if file and file.problem]
         lines = list(dict.fromkeys([*self._environment_problems, *files, *(line for lines in every for line in lines)]))
@@ -80,10 +80,10 @@ class Configuration:
         self._resolved.clear()
 
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
-        """Folders have come and gone."""
-        gone = {Folder.of(uri) for uri in removed}
+        """Add and remove workspace folders."""
+        gone = {WorkspaceFolder.of(uri) for uri in removed}
         self._files = {folder: file for folder, file in self._files.items() if folder not in gone}
-        for folder in map(Folder.of, added):
+        for folder in map(WorkspaceFolder.of, added):
             self._files.setdefault(folder, SettingsFile(folder.path) if folder.path else None)
         for folder in gone:
             self._sent.pop(folder.uri, None)
@@ -91,21 +91,21 @@ class Configuration:
         self.refresh()
 
     def take_sent(self, raw: object, folder: str | None = None) -> None:
-        """The editor's settings are `raw` from now on, in the folder of this URI or everywhere. None: it has none."""
+        """From now on the editor's settings are `raw`, in the folder with this URI or everywhere. None: it has none."""
         self._sent[folder] = Layer("settings", raw, Origin.EDITOR)
         if raw is None:
             del self._sent[folder]
         self._resolved.clear()
 
     def refresh(self) -> bool:
-        """Look at the settings files again; whether one of them was another than the last time."""
+        """Read the settings files that have changed; whether there was one."""
         changed = [file.refresh() for file in self._files.values() if file]
         if any(changed):
             self._resolved.clear()
         return any(changed)
 
     def of(self, uri: str) -> Settings:
-        """The settings for a document. A file outside of all folders has none of their files' settings."""
+        """The settings for a document. For a file outside all folders, no `infill-ls.toml` counts."""
         folder, is_outside = self.folder_of(uri), local_path(uri) is not None
         return self._of(folder)[0] if folder or is_outside else self.settings
 
@@ -114,24 +114,24 @@ class Configuration:
         """The folders on this machine, each with the settings that hold there."""
         return tuple(ReadableFolder(folder.path, self._of(folder)[0]) for folder in self._files if folder.path)
 
-    def folder_of(self, uri: str) -> Folder | None:
+    def folder_of(self, uri: str) -> WorkspaceFolder | None:
         """The innermost workspace folder that holds a document."""
         holding = [folder for folder in self._files if _holds(folder, uri)]
         return max(holding, key=lambda folder: len(folder.uri), default=None)
 
-    def _of(self, folder: Folder | None) -> tuple[Settings, list[str]]:
+    def _of(self, folder: WorkspaceFolder | None) -> tuple[Settings, list[str]]:
         if folder not in self._resolved:
             self._resolved[folder] = resolve(list(self._layers(folder)), self._started)
         return self._resolved[folder]
 
-    def _layers(self, folder: Folder | None) -> list[Layer]:
+    def _layers(self, folder: WorkspaceFolder | None) -> list[Layer]:
         file = self._files.get(folder) if folder else None
         sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
         between = [layer for layer in (sent, file.layer if file else None) if layer]
         return [self._options, *between, *self._environment, self._flags]
 
 
-def _holds(folder: Folder, uri: str) -> bool:
+def _holds(folder: WorkspaceFolder, uri: str) -> bool:
     path = local_path(uri)
     if folder.path is None or path is None:
         return uri.startswith(folder.uri.rstrip("/") + "/")

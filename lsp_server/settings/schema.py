@@ -1,9 +1,8 @@
-"""What the user can set.
+"""Define what the user can set.
 
 `Settings` is the one schema: its fields, their limits and their defaults are what editors may send (in camel case) and
-what the server works with. As JSON Schema it is `settings_schema.json_schema()`, which `infill-ls doctor --schema`
-prints; editors' configuration is generated from that. How raw settings become one is in `settings_layers`. Knows no LSP
-types and no files.
+what the server works with. `json_schema()` writes it as JSON Schema, which `infill-ls doctor --schema` prints and
+editors' configuration is generated from. `layers.resolve` reads raw settings. Knows no LSP types and no files.
 """
 
 from typing import Annotated, Literal

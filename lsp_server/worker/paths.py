@@ -54,7 +54,7 @@ class WorkerOptions:
         try:
             _resolved_model(self.model)
         except (OSError, RuntimeError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
             return f"model: {self.model[:200]!r} cannot be resolved: {reason}; give a folder or a hub id"
         return ""
 

@@ -1,4 +1,4 @@
-"""Which workers of this user run, whatever their model. Starts none."""
+"""Find the workers of this user that run, whatever their model. Starts none."""
 
 import asyncio
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from lsp_server.worker.paths import WorkerPaths, paths_at, socket_folders
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningWorker:
     """A worker that answers. `status.clients` does not count the one who asks."""
 
     paths: WorkerPaths
@@ -24,7 +24,7 @@ class Running:
 class Survey:
     """The workers found: those that answer, in the order of their models' names, and those that do not."""
 
-    running: tuple[Running, ...]
+    running: tuple[RunningWorker, ...]
     silent: tuple[SilentError, ...]
 
 
@@ -32,19 +32,19 @@ async def survey(name: str) -> Survey:
     """Ask every worker how it is."""
     sockets = [socket for folder in socket_folders() if folder.is_dir() for socket in folder.glob("*.sock")]
     found = await asyncio.gather(*(_ask(paths_at(socket), name) for socket in sockets))
-    running = (worker for worker in found if isinstance(worker, Running))
+    running = (worker for worker in found if isinstance(worker, RunningWorker))
     return Survey(
         tuple(sorted(running, key=lambda worker: worker.status.model)),
         tuple(worker for worker in found if isinstance(worker, SilentError)),
     )
 
 
-async def running_workers(name: str) -> tuple[Running, ...]:
+async def running_workers(name: str) -> tuple[RunningWorker, ...]:
     """Every worker that answers, in the order of their models' names."""
     return (await survey(name)).running
 
 
-async def _ask(paths: WorkerPaths, name: str) -> Running | SilentError | None:
+async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | None:
     try:
         attached = await attach(paths, name, ANSWER_S)
         try:
@@ -58,7 +58,7 @@ async def _ask(paths: WorkerPaths, name: str) -> Running | SilentError | None:
         return SilentError(paths)
     except (NotListeningError, WorkerFailure, OSError, EOFError, ValueError):
         return None
-    return Running(paths, attached.welcome.version, _without_us(status))
+    return RunningWorker(paths, attached.welcome.version, _without_us(status))
 
 
 async def _first_status(attached: Attached) -> Status:

@@ -1,14 +1,21 @@
 """The server goes when its editor goes, answers what is left, and leaves the worker to others."""
 
 import asyncio
+import fcntl
 import os
+import pty
 import signal
+import sys
+import termios
+from pathlib import Path
 
 import pytest
 
 from inference.messages import MAX_STEPS
 from lsp_server.worker.alive import ANSWER_S, GRACE_S
 from tests.e2e.conftest import PATIENT, StartRaw
+from tests.e2e.editor import environment
+from tests.workers import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -120,3 +127,35 @@ async def test_where_all_is_well_nothing_is_written_to_stderr(
     await client.reply(1)
     assert await client.quit() == 0
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("key", "status"), [(b"\x04", 1), (b"\x03", 130)], ids=["ctrl-d", "ctrl-c"])
+async def test_typed_into_a_terminal_it_says_what_it_is_and_how_to_end_it(
+    runtime_folder: Path, key: bytes, status: int
+) -> None:
+    leader, follower = pty.openpty()
+
+    def own_the_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    process = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-m", "lsp_server.cli", "serve", "--model", "embedded"],
+        stdin=follower,
+        stderr=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        env=environment(runtime_folder),
+        preexec_fn=own_the_terminal,
+    )
+    os.close(follower)
+    assert process.stderr is not None
+    async with asyncio.timeout(PATIENCE_S):
+        said = (await process.stderr.readuntil(b"Ctrl-C\n")).decode()
+        assert "is a language server" in said
+        assert "infill-ls fill FILE" in said
+        assert process.returncode is None, "an editor may well use a pseudo-terminal"
+        await asyncio.sleep(0.5)
+        os.write(leader, key)
+        assert await process.wait() == status
+    os.close(leader)

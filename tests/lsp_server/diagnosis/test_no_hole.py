@@ -3,7 +3,7 @@
 import pytest
 
 from lsp_server import carve
-from lsp_server.diagnosis.no_hole import why_no_hole
+from lsp_server.diagnosis.file_report import why_no_hole
 from lsp_server.documents.document import Document
 from tests.e2e.editor import CURSOR
 

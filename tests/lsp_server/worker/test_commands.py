@@ -1,5 +1,6 @@
 """`infill-ls worker`, `status` and `doctor` as a user runs them."""
 
+import argparse
 import asyncio
 import json
 import os
@@ -13,7 +14,9 @@ import pytest
 
 from inference.messages import WorkerState
 from lsp_server.cli import main
-from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_at
+from lsp_server.commands import worker
+from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_at, paths_of
+from lsp_server.worker.spawn import command
 from tests.workers import PATIENCE_S, RawClient, kill
 
 Result = subprocess.CompletedProcess[str]
@@ -42,9 +45,9 @@ def test_status_tells_of_the_worker_that_runs(resident: WorkerPaths) -> None:
     assert shown.stdout.startswith("ready: embedded on cpu")
     assert "\x1b" not in shown.stdout, "no colour where nobody sees it"
     socket = str(resident.socket)
-    (worker,) = [worker for worker in json.loads(found.stdout)["workers"] if worker["socket"] == socket]
-    assert worker["model"] == "embedded"
-    assert worker["memory_bytes"] > 0
+    (running,) = [running for running in json.loads(found.stdout)["workers"] if running["socket"] == socket]
+    assert running["model"] == "embedded"
+    assert running["memory_bytes"] > 0
 
 
 async def test_status_counts_the_clients(resident: WorkerPaths) -> None:
@@ -153,3 +156,27 @@ def test_an_idle_time_that_no_clock_can_count_is_refused(seconds: str, capsys: p
 def test_stopping_what_does_not_run_is_no_error(private: Path) -> None:
     result = infill_ls("worker", "--stop", folder=private)
     assert (result.returncode, result.stdout) == (0, "no such worker is running\n")
+
+
+@pytest.mark.parametrize("subcommand", ["worker", "fill", "doctor"])
+def test_a_model_that_cannot_be_resolved_is_named_and_leaves_no_traceback(private: Path, subcommand: str) -> None:
+    (private / "loop").symlink_to("loop")
+    (private / "a.py").write_text("x = ???\n")
+    arguments = [str(private / "a.py")] if subcommand == "fill" else []
+    for model in ("~nosuchuser/x", str(private / "loop")):
+        result = infill_ls(subcommand, *arguments, "--model", model, folder=private)
+        assert result.returncode in (1, 2)
+        assert f"model: '{model}' cannot be resolved: " in result.stdout + result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_the_environment_says_how_long_a_worker_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, seconds in ({}, 45.0), ({"idle_s": 5.0}, 5.0):
+        monkeypatch.setenv("INFILL_LS_IDLE_SECONDS", "45")
+        parser = argparse.ArgumentParser()
+        worker.add_arguments(parser)
+        arguments = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+        options = worker.options_of(parser.parse_args(arguments))
+        assert options.idle_s == seconds
+        words = command(paths_of(options), options)
+        assert words[words.index("--idle-s") + 1] == str(seconds)

@@ -1,0 +1,52 @@
+"""Describe the workers that run, in one line each or as JSON."""
+
+import msgspec
+
+from inference.messages import Status
+from lsp_server.worker.survey import RunningWorker, Survey
+
+_LONG_STEP_S = 5.0
+"""Worth telling: a step usually takes milliseconds."""
+
+
+def survey_as_json(found: Survey) -> dict[str, object]:
+    """All workers that were found, as JSON."""
+    silent = [{"pid": it.pid, "socket": str(it.paths.socket), "log": str(it.paths.log)} for it in found.silent]
+    return {"running": bool(found.running), "workers": [worker_as_json(it) for it in found.running], "silent": silent}
+
+
+def worker_as_json(worker: RunningWorker) -> dict[str, object]:
+    """One worker as JSON: its status, and its files."""
+    return {
+        **msgspec.structs.asdict(worker.status),
+        "release": worker.release,
+        "socket": str(worker.paths.socket),
+        "log": str(worker.paths.log),
+    }
+
+
+def describe_status(status: Status) -> str:
+    """What a worker is and does, in one line."""
+    words = [f"{status.model} on {status.device or 'a device to be chosen'} {status.dtype}".strip()]
+    if status.detail:
+        words.append(f"{status.progress:.0%} {status.detail}" if status.state == "loading" else status.detail)
+    words += [f"process {status.pid}", f"up {duration(status.uptime_s)}", size(status.memory_bytes)]
+    if status.device_memory_bytes:
+        words.append(f"{size(status.device_memory_bytes)} on the device")
+    if status.step_s >= _LONG_STEP_S:
+        words.append(f"{duration(status.step_s)} in one step")
+    words += [f"clients {status.clients}", f"running {status.running}", f"waiting {status.waiting}"]
+    return ", ".join(words)
+
+
+def duration(seconds: float) -> str:
+    """A time span as people say it: `45 s`, `12 min`, `3 h 20 min`."""
+    minutes, hours = int(seconds // 60), int(seconds // 3600)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if hours < 1 else f"{hours} h {minutes % 60} min"
+
+
+def size(count_bytes: float) -> str:
+    """An amount of memory: `418 MB`, `51.2 GB`."""
+    return f"{count_bytes / 1e9:.1f} GB" if count_bytes >= 1e9 else f"{count_bytes / 1e6:.0f} MB"
