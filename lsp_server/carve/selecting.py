@@ -91,11 +91,11 @@ def _statement(view: View, start: int, end: int) -> Node | None:
 def _header_or_all(view: View, statement: Node, start: int, end: int) -> tuple[int, int]:
     """The statement, or only what precedes its block if the range does not reach into the block."""
     first, last = view.start(statement), view.end(statement)
-    block = _block_behind(view, statement, end)
+    block = _block_after(view, statement, end)
     return (first, last) if block is None else trimmed(view.text, first, view.start(block))
 
 
-def _block_behind(view: View, node: Node, offset: int) -> Node | None:
+def _block_after(view: View, node: Node, offset: int) -> Node | None:
     """The first block within `node` that starts at or after `offset`, at any depth that people write."""
     waiting = [(node, 0)]
     while waiting:

@@ -18,7 +18,7 @@ class Change:
 
     @property
     def shift(self) -> int:
-        """How far the text behind it moves."""
+        """How far the text after it moves."""
         return len(self.added) - len(self.removed)
 
     def applied(self, text: str) -> str:
@@ -26,7 +26,7 @@ class Change:
         return text[: self.start] + self.added + text[self.end :]
 
     def move(self, offset: int) -> int:
-        """Where `offset` is after the change. A cursor at which text is typed ends up behind it."""
+        """Where `offset` is after the change. A cursor at which text is typed ends up after that text."""
         if offset >= self.end:
             return offset + self.shift
         return min(offset, self.start + len(self.added))
@@ -35,8 +35,8 @@ class Change:
 def difference(old: str, new: str) -> Change:
     """The smallest single change that turns `old` into `new`. It removes and adds nothing if they are equal."""
     start = _common(old, new, len(old), len(new), from_end=False)
-    behind = _common(old, new, len(old) - start, len(new) - start, from_end=True)
-    return Change(start, old[start : len(old) - behind], new[start : len(new) - behind])
+    same_at_end = _common(old, new, len(old) - start, len(new) - start, from_end=True)
+    return Change(start, old[start : len(old) - same_at_end], new[start : len(new) - same_at_end])
 
 
 def _common(one: str, other: str, one_limit: int, other_limit: int, *, from_end: bool) -> int:

@@ -11,9 +11,10 @@ from time import perf_counter
 
 from tree_sitter import Language, Parser, Tree
 
+from lsp_server.syntax.byte_offsets import encode
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import line_end, line_start
-from lsp_server.syntax.scanning import closers_behind, open_quote, unclosed
+from lsp_server.syntax.scanning import open_quote, unclosed, unopened
 
 _MAX_SLOW_STEPS = 16
 _MAX_SLOW_STEPS_MENDED = 60
@@ -34,14 +35,14 @@ def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: 
 
     None where this takes long too, or breaks what was sound. `old_tree` is the same as for `parse`.
     """
-    data = text.encode("utf-8", "replace")
+    data = encode(text)
     tree = _parse_unless(_after_slow_steps(_MAX_SLOW_STEPS), language, data, old_tree)
     if tree is not None:
         return tree
     added = missing_before(text, edited, table)
     if not added:
         return None
-    at = len(text[:edited].encode("utf-8", "replace"))
+    at = len(encode(text[:edited]))
     line = data.count(b"\n", 0, at)
     start = (line, at - data.rfind(b"\n", 0, at) - 1)
     end = (line, start[1] + len(added))
@@ -70,7 +71,7 @@ def missing_before(text: str, offset: int, table: LanguageTable) -> str:
     quote = open_quote(before, table)
     ending = before[quote] if quote >= 0 else table.name if before and before[-1] in _BEFORE_A_NAME else ""
     still_open = [bracket for _, bracket in unclosed(before[:quote] if quote >= 0 else before, table)]
-    missing = still_open[len(closers_behind(text[offset:end], table)) :]
+    missing = still_open[len(unopened(text[offset:end], table)) :]
     return ending + "".join(CLOSERS[bracket] for bracket in reversed(missing))
 
 

@@ -13,8 +13,8 @@ _BRACKETS = "()[]{}"
 def _scanner(table: LanguageTable) -> re.Pattern[str]:
     """Matches strings, comments and brackets. Only a line comment is a group of its own."""
     blocks = [rf"{re.escape(opener)}(?s:.*?){re.escape(closer)}" for opener, closer in table.block_comments]
-    behind = f"(?<![{re.escape(table.not_before_comment)}])" if table.not_before_comment else ""
-    comments = [rf"({behind}{re.escape(table.line_comment)}[^\r\n]*)"] if table.line_comment else []
+    unless_after = f"(?<![{re.escape(table.not_before_comment)}])" if table.not_before_comment else ""
+    comments = [rf"({unless_after}{re.escape(table.line_comment)}[^\r\n]*)"] if table.line_comment else []
     return re.compile("|".join((table.quoted, *blocks, *comments, f"[{re.escape(_BRACKETS)}]")))
 
 
@@ -48,7 +48,7 @@ def unclosed(text: str, table: LanguageTable) -> list[tuple[int, str]]:
     return stack
 
 
-def closers_behind(text: str, table: LanguageTable) -> list[str]:
+def unopened(text: str, table: LanguageTable) -> list[str]:
     """The closing brackets in `text` that have no opening bracket in it."""
     depth, found = 0, []
     for _, bracket in brackets_of(text, table):

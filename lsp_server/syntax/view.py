@@ -9,9 +9,9 @@ from typing import Self
 
 from tree_sitter import Node, TreeCursor
 
+from lsp_server.syntax.byte_offsets import ByteOffsets
 from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.lines import end_of_text_before
-from lsp_server.syntax.parsing import ByteOffsets
 from lsp_server.syntax.source import Source
 
 _MAX_COMMENTS = 500

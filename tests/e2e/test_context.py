@@ -1,4 +1,4 @@
-"""Context reaches the worker: a relay in its place, which keeps the requests that a real one answers."""
+"""Context reaches the worker. A relay in its place keeps the requests that a real worker answers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -26,7 +26,7 @@ DOCUMENT = "from helpers import load\n\nx = ???\n"
 
 
 class Relay:
-    """Stands where the server expects its worker, passes on what both say, and keeps the requests."""
+    """Listens where the server expects its worker, passes messages on both ways, and keeps the requests."""
 
     def __init__(self, worker: WorkerPaths) -> None:
         self.requests: list[InfillRequest] = []
@@ -53,7 +53,7 @@ class Relay:
 
 @pytest.fixture(scope="module")
 def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerOptions]:
-    """A checkpoint of the released kind, which has a use for context; its weights are random, its answers noise."""
+    """A checkpoint of the released kind, which can use context. Its weights are random, its answers noise."""
     folder = tmp_path_factory.mktemp("checkpoint")
     save_random_checkpoint(folder)
     yield WorkerOptions(model=str(folder), device="cpu")
@@ -93,7 +93,7 @@ async def test_a_fill_and_an_action_show_the_model_what_is_imported_and_what_is_
         uri = editor.open_in(project, DOCUMENT)
         await editor.complete(uri, Position(2, 4))
         action = next(action for action in await editor.actions(uri, everywhere()) if "hole" in action.title)
-        with suppress(JsonRpcException):  # where the noise is no fill, that is told
+        with suppress(JsonRpcException):  # the noise may be no fill at all
             await editor.resolve(action)
         status = await editor.status()
     assert (status.contextTokens > 0, status.lastFailure) == (True, None)
@@ -104,14 +104,14 @@ async def test_a_fill_and_an_action_show_the_model_what_is_imported_and_what_is_
         assert request.context[1].text.startswith("# b.py")
 
 
-async def test_nothing_is_gathered_for_a_model_without_a_use_for_it(project: Path) -> None:
+async def test_nothing_is_gathered_for_a_model_that_cannot_use_it(project: Path) -> None:
     async with relayed(WorkerOptions(), project) as (relay, editor):
         await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))
         assert (await editor.status()).contextTokens == 0
     assert [request.context for request in relay.requests] == [()]
 
 
-async def test_nothing_is_gathered_where_it_is_off(chat: WorkerOptions, project: Path) -> None:
+async def test_nothing_is_gathered_where_context_is_switched_off(chat: WorkerOptions, project: Path) -> None:
     off = {"enabled": False, "maxMs": 5_000}
     async with relayed(chat, project, context=off) as (relay, editor):
         await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))

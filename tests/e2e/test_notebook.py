@@ -1,4 +1,4 @@
-"""Notebooks, untitled documents and odd URIs: each gets fills, and only where its file may have them."""
+"""Notebooks, untitled documents and documents with odd URIs get fills, unless their file must not have any."""
 
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ async def test_a_cell_is_filled_and_only_that_cell_is_edited(start_raw: StartRaw
     action = (await actions(client, "offer", CELL))[0]
     client.request("fill", "codeAction/resolve", action)
     reply = await client.reply("fill")
-    if "result" in reply:  # else the model found nothing, and said so
+    if "result" in reply:  # else the model found nothing, and the error says so
         assert set(reply["result"]["edit"]["changes"]) == {CELL}
     else:
         assert reply["error"]["code"] == -32803
@@ -85,7 +85,7 @@ async def test_cells_are_edited_added_moved_and_closed(start_raw: StartRaw) -> N
     assert (await client.status("cell:0"))["off"] == "the document is not open"
 
 
-async def test_what_is_off_for_a_notebook_is_off_for_its_cells(start_raw: StartRaw) -> None:
+async def test_what_is_switched_off_for_a_notebook_is_off_for_its_cells(start_raw: StartRaw) -> None:
     options = {"startWorker": False, "disabledGlobs": ["drafts/*"]}
     client = await start_raw(options, capabilities={"textDocument": ACTIONS})
     open_notebook(client, "file:///project/drafts/n.ipynb", item("cell:off", MARKED))

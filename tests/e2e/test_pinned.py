@@ -1,4 +1,4 @@
-"""Pinned means pinned: whatever the document, an action changes its holes, and not one character outside them."""
+"""Pinned means pinned: in any document, an action changes only the holes and not one character outside them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -34,7 +34,7 @@ async def bench(request: pytest.FixtureRequest, runtime_folder: Path) -> AsyncIt
 
 
 def edits_of(edit: WorkspaceEdit, bench: Workbench, text: str) -> list[tuple[int, int]]:
-    """The places of the last edit, in order; they do not overlap."""
+    """The ranges of the last edit, in order and without overlaps."""
     uri = edit.document_changes[0].text_document.uri  # type: ignore[index,union-attr]
     found: list[TextEdit] = reference.text_edits(edit, uri)
     spans = sorted(reference.span(text, one.range, bench.editor.encoding) for one in found)
@@ -47,7 +47,7 @@ LIMITED = settings(max_examples=8, deadline=None, suppress_health_check=[HealthC
 
 @LIMITED
 @given(text=DOCUMENTS)
-async def test_filling_a_file_changes_placeholders_alone(bench: Workbench, text: str) -> None:
+async def test_filling_a_file_changes_only_placeholders(bench: Workbench, text: str) -> None:
     uri = bench.open(text)
     if not (await bench.fill("fillFile", uri, everywhere()))["applied"]:
         assert bench.text(uri) == text
@@ -58,7 +58,7 @@ async def test_filling_a_file_changes_placeholders_alone(bench: Workbench, text:
 
 @LIMITED
 @given(text=DOCUMENTS, data=st.data())
-async def test_reworking_a_selection_changes_the_selection_alone(
+async def test_reworking_a_selection_changes_only_the_selection(
     bench: Workbench, text: str, data: st.DataObject
 ) -> None:
     ends = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lsp_server.carve.brackets import OpenBracket
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
-from lsp_server.syntax.scanning import brackets_of, closers_behind, unclosed
+from lsp_server.syntax.scanning import brackets_of, unclosed, unopened
 
 _WINDOW_CHARACTERS = 4000
 
@@ -32,7 +32,7 @@ def open_in_text(text: str, start: int, end: int, table: LanguageTable) -> list[
     """The brackets open at a hole [start, end), by the text near it: for languages without a tree."""
     first = max(start - _WINDOW_CHARACTERS, 0)
     before = unclosed(text[first:start], table)
-    closers = closers_behind(text[end : end + _WINDOW_CHARACTERS], table)
+    closers = unopened(text[end : end + _WINDOW_CHARACTERS], table)
     partners = [*closers[: len(before)], *[""] * (len(before) - len(closers))][::-1]
     return [
         OpenBracket(bracket, first + at, CLOSERS[bracket] == partner, "")

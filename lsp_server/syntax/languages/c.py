@@ -49,6 +49,6 @@ CPP = replace(
     closures=frozenset({"lambda_expression"}),
     fillers=rf"{C.fillers}|throw std::\w+\(\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"{C.body_fillers}|throw std::\w+\(\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",
-    # a destructor, and a constructor: with a list of initializers, inside its class, outside of it
-    settled=r"~\w|\)\s*(?:noexcept\s*)?:|^(?:(?:explicit|inline|constexpr|virtual)\s+)*\w+\s*\(|\b(\w+)::\1\s*\(",
+    # a destructor, or a constructor: with an initializer list, inside its class, outside it
+    empty_on_purpose=r"~\w|\)\s*(?:noexcept\s*)?:|^(?:(?:explicit|inline|constexpr|virtual)\s+)*\w+\s*\(|\b(\w+)::\1\s*\(",
 )

@@ -28,7 +28,7 @@ YAML = LanguageTable(
     strings=frozenset({"double_quote_scalar", "single_quote_scalar"}),
     word_characters="-",
     blocks=frozenset({"block_mapping", "block_sequence"}),
-    opening=r"[:-]\s*?[\r\n]\s*$",  # on the line itself a value may follow
+    opening=r"[:-]\s*?[\r\n]\s*$",  # a value may follow on the line itself
     by_indentation=True,
     indent="  ",
 )

@@ -63,7 +63,7 @@ JAVASCRIPT = LanguageTable(
     empty=BRACES,
     fillers=rf"throw new \w*Error\(\s*[\"'`]{TODO}.{{0,400}}\)",
     body_fillers=rf"throw new \w*Error\(\s*[\"'`]{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
-    settled=r"^(?:(?:public|private|protected)\s+)?constructor\b",
+    empty_on_purpose=r"^(?:(?:public|private|protected)\s+)?constructor\b",
     imports=_IMPORTS,
 )
 

@@ -1,4 +1,4 @@
-"""HTML, CSS and Markdown. What is embedded in them is text like any other."""
+"""HTML, CSS and Markdown. Code embedded in them is plain text."""
 
 from lsp_server.syntax.languages.table import LanguageTable
 

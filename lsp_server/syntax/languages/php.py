@@ -45,5 +45,5 @@ PHP = LanguageTable(
     empty=BRACES,
     fillers=rf"{_THROW}{TODO}.{{0,400}}\)",
     body_fillers=rf"{_THROW}{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
-    settled=r"\bfunction\s+__(?:construct|destruct)\b",
+    empty_on_purpose=r"\bfunction\s+__(?:construct|destruct)\b",
 )

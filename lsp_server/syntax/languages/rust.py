@@ -35,7 +35,7 @@ RUST = LanguageTable(
     empty=BRACES,
     fillers=r"todo!\s*[(\[{].{0,400}?[)\]}]|unimplemented!\(\s*\)",
     body_fillers=rf"unimplemented!\(.{{0,400}}\)|panic!\(\s*\"(?:{TODO}|{UNWRITTEN}).{{0,400}}\)",
-    abstract=r"^(?:pub(?:\([^)]*\))?\s+)?(?:unsafe\s+)?trait\b",  # an empty default method is meant
+    abstract=r"^(?:pub(?:\([^)]*\))?\s+)?(?:unsafe\s+)?trait\b",  # a default method may be empty on purpose
     imports=ImportRules(
         query="""
 (mod_item name: (identifier) @module !body)

@@ -51,11 +51,11 @@ class LanguageTable:
     comments: frozenset[str] = frozenset()
     block_comments: tuple[tuple[str, str], ...] = ()  # start and end of comments that may span lines
     line_comment: str = ""
-    not_before_comment: str = ""  # characters behind which `line_comment` starts no comment
+    not_before_comment: str = ""  # characters after which `line_comment` starts no comment
     ignored: frozenset[str] = frozenset()  # nodes that are neither code nor comment, such as a line continuation
     strings: frozenset[str] = frozenset()
     interpolations: frozenset[str] = frozenset()  # code inside a string
-    quoted: str = QUOTED  # regex: what looks like a string, where there is no tree yet
+    quoted: str = QUOTED  # regex: what looks like a string, where there is no tree
     quotes: str = "\"'"  # characters that a string on one line may start with
     multiline_quotes: tuple[str, ...] = ()  # delimiters of strings that span lines, the same at both ends
     word_characters: str = ""  # part of a word here, besides what is part of an identifier everywhere
@@ -77,7 +77,7 @@ class LanguageTable:
     documented: frozenset[str] = frozenset()  # headers whose block may begin with a documentation string
     by_indentation: bool = False  # a block ends with its indentation, at the latest
     indent: str = "    "  # one step, where the text shows none
-    omitted_body: str = ""  # stands behind a header whose body is left out in an outline
+    omitted_body: str = ""  # follows a header whose body an outline leaves out
 
     # functions, and what is written where their code is still missing
     functions: frozenset[str] = frozenset()  # functions, methods and whatever else has a body
@@ -89,12 +89,12 @@ class LanguageTable:
     empty: str = ""  # regex: what an empty body looks like
     fillers: str = ""  # regex: code that stands for missing code, wherever it is
     body_fillers: str = ""  # regex: statements that do so if they are all of a function's body
-    meant_inline: frozenset[str] = frozenset()  # those that are meant when they share the header's line
-    settled: str = ""  # regex: found in a function whose body is empty on purpose
+    meant_inline: frozenset[str] = frozenset()  # those that are meant as they are if they share the header's line
+    empty_on_purpose: str = ""  # regex: found in a function whose body is empty on purpose
     abstract: str = ""  # regex: found in the header of a class whose methods have no body on purpose
     declarations: tuple[str, ...] = ()  # extensions of files in which no function has a body
 
-    imports: ImportRules | None = None  # None: what such a file imports is not looked up
+    imports: ImportRules | None = None  # None: nobody looks up what such a file imports
 
 
 ON_ITS_LINE = r"|^\s*\{\s*$"

@@ -13,7 +13,7 @@ from lsp_server.syntax import languages
 from lsp_server.syntax.languages import TABLES, LanguageTable
 
 FIXTURES = Path(__file__).parents[1] / "carve" / "fixtures"
-REGEXES = ("quoted", "opening", "empty", "fillers", "body_fillers", "settled", "abstract")
+REGEXES = ("quoted", "opening", "empty", "fillers", "body_fillers", "empty_on_purpose", "abstract")
 BY_ID = [pytest.param(table, id=table.ids[0]) for table in TABLES]
 
 

@@ -1,27 +1,7 @@
-"""tree-sitter counts bytes and we count characters: offsets convert both ways."""
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+"""Only a text of a reasonable length, in a language with a grammar, gets a tree."""
 
 from lsp_server.syntax import parsing
-from tests.lsp_server.texts import texts
-
-
-@given(text=texts, repeat=st.sampled_from([1, 400]))
-def test_every_offset_comes_back_from_its_byte(text: str, repeat: int) -> None:
-    text *= repeat
-    offsets = parsing.ByteOffsets(text)
-    for offset in {0, len(text) // 3, len(text) // 2, max(len(text) - 1, 0), len(text), 2048 % (len(text) + 1)}:
-        byte = len(text[:offset].encode("utf-8", "replace"))
-        assert offsets.to_byte(offset) == byte
-        assert offsets.to_offset(byte) == offset
-
-
-@pytest.mark.parametrize("length", [2047, 2048, 2049, 4096])
-def test_the_end_of_a_text_is_found_at_the_edge_of_a_chunk(length: int) -> None:
-    offsets = parsing.ByteOffsets("é" * length)
-    assert offsets.to_offset(offsets.to_byte(length)) == length
+from lsp_server.syntax.source import ParsedText, well_formed
 
 
 def test_a_text_that_is_too_long_gets_no_tree() -> None:
@@ -32,3 +12,10 @@ def test_a_text_that_is_too_long_gets_no_tree() -> None:
 
 def test_a_language_without_a_grammar_gets_no_tree() -> None:
     assert parsing.parse("klingon", "x") is None
+
+
+def test_a_lone_surrogate_gets_a_tree_and_is_replaced_in_what_is_handed_out() -> None:
+    text = "x = '\ud83d'"
+    assert ParsedText.parse("python", text).tree is not None
+    assert well_formed(text) == "x = '\ufffd'"
+    assert well_formed("x = '😀'") == "x = '😀'"

@@ -3,7 +3,7 @@
 import pytest
 
 from lsp_server.syntax.languages import PLAIN, table_of
-from lsp_server.syntax.scanning import brackets_of, closers_behind, comment_start, open_quote, unclosed
+from lsp_server.syntax.scanning import brackets_of, comment_start, open_quote, unclosed, unopened
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_a_string_that_does_not_end_is_found(text: str, start: int) -> None:
 
 def test_brackets_without_a_partner_are_found_on_both_sides() -> None:
     assert unclosed("f(a, [b)", PLAIN) == [(1, "("), (5, "[")]
-    assert closers_behind("a) [b] }", PLAIN) == [")", "}"]
+    assert unopened("a) [b] }", PLAIN) == [")", "}"]
