@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError, sync_playwright
 
 from tests.editors.vscode.browser import browser_in
@@ -29,6 +30,8 @@ from tests.editors.vscode.code_server import CodeServer, why_missing
 from tests.editors.vscode.window import Window
 
 PATIENCE_MS = 10_000
+ATTEMPTS = 2
+"""A machine that is busy for a while loses a key press or a click."""
 HERE = Path(__file__).resolve().parent
 _FUNCTION = '''\
 def name_{0}(first, second):
@@ -72,10 +75,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     if reason := why_missing():
         print(f"infill-ls: {reason}; run: make test-editors", file=sys.stderr)
         return 1
-    with TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as home:
-        result = measure(Path(home), args.keystrokes)
-    print(json.dumps(result))
-    return 0
+    for _ in range(ATTEMPTS):
+        with TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as home:
+            try:
+                result = measure(Path(home), args.keystrokes)
+            except (PlaywrightError, AssertionError) as error:
+                print(f"infill-ls: {why(error)}", file=sys.stderr)
+                continue
+        print(json.dumps(result))
+        return 0
+    return 1
+
+
+def why(error: Exception) -> str:
+    """One line for a user: what VS Code did not do, and how busy the machine is."""
+    first, *log = str(error).splitlines() or [type(error).__name__]
+    waited = next((line.strip(" -") for line in log if "waiting for" in line), "")
+    load = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+    return (
+        f"VS Code was too slow ({' '.join([first, waited]).strip()}; {load}); try again when the machine is less busy"
+    )
 
 
 def measure(home: Path, keystrokes: int) -> dict[str, Any]:

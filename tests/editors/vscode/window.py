@@ -1,10 +1,11 @@
 """One VS Code window in a real browser: what a user would type, and what they would see."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from playwright.sync_api import BrowserContext, FloatRect
+from playwright.sync_api import BrowserContext, FloatRect, TimeoutError
 
 from tests.editors.places import PATIENCE_S, until
 
@@ -13,6 +14,7 @@ _LINES = ".editor-instance .view-lines"
 _STATUS = '[id="infill-ls.infill.infill.status"]'
 _DIALOG = ".monaco-dialog-box"
 _INPUT = ".quick-input-widget .quick-input-box input"
+_SAVING_MS = 2_000
 _WATCH = (Path(__file__).parent / "watch.js").read_text()
 
 
@@ -43,10 +45,7 @@ class Window:
         """Closes every file; what was not saved is lost."""
         self.press("Escape", "Escape")
         self.run("View: Close All Editors")
-        self.page.wait_for_timeout(200)
-        if self.page.is_visible(_DIALOG):
-            self.page.click(f'{_DIALOG} :text("Don\'t Save")')
-        self.page.wait_for_selector(".tab", state="detached")
+        until(self._is_empty, "every file is closed")
         self.page.evaluate("() => { window.seen.drafts = []; window.seen.statuses = []; }")
 
     def status_is(self, part: str) -> None:
@@ -128,9 +127,12 @@ class Window:
         self.page.locator(f'.action-widget .monaco-list-row.action:has-text("{title}")').first.click()
 
     def saved(self) -> str:
-        """Saves the document, and returns what the file holds then."""
-        self.press("Control+s")
-        self.page.wait_for_selector(".tab.active:not(.dirty)")
+        """Saves the document, and returns what the file holds then.
+
+        An edit of the extension can land just after Control+s, when there was nothing to save. So this presses it again
+        as long as the tab shows unsaved changes.
+        """
+        until(self._save, "the document is saved")
         return self.file.read_bytes().decode()
 
     def clip(self, width: int, height: int) -> FloatRect:
@@ -142,6 +144,19 @@ class Window:
     def close(self) -> None:
         """Closes the window."""
         self.page.close()
+
+    def _is_empty(self) -> bool:
+        """Whether no file is open. A dialog that asks about unsaved changes gets its answer."""
+        if self.page.is_visible(_DIALOG):
+            self.page.click(f'{_DIALOG} :text("Don\'t Save")')
+        return self.page.query_selector(".tab") is None
+
+    def _save(self) -> bool:
+        self.press("Control+s")
+        with suppress(TimeoutError):
+            self.page.wait_for_selector(".tab.active:not(.dirty)", timeout=_SAVING_MS)
+            return True
+        return False
 
     def _enter(self, words: str, wait: str | None = None) -> None:
         self.page.wait_for_selector(_INPUT)
