@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from inference.messages import MAX_STEPS
 from lsp_server.inline.document_state import GRACE_S
 from tests.e2e.conftest import StartRaw
 from tests.e2e.typist import Typist
@@ -21,7 +20,8 @@ LONG = "def total(values):\n    result = ‸\n    return result\n"
 ATTEMPTS = 6
 LIMITS = {"automatic": 60_000, "invoked": 60_000}
 QUICK = {"deadlineMs": LIMITS, "maxSteps": 4, "debounceMs": 0, "confidenceFloor": 0, "idleSeconds": 30}
-SLOW = {**QUICK, "maxSteps": MAX_STEPS, "candidates": {"automatic": 8, "invoked": 8}}
+SLOW = {**QUICK, "maxSteps": 40, "candidates": {"automatic": 8, "invoked": 8}}
+"""A request that still runs when the worker, which was held, reads what was sent to it meanwhile."""
 OTHER = "~"
 """What no model would suggest here."""
 

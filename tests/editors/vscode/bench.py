@@ -92,9 +92,7 @@ def why(error: Exception) -> str:
     first, *log = str(error).splitlines() or [type(error).__name__]
     waited = next((line.strip(" -") for line in log if "waiting for" in line), "")
     load = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
-    return (
-        f"VS Code was too slow ({' '.join([first, waited]).strip()}; {load}); try again when the machine is less busy"
-    )
+    return f"VS Code was too slow ({' '.join([first, waited]).strip()}; {load}); try again on a less busy machine"
 
 
 def measure(home: Path, keystrokes: int) -> dict[str, Any]:
