@@ -2,14 +2,19 @@
 
 import os
 import sys
+from asyncio.subprocess import Process
 from collections.abc import Sequence
+from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
 from typing import Any, Union
 
 from lsprotocol import types
 from lsprotocol.types import CodeAction, InlineCompletionItem, InlineCompletionTriggerKind, Position, Range
-from pytest_lsp import LanguageClient, make_test_lsp_client
+from pygls.protocol import default_converter
+from pytest_lsp import LanguageClient
+from pytest_lsp.client import register_lsp_features
+from pytest_lsp.protocol import LanguageClientProtocol
 
 SERVER = [sys.executable, "-m", "lsp_server.cli", "serve", "--stdio"]
 CURSOR = "‸"
@@ -37,10 +42,37 @@ def capabilities(
     )
 
 
+class Protocol(LanguageClientProtocol):
+    """Keeps the futures of all requests, so that a test can ask which got no answer."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.requests: list[Future[Any]] = []
+
+    def send_request(self, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = super().send_request(*arguments, **named)
+        self.requests.append(future)
+        return future
+
+
+class Client(LanguageClient):
+    """pytest-lsp's client, which also keeps the server's exit status."""
+
+    protocol: Protocol
+    exit_status: int | None = None
+
+    def __init__(self) -> None:
+        super().__init__(protocol_cls=Protocol, converter_factory=_converter)
+        register_lsp_features(self)
+
+    async def server_exit(self, server: Process) -> None:
+        self.exit_status = server.returncode
+
+
 class Editor:
     """One server process and its client."""
 
-    def __init__(self, client: LanguageClient, encoding: str, started: types.InitializeResult) -> None:
+    def __init__(self, client: Client, encoding: str, started: types.InitializeResult) -> None:
         self.client = client
         self.encoding = encoding
         self.started = started
@@ -51,8 +83,7 @@ class Editor:
         cls, runtime: Path, can: types.ClientCapabilities, options: object = None, flags: tuple[str, ...] = ()
     ) -> "Editor":
         """A new server process, initialized."""
-        client = make_test_lsp_client()
-        _read_actions_with_commands(client)
+        client = Client()
         notes: list[Any] = []
         client.feature("infill/didChangeStatus")(lambda note: notes.append(note))
         await client.start_io(*SERVER, *flags, env=environment(runtime))
@@ -63,14 +94,13 @@ class Editor:
         editor.notes = notes
         return editor
 
-    async def quit(self) -> int:
+    async def quit(self) -> int | None:
         """Shut the server down as editors do; its exit status. Every request has had its answer by then."""
-        await self.client.shutdown_session()
-        assert not self.client.protocol._request_futures, "requests were left without an answer"
-        server = self.client._server
-        status = await server.wait() if server else -1
+        await self.client.shutdown_async(None)
+        assert all(request.done() for request in self.client.protocol.requests), "a request was left without an answer"
+        self.client.exit(None)
         await self.client.stop()  # type: ignore[no-untyped-call]
-        return status
+        return self.client.exit_status
 
     def open(self, text: str, language: str = "python", name: str = "main.py") -> str:
         """Open a document; its URI."""
@@ -125,15 +155,16 @@ class Editor:
         return await self.client.protocol.send_request_async("infill/status", params)  # type: ignore[no-untyped-call]
 
 
-def _read_actions_with_commands(client: LanguageClient) -> None:
-    """lsprotocol takes every code action that has a command for a mere command, which has its name there instead."""
-    converter = client.protocol._converter
+def _converter() -> Any:
+    """As pygls makes it. But lsprotocol reads every code action that has a command as a command; this one does not."""
+    converter = default_converter()
 
     def read(value: Any, _: Any) -> types.Command | CodeAction:
         kind = types.Command if isinstance(value.get("command"), str) else CodeAction
-        return converter.structure(value, kind)  # type: ignore[no-any-return]
+        return converter.structure(value, kind)
 
     converter.register_structure_hook(Union[types.Command, CodeAction], read)  # noqa: UP007 - the key it has there
+    return converter
 
 
 def environment(runtime: Path) -> dict[str, str]:

@@ -34,7 +34,7 @@ class Workbench:
             types.PROGRESS: self._show_progress,
             "infill/draft": self._show_draft,
         }.items():
-            editor.client.protocol.fm._features.pop(method, None)  # type: ignore[attr-defined]
+            editor.client.protocol.fm.features.pop(method, None)  # what an earlier workbench has registered
             editor.client.feature(method)(partial(handler))  # pygls writes attributes on what it is given
 
     def open(self, text: str, language: str = "python", name: str = "main.py") -> str:

@@ -1,17 +1,17 @@
 """An editor with workspace folders that answers what it is asked: settings, and to watch files."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import attrs
 from lsprotocol import types
-from pytest_lsp import LanguageClient, make_test_lsp_client
 
-from tests.e2e.editor import SERVER, Editor, capabilities, environment
+from tests.e2e.editor import SERVER, Client, Editor, capabilities, environment
 
-PATIENCE = 500
+PATIENCE_S = 60.0
 AWAKE = {"startWorker": False}
 
 
@@ -43,11 +43,10 @@ class Workspace(Editor):
 
     async def comes_to(self, wanted: object, ask: Callable[[], Any]) -> None:
         """Wait until what is asked for is as wanted."""
-        for _ in range(PATIENCE):
-            if (found := await ask()) == wanted:
-                return
+        give_up = time.monotonic() + PATIENCE_S
+        while (found := await ask()) != wanted:
+            assert time.monotonic() < give_up, f"it stays {found}"
             await asyncio.sleep(0.02)
-        raise AssertionError(f"it stays {found}")
 
     async def messages(self) -> list[str]:
         """What the server has shown."""
@@ -64,7 +63,7 @@ async def open_workspace(
     flags: tuple[str, ...] = (),
 ) -> Workspace:
     """A new server process for these folders."""
-    client: LanguageClient = make_test_lsp_client()
+    client = Client()
     registered: list[types.Registration] = []
     client.feature(types.CLIENT_REGISTER_CAPABILITY)(lambda params: registered.extend(params.registrations))
     client.feature("infill/didChangeStatus")(lambda note: None)
