@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-editors check format picture pictures vsix clean
+.PHONY: demo test test-e2e test-units test-editors check format picture pictures vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -11,8 +11,17 @@ export OMP_WAIT_POLICY := PASSIVE
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
+# Two halves beside each other: most tests wait for a worker or a child process more than they compute.
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest
+	$(MAKE) --no-print-directory --jobs=2 --keep-going $(SYNC) test-e2e test-units
+
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
+test-e2e: $(VENV)/.ready
+	$(BIN)/python -m pytest tests/e2e
+
+test-units: $(VENV)/.ready
+	$(BIN)/python -m pytest tests --ignore=tests/e2e
 
 # Real editors. What cannot be installed is not tested, which the last lines say in red; EDITORS_ALL=1 makes that a failure.
 test-editors: $(VENV)/.ready

@@ -19,8 +19,8 @@ from websockets.exceptions import ConnectionClosed
 
 from lsp_server.lsp.worker_connection import ANSWER_S
 from tests.e2e.editor import SERVER, environment
+from tests.workers import PATIENCE_S
 
-PATIENCE_S = 60.0
 _STALE = 10
 """More than a worker says of itself unasked before it is held; each may be taken for the answer to a later question."""
 
@@ -213,7 +213,7 @@ class RawClient:
         self.send({"method": "exit"})
         return await self.ended()
 
-    async def ended(self, within_s: float = 20.0) -> int:
+    async def ended(self, within_s: float = PATIENCE_S) -> int:
         """The exit status, once the process has ended."""
         async with asyncio.timeout(within_s):
             status = await self.process.wait()

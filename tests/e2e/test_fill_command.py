@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +17,8 @@ from inference.messages import Candidate
 from lsp_server import carve
 from lsp_server.documents.document import Document
 from lsp_server.fill.candidates import fitted
-from lsp_server.worker.paths import paths_at
-from tests.workers import PATIENCE_S, RawClient, kill
+from lsp_server.worker.paths import WorkerPaths, paths_at
+from tests.workers import PATIENCE_S, RawClient, is_idle, kill
 
 SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -171,8 +170,11 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(file: Path, tmp_path: Path, runtime_folder: Path) -> None:
+async def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(
+    file: Path, tmp_path: Path, runtime_folder: Path, resident: WorkerPaths
+) -> None:
     environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder)}
+    watcher = await RawClient.open(resident)
     long = [str(many_holes(tmp_path)), "--steps", "900", "--candidates", "16"]
     for ends, arguments in (("reader leaves", [str(file), "--steps", "2"]), ("ctrl-c", long)):
         process = subprocess.Popen(
@@ -188,10 +190,12 @@ def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(file: Path, tmp_path
         if ends == "reader leaves":
             process.stdout.close()
         else:
-            time.sleep(1.5)
+            await watcher.becomes(lambda status: status.running > 0)
             process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE_S) == 130
+        assert await asyncio.to_thread(process.wait, PATIENCE_S) == 130
         assert process.stderr.read() == ""
+        await watcher.becomes(is_idle)
+    watcher.close()
 
 
 def test_a_deadline_counts_from_when_the_model_is_there(fill: Run, file: Path, tmp_path: Path) -> None:

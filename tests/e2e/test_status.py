@@ -13,6 +13,7 @@ from pygls.exceptions import JsonRpcException
 
 from tests.e2e.conftest import PATIENT, StartEditor
 from tests.e2e.editor import Editor, capabilities, here
+from tests.workers import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,12 +31,9 @@ async def test_the_state_is_told_as_it_changes(editor: Editor) -> None:
     uri = editor.open("x = ")
     seen = len(editor.notes)
     await editor.complete(uri, Position(0, 4))
-    for _ in range(500):
-        states = [note.state for note in editor.notes[seen:]]
-        if "busy" in states and states[-1] == "ready":
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"the states told were {states}")
+    async with asyncio.timeout(PATIENCE_S):
+        while (states := [note.state for note in editor.notes[seen:]])[-1:] != ["ready"] or "busy" not in states:
+            await asyncio.sleep(0.02)
 
 
 async def test_it_says_why_a_document_gets_nothing(start_editor: StartEditor) -> None:

@@ -10,10 +10,10 @@ from lsprotocol.types import Position, Range
 
 from tests.e2e import reference
 from tests.e2e.raw_client import RawClient
+from tests.workers import PATIENCE_S
 
 CURSOR = "‸"
 ENCODING = "utf-16"
-PATIENCE_S = 60.0
 _numbers = count(1)
 Item = dict[str, Any]
 

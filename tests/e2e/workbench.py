@@ -10,8 +10,7 @@ from lsprotocol.types import Position, Range
 
 from tests.e2e import reference
 from tests.e2e.editor import Editor
-
-PATIENCE_S = 60.0
+from tests.workers import PATIENCE_S
 
 
 class Workbench:

@@ -10,8 +10,8 @@ import attrs
 from lsprotocol import types
 
 from tests.e2e.editor import SERVER, Client, Editor, capabilities, environment
+from tests.workers import PATIENCE_S
 
-PATIENCE_S = 60.0
 AWAKE = {"startWorker": False}
 
 

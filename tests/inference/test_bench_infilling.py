@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.bench import infilling_execute, infilling_scores, infilling_table, infilling_tasks
+from inference.bench import infilling, infilling_execute, infilling_scores, infilling_table, infilling_tasks, make_data
 from inference.bench.infilling_execute import ProgramLimits
 from inference.bench.infilling_solve import SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
@@ -161,16 +161,18 @@ def test_the_command_measures_writes_predictions_and_ends_with_json(tmp_path: Pa
     assert all("completion" in one for one in written)
 
 
-def test_code_is_run_only_when_asked_for_and_with_a_warning(tmp_path: Path) -> None:
+def test_code_is_run_only_when_asked_for_and_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "tasks.jsonl"
     infilling_tasks.write(file, [ADD])
-    done = bench("infilling", "--data", str(file), "--steps", "1", "--json", "--execute")
-    assert "runs code that a model wrote" in done.stderr
-    assert json.loads(done.stdout)["pass_at_1"] in (0.0, 1.0)
-    assert "pass_at_1" not in json.loads(bench("infilling", "--data", str(file), "--steps", "1", "--json").stdout)
-    refused = bench("infilling", "--data", str(HELD_OUT), "--limit", "1", "--execute")
-    assert refused.returncode == 2
-    assert "no test and entry_point" in refused.stderr
+    quick = ["--data", str(file), "--steps", "1", "--json"]
+    assert infilling.main([*quick, "--execute"]) == 0
+    executed = capsys.readouterr()
+    assert "runs code that a model wrote" in executed.err
+    assert json.loads(executed.out)["pass_at_1"] in (0.0, 1.0)
+    assert infilling.main(quick) == 0
+    assert "pass_at_1" not in json.loads(capsys.readouterr().out)
+    assert infilling.main(["--data", str(HELD_OUT), "--limit", "1", "--execute"]) == 2
+    assert "no test and entry_point" in capsys.readouterr().err
 
 
 def tree(folder: Path) -> Path:
@@ -218,7 +220,8 @@ def test_carved_tasks_are_whole_deterministic_and_no_copies(tmp_path: Path) -> N
 def test_long_files_are_cut_at_line_ends(tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text("".join(f"name_{number} = call(number, {number})\n" for number in range(400)))
     out = tmp_path / "out.jsonl"
-    bench("make-data", str(tmp_path), "--out", str(out), "--prompt-characters", "200", "--suffix-characters", "100")
+    limits = ["--prompt-characters", "200", "--suffix-characters", "100"]
+    assert make_data.main([str(tmp_path), "--out", str(out), *limits]) == 0
     for task in infilling_tasks.read(out):
         assert len(task.prompt) <= 200
         assert len(task.suffix) <= 100
@@ -228,7 +231,7 @@ def test_long_files_are_cut_at_line_ends(tmp_path: Path) -> None:
 
 def test_a_span_has_some_of_its_line_on_either_side(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    assert bench("make-data", str(tree(tmp_path)), "--out", str(out), "--kinds", "span").returncode == 0
+    assert make_data.main([str(tree(tmp_path)), "--out", str(out), "--kinds", "span"]) == 0
     for task in infilling_tasks.read(out):
         assert task.prompt.rpartition("\n")[2].strip()
         assert task.suffix.partition("\n")[0].strip()

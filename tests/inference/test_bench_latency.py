@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from inference.bench import latency
+
 
 def test_it_measures_every_section_and_draws_them(tmp_path: Path) -> None:
     picture = tmp_path / "latency.svg"
@@ -22,13 +26,9 @@ def test_it_measures_every_section_and_draws_them(tmp_path: Path) -> None:
 
 def round_like(value: float) -> object:
     """Ratios are rounded after they are taken, so they agree to three digits with those of rounded figures."""
-    import pytest
-
     return pytest.approx(value, rel=5e-3)
 
 
-def test_the_released_shape_needs_a_gpu_and_says_so() -> None:
-    command = [sys.executable, "-m", "inference.bench.latency", "--random-26b", "--device", "cpu"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "CUDA" in done.stderr
+def test_the_released_shape_needs_a_gpu_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert latency.main(["--random-26b", "--device", "cpu"]) == 2
+    assert "CUDA" in capsys.readouterr().err

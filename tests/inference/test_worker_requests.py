@@ -2,12 +2,22 @@
 
 import asyncio
 import random
-import time
 from collections import Counter
 
-from inference.messages import Cancel, Candidate, Done, Draft, Failed, InfillRequest, Outcome, Status, WorkerState
+from inference.messages import (
+    MAX_STEPS,
+    Cancel,
+    Candidate,
+    Done,
+    Draft,
+    Failed,
+    InfillRequest,
+    Outcome,
+    Status,
+    WorkerState,
+)
 from lsp_server.worker.paths import WorkerPaths
-from tests.workers import RawClient, fill, is_idle, long_fill
+from tests.workers import PATIENCE_S, RawClient, fill, is_idle, long_fill
 
 
 async def test_drafts_then_candidates_then_done(resident: WorkerPaths) -> None:
@@ -58,15 +68,13 @@ async def test_cancelling_a_request_that_is_not_running_does_nothing(resident: W
 
 async def test_the_worker_is_free_once_a_client_vanishes(resident: WorkerPaths) -> None:
     client, witness = await RawClient.open(resident), await RawClient.open(resident)
-    client.send(*(long_fill(str(number)) for number in range(6)))
+    client.send(*(long_fill(str(number), max_steps=MAX_STEPS) for number in range(6)))  # minutes, if they ran on
     await client.first_draft()
     before = await witness.status()
     assert before.state is WorkerState.BUSY
     client.close()
-    began = time.monotonic()
     status = await witness.becomes(is_idle)
     assert status.clients == before.clients - 1
-    assert time.monotonic() - began < 10
     witness.close()
 
 
@@ -74,10 +82,10 @@ async def test_a_deadline_is_kept_while_others_run(resident: WorkerPaths) -> Non
     client = await RawClient.open(resident)
     client.send(*(long_fill(f"long {number}") for number in range(6)))
     await client.first_draft()
-    began = time.monotonic()
     client.send(fill("waits for its turn", max_steps=60, deadline_ms=50))
     assert await final_outcome(client, "waits for its turn") is Outcome.DEADLINE
-    assert time.monotonic() - began < 5
+    status = await client.status()
+    assert status.running + status.waiting == 6, "it has not waited for the others to end"
     client.close()
 
 
@@ -163,8 +171,8 @@ class Chaotic:
         self.raw.send(request)
 
     async def settle(self) -> None:
-        """Wait for all replies, then a little longer in case there is one too many."""
-        async with asyncio.timeout(60):
+        """Wait for all replies, and a little longer for one too many."""
+        async with asyncio.timeout(PATIENCE_S):
             while self.finals.total() < len(self.asked):
                 await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)

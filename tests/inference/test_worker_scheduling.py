@@ -15,9 +15,9 @@ from inference.messages import Done, ErrorCode, Failed, InfillRequest, Outcome
 from inference.serving.infiller import JobEvent, Steps
 from inference.serving.scheduler import MAX_RUNNING, DeviceLostError, Scheduler
 from inference.serving.turns import Job, Turns
+from tests.workers import PATIENCE_S
 
 SECRET = "text of a document"
-PATIENCE_S = 20.0
 
 
 def job(name: str, document: str = "a", emit: Callable[[Job, JobEvent], None] = lambda *_: None) -> Job:
