@@ -12,10 +12,11 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet
-from lsp_server.context import Buffer, ContextQuery, ContextSource
+from lsp_server.context import ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.notebooks import Notebooks
-from lsp_server.documents.uris import local_path, path_of
+from lsp_server.documents.uris import path_of
+from lsp_server.fill.other_files import other_files
 from lsp_server.inline import InlineService
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.editor_connection import EditorConnection
@@ -126,24 +127,14 @@ class Session:
 
     async def gather_context(self, snapshot: Snapshot, offset: int) -> tuple[Snippet, ...]:
         """The parts of other files that help to fill a hole at `offset`; none where the model has no use for them."""
-        wanted, status = self.settings_of(snapshot.uri).context, self.worker.client.last_status
-        max_tokens = min(wanted.max_tokens, status.context_tokens if status else 0)
-        document = buffer_of(snapshot)
-        if not wanted.enabled or not max_tokens or document is None or snapshot.uri not in self.documents:
+        if snapshot.uri not in self.documents:
             return ()
-        others = (buffer_of(other) for uri, other in reversed(self.documents.items()) if uri != snapshot.uri)
-        line = snapshot.lines.line_of(offset)
-        buffers = tuple(buffer for buffer in others if buffer)
-        query = ContextQuery(document, snapshot.tree, line, buffers, self.configuration.readable_folders)
-        return await self._context.gather(query, max_tokens, wanted.max_ms)
+        wanted, folders = self.settings_of(snapshot.uri).context, self.configuration.readable_folders
+        opened = [other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri]
+        status = self.worker.client.last_status
+        return await other_files(self._context, snapshot, offset, wanted, status, folders=folders, opened=opened)
 
     def is_current(self, snapshot: Snapshot) -> bool:
         """Whether the document still stands as it did when `snapshot` was taken."""
         now = self.documents.get(snapshot.uri)
         return now is not None and now.version == snapshot.version and now.text == snapshot.text
-
-
-def buffer_of(document: Document | Snapshot) -> Buffer | None:
-    """A document as the context room sees it; None where it is no file on this machine."""
-    path = local_path(document.uri)
-    return Buffer(path, document.language_id, document.version, document.text) if path else None

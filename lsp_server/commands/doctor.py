@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lsp_server.commands.fill import add_model_arguments
+from lsp_server.commands.arguments import add_model_arguments
 from lsp_server.commands.worker import options_of
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
 from lsp_server.diagnosis.machine import Check, Verdict, examine

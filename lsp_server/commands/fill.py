@@ -1,4 +1,4 @@
-"""`infill-ls fill`: the holes of one file, filled jointly by the resident worker."""
+"""`infill-ls fill`: fill the holes of one file together. Obeys privacy and settings as the language server does."""
 
 import argparse
 import asyncio
@@ -7,33 +7,31 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from inference.messages import (
-    MAX_CANDIDATES,
-    MAX_STEPS,
-    Candidate,
-    ErrorCode,
-    InfillRequest,
-    Outcome,
-    Status,
-)
+import msgspec
+
+from inference.messages import MAX_CANDIDATES, MAX_STEPS, Candidate, ErrorCode, Snippet
 from lsp_server import carve
 from lsp_server.commands import output
+from lsp_server.commands.arguments import COMMAND_LINE, add_model_arguments, given_settings
+from lsp_server.context import ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import BadInput, offset_of, read_named_file
 from lsp_server.documents.writing import replace_text
-from lsp_server.fill.candidates import count_unfilled, current_texts, fitted
-from lsp_server.settings.environment import environment_layers
-from lsp_server.settings.layers import resolve
+from lsp_server.fill.candidates import current_texts, without_new_markers
+from lsp_server.fill.other_files import other_files
+from lsp_server.fill.pipeline import Budget, FillOptions, FillResult, fill, left_as_they_are, worker_options
+from lsp_server.settings.layers import Layer, resolve
+from lsp_server.settings.privacy import why_off
+from lsp_server.settings.resolver import Configuration, configuration_for
+from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of
-from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions, alive
+from lsp_server.worker import WorkerClient, WorkerFailure, alive
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 _DAY_MS = 24 * 3600 * 1000
-_SPARE_CANDIDATES = 3
-"""At least this many answers are asked for, because some are not fit to be put in."""
 
 
 class NothingFound(Exception):
@@ -41,25 +39,14 @@ class NothingFound(Exception):
 
 
 @dataclass(frozen=True)
-class Filled:
-    """What came back for a file. `candidates` are fit to be put in as they are, best first."""
+class FileToFill:
+    """A file that may be filled, its holes, and the settings that hold for it."""
 
+    file: Path
     snapshot: Snapshot
     spans: tuple[carve.Span, ...]
-    candidates: tuple[Candidate, ...]
-    status: Status | None
-    ms: float
-
-    @property
-    def filled(self) -> int:
-        """How many holes the best candidate fills; the others keep what stands in them."""
-        now = current_texts(self.snapshot, self.spans)
-        return len(now) - count_unfilled(self.candidates[0].texts, now)
-
-    @property
-    def result(self) -> str:
-        """The whole text with the best candidate in place."""
-        return carve.splice(self.snapshot.text, self.spans, self.candidates[0].texts)
+    settings: Settings
+    configuration: Configuration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,116 +55,158 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--at", action="append", default=[], metavar="LINE:COL", help="a place to fill, counted from 1; may be repeated"
     )
-    parser.add_argument("--marker", metavar="TEXT", help=f"what marks a hole (default: {carve.DEFAULT_MARKER})")
+    parser.add_argument("--marker", metavar="TEXT", help="what marks a hole (default: the setting, else ???)")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print one JSON object")
     shape.add_argument("--diff", action="store_true", help="print a unified diff")
     shape.add_argument("--write", action="store_true", help="write the result into the file")
     parser.add_argument(
-        "--candidates", type=_number(1, MAX_CANDIDATES), default=1, metavar="N", help="how many answers to ask for"
+        "--candidates", type=_number(1, MAX_CANDIDATES), metavar="N", help="how many answers to ask for"
     )
     parser.add_argument("--steps", type=_number(1, MAX_STEPS), metavar="N", help="the most denoising steps of a canvas")
     parser.add_argument(
-        "--deadline-ms", type=_number(1, _DAY_MS), metavar="N", help="answer after this time with what stands"
+        "--deadline-ms", type=_number(1, _DAY_MS), metavar="N", help="after so long, take the best answer so far"
     )
     parser.add_argument("--seed", type=_number(0, 2**63 - 1), metavar="N", help="the seed of the random stream")
     add_model_arguments(parser)
-
-
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which model, where. What is not given is what the environment sets, as for an editor's server."""
-    layers, _ = environment_layers(os.environ)
-    now, _ = resolve(layers)
-    parser.add_argument("--model", default=now.model, metavar="ID_OR_FOLDER", help="the model (default: %(default)s)")
-    parser.add_argument("--device", default=now.device, metavar="NAME", help="cuda, mps or cpu (default: the best)")
-    parser.add_argument("--dtype", default=now.dtype, metavar="NAME", help="float32, bfloat16 or float16")
     parser.add_argument(
-        "--allow-download",
-        action="store_true",
-        default=now.allow_download,
-        help="fetch the model from the hub if it is not here",
+        "--trust-workspace", action="store_true", default=None, help="let infill-ls.toml choose the model and device"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Fills the file's holes. Exit status 2 with one line for bad input, 1 where the worker failed."""
+    """Fill the file's holes. Exit status 2 with one line for bad input, 1 where the worker failed."""
     try:
-        snapshot = _read(args.file)
-        spans = tuple(_spans(snapshot, args))
-        filled = asyncio.run(_fill(snapshot, spans, args))
+        file = _file_to_fill(args)
+        report = asyncio.run(_fill(file, args))
         if args.write:
-            replace_text(args.file, snapshot.text, filled.result)
+            replace_text(args.file, file.snapshot.text, report.text)
     except BadInput as error:
-        return _complain(error, EXIT_BAD_INPUT)
+        return _fail(error, EXIT_BAD_INPUT)
     except NothingFound as error:
-        return _complain(error, EXIT_FAILED)
+        return _fail(error, EXIT_FAILED)
     except WorkerFailure as error:
         bad_input = error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
-        return _complain(error, EXIT_BAD_INPUT if bad_input else EXIT_FAILED)
-    output.show(filled, args)
+        return _fail(error, EXIT_BAD_INPUT if bad_input else EXIT_FAILED)
+    output.show(report, args)
+    if left := left_as_they_are(report.candidates[0].texts, current_texts(file.snapshot, file.spans)):
+        _say(left)
     return 0
 
 
-def _complain(error: Exception, status: int) -> int:
-    print(f"infill-ls: {' '.join(str(error).split())}", file=sys.stderr)
+def _fail(error: Exception, status: int) -> int:
+    _say(str(error))
     return status
 
 
-def _read(file: Path) -> Snapshot:
-    text = read_named_file(file)
-    return Document(file.resolve().as_uri(), language_of(str(file)), 0, text).snapshot()
+def _say(message: str) -> None:
+    print(f"infill-ls: {' '.join(message.split())}", file=sys.stderr)
 
 
-def _spans(snapshot: Snapshot, args: argparse.Namespace) -> list[carve.Span]:
-    if args.marker is not None and (args.at or not args.marker):
-        raise BadInput("--marker may not be empty, nor stand beside --at")
+def _file_to_fill(args: argparse.Namespace) -> FileToFill:
+    """Read the file, unless it may hold secrets or is switched off. Raises BadInput."""
+    path = Path(os.path.abspath(args.file))  # noqa: PTH100 - as an editor names it: links are not followed
+    given = given_settings(args)
+    for problem in resolve([Layer(COMMAND_LINE, given)])[1]:
+        raise BadInput(problem)
+    configuration = configuration_for(path, given, os.environ)
+    for problem in configuration.problems:
+        _say(problem)
+    settings = configuration.of(path.as_uri())
+    _require_allowed(args.file, path, settings)
+    snapshot = Document(path.as_uri(), language_of(str(path)), 0, read_named_file(path)).snapshot()
+    return FileToFill(args.file, snapshot, tuple(_spans(snapshot, args, settings.marker)), settings, configuration)
+
+
+def _require_allowed(file: Path, path: Path, settings: Settings) -> None:
+    """Raises BadInput where neither the file nor what it is a link to may be filled."""
+    for name in (path, path.resolve()):
+        if reason := why_off(name.as_posix(), language_of(str(name)), settings):
+            raise BadInput(f"{file}: {reason}")
+
+
+def _spans(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[carve.Span]:
+    if args.marker is not None and args.at:
+        raise BadInput("--marker may not stand beside --at")
     if not args.at:
-        marker = args.marker or carve.DEFAULT_MARKER
         found = carve.markers(snapshot, marker)
         if not found:
             raise BadInput(f"{args.file}: no hole; put {marker} where code is wanted, or name places with --at")
         return found
-    spans = sorted((_span_at(snapshot, place, args.file) for place in args.at), key=lambda span: span.start)
+    spans = sorted((_span_at(snapshot, place, args.file, marker) for place in args.at), key=lambda span: span.start)
     for left, right in itertools.pairwise(spans):
         if right.start < left.end or right == left:
             raise BadInput(f"{args.file}: two of the --at places fall into the same hole")
     return spans
 
 
-def _span_at(snapshot: Snapshot, place: str, file: Path) -> carve.Span:
-    span = carve.at_cursor(snapshot, offset_of(snapshot.lines, place, file))
+def _span_at(snapshot: Snapshot, place: str, file: Path, marker: str) -> carve.Span:
+    span = carve.at_cursor(snapshot, offset_of(snapshot.lines, place, file), marker)
     if span is None:
         raise BadInput(f"{file}: nothing to fill at {place}; choose the end of a word, of a line, or a missing body")
     return span
 
 
-async def _fill(snapshot: Snapshot, spans: tuple[carve.Span, ...], args: argparse.Namespace) -> Filled:
-    request = InfillRequest(
-        id="fill",
-        segments=carve.segments(snapshot.text, spans, marker=args.marker or carve.DEFAULT_MARKER),
-        language=snapshot.language_id,
-        path=args.file.name.encode(errors="replace").decode(),
-        candidates=max(args.candidates, _SPARE_CANDIDATES),
-        deadline_ms=args.deadline_ms,
-        max_steps=args.steps,
-        drafts=output.wants_drafts(args),
-        seed=args.seed,
-    )
-    options = WorkerOptions(model=args.model, device=args.device, dtype=args.dtype, allow_download=args.allow_download)
-    began = time.monotonic()
-    with output.progress(snapshot, spans, args) as shown:
-        client = WorkerClient(options, name="infill-ls fill", on_status=shown.status)
+async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport:
+    """Ask the worker. Raises NothingFound, WorkerFailure."""
+    budget = _budget(file.settings, args)
+    began_s = time.monotonic()
+    with output.progress(file.snapshot, file.spans, args) as shown:
+        client = WorkerClient(worker_options(file.settings), name="infill-ls fill", on_status=shown.status)
         try:
             await alive.loaded(client)  # only then does the deadline start to count
-            answer = await alive.answer(client, request, shown.draft)
+            result = await _ask(client, file, budget, FillOptions(seed=args.seed), shown if shown.is_seen else None)
             status = await alive.while_alive(client, client.status(), alive.GRACE_S)
         finally:
             await client.close()
-    candidates = tuple(fitted(snapshot, spans, answer.candidates))[: args.candidates]
+    candidates = _usable(result, file)[: budget.candidates]
     if not candidates:
-        late = answer.done.outcome is Outcome.DEADLINE
-        raise NothingFound("no answer before the deadline; give it more time" if late else "the model has no answer")
-    return Filled(snapshot, spans, candidates, status, (time.monotonic() - began) * 1000)
+        raise NothingFound(result.why_empty(budget))
+    model, device = (status.model, status.device) if status else (file.settings.model, "")
+    ms = (time.monotonic() - began_s) * 1000
+    return output.FillReport(file.snapshot, file.spans, tuple(candidates), model, device, ms)
+
+
+async def _ask(
+    client: WorkerClient, file: FileToFill, budget: Budget, options: FillOptions, shown: output.Silent | None
+) -> FillResult:
+    return await fill(
+        client,
+        file.snapshot,
+        file.spans,
+        budget,
+        options=options,
+        on_draft=shown.draft if shown else None,
+        context=await _context(client, file),
+        marker=file.settings.marker,
+    )
+
+
+async def _context(client: WorkerClient, file: FileToFill) -> tuple[Snippet, ...]:
+    source, offset, wanted = ContextSource(), file.spans[0].start, file.settings.context
+    folders = file.configuration.readable_folders
+    try:
+        return await other_files(source, file.snapshot, offset, wanted, client.last_status, folders=folders)
+    finally:
+        source.close()
+
+
+def _budget(settings: Settings, args: argparse.Namespace) -> Budget:
+    """What the settings say, unless the command line says otherwise."""
+    budget = Budget.of(settings, invoked=True)
+    return replace(
+        budget,
+        candidates=args.candidates or budget.candidates,
+        deadline_ms=args.deadline_ms or budget.deadline_ms,
+        max_steps=args.steps or budget.max_steps,
+    )
+
+
+def _usable(result: FillResult, file: FileToFill) -> list[Candidate]:
+    """The candidates that change something and open no new hole."""
+    current, marker = current_texts(file.snapshot, file.spans), file.settings.marker
+    kept = ((candidate, without_new_markers(candidate.texts, current, marker)) for candidate in result.candidates)
+    return [msgspec.structs.replace(candidate, texts=texts) for candidate, texts in kept if texts != current]
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:

@@ -7,19 +7,17 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from inference.messages import Draft, Status, WorkerState
-from lsp_server.carve import Span
+from inference.messages import Candidate, Draft, Status, WorkerState
+from lsp_server.carve import Span, splice
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
-
-if TYPE_CHECKING:
-    from lsp_server.commands.fill import Filled
+from lsp_server.fill.candidates import count_unfilled, current_texts
 
 _CONTEXT_LINES = 3
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -27,8 +25,32 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _SURE, _LIKELY = 0.9, 0.5
 
 
+@dataclass(frozen=True)
+class FillReport:
+    """What a file was filled with. `candidates`, best first, are ready to be put in; there is at least one."""
+
+    snapshot: Snapshot
+    spans: tuple[Span, ...]
+    candidates: tuple[Candidate, ...]
+    model: str
+    device: str
+    ms: float
+
+    @property
+    def filled(self) -> int:
+        """How many holes the best candidate fills; the others keep their text."""
+        return len(self.spans) - count_unfilled(self.candidates[0].texts, current_texts(self.snapshot, self.spans))
+
+    @property
+    def text(self) -> str:
+        """The whole text with the best candidate in place."""
+        return splice(self.snapshot.text, self.spans, self.candidates[0].texts)
+
+
 class Silent:
     """Progress where nobody watches."""
+
+    is_seen = False
 
     def status(self, status: Status) -> None:
         """The worker's state changed."""
@@ -39,6 +61,8 @@ class Silent:
 
 class Settling(Silent):
     """Progress on a terminal: the worker's loading, then the holes in their surroundings, settling step by step."""
+
+    is_seen = True
 
     def __init__(self, live: Live, snapshot: Snapshot, spans: tuple[Span, ...]) -> None:
         self._live, self._snapshot, self._spans = live, snapshot, spans
@@ -54,15 +78,10 @@ class Settling(Silent):
         self._live.update(Text.assemble((f"step {draft.step} of {draft.max_steps}\n", "dim"), view))
 
 
-def wants_drafts(args: argparse.Namespace) -> bool:
-    """Whether anybody would see them."""
-    return sys.stderr.isatty() and not args.json
-
-
 @contextmanager
 def progress(snapshot: Snapshot, spans: tuple[Span, ...], args: argparse.Namespace) -> Iterator[Silent]:
-    """What to tell of the work while it is done; gone from the terminal afterwards."""
-    if not wants_drafts(args):
+    """Show the progress on the terminal, where there is one; it is gone from there afterwards."""
+    if not sys.stderr.isatty() or args.json:
         yield Silent()
         return
     with Live(console=Console(stderr=True), transient=True, refresh_per_second=20) as live:
@@ -97,16 +116,16 @@ def colour(confidence: float) -> str:
     return "bold green" if confidence >= _SURE else "yellow" if confidence >= _LIKELY else "red"
 
 
-def show(filled: "Filled", args: argparse.Namespace) -> None:
+def show(report: FillReport, args: argparse.Namespace) -> None:
     """Prints the answer in the shape that was asked for."""
     if args.json:
-        _write(json.dumps(as_json(filled, args), ensure_ascii=False) + "\n")
+        _write(json.dumps(as_json(report), ensure_ascii=False) + "\n")
     elif args.diff:
-        _write(diff(filled, str(args.file)))
+        _write(diff(report, str(args.file)))
     elif args.write:
-        print(f"{args.file}: {filled.filled} of {len(filled.spans)} filled in {filled.ms:.0f} ms", file=sys.stderr)
+        print(f"{args.file}: {report.filled} of {len(report.spans)} filled in {report.ms:.0f} ms", file=sys.stderr)
     else:
-        _write(filled.result)
+        _write(report.text)
 
 
 def _write(text: str) -> None:
@@ -116,27 +135,27 @@ def _write(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-def diff(filled: "Filled", name: str) -> str:
+def diff(report: FillReport, name: str) -> str:
     """A unified diff from the file to the result."""
-    before, after = (_LINE.findall(text) for text in (filled.snapshot.text, filled.result))
+    before, after = (_LINE.findall(text) for text in (report.snapshot.text, report.text))
     lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def as_json(filled: "Filled", args: argparse.Namespace) -> dict[str, object]:
+def as_json(report: FillReport) -> dict[str, object]:
     """The answer as one JSON object; lines and columns count from 1, in characters."""
-    best = filled.candidates[0]
-    places = [filled.snapshot.lines.position(span.start, Encoding.UTF32) for span in filled.spans]
+    best = report.candidates[0]
+    places = [report.snapshot.lines.position(span.start, Encoding.UTF32) for span in report.spans]
     return {
-        "model": filled.status.model if filled.status else args.model,
-        "device": filled.status.device if filled.status else "",
+        "model": report.model,
+        "device": report.device,
         "holes": [
             {"line": line + 1, "column": column + 1, "text": text}
             for (line, column), text in zip(places, best.texts, strict=True)
         ],
         "candidates": [
-            {"texts": list(c.texts), "score": c.score, "steps": c.steps, "tokens": c.tokens} for c in filled.candidates
+            {"texts": list(c.texts), "score": c.score, "steps": c.steps, "tokens": c.tokens} for c in report.candidates
         ],
-        "ms": round(filled.ms, 1),
-        "result": filled.result,
+        "ms": round(report.ms, 1),
+        "result": report.text,
     }

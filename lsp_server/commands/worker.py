@@ -6,11 +6,11 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
-from lsp_server.commands.fill import add_model_arguments
+from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.diagnosis.workers import describe_status
-from lsp_server.settings.environment import environment_layers
-from lsp_server.settings.layers import resolve
+from lsp_server.fill.pipeline import worker_options
 from lsp_server.settings.schema import LONGEST_IDLE_S
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions, alive
 from lsp_server.worker.paths import paths_of
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--idle-s",
         type=_seconds,
-        default=_idle_s(),
+        default=None,
         metavar="S",
         help="end after this long without clients (default: %(default)g)",
     )
@@ -51,15 +51,11 @@ def run(args: argparse.Namespace) -> int:
         return 1
 
 
-def _idle_s() -> float:
-    """The environment's say on how long a worker stays without clients, as for an editor's server."""
-    return resolve(environment_layers(os.environ)[0])[0].idle_seconds
-
-
 def options_of(args: argparse.Namespace) -> WorkerOptions:
-    """The worker that a command line names."""
-    idle_s = getattr(args, "idle_s", WorkerOptions.idle_s)
-    return WorkerOptions(args.model, args.device, args.dtype, idle_s, args.allow_download)
+    """The worker that the command line and the environment name."""
+    options = worker_options(settings_of(args))
+    idle_s = getattr(args, "idle_s", None)
+    return options if idle_s is None else replace(options, idle_s=idle_s)
 
 
 def _run_here(options: WorkerOptions) -> int:

@@ -14,7 +14,7 @@ from lsp_server.documents.reading import BadInput, offset_of, read_named_file
 from lsp_server.settings.environment import PREFIX
 from lsp_server.settings.file import NAME
 from lsp_server.settings.privacy import why_off
-from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.resolver import configuration_for, workspace_of
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import TABLES, grammar_of, language_of, table_of
 from lsp_server.syntax.lines import is_word
@@ -22,11 +22,9 @@ from lsp_server.syntax.lines import is_word
 
 def examine_settings(path: Path) -> tuple[list[Check], Settings]:
     """What is set outside of editors for a file or folder, what is wrong with it, and the settings that it comes to."""
-    folder = _workspace_of(path)
-    configuration = Configuration({}, os.environ)
-    configuration.start(None, [folder.as_uri()])
+    configuration = configuration_for(path, {}, os.environ)
     sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
-    found = ", ".join(sources) or f"the defaults (no {NAME} in {folder})"
+    found = ", ".join(sources) or f"the defaults (no {NAME} in {workspace_of(path)})"
     checks = [Check("settings", Verdict.OK, f"{found}; what the editor sets is not known here")]
     checks += [Check("settings", Verdict.WARN, problem) for problem in configuration.problems]
     return checks, configuration.of(path.as_uri())
@@ -86,15 +84,6 @@ def _markers(snapshot: Snapshot, settings: Settings) -> Check:
     count = len(carve.markers(snapshot, settings.marker))
     advice = "" if count else "where the cursor stands one may open all the same: ask with --at LINE:COL"
     return Check("hole", Verdict.OK, f"{count} marked with {settings.marker}", advice)
-
-
-def _workspace_of(path: Path) -> Path:
-    """The folder that an editor is likely to have opened for it: with our settings, or with a repository in it."""
-    folders = [path, *path.parents] if path.is_dir() else list(path.parents)
-    for name in (NAME, ".git"):
-        if found := next((folder for folder in folders if (folder / name).exists()), None):
-            return found
-    return folders[0]
 
 
 def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:

@@ -17,7 +17,7 @@ from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
 from lsp_server.fill.candidates import count_unfilled, current_texts, fitted
 from lsp_server.settings.schema import Settings
-from lsp_server.worker import WorkerClient, alive
+from lsp_server.worker import WorkerClient, WorkerOptions, alive
 from lsp_server.worker.link import OnDraft
 
 FEW_HOLES = 8
@@ -114,6 +114,17 @@ async def fill(
         await _fitted(snapshot, spans, answer.candidates),
         late=answer.done.outcome is Outcome.DEADLINE,
         unchanged=any(candidate.texts == current for candidate in answer.candidates),
+    )
+
+
+def worker_options(settings: Settings) -> WorkerOptions:
+    """The worker that the settings name."""
+    return WorkerOptions(
+        model=settings.model,
+        device=settings.device,
+        dtype=settings.dtype,
+        idle_s=settings.idle_seconds,
+        allow_download=settings.allow_download,
     )
 
 

@@ -8,6 +8,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import ErrorCode, Status
+from lsp_server.fill.pipeline import worker_options
 from lsp_server.lsp import status_board
 from lsp_server.lsp.progress import LoadProgress
 from lsp_server.settings.schema import Settings
@@ -35,15 +36,7 @@ class WorkerConnection:
     def configure(self, settings: Settings, *, progress: bool) -> None:
         """Say which worker it is, and whether the client displays progress. Call it before anything is asked."""
         self._shows_progress = progress
-        self._use(
-            WorkerOptions(
-                model=settings.model,
-                device=settings.device,
-                dtype=settings.dtype,
-                idle_s=settings.idle_seconds,
-                allow_download=settings.allow_download,
-            )
-        )
+        self._use(worker_options(settings))
 
     def _use(self, options: WorkerOptions) -> None:
         """Make a new client, which connects when it is first asked."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from lsp_server.documents.uris import local_path
 from lsp_server.settings.environment import environment_layers
-from lsp_server.settings.file import SettingsFile
+from lsp_server.settings.file import NAME, SettingsFile
 from lsp_server.settings.layers import Layer, Origin, resolve
 from lsp_server.settings.privacy import ReadableFolder
 from lsp_server.settings.schema import Settings
@@ -129,6 +129,22 @@ class Configuration:
         sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
         between = [layer for layer in (sent, file.layer if file else None) if layer]
         return [self._options, *between, *self._environment, self._flags]
+
+
+def configuration_for(path: Path, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Configuration:
+    """The configuration of a file or folder outside of any editor: that of the folder an editor would likely open."""
+    configuration = Configuration(flags, environment)
+    configuration.start(None, [workspace_of(path).as_uri()])
+    return configuration
+
+
+def workspace_of(path: Path) -> Path:
+    """The nearest folder with our settings, else the nearest with a repository in it, else the file's own folder."""
+    folders = [path, *path.parents] if path.is_dir() else list(path.parents)
+    for name in (NAME, ".git"):
+        if found := next((folder for folder in folders if (folder / name).exists()), None):
+            return found
+    return folders[0]
 
 
 def _holds(folder: WorkspaceFolder, uri: str) -> bool:

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from inference.messages import MAX_STEPS
 
 Globs = tuple[str, ...]
+Dtype = Literal["bfloat16", "float16", "float32"]
 LONGEST_IDLE_S = 31_536_000
 """A year: more is a mistake, and endless is no time a clock can count to."""
 
@@ -46,7 +47,7 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     )
     device: Annotated[str | None, Meta(description="cpu, cuda or mps; the best one found when null.")] = None
     dtype: Annotated[
-        Literal["bfloat16", "float16", "float32"] | None,
+        Dtype | None,
         Meta(description="Number format of the weights; what suits the device when null."),
     ] = None
     allow_download: Annotated[bool, Meta(description="Let the model be downloaded when it is not on this machine.")] = (

@@ -1,21 +1,22 @@
 """Context reaches the worker. A relay in its place keeps the requests that a real worker answers."""
 
 import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from lsprotocol.types import Position
 from pygls.exceptions import JsonRpcException
 
-from inference.messages import LENGTH_BYTES, InfillRequest, decode_client_message
 from lsp_server.worker import WorkerClient, WorkerOptions
-from lsp_server.worker.paths import WorkerPaths
 from lsp_server.worker.survey import running_workers
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import everywhere
+from tests.e2e.relay import Relay, relay_to
 from tests.e2e.workspace import Workspace, open_workspace
 from tests.inference.models.random_model import save_random_checkpoint
 from tests.workers import fill, kill
@@ -23,32 +24,6 @@ from tests.workers import fill, kill
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 HELPERS = "def load(path, strict):\n    return path\n"
 DOCUMENT = "from helpers import load\n\nx = ???\n"
-
-
-class Relay:
-    """Listens where the server expects its worker, passes messages on both ways, and keeps the requests."""
-
-    def __init__(self, worker: WorkerPaths) -> None:
-        self.requests: list[InfillRequest] = []
-        self._worker = worker
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
-        back, forth = await asyncio.open_unix_connection(self._worker.socket)
-        answering = asyncio.create_task(self._answer(back, writer))
-        while length := await reader.read(LENGTH_BYTES):
-            body = await reader.readexactly(int.from_bytes(length, "big"))
-            message = decode_client_message(body)
-            if isinstance(message, InfillRequest):
-                self.requests.append(message)
-            forth.write(length + body)
-        forth.close()
-        await answering
-
-    async def _answer(self, worker: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
-        while data := await worker.read(1 << 16):
-            server.write(data)
-        server.close()
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +42,12 @@ async def relayed(options: WorkerOptions, project: Path, **settings: object) -> 
     """A server with `project` as its workspace, and a relay between it and a real worker."""
     async with WorkerClient(options, name="tests") as client:
         await client.infill(fill(max_steps=1))
-        relay, model = Relay(client.paths), {"model": options.model, "device": options.device}
-        with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
-            async with await asyncio.start_unix_server(relay.serve, Path(folder) / client.paths.socket.name):
-                started = {**PATIENT, **model, "maxSteps": 1, "context": {"maxMs": 5_000}, **settings}
-                editor = await open_workspace(Path(folder), project, options=started)
-                yield relay, editor
-                assert await editor.quit() == 0
+        async with relay_to(client.paths.socket) as relay:
+            model = {"model": options.model, "device": options.device}
+            started = {**PATIENT, **model, "maxSteps": 1, "context": {"maxMs": 5_000}, **settings}
+            editor = await open_workspace(relay.folder, project, options=started)
+            yield relay, editor
+            assert await editor.quit() == 0
 
 
 @pytest.fixture
@@ -117,3 +91,19 @@ async def test_nothing_is_gathered_where_context_is_switched_off(chat: WorkerOpt
         await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))
         assert (await editor.status()).contextTokens > 0
     assert [request.context for request in relay.requests] == [()]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_the_command_shows_the_model_what_is_imported(chat: WorkerOptions, project: Path, enabled: bool) -> None:
+    (project / "main.py").write_text(DOCUMENT)
+    (project / "infill-ls.toml").write_text(f"context = {{ enabled = {str(enabled).lower()}, maxMs = 5_000 }}\n")
+    command = [sys.executable, "-m", "lsp_server.cli", "fill", project / "main.py", "--steps", "1"]
+    async with WorkerClient(chat, name="tests") as client:
+        await client.infill(fill(max_steps=1))
+        async with relay_to(client.paths.socket) as relay:
+            environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(relay.folder)}
+            words = [*command, "--model", chat.model, "--device", "cpu"]
+            process = await asyncio.create_subprocess_exec(*words, stdout=DEVNULL, stderr=DEVNULL, env=environment)
+            await process.wait()  # where the noise is no fill, it fails
+    (request,) = relay.requests
+    assert [snippet.path for snippet in request.context] == (["helpers.py"] if enabled else [])

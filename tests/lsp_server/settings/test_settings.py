@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from inference.messages import MAX_STEPS
-from lsp_server.commands.fill import add_model_arguments
+from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.json_schema import json_schema
 from lsp_server.settings.layers import Layer, Origin, resolve
@@ -200,6 +200,6 @@ def test_the_environment_chooses_the_model_of_commands_too(monkeypatch: pytest.M
     monkeypatch.setenv("INFILL_LS_MODEL", "owner/model")
     monkeypatch.setenv("INFILL_LS_ALLOW_DOWNLOAD", "true")
     add_model_arguments(parser)
-    chosen = parser.parse_args([])
+    chosen = settings_of(parser.parse_args([]))
     assert (chosen.model, chosen.device, chosen.allow_download) == ("owner/model", None, True)
-    assert parser.parse_args(["--model", "embedded"]).model == "embedded"
+    assert settings_of(parser.parse_args(["--model", "embedded"])).model == "embedded"

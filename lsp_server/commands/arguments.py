@@ -1,0 +1,42 @@
+"""The arguments that several commands share: which model, and where it runs."""
+
+import argparse
+import os
+from typing import Any, get_args
+
+from lsp_server.settings.environment import environment_layers
+from lsp_server.settings.layers import Layer, resolve
+from lsp_server.settings.schema import Dtype, Settings
+
+COMMAND_LINE = "command line"
+_NAMES = {
+    "model": "model",
+    "device": "device",
+    "dtype": "dtype",
+    "allow_download": "allowDownload",
+    "trust_workspace": "trustWorkspace",
+    "marker": "marker",
+}
+"""The setting that each argument stands for."""
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which model, where. An argument that is not given is None: then the settings decide."""
+    parser.add_argument("--model", metavar="ID_OR_FOLDER", help="the model (default: the setting, else embedded)")
+    parser.add_argument("--device", metavar="NAME", help="cuda, mps or cpu (default: the best)")
+    parser.add_argument("--dtype", choices=get_args(Dtype), help="the number format of the weights")
+    parser.add_argument(
+        "--allow-download", action="store_true", default=None, help="fetch the model from the hub if it is not here"
+    )
+
+
+def given_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that the command line gives, under their own names."""
+    given = {setting: getattr(args, name, None) for name, setting in _NAMES.items()}
+    return {setting: value for setting, value in given.items() if value is not None}
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """The settings of a command that belongs to no folder: the environment's, and the command line's over them."""
+    layers, _ = environment_layers(os.environ)
+    return resolve([*layers, Layer(COMMAND_LINE, given_settings(args))])[0]

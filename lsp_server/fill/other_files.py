@@ -1,0 +1,43 @@
+"""What the model is shown of other files beside the holes, as far as it has a use for it and the settings allow it.
+
+Knows no LSP types.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from inference.messages import Snippet, Status
+from lsp_server.context import Buffer, ContextQuery, ContextSource
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.uris import local_path
+from lsp_server.settings.privacy import ReadableFolder
+from lsp_server.settings.schema import ContextSettings
+
+
+async def other_files(
+    source: ContextSource,
+    snapshot: Snapshot,
+    offset: int,
+    settings: ContextSettings,
+    status: Status | None,
+    *,
+    folders: Sequence[ReadableFolder],
+    opened: Iterable[Document] = (),
+) -> tuple[Snippet, ...]:
+    """The parts of other files that help to fill a hole at `offset`; none where the worker's model has no use for them.
+
+    `opened` are the other open documents, the last used first; from `folders` files may be read.
+    """
+    max_tokens = min(settings.max_tokens, status.context_tokens if status else 0)
+    document = _buffer_of(snapshot)
+    if not settings.enabled or not max_tokens or document is None:
+        return ()
+    buffers = tuple(buffer for other in opened if (buffer := _buffer_of(other)) is not None)
+    line = snapshot.lines.line_of(offset)
+    query = ContextQuery(document, snapshot.tree, line, buffers, tuple(folders))
+    return await source.gather(query, max_tokens, settings.max_ms)
+
+
+def _buffer_of(document: Document | Snapshot) -> Buffer | None:
+    """None where the document is no file on this machine."""
+    path = local_path(document.uri)
+    return Buffer(path, document.language_id, document.version, document.text) if path else None
