@@ -114,7 +114,7 @@ def test_another_marker_can_be_named(fill: Run, file: Path) -> None:
         (b"x = 1\n", ("--at", "0:1"), "counted from 1"),
         (b"x = 1\n", ("--at", "first"), "counted from 1"),
         (b"word\n", ("--at", "1:3"), "nothing to fill at 1:3"),
-        (b"x = ???\n", ("--at", "1:1", "--marker", "!!"), "nor stand beside --at"),
+        (b"x = ???\n", ("--at", "1:1", "--marker", "!!"), "may not stand beside --at"),
         (b"x = 1\n", ("--at", "1:" + "9" * 5000), "counted from 1"),
         (b"x = ???\n", ("--model", "no-such-model"), "no such model"),
         (b"x = ???\n", ("--model", "owner/not-here"), "not on this machine"),

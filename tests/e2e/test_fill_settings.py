@@ -1,4 +1,4 @@
-"""`infill-ls fill` obeys privacy and settings as the server does: infill-ls.toml, over it the environment, over it flags."""
+"""`infill-ls fill` obeys privacy and settings as the server does: flags over the environment over infill-ls.toml."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""From a raw fill to what is shown: overlap, indentation, brackets, line ends, and the order of candidates.
+"""Make a raw fill ready to be put in: cut what it repeats, fix indentation, brackets and line ends; order candidates.
 
 Text in, text out. Nothing here knows the LSP, the worker or the model.
 """

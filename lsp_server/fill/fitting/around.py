@@ -1,4 +1,4 @@
-"""What stands around a hole, read once for all steps that make a fill fit. Line ends are always `\\n` here."""
+"""The text around a hole, read once for all steps that make a fill fit. Line ends are always `\\n` here."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _AFTER_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class Around:
-    """What surrounds a hole: `before` and `after` are the rest of its line, `below` the lines under it with text."""
+    """The text around a hole: `before` and `after` are the rest of its line, `below` the lines under it, but no blank ones."""
 
     span: Span
     table: LanguageTable

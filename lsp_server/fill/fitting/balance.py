@@ -1,4 +1,4 @@
-"""Which brackets of a fill are one too many, and which are open at a hole where there is no tree."""
+"""Find the first bracket that a fill closes but did not open, and the brackets open at a hole without a tree."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ _WINDOW_CHARACTERS = 4000
 
 
 def cut_at_foreign_closer(fill: str, brackets: Sequence[OpenBracket], table: LanguageTable) -> str:
-    """`fill` up to the first bracket it closes without having opened it, unless the text before the hole needs it.
+    """`fill` up to the first bracket that it closes but did not open, unless the text before the hole needs it.
 
-    `brackets` are those open at the hole, outermost first: one whose partner stands behind the hole must stay open.
+    `brackets` are those open at the hole, outermost first. One whose partner follows the hole must stay open.
     """
     own: list[str] = []
     outer = list(brackets)
@@ -29,7 +29,7 @@ def cut_at_foreign_closer(fill: str, brackets: Sequence[OpenBracket], table: Lan
 
 
 def open_in_text(text: str, start: int, end: int, table: LanguageTable) -> list[OpenBracket]:
-    """The brackets open at a hole [start, end), by the text near it: for languages without a tree."""
+    """The brackets open at a hole [start, end), judged by the text near it: for languages without a tree."""
     first = max(start - _WINDOW_CHARACTERS, 0)
     before = unclosed(text[first:start], table)
     closers = unopened(text[end : end + _WINDOW_CHARACTERS], table)

@@ -1,4 +1,4 @@
-"""How broken a text is with fills in its holes: the errors of its tree, parsed again from the one there is."""
+"""How broken a text is with fills in its holes: count the errors of its tree, parsed again from the present one."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from lsp_server.syntax.parsing import edit_tree, parse
 from lsp_server.syntax.source import Source
 
 _MAX_COUNTED = 100
-"""Counting stops here: a text as broken as that tells nothing about a fill."""
+"""Stop counting here: a text as broken as that tells nothing about a fill."""
 
 
 def errors_with(source: Source, spans: Sequence[Span], fills: Sequence[str]) -> int:
@@ -33,7 +33,7 @@ def least_broken(source: Source, span: Span, *fills: str) -> str:
 
 
 def errors_of(tree: Tree) -> int:
-    """How many nodes are errors or missing; only the branches that hold one are visited."""
+    """How many nodes are errors or missing. Visits only branches that hold one."""
     found, cursor = 0, tree.walk()
     while found < _MAX_COUNTED:
         node = cursor.node

@@ -1,4 +1,4 @@
-"""One fill made fit to be shown: a short row of steps, each of which only cuts or restyles."""
+"""Make one fill ready to be put in: a few steps, each of which only cuts or restyles it."""
 
 from lsp_server.carve import Span
 from lsp_server.fill.fitting.around import Around, look_around, plain_line_ends
@@ -16,14 +16,14 @@ from lsp_server.syntax.lines import eol_at, is_blank
 from lsp_server.syntax.source import Source
 
 _BROKEN = "\ufffd"
-"""What a decoder writes for bytes that are no character."""
+"""What a decoder writes for bytes that are not a character."""
 
 
 def fit(source: Source, span: Span, fill: str) -> str | None:
-    """What to put in the place of `span`, which still begins with `span.starts_with`; None: nothing worth showing.
+    """The text to put in place of `span`, beginning with `span.starts_with`; None: nothing worth showing.
 
-    A repetition of what stands around the hole is cut, so are closing brackets that follow it anyway; indentation and
-    line ends are those of the text; a fill of a single-line span ends at its first line end.
+    Cuts what repeats the text around the hole, and closing brackets that follow it anyway. Indentation and line ends
+    become those of the text. A fill of a single-line span ends at its first line end.
     """
     around = look_around(source, span)
     fill = plain_line_ends(fill)
@@ -34,7 +34,7 @@ def fit(source: Source, span: Span, fill: str) -> str | None:
         fill = fill.partition("\n")[0]
     fill = _fit_literal(around, source, fill) if around.literal else _fit_code(around, source, fill)
     fill = trim_end(around, cut_repeated_line_end(around, source, fill))
-    if not fill.startswith(around.starts_with) or _says_nothing(around, source, fill):
+    if not fill.startswith(around.starts_with) or _changes_nothing(around, source, fill):
         return None
     return close_on_new_line(around, fill).replace("\n", eol_at(source.text, span.start))
 
@@ -47,9 +47,9 @@ def _fit_code(around: Around, source: Source, fill: str) -> str:
 
 
 def _fit_literal(around: Around, source: Source, fill: str) -> str:
-    """A fill inside a comment or string, up to where it would end that; unless that had no end of its own.
+    """A fill inside a comment or string, up to where it would end that, unless it had no end of its own.
 
-    A string that is being typed may seem to end where the next string begins: only the parse with the fill can tell.
+    A string that is being typed may seem to end where the next one begins: only the parse with the fill can tell.
     """
     closer = around.literal.closer if around.literal else ""
     at = fill.find(closer) if closer else -1
@@ -60,7 +60,7 @@ def _fit_literal(around: Around, source: Source, fill: str) -> str:
     return least_broken(source, around.span, fill[:at], fill)
 
 
-def _says_nothing(around: Around, source: Source, fill: str) -> bool:
+def _changes_nothing(around: Around, source: Source, fill: str) -> bool:
     span = around.span
     is_old = fill == plain_line_ends(source.text[span.start : span.end])
     return is_old or is_blank(fill[len(around.starts_with) :]) or repeats_line_above(around, fill)

@@ -1,4 +1,4 @@
-"""The order candidates are shown in: the worker's, except that those which newly break the parse come last."""
+"""Order candidates as the worker does, except that those which newly break the parse come last."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from lsp_server.syntax.source import Source
 def order(source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]]) -> list[int]:
     """The indices of `candidates`, in the order given but for those that leave more errors in the tree than there were.
 
-    A text with holes is often broken by the holes alone, so a fill is also held against a mere name or statement in
-    its place. Without a tree the order stays as it is. Raises ValueError where `splice` does, if there is a choice.
+    A text is often broken by its holes alone, so a fill is also compared with a mere name or statement in its place.
+    Without a tree the order stays as it is. Raises ValueError where `splice` does, if there is a choice.
     """
-    if source.tree is None or len(candidates) < 2:  # to parse costs milliseconds, and there is nothing to choose
+    if source.tree is None or len(candidates) < 2:  # parsing costs milliseconds, and there is nothing to choose
         return list(range(len(candidates)))
     allowed = _allowed_errors(source, spans)
     breaks = [errors_with(source, spans, fills) > allowed for fills in candidates]

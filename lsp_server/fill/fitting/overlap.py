@@ -1,4 +1,4 @@
-"""A fill must not repeat what stands around it: the line before the hole, the rest of its line, the lines below."""
+"""Cut what a fill repeats of the text around it: the start of its line, the rest of its line, the lines below."""
 
 from itertools import takewhile
 
@@ -11,13 +11,14 @@ from lsp_server.syntax.scanning import comment_start, unclosed
 from lsp_server.syntax.source import Source
 
 _MIN_LINES = 2
-"""So many lines that equal the lines below are a repetition even if other lines follow them in the fill."""
+"""This many lines that equal the lines below are a repetition even if other lines follow them in the fill."""
 
 
 def drop_repeated_line_start(around: Around, fill: str) -> str:
-    """`fill` without the start of its line, which models like to write again: `x = ` before `x = 1` leaves `1`.
+    """`fill` without the start of its line, which models like to repeat: `x = ` before `x = 1` leaves `1`.
 
-    Not behind an opening bracket: `f(f(x))` is as good as `f(x)`. Without a letter it may be data, as in `0, 0, 0`.
+    Cuts nothing after an opening bracket: `f(f(x))` is as good as `f(x)`. A start without a letter may be data, as in
+    `0, 0, 0`.
     """
     start = around.before.lstrip()
     bare = start.rstrip()
@@ -33,7 +34,7 @@ def drop_repeated_line_start(around: Around, fill: str) -> str:
 
 
 def repeats_line_above(around: Around, fill: str) -> bool:
-    """Whether a statement only says the line above once more; inside brackets that may be data."""
+    """Whether a statement only repeats the line above; inside brackets that may be data."""
     first = fill.removeprefix(around.starts_with).partition("\n")[0] if around.at_line_start else ""
     return _has_letter(first) and not in_expression(around.brackets) and first.strip() == around.above.strip()
 
@@ -41,7 +42,7 @@ def repeats_line_above(around: Around, fill: str) -> bool:
 def cut_repeated_line_end(around: Around, source: Source, fill: str) -> str:
     """`fill` without an end that repeats what follows on the line; words stay whole.
 
-    A bracket or quote at its end may be the partner of one in the fill rather than a repetition: then the parse tells.
+    A bracket or quote at its end may be the partner of one in the fill rather than a repetition: the parse decides.
     """
     cuts = _line_end_cuts(around, fill.rstrip())
     if around.literal:  # no pairs in prose, but a full stop or a quote may be meant
@@ -59,7 +60,7 @@ def cut_comment_before_code(around: Around, fill: str) -> str:
 
 
 def _line_end_cuts(around: Around, fill: str) -> list[str]:
-    """What is left of `fill` without each of its ends that begins what follows on the line; shortest first."""
+    """`fill` without each of its ends with which the rest of the line begins; shortest first."""
     cuts = []
     for after in (around.after, around.after.lstrip()):
         for length in range(min(len(fill), len(after)), 0, -1):
@@ -71,8 +72,9 @@ def _line_end_cuts(around: Around, fill: str) -> list[str]:
 
 
 def _splits_pair(around: Around, kept: str, fill: str) -> bool:
+    """Whether the cut may take away the partner of a quote or bracket in the fill."""
     repeated = fill.rstrip()[len(kept) :]
-    return bool(repeated.count('"') % 2 or repeated.count("'") % 2) or _opens_more(around, kept, fill)
+    return any(repeated.count(quote) % 2 for quote in around.table.quotes) or _opens_more(around, kept, fill)
 
 
 def cut_repeated_lines(around: Around, fill: str) -> str:
@@ -96,7 +98,7 @@ def _repeats_below(around: Around, index: int, lines: list[str]) -> bool:
 
 
 def _opens_more(around: Around, kept: str, fill: str) -> bool:
-    """Whether a cut takes away the end of a bracket that the fill itself opened."""
+    """Whether the cut takes away the partner of a bracket that the fill itself opened."""
     return len(unclosed(kept, around.table)) > len(unclosed(fill, around.table))
 
 

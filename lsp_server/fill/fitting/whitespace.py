@@ -1,4 +1,4 @@
-"""White space of a fill: where it begins, how it is indented, where it ends, which line ends it has."""
+"""White space of a fill: at its start, its indentation, at its end."""
 
 import re
 
@@ -10,7 +10,7 @@ _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 
 
 def trim_start(around: Around, fill: str) -> str:
-    """`fill` without white space at its start that the text before it has already, and without blank lines there."""
+    """`fill` without blank lines at its start, and without white space there that the text before it already has."""
     head, rest = around.starts_with, fill[len(around.starts_with) :]
     if around.literal or (head and not is_blank(head)):
         return fill
@@ -41,7 +41,7 @@ def _restyled(line: str, with_tabs: bool, step: str) -> str:
 def stay_in_block(around: Around, fill: str) -> str:
     """`fill` up to the first line that is indented less than its first one: there the block ends.
 
-    Only where indentation makes blocks, and not inside a string that runs over several lines.
+    Cuts only where indentation makes blocks, and not inside a string that spans lines.
     """
     if not around.table.by_indentation or not around.at_line_start or around.literal:
         return fill
@@ -56,14 +56,14 @@ def stay_in_block(around: Around, fill: str) -> str:
 
 
 def close_on_new_line(around: Around, fill: str) -> str:
-    """`fill`, and a line end if it began on a new line and what closes its block follows on the old one."""
+    """`fill`, plus a line end if it began on a new line and the closer of its block follows on the old one."""
     follows = re.match(rf"\s*(?:{'|'.join(map(re.escape, around.table.closers)) or '(?!)'})(?!\w)", around.after)
     began = around.span.kind == HoleKind.BODY and "\n" in around.starts_with
     return f"{fill}\n{indentation(around.before, 0)}" if began and follows else fill
 
 
 def trim_end(around: Around, fill: str) -> str:
-    """`fill` without blank lines at its end, and without white space there unless code follows that it parts from."""
+    """`fill` without blank lines at its end, and without white space there unless it separates the fill from code."""
     fill = fill.rstrip("\n") if around.span.single_line else fill.rstrip()
     follows = around.after[:1]
     return fill if follows and not follows.isspace() and follows not in ")]},;:" else fill.rstrip()
