@@ -16,7 +16,7 @@ _AFTER_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class Around:
-    """The text around a hole: `before` and `after` are the rest of its line, `below` the lines under it, but no blank ones."""
+    """The text around a hole: `before` and `after` are the rest of its line, `below` the lines with text under it."""
 
     span: Span
     table: LanguageTable
