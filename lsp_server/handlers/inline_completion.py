@@ -25,6 +25,7 @@ def inline_completion(
     uri = params.text_document.uri
     if session.why_off(uri):
         return InlineCompletionList(items=[])
+    session.mark_used(uri)
     answer = session.inline.ask(uri, _request(session, params), lambda: session.snapshot(uri))
     if not isinstance(answer, asyncio.Future):
         return _list(session, uri, answer)
