@@ -44,19 +44,17 @@ edits = st.one_of(insertions, deletions, replacements)
 
 
 class Typing(RuleBasedStateMachine):
-    """An editor with one document, and the server's dispatcher. The test sets `encoding` and reads `applied`."""
+    """An editor with one document, and the server's dispatcher. The test sets these and reads `applied`."""
 
+    server: InfillServer
     encoding = "utf-16"
     applied = 0
 
-    def send(self, method: str, params: Any, **other: Any) -> None:
-        self.server.receive(json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **other}).encode())
+    def send(self, method: str, params: Any) -> None:
+        send(self.server, method, params)
 
     @initialize(text=texts)
     def start(self, text: str) -> None:
-        self.server = InfillServer({})
-        capabilities = {"general": {"positionEncodings": [self.encoding]}}
-        self.send("initialize", {"capabilities": capabilities}, id=1)
         self.open(text)
 
     @rule(text=texts)
@@ -108,11 +106,17 @@ class Typing(RuleBasedStateMachine):
         assert snapshot.tree.root_node.byte_range == fresh.root_node.byte_range
 
 
+def send(server: InfillServer, method: str, params: Any, **other: Any) -> None:
+    server.receive(json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **other}).encode())
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 async def test_thousands_of_edits_leave_the_text_that_the_editor_has(
     encoding: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    machine = type("Typing", (Typing,), {"encoding": encoding, "applied": 0})
+    server = InfillServer({})  # one for all examples: to start one takes longer than an example
+    send(server, "initialize", {"capabilities": {"general": {"positionEncodings": [encoding]}}}, id=1)
+    machine = type("Typing", (Typing,), {"server": server, "encoding": encoding, "applied": 0})
     checks = list(HealthCheck)
     while machine.applied < EDITS:
         run_state_machine_as_test(
