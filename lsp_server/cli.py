@@ -1,4 +1,4 @@
-"""The command `infill-ls`. A subcommand's module is imported only when it is the one that runs."""
+"""The command `infill-ls`. Only the subcommand that runs is imported."""
 
 import argparse
 import os
@@ -10,9 +10,9 @@ from importlib.metadata import version
 _COMMANDS = {
     "serve": ("lsp_server.commands.serve", "run the language server (what an editor starts)"),
     "fill": ("lsp_server.commands.fill", "fill the holes of a file"),
-    "worker": ("lsp_server.commands.worker", "run the resident worker in the foreground"),
-    "status": ("lsp_server.commands.status", "what the resident worker is doing"),
-    "doctor": ("lsp_server.commands.doctor", "what was found on this machine, and what to do about it"),
+    "worker": ("lsp_server.commands.worker", "run, start or stop the resident worker"),
+    "status": ("lsp_server.commands.status", "show what the resident workers are doing"),
+    "doctor": ("lsp_server.commands.doctor", "check this machine and a file, and say what to do"),
 }
 _FORWARDED = {
     "bench": "measure: `infill-ls bench latency --help`",
@@ -24,14 +24,14 @@ EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one subcommand and returns its exit status: 0 done, 1 failed, 2 bad input, 3 nothing there, 130 Ctrl-C."""
+    """Run one subcommand and return its exit status: 0 done, 1 failed, 2 bad input, 3 nothing there, 130 Ctrl-C."""
     try:
         status = _run(argv)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains on its way out
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter reports an error at exit
         return EXIT_INTERRUPTED
     return status
 

@@ -1,4 +1,4 @@
-"""`infill-ls doctor`: what was found on this machine and in a file, and what to do about it."""
+"""`infill-ls doctor`: check this machine, the settings and a file, and say what to do."""
 
 import argparse
 import dataclasses
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints every check; exit status 1 when one failed, 2 where the arguments make no sense."""
+    """Print every check; exit status 1 where one failed, 2 where the arguments make no sense."""
     if args.schema:
         print(json.dumps(json_schema(), indent=2))
         return 0
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _examine(args: argparse.Namespace) -> list[Check]:
-    """The machine, the settings that hold here, and the file, if one is named."""
+    """The checks of the machine, of the settings that hold here, and of the file, if one is named."""
     of_settings, settings = examine_settings((args.file or Path()).absolute())
     of_file = examine_file(args.file, args.at, settings) if args.file else ()
     return [*examine(options_of(args)), examine_grammars(), *of_settings, *of_file]

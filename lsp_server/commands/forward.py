@@ -1,4 +1,4 @@
-"""`infill-ls bench` and `infill-ls train`: programs of `inference`, each in its own process, which may import torch."""
+"""`infill-ls bench` and `infill-ls train`: run programs of `inference`, which may import torch, as processes."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ EXIT_USAGE = 2
 
 
 def bench(arguments: Sequence[str]) -> int:
-    """Runs the benchmark named first with the arguments after it; its exit status."""
+    """Run the benchmark that `arguments` name first with the rest of them; returns its exit status."""
     if not arguments or arguments[0] not in BENCHMARKS:
         print(f"usage: infill-ls bench {{{','.join(BENCHMARKS)}}} [--help] [its arguments]", file=sys.stderr)
         return 0 if arguments[:1] in (["-h"], ["--help"]) else EXIT_USAGE
@@ -17,7 +17,7 @@ def bench(arguments: Sequence[str]) -> int:
 
 
 def train(arguments: Sequence[str]) -> int:
-    """Runs the training with these arguments; its exit status."""
+    """Run the training with these arguments; returns its exit status."""
     return _run("inference.training", arguments)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from inference.messages import ErrorCode, InfillRequest
 from lsp_server.worker.client import WorkerClient
 from lsp_server.worker.failure import SilentError, WorkerFailure, is_stopped
-from lsp_server.worker.link import Fill, OnDraft
+from lsp_server.worker.link import OnDraft, WorkerAnswer
 from lsp_server.worker.state import ClientState
 
 GRACE_S = 2.0
@@ -38,7 +38,7 @@ async def loaded(worker: WorkerClient) -> None:
     await while_alive(worker, worker.settled(), GRACE_S)
 
 
-async def answer(worker: WorkerClient, request: InfillRequest, on_draft: OnDraft | None = None) -> Fill:
+async def answer(worker: WorkerClient, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
     """The worker's answer to `request`, however late, as long as it is alive. Raises WorkerFailure.
 
     Cancelling this cancels the request in the worker.
@@ -73,7 +73,7 @@ async def while_alive(
 async def _require_life(worker: WorkerClient, hung_step_s: float) -> None:
     """Raises WorkerFailure when the worker no longer says even how it is, or says that its model hangs."""
     if not await worker.answers(ANSWER_S):
-        raise WorkerFailure(ErrorCode.STOPPED, "The worker does not answer; `infill-ls doctor` tells more")
+        raise SilentError(worker.paths, worker.pid)
     step_s = worker.last_status.step_s if worker.last_status else 0.0
     if step_s > hung_step_s:
         raise WorkerFailure(ErrorCode.STOPPED, _HUNG.format(step_s))

@@ -1,7 +1,7 @@
-"""The worker as the rest of the server sees it: ask it to fill, see how it is. Starts it when needed.
+"""Ask the resident worker to fill, and see how it is. Starts the worker when it is needed.
 
-A worker that dies fails what is pending at once; the next request starts another, with growing pauses while that keeps
-failing. Belongs to one event loop.
+When the worker dies, all pending requests fail at once. The next request starts another worker, after a pause that
+grows while starts keep failing. A client belongs to one event loop.
 """
 
 import asyncio
@@ -11,22 +11,22 @@ from typing import Self
 from inference.messages import ErrorCode, InfillRequest, Status, WorkerState
 from lsp_server.worker.connect import ANSWER_S, Attached, NotListeningError, attach
 from lsp_server.worker.failure import WorkerFailure
-from lsp_server.worker.link import Fill, Link, OnDraft
+from lsp_server.worker.link import Link, OnDraft, WorkerAnswer
 from lsp_server.worker.paths import WorkerOptions, WorkerPaths, paths_of
 from lsp_server.worker.spawn import attach_or_start
 from lsp_server.worker.state import OF_WORKER, Backoff, ClientState
 
 _LEFT = "The worker was left or restarted meanwhile; ask again"
 PATIENCE_S = 1.0
-"""A request waits out a shorter pause; over a longer one it fails at once and says why."""
+"""A request waits out a pause up to this long; during a longer one it fails at once and says why."""
 REFUSALS = 3
-"""How often a request may meet a worker that is just ending before it gives up."""
+"""How many workers that are just ending a request may meet before it gives up."""
 MODEL_FAILURES = 4
-"""What a model that cannot be loaded counts for: trying again soon would only load the machine."""
+"""How many failures a model that cannot be loaded counts for: trying again soon would only burden the machine."""
 
 
 class WorkerClient:
-    """A client of the worker that `options` name; `paths` says where it is if that is not its usual place.
+    """A client of the worker that `options` name; `paths` are its files, where those are not the usual ones.
 
     `on_status` is told what the worker says of itself, while it loads how far it is; `on_state` where this client
     stands and why.
@@ -75,7 +75,7 @@ class WorkerClient:
 
     @property
     def reason(self) -> str:
-        """Why the worker failed, or what it is doing while it loads; empty when there is nothing to tell."""
+        """Why the worker failed, or what it is doing while it loads; else empty."""
         if self._link is not None:
             return self._link.status.detail if self._link.status else ""
         return self._backoff.reason
@@ -85,8 +85,8 @@ class WorkerClient:
         """The process of the worker that this client is connected to."""
         return self._link.pid if self._link else None
 
-    async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> Fill:
-        """Fill the holes of `request`, whose id may be any: it is made unique on the wire and put back in what returns.
+    async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
+        """Fill the holes of `request`. Its id need not be unique: on the wire it is replaced by one that is.
 
         Starts the worker if need be and waits for its model. Cancelling this cancels the request in the worker; a
         start goes on. Raises WorkerFailure.
@@ -114,7 +114,7 @@ class WorkerClient:
             self._link.amend(request_id, hole, text)
 
     async def status(self, start: bool = False) -> Status | None:
-        """What the worker says of itself now; None when none runs and `start` is False. Raises WorkerFailure."""
+        """The worker's status now; None where no worker runs and `start` is False. Raises WorkerFailure."""
         try:
             link = await self._connected() if start else await self._joined()
         except NotListeningError:
@@ -139,7 +139,7 @@ class WorkerClient:
         return self._link is None or await self._link.answers(limit_s)
 
     async def shut_down(self) -> bool:
-        """Ask the worker to finish what it does and end, and wait for that; False when none runs."""
+        """Ask the worker to finish its requests and end, and wait for that; False where none runs."""
         if await self.status() is None or self._link is None:
             return False
         link = self._link
@@ -148,7 +148,7 @@ class WorkerClient:
         return True
 
     async def close(self) -> None:
-        """Leave the worker, which stays for others. What is pending fails with `STOPPED`."""
+        """Leave the worker, which stays for other clients. Pending requests fail with `STOPPED`."""
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
@@ -184,7 +184,7 @@ class WorkerClient:
             await asyncio.sleep(pause_s)
 
     async def _connect(self) -> Link:
-        """Join the worker or start it. All who wait share one attempt, which goes on when they are cancelled."""
+        """Join the worker or start it. All callers share one attempt, which goes on when they are cancelled."""
         if self._link is not None:
             return self._link
         if self._connecting is None:
@@ -222,7 +222,7 @@ class WorkerClient:
             self._on_status(status)
 
     def _lost(self, link: Link, failure: WorkerFailure) -> None:
-        """A connection has ended: politely, with our leave, or because the worker failed."""
+        """A connection has ended: as announced, because we left, or because the worker failed."""
         state = link.status.state if link.status else None
         if state is WorkerState.FAILED:
             self._backoff.failed(link.status.detail if link.status else "", ErrorCode.MODEL, MODEL_FAILURES)
@@ -243,6 +243,6 @@ class WorkerClient:
 
 
 def _retrieve(task: "asyncio.Task[Link]") -> None:
-    """Look at how a start ended even if nobody waits for it any more, or asyncio complains."""
+    """Take the result of a start that nobody waits for any more, or asyncio logs an error."""
     if not task.cancelled():
         task.exception()

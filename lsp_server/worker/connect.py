@@ -29,16 +29,16 @@ from lsp_server.worker.paths import WorkerPaths, why_not_private
 HANDSHAKE_S = 15.0
 """A worker answers at once, unless its machine is busy loading a model from a cold disk."""
 ANSWER_S = 5.0
-"""How long those wait who only want to know how it is."""
+"""How long a client waits that only wants the worker's status."""
 
 
 class NotListeningError(Exception):
-    """No worker answers there."""
+    """No worker listens there."""
 
 
 @dataclass(frozen=True)
 class WorkerStream:
-    """An open connection. `token` is what the worker wants to hear, empty on a Unix socket."""
+    """An open connection to a worker. `token` is the secret that the worker expects; empty on a Unix socket."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -78,7 +78,7 @@ async def _connect_tcp(path: Path) -> WorkerStream:
 
 @dataclass(frozen=True)
 class Attached:
-    """A connection on which the worker has said welcome."""
+    """A connection after the handshake."""
 
     stream: WorkerStream
     welcome: Welcome

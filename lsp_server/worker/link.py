@@ -1,4 +1,4 @@
-"""One connection to a worker and the requests on it. Knows nothing about how the worker came to be."""
+"""Send requests over one connection to a worker, and hand out what comes back. Knows not how the worker was started."""
 
 import asyncio
 import logging
@@ -33,8 +33,8 @@ OnDraft = Callable[[Draft], None]
 
 
 @dataclass(frozen=True)
-class Fill:
-    """What a request came to: whole answers, best first, and how it ended. Without candidates none was ready."""
+class WorkerAnswer:
+    """The answer to one request: the candidates, best first, and how it ended. No candidates: none was ready."""
 
     candidates: tuple[Candidate, ...]
     done: Done
@@ -42,16 +42,16 @@ class Fill:
 
 @dataclass(eq=False)
 class _Pending:
-    """A request on its way. `reply` is done when nobody waits for it any more."""
+    """A request without its final reply. `reply` is done once nobody waits for it any more."""
 
     caller_id: str
     on_draft: OnDraft | None
-    reply: asyncio.Future[Fill]
+    reply: asyncio.Future[WorkerAnswer]
     candidates: list[Candidate] = field(default_factory=list)
 
 
 class Link:
-    """Requests out, replies in. Once `closed` is set it is of no more use and has failed all that was pending."""
+    """Requests out, replies in. Once `closed` is set, all pending requests have failed and no more can be sent."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class Link:
 
     @property
     def retiring(self) -> bool:
-        """Whether the worker takes no more requests: it ends, or has no model."""
+        """Whether the worker takes no more requests: it is ending, or could not load its model."""
         return self.status is not None and self.status.state in (WorkerState.STOPPING, WorkerState.FAILED)
 
-    async def infill(self, request: InfillRequest, on_draft: OnDraft | None) -> Fill:
+    async def infill(self, request: InfillRequest, on_draft: OnDraft | None) -> WorkerAnswer:
         """The answer to `request`, whose id is ours to choose on the wire. Cancelling this cancels it in the worker.
 
         Raises WorkerFailure.
@@ -151,7 +151,7 @@ class Link:
             self._end(failure)
 
     def _when(self) -> str:
-        """What the worker was doing when it was last heard of."""
+        """What the worker was doing when it last said how it is."""
         if self.status is not None and self.status.state is WorkerState.LOADING:
             return "while it loaded its model; it may be too large for this machine's memory"
         return "in mid-request"
@@ -168,7 +168,7 @@ class Link:
             case Done(id=wire_id):
                 if pending := self._pending.pop(wire_id, None):
                     done = msgspec.structs.replace(message, id=pending.caller_id)
-                    _settle(pending.reply, Fill(tuple(pending.candidates), done))
+                    _settle(pending.reply, WorkerAnswer(tuple(pending.candidates), done))
             case Failed(id="", code=code, message=words):
                 raise WorkerFailure(code, words)
             case Failed(id=wire_id, code=code, message=words):

@@ -1,4 +1,4 @@
-"""Starting a worker when none runs. Whoever comes first starts it; all others wait for that one and join it."""
+"""Start a worker where none runs. The first client starts it; all others wait for that worker and join it."""
 
 import asyncio
 import os
@@ -12,13 +12,13 @@ from filelock import FileLock, Timeout
 
 from inference.messages import ErrorCode
 from lsp_server.worker.connect import Attached, NotListeningError, attach
-from lsp_server.worker.failure import SilentError, WorkerFailure, is_stopped
+from lsp_server.worker.failure import SilentError, WorkerFailure, is_stopped, pid_of
 from lsp_server.worker.paths import WorkerOptions, WorkerPaths, why_not_private
 
 TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"
 """`tcp` or `unix`, for a system where the usual one does not work."""
 START_S = 60.0
-"""How long a worker may take until it listens. It takes a tenth of a second; a busy machine takes longer."""
+"""How long a worker may take until it listens: usually a tenth of a second, longer on a busy machine."""
 _POLL_S = 0.02
 _EXIT_TAKEN = 3
 """The exit status of a worker that found that another one runs already."""
@@ -30,6 +30,8 @@ async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str)
         async with asyncio.timeout(START_S):
             return await _attach_or_start(paths, options, name)
     except TimeoutError:
+        if pid := pid_of(paths):
+            raise SilentError(paths, pid) from None
         message = f"No worker answered within {START_S:g} s; its log is {paths.log}"
         raise WorkerFailure(ErrorCode.STOPPED, message) from None
 
@@ -120,7 +122,7 @@ def require_folders(paths: WorkerPaths) -> None:
 
 
 def _last_words(errors: Path) -> str:
-    """The last line that a process wrote to stderr, which says what was wrong."""
+    """The last line that a process wrote to stderr; it says what was wrong."""
     try:
         lines = errors.read_text(errors="replace").strip().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Where a client stands with its worker, and when it may start one that keeps failing again."""
+"""The states of a client, and the pauses between its starts of a worker that keeps failing."""
 
 import time
 from collections.abc import Callable
@@ -22,14 +22,14 @@ class ClientState(StrEnum):
 
 
 OF_WORKER = {state: ClientState(state.value) for state in WorkerState}
-"""What a connected client's state is, by its worker's."""
+"""The state of a connected client, by its worker's."""
 
 DELAYS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-"""The pause after one failure, two, and so on; the last one stays."""
+"""The pause after one failure in a row, after two, and so on; the last one is for all further ones."""
 
 
 class Backoff:
-    """Failures in a row, and how long to wait because of them. One success forgets them all."""
+    """Counts failures in a row, and says how long to wait because of them. One success clears the count."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -39,14 +39,14 @@ class Backoff:
         self.code = ErrorCode.STOPPED
 
     def failed(self, reason: str, code: ErrorCode, weight: int = 1) -> None:
-        """Another failure, which counts for `weight` of them; `reason` is for the user."""
+        """Count another failure, `weight` times; `reason` is for the user."""
         self._failures = min(self._failures + weight, len(DELAYS_S))
         self._until = self._clock() + DELAYS_S[self._failures - 1]
         self.reason = reason
         self.code = code
 
     def succeeded(self) -> None:
-        """The worker has done what it is for."""
+        """The worker has answered a request."""
         self._failures = 0
         self._until = 0.0
         self.reason = ""

@@ -22,14 +22,14 @@ class RunningWorker:
 
 @dataclass(frozen=True)
 class Survey:
-    """The workers found: those that answer, in the order of their models' names, and those that do not."""
+    """The workers that were found: those that answer, by their models' names, and those that do not."""
 
     running: tuple[RunningWorker, ...]
     silent: tuple[SilentError, ...]
 
 
 async def survey(name: str) -> Survey:
-    """Ask every worker how it is."""
+    """Ask every worker for its status."""
     sockets = [socket for folder in socket_folders() if folder.is_dir() for socket in folder.glob("*.sock")]
     found = await asyncio.gather(*(_ask(paths_at(socket), name) for socket in sockets))
     running = (worker for worker in found if isinstance(worker, RunningWorker))
@@ -40,7 +40,7 @@ async def survey(name: str) -> Survey:
 
 
 async def running_workers(name: str) -> tuple[RunningWorker, ...]:
-    """Every worker that answers, in the order of their models' names."""
+    """Every worker that answers, by their models' names."""
     return (await survey(name)).running
 
 

@@ -15,7 +15,7 @@ from inference.messages import MAX_STEPS
 from lsp_server.worker.alive import ANSWER_S, GRACE_S
 from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.editor import environment
-from tests.workers import PATIENCE_S
+from tests.workers import PATIENCE_S, kill
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -115,6 +115,20 @@ async def test_a_worker_that_is_only_slow_is_waited_for(start_raw: StartRaw) -> 
         os.kill(pid, signal.SIGCONT)
     assert "error" not in await client.reply(1)
     assert "does not answer" not in str(client.notes)
+
+
+async def test_a_worker_stopped_while_it_loads_is_given_up_and_shown(start_raw: StartRaw) -> None:
+    client = await start_raw({**PATIENT, "device": "cpu"})  # not the worker that the other tests share
+    client.open("file:///p/a.py", TEXT)
+    client.complete(1, "file:///p/a.py", 1, 11, invoked=True)
+    await client.becomes("loading")
+    pid = (await client.status())["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert (await client.reply(1))["result"] == {"items": []}
+        assert f"process {pid}) does not answer" in str(client.notes)
+    finally:
+        kill(pid)
 
 
 async def test_where_all_is_well_nothing_is_written_to_stderr(

@@ -58,3 +58,11 @@ async def test_the_command_line_beats_the_editors_settings(start_editor: StartEd
     await editor.complete(uri, Position(0, 4))
     assert (await editor.status()).model == "embedded"
     assert await messages(editor) == []
+
+
+async def test_a_model_that_cannot_be_resolved_is_shown_by_name(start_editor: StartEditor) -> None:
+    editor = await start_editor(capabilities(), {"model": "~nosuchuser/x"})
+    assert await editor.complete(editor.open("x = "), Position(0, 4)) == []
+    shown = await messages(editor)
+    assert shown
+    assert all("model: '~nosuchuser/x' cannot be resolved: " in message for message in shown)
