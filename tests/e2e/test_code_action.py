@@ -181,7 +181,7 @@ async def test_most_statements_parse_once_they_are_repaired(editor: Editor) -> N
     assert parses >= len(BROKEN) / 2
 
 
-async def test_a_complaint_about_a_marker_is_not_repaired_but_filled(editor: Editor) -> None:
+async def test_a_diagnostic_about_a_marker_offers_no_repair_because_the_marker_is_to_be_filled(editor: Editor) -> None:
     uri = editor.open("total = ???\n")
     diagnostic = Diagnostic(Range(Position(0, 8), Position(0, 11)), "invalid syntax")
     assert await editor.actions(uri, here(Position(0, 8)), ["quickfix"], diagnostics=[diagnostic]) == []

@@ -176,15 +176,15 @@ async def test_the_list_does_not_wait_for_a_model_that_is_loading() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "ghost_text", "offers"),
+    ("setting", "ghost_text", "offered"),
     [("auto", True, False), ("auto", False, True), ("always", True, True), ("never", False, False)],
 )
 async def test_completions_are_offered_where_they_are_wanted(
-    start_editor: StartEditor, wish: str, ghost_text: bool, offers: bool
+    start_editor: StartEditor, setting: str, ghost_text: bool, offered: bool
 ) -> None:
     can = capabilities() if ghost_text else without_ghost_text()
-    editor = await start_editor(can, {**PATIENT, "completion": wish})
-    assert (editor.started.capabilities.completion_provider is not None) == offers
+    editor = await start_editor(can, {**PATIENT, "completion": setting})
+    assert (editor.started.capabilities.completion_provider is not None) == offered
 
 
 async def test_a_change_of_mind_is_told_to_clients_that_listen(start_editor: StartEditor) -> None:
@@ -200,8 +200,8 @@ async def test_a_change_of_mind_is_told_to_clients_that_listen(start_editor: Sta
     editor.client.feature(types.CLIENT_REGISTER_CAPABILITY)(register)
     editor.client.feature(types.CLIENT_UNREGISTER_CAPABILITY)(unregister)
     assert editor.started.capabilities.completion_provider is None
-    for wish, said in (("auto", "+ textDocument/completion"), ("never", "- textDocument/completion")):
-        settings = {"infill": {"completion": wish}}
+    for setting, said in (("auto", "+ textDocument/completion"), ("never", "- textDocument/completion")):
+        settings = {"infill": {"completion": setting}}
         editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings))
         assert await told.get() == said
 

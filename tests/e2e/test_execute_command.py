@@ -208,7 +208,7 @@ PLACE = plain(here(Position(0, 0)))
 
 
 @pytest.mark.parametrize(
-    ("argument", "complaint"),
+    ("argument", "message"),
     [
         (None, "Expected object, got null"),
         ({"range": PLACE}, "missing required field uri"),
@@ -219,13 +219,13 @@ PLACE = plain(here(Position(0, 0)))
     ],
 )
 async def test_arguments_that_make_no_sense_are_refused_by_name(
-    bench: Workbench, argument: object, complaint: str
+    bench: Workbench, argument: object, message: str
 ) -> None:
     with pytest.raises(JsonRpcException) as refused:
         await bench.command("infill-ls.rework", argument)
     assert refused.value.code == INVALID_PARAMS
     assert "invalid argument for infill-ls.rework" in refused.value.message
-    assert complaint in refused.value.message
+    assert message in refused.value.message
 
 
 async def test_an_unknown_command_is_refused(bench: Workbench) -> None:

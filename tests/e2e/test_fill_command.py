@@ -230,11 +230,11 @@ async def test_a_worker_that_hangs_in_mid_request_is_given_up(tmp_path: Path) ->
         watcher = await RawClient.open(paths_at(sockets[0]))
         pid = (await watcher.becomes(lambda status: status.running > 0)).pid
         os.kill(pid, signal.SIGSTOP)
-        _, complaint = await filling.communicate()
+        _, stderr = await filling.communicate()
     kill(pid)
     assert filling.returncode == 1
     assert re.fullmatch(
-        rf"infill-ls: The worker \(process {pid}\) does not answer; .*kill -9 {pid} .*\n", complaint.decode()
+        rf"infill-ls: The worker \(process {pid}\) does not answer; .*kill -9 {pid} .*\n", stderr.decode()
     )
     assert file.read_bytes() == before
 

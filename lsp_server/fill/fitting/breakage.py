@@ -1,4 +1,7 @@
-"""How broken a text is with fills in its holes: count the errors of its tree, parsed again from the present one."""
+"""How broken a text is with fills in its holes: count the errors of its tree, parsed again from the present one.
+
+Candidates keep the worker's order, except that those which newly break the parse come last.
+"""
 
 from collections.abc import Sequence
 
@@ -6,11 +9,30 @@ from tree_sitter import Tree
 
 from lsp_server.carve import Span
 from lsp_server.carve.segments import splice
+from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.parsing import edit_tree, parse
 from lsp_server.syntax.source import Source
 
 _MAX_COUNTED = 100
 """Stop counting here: a text as broken as that tells nothing about a fill."""
+
+
+def order(source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]]) -> list[int]:
+    """The indices of `candidates`, in the order given but for those that leave more errors in the tree than there were.
+
+    A text is often broken by its holes alone, so a fill is also compared with a mere name or statement in its place.
+    Without a tree the order stays as it is. Raises ValueError where `splice` does, if there is a choice.
+    """
+    if source.tree is None or len(candidates) < 2:  # parsing costs milliseconds, and there is nothing to choose
+        return list(range(len(candidates)))
+    allowed = _allowed_errors(source, spans)
+    breaks = [errors_with(source, spans, fills) > allowed for fills in candidates]
+    return sorted(range(len(candidates)), key=breaks.__getitem__)
+
+
+def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str]) -> bool:
+    """Whether `fills` leave more errors in the tree than there were; False without a tree. Raises as `splice` does."""
+    return errors_with(source, spans, fills) > _allowed_errors(source, spans)
 
 
 def errors_with(source: Source, spans: Sequence[Span], fills: Sequence[str]) -> int:
@@ -44,3 +66,11 @@ def errors_of(tree: Tree) -> int:
             if not cursor.goto_parent():
                 return found
     return found
+
+
+def _allowed_errors(source: Source, spans: Sequence[Span]) -> int:
+    table = table_of(source.language_id)
+    least = errors_of(source.tree) if source.tree else 0
+    for name in dict.fromkeys((table.name, table.name + table.statement_end)):
+        least = min(least, errors_with(source, spans, [span.starts_with + name for span in spans]))
+    return least
