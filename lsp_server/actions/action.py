@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from inference.messages import Snippet
 from lsp_server import carve
-from lsp_server.actions.failures import NotDone
-from lsp_server.actions.kinds import ActionKind, strength_of
+from lsp_server.actions.kinds import ActionKind, NotDone, strength_of
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import fitting

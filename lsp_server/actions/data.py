@@ -6,8 +6,7 @@ import msgspec
 
 from lsp_server.actions.action import Action
 from lsp_server.actions.available import AvailableAction
-from lsp_server.actions.failures import STALE, NotDone
-from lsp_server.actions.kinds import ActionKind, holes_of
+from lsp_server.actions.kinds import STALE, ActionKind, NotDone, holes_of
 from lsp_server.documents.document import Snapshot
 
 

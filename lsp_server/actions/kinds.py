@@ -1,13 +1,26 @@
-"""The six things a user can ask for, and which holes each of them means. Text in, spans out."""
+"""The six things a user can ask for, which holes each of them means, and how one can end without an edit."""
 
 from collections.abc import Sequence
 from enum import StrEnum
 from weakref import WeakKeyDictionary
 
 from lsp_server import carve
-from lsp_server.actions.failures import NotDone
 from lsp_server.carve import Span
 from lsp_server.syntax.source import Source
+
+STALE = "the file has changed since this was asked for; ask again"
+CANNOT_APPLY = "this editor does not support workspace/applyEdit"
+
+
+class NotDone(Exception):
+    """Nothing was changed. str() says why, and what to do next where something can be done."""
+
+
+class Cancelled(NotDone):
+    """The user has stopped it."""
+
+    def __init__(self) -> None:
+        super().__init__("cancelled")
 
 
 class ActionKind(StrEnum):

@@ -1,4 +1,4 @@
-"""Which part of a draft belongs to which hole, fitted like an answer, so that it shows what would be put in.
+"""Which part of a draft belongs to which hole, fitted like an answer, and how far the fill is.
 
 Knows no LSP types.
 """
@@ -49,6 +49,28 @@ class DraftReader:
         return known[2]
 
 
+class DraftProgress:
+    """Follows the drafts of one request. Holes that are near share a canvas; a new canvas starts at step 1 again."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._begun = 0
+        self._step = 0
+
+    def after(self, draft: Draft) -> tuple[str, int]:
+        """Words such as `step 3 of 8`, or with several canvases `holes 4 to 6 of 9, step 3 of 8`; and a percentage."""
+        holes = len(draft.pieces)
+        begun = max((number for number, pieces in enumerate(draft.pieces, 1) if pieces), default=0)
+        if draft.step < self._step and begun > self._begun:
+            self._done = self._begun
+        self._begun, self._step = begun, draft.step
+        share = draft.step / max(draft.max_steps, 1)
+        words = f"step {draft.step} of {draft.max_steps}"
+        if begun > 0 and (self._done or begun < holes):
+            words = f"{_numbers(self._done + 1, begun)} of {holes}, {words}"
+        return words, int(100 * (self._done + (begun - self._done) * share) / max(holes, 1))
+
+
 def _fitted(snapshot: Snapshot, span: carve.Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
     text = fitting.fit(snapshot, span, "".join(pieces)) if pieces else None
     return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
@@ -77,3 +99,7 @@ def _parts(first: int, end: int, pieces: Sequence[str], confidences: Sequence[fl
         if part:
             yield part, confidence
         at += len(piece)
+
+
+def _numbers(first: int, last: int) -> str:
+    return f"hole {last}" if first >= last else f"holes {first} to {last}"

@@ -7,10 +7,9 @@ from lsprotocol import types
 
 from inference.messages import Draft
 from lsp_server.actions.action import Action
-from lsp_server.actions.draft_progress import DraftProgress
-from lsp_server.actions.failures import STALE, Cancelled, NotDone
+from lsp_server.actions.kinds import STALE, Cancelled, NotDone
 from lsp_server.fill.candidates import current_texts
-from lsp_server.fill.drafts import DraftReader
+from lsp_server.fill.drafts import DraftProgress, DraftReader
 from lsp_server.fill.pipeline import Budget, left_as_they_are
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.edits import workspace_edit
@@ -53,7 +52,7 @@ def _on_draft(session: Session, action: Action, token: Token | None, report: Rep
     progress, show = DraftProgress(), _show_drafts(session, action, token)
 
     def on_draft(draft: Draft) -> None:
-        report(*progress(draft))
+        report(*progress.after(draft))
         if show is not None:
             show(draft)
 

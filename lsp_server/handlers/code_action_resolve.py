@@ -9,7 +9,7 @@ from lsprotocol.types import CodeAction
 
 from lsp_server.actions.action import Action
 from lsp_server.actions.data import ActionData
-from lsp_server.actions.failures import Cancelled, NotDone
+from lsp_server.actions.kinds import Cancelled, NotDone
 from lsp_server.handlers.action_edit import perform
 from lsp_server.lsp.capabilities import FILL_KIND, REPAIR_KIND
 from lsp_server.lsp.replies import RequestError

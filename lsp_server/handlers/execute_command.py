@@ -12,8 +12,7 @@ from lsprotocol import types
 from msgspec import Meta, Struct
 
 from lsp_server.actions.action import Action
-from lsp_server.actions.failures import CANNOT_APPLY, STALE, Cancelled, NotDone
-from lsp_server.actions.kinds import ActionKind, holes_of
+from lsp_server.actions.kinds import CANNOT_APPLY, STALE, ActionKind, Cancelled, NotDone, holes_of
 from lsp_server.handlers.action_edit import perform
 from lsp_server.handlers.did_accept import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX

@@ -1,10 +1,10 @@
-"""Drafts show what would be put in, by token; of a hole that is partly typed, the rest."""
+"""Drafts show what would be put in, by token; of a hole that is partly typed, the rest; and how far the fill is."""
 
 from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.fill.drafts import DraftReader, HoleDraft
+from lsp_server.fill.drafts import DraftProgress, DraftReader, HoleDraft
 from lsp_server.inline import DraftedHole
 from lsp_server.inline.anchor import Anchor
 
@@ -81,3 +81,33 @@ def test_the_pieces_are_those_of_what_is_shown_after_enter_between_two_braces() 
     drafted = DraftedHole(snapshot, span, moved[0], text.index("}") + 1)
     (shown,) = drafted.holes(draft("\n  ", "one", "();\n"), change.applied(text))
     assert (shown.text, shown.pieces) == ("  one();", ("  ", "one", "();"))
+
+
+def draft_of(step: int, *holes: str) -> Draft:
+    """A draft after `step` of 8 steps; a hole whose canvas has not begun is empty."""
+    pieces = tuple((text,) if text else () for text in holes)
+    return Draft("r", step, 8, pieces, tuple(tuple(1.0 for _ in hole) for hole in pieces))
+
+
+def test_one_canvas_counts_its_steps() -> None:
+    progress = DraftProgress()
+    assert [progress.after(draft_of(step, "a", "b")) for step in (2, 4, 8)] == [
+        ("step 2 of 8", 25),
+        ("step 4 of 8", 50),
+        ("step 8 of 8", 100),
+    ]
+
+
+def test_of_several_canvases_it_says_which_holes_are_being_filled() -> None:
+    progress = DraftProgress()
+    assert progress.after(draft_of(4, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 4 of 8", 25)
+    assert progress.after(draft_of(8, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 8 of 8", 50)
+    assert progress.after(draft_of(4, "a", "b", "c", "")) == ("hole 3 of 4, step 4 of 8", 62)
+    assert progress.after(draft_of(2, "a", "b", "c", "d")) == ("hole 4 of 4, step 2 of 8", 81)
+    assert progress.after(draft_of(8, "a", "b", "c", "d"))[1] == 100
+
+
+def test_a_canvas_that_starts_again_is_not_another_one() -> None:
+    progress = DraftProgress()
+    progress.after(draft_of(6, "a", "b", ""))
+    assert progress.after(draft_of(1, "a", "b", "")) == ("holes 1 to 2 of 3, step 1 of 8", 8)

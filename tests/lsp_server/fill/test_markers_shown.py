@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from inference.messages import Hole, Snippet, Text
 from lsp_server import carve
 from lsp_server.actions.action import Action
-from lsp_server.actions.failures import NotDone
-from lsp_server.actions.kinds import ActionKind
+from lsp_server.actions.kinds import ActionKind, NotDone
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineRequest, InlineService
