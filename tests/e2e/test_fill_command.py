@@ -222,16 +222,20 @@ async def test_a_worker_that_hangs_in_mid_request_is_given_up(tmp_path: Path) ->
     environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(folder)}
     command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--write", "--steps", "900"]
     filling = await asyncio.create_subprocess_exec(
-        *command, "--candidates", "16", stderr=asyncio.subprocess.PIPE, env=environment
+        *command, "--candidates", "16", "--deadline-ms", "5000", stderr=asyncio.subprocess.PIPE, env=environment
     )
     async with asyncio.timeout(PATIENCE_S):
         while not (sockets := list(folder.glob("*.sock"))):
             await asyncio.sleep(0.02)
-        watcher = await RawClient.open(paths_at(sockets[0]))
-        pid = (await watcher.becomes(lambda status: status.running > 0)).pid
+    watcher = await RawClient.open(paths_at(sockets[0]))
+    pid = (await watcher.status()).pid
+    try:
+        await watcher.becomes(lambda status: status.running > 0)
         os.kill(pid, signal.SIGSTOP)
-        _, stderr = await filling.communicate()
-    kill(pid)
+        async with asyncio.timeout(PATIENCE_S):
+            _, stderr = await filling.communicate()
+    finally:
+        kill(pid)
     assert filling.returncode == 1
     assert re.fullmatch(
         rf"infill-ls: The worker \(process {pid}\) does not answer; .*kill -9 {pid} .*\n", stderr.decode()
