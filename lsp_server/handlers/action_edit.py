@@ -13,17 +13,20 @@ from lsp_server.fill.drafts import DraftProgress, DraftReader
 from lsp_server.fill.pipeline import Budget, left_as_they_are
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.edits import workspace_edit
-from lsp_server.lsp.progress import Report, StoppedByUser, Token
+from lsp_server.lsp.progress import Report, StoppedByUser
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 from lsp_server.worker.link import OnDraft
 
 
-async def perform(session: Session, action: Action, token: Token | None) -> tuple[types.WorkspaceEdit, str | None]:
+async def perform(
+    session: Session, action: Action, token: types.ProgressToken | None
+) -> tuple[types.WorkspaceEdit, str | None]:
     """The edit of `action`, and in words which holes it leaves as they are. Raises NotDone.
 
     Progress is shown under the client's `token` where it gave one.
     """
+    session.mark_used(action.snapshot.uri)
     budget = Budget.of(session.settings_of(action.snapshot.uri), invoked=True)
 
     session.mark_used(action.snapshot.uri)
@@ -45,7 +48,7 @@ async def perform(session: Session, action: Action, token: Token | None) -> tupl
     return edit, left_as_they_are(texts, current_texts(action.snapshot, action.holes))
 
 
-def _on_draft(session: Session, action: Action, token: Token | None, report: Report) -> OnDraft | None:
+def _on_draft(session: Session, action: Action, token: types.ProgressToken | None, report: Report) -> OnDraft | None:
     """What to do with each draft; None where nobody would see them, since they cost a little."""
     if token is None and not (session.features.progress or session.features.drafts):
         return None
@@ -59,7 +62,7 @@ def _on_draft(session: Session, action: Action, token: Token | None, report: Rep
     return on_draft
 
 
-def _show_drafts(session: Session, action: Action, token: Token | None) -> OnDraft | None:
+def _show_drafts(session: Session, action: Action, token: types.ProgressToken | None) -> OnDraft | None:
     if not session.features.drafts:
         return None
     snapshot, reader = action.snapshot, DraftReader(action.snapshot, action.holes)

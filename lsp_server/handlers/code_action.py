@@ -14,6 +14,7 @@ from lsp_server.actions.data import ActionData
 from lsp_server.actions.kinds import ActionKind
 from lsp_server.documents.document import Snapshot
 from lsp_server.lsp.capabilities import COMMAND_PREFIX, FILL_KIND, REPAIR_KIND
+from lsp_server.lsp.edits import offsets_of
 from lsp_server.session import Session
 
 Only = Sequence[types.CodeActionKind | str] | None
@@ -39,21 +40,14 @@ def lsp_kind(action: AvailableAction) -> str:
 
 
 def _available(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> list[AvailableAction]:
-    marker = session.settings_of(snapshot.uri).marker
-    start, end = _offsets(session, snapshot, params.range)
+    marker, encoding = session.settings_of(snapshot.uri).marker, session.features.encoding
+    start, end = offsets_of(snapshot.lines, params.range, encoding)
     diagnostics = [
-        DiagnosticText(*_offsets(session, snapshot, diagnostic.range), str(diagnostic.message))
+        DiagnosticText(*offsets_of(snapshot.lines, diagnostic.range, encoding), str(diagnostic.message))
         for diagnostic in params.context.diagnostics
     ]
     automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
     return [*repairs(snapshot, marker, diagnostics), *fills(snapshot, marker, start, end, automatic=automatic)]
-
-
-def _offsets(session: Session, snapshot: Snapshot, range_: types.Range) -> tuple[int, int]:
-    encoding = session.features.encoding
-    ends = (snapshot.lines.offset(at.line, at.character, encoding) for at in (range_.start, range_.end))
-    first, last = sorted(ends)
-    return first, last
 
 
 def _offer(

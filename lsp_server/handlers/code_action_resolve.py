@@ -12,7 +12,7 @@ from lsp_server.actions.data import ActionData
 from lsp_server.actions.kinds import Cancelled, NotDone
 from lsp_server.handlers.action_edit import perform
 from lsp_server.lsp.capabilities import FILL_KIND, REPAIR_KIND
-from lsp_server.lsp.replies import RequestError
+from lsp_server.lsp.replies import ReplyError
 from lsp_server.session import Session
 
 
@@ -23,14 +23,14 @@ def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Aw
     try:
         data = ActionData.read(action.data)
     except msgspec.ValidationError:
-        raise RequestError("invalid params for codeAction/resolve: data", types.ErrorCodes.InvalidParams) from None
+        raise ReplyError("invalid params for codeAction/resolve: data", types.ErrorCodes.InvalidParams) from None
     snapshot = session.snapshot(data.uri)
     if snapshot is None:
-        raise RequestError(f"cannot fill: {session.why_off(data.uri)}")
+        raise ReplyError(f"cannot fill: {session.why_off(data.uri)}")
     try:
         chosen = data.action(snapshot, session.settings_of(data.uri).marker)
     except NotDone as reason:
-        raise RequestError(str(reason)) from None
+        raise ReplyError(str(reason)) from None
     return _resolved(session, action, chosen)
 
 
@@ -38,9 +38,9 @@ async def _resolved(session: Session, action: CodeAction, chosen: Action) -> Cod
     try:
         edit, _ = await perform(session, chosen, None)
     except Cancelled as cancelled:
-        raise RequestError(str(cancelled), types.LSPErrorCodes.RequestCancelled) from None
+        raise ReplyError(str(cancelled), types.LSPErrorCodes.RequestCancelled) from None
     except NotDone as reason:
-        raise RequestError(str(reason)) from None
+        raise ReplyError(str(reason)) from None
     return attrs.evolve(action, edit=edit)
 
 

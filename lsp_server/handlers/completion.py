@@ -14,7 +14,8 @@ from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineRequest, InlineResult
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures
-from lsp_server.lsp.completion_items import item_of
+from lsp_server.lsp.completion_items import list_item
+from lsp_server.lsp.edits import offset_of
 from lsp_server.session import Session
 from lsp_server.settings.schema import Settings
 
@@ -69,7 +70,7 @@ def _request(session: Session, params: types.CompletionParams) -> InlineRequest:
     """Clients say `Invoked` also for what comes by itself while a word is typed: it costs no more than that."""
     uri, position = params.text_document.uri, params.position
     settings, document = session.settings_of(uri), session.documents[uri]
-    cursor = document.lines.offset(position.line, position.character, session.features.encoding)
+    cursor = offset_of(document.lines, position, session.features.encoding)
     asked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
     return InlineRequest(
         Cursor(cursor),
@@ -93,5 +94,5 @@ def _listed(session: Session, uri: str, request: InlineRequest, result: InlineRe
     """Incomplete, always: with each character typed there may be other suggestions."""
     document, features = session.documents.get(uri), session.features
     found = enumerate(result.found)
-    items = [item_of(document, request.cursor.offset, number, it, features) for number, it in found if document]
+    items = [list_item(document, request.cursor.offset, number, it, features) for number, it in found if document]
     return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])

@@ -1,4 +1,4 @@
-"""`infill/didAccept` and the command `infill-ls.didAccept`: an inline completion was accepted, or the start of one."""
+"""`infill/didAccept` and the command of the same name: the user accepted an inline completion, or the start of one."""
 
 import logging
 from dataclasses import replace
@@ -21,7 +21,7 @@ class TextDocument(Struct, frozen=True):
     uri: str
 
 
-class Accepted(Struct, frozen=True, rename="camel"):
+class DidAcceptParams(Struct, frozen=True, rename="camel"):
     """`accepted_length` counts units of the negotiated encoding from the start of the item's text; None: all of it."""
 
     text_document: TextDocument
@@ -30,17 +30,17 @@ class Accepted(Struct, frozen=True, rename="camel"):
 
 
 def did_accept(session: Session, params: Any) -> None:
-    """`params` is raw JSON; what cannot be read is no reason to give up on the document."""
+    """`params` is raw JSON; where it cannot be read, the document still gets fills."""
     try:
-        said = msgspec.convert(params, Accepted)
+        accepted = msgspec.convert(params, DidAcceptParams)
     except msgspec.ValidationError as error:
         log.warning("ignored %s: %s", METHOD, error)
         return
-    accept(session, said.text_document.uri, said.id, said.accepted_length)
+    accept(session, accepted.text_document.uri, accepted.id, accepted.accepted_length)
 
 
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
-    """What follows is computed ahead, unless the user has switched that off, or fills for this document."""
+    """Prefetch what follows, unless the user has switched that off, or fills for this document."""
     service = next(
         (service for service in session.inline_services if service.shown(uri, suggestion_id) is not None), None
     )
@@ -49,6 +49,6 @@ def accept(session: Session, uri: str, suggestion_id: str, units: int | None = N
         return
     taken = shown if units is None else first_units(shown, units, session.features.encoding)
     settings = session.settings_of(uri)
-    goes_on = settings.prefetch and not session.why_off(uri)
-    budget = replace(Budget.of(settings, invoked=False), candidates=1) if goes_on else None
+    prefetches = settings.prefetch and not session.why_off(uri)
+    budget = replace(Budget.of(settings, invoked=False), candidates=1) if prefetches else None
     service.accepted(uri, suggestion_id, None if taken == shown else len(taken), budget, settings.marker)

@@ -1,4 +1,4 @@
-"""`infill/didReject`: an inline completion was turned down, and does not come back by itself."""
+"""`infill/didReject`: the user rejected an inline completion; it does not come back by itself."""
 
 import logging
 from typing import Any
@@ -13,7 +13,7 @@ METHOD = "infill/didReject"
 log = logging.getLogger(__name__)
 
 
-class Rejected(Struct, frozen=True, rename="camel"):
+class DidRejectParams(Struct, frozen=True, rename="camel"):
     """`id` is the first argument of the item's command."""
 
     text_document: TextDocument
@@ -21,11 +21,11 @@ class Rejected(Struct, frozen=True, rename="camel"):
 
 
 def did_reject(session: Session, params: Any) -> None:
-    """`params` is raw JSON; what cannot be read is no reason to give up on the document."""
+    """`params` is raw JSON; where it cannot be read, the document still gets fills."""
     try:
-        said = msgspec.convert(params, Rejected)
+        rejected = msgspec.convert(params, DidRejectParams)
     except msgspec.ValidationError as error:
         log.warning("ignored %s: %s", METHOD, error)
         return
     for service in session.inline_services:
-        service.rejected(said.text_document.uri, said.id)
+        service.rejected(rejected.text_document.uri, rejected.id)

@@ -16,7 +16,7 @@ from lsp_server.actions.kinds import CANNOT_APPLY, STALE, ActionKind, Cancelled,
 from lsp_server.handlers.action_edit import perform
 from lsp_server.handlers.did_accept import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX
-from lsp_server.lsp.replies import RequestError
+from lsp_server.lsp.replies import ReplyError
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 
@@ -53,7 +53,7 @@ class FillArgument(Struct, frozen=True):
 def execute_command(session: Session, params: types.ExecuteCommandParams) -> Answer | Awaitable[Answer]:
     handler = COMMANDS.get(params.command)
     if handler is None:
-        raise RequestError(f"no such command: {params.command[:80]}", types.ErrorCodes.InvalidParams)
+        raise ReplyError(f"no such command: {params.command[:80]}", types.ErrorCodes.InvalidParams)
     return handler(session, params)
 
 
@@ -63,12 +63,12 @@ def answer(*, applied: bool, reason: str | None = None) -> Answer:
 
 
 def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
-    """The command's first argument as a `kind`. Raises RequestError, which names what is wrong with it."""
+    """The command's first argument as a `kind`. Raises ReplyError, which names what is wrong with it."""
     try:
         return msgspec.convert(next(iter(params.arguments or ()), None), kind)
     except msgspec.ValidationError as error:
         message = f"invalid argument for {params.command}: {str(error).replace('`', '')}"
-        raise RequestError(message, types.ErrorCodes.InvalidParams) from None
+        raise ReplyError(message, types.ErrorCodes.InvalidParams) from None
 
 
 def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> Awaitable[Answer]:
@@ -130,7 +130,7 @@ def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Answer:
             accept(session, uri, suggestion_id)
         case _:
             message = f"invalid arguments for {params.command}: expected an id and a URI"
-            raise RequestError(message, types.ErrorCodes.InvalidParams)
+            raise ReplyError(message, types.ErrorCodes.InvalidParams)
     return answer(applied=False)
 
 

@@ -9,14 +9,14 @@ from lsprotocol import types
 from lsp_server.handlers.completion import options_at_start
 from lsp_server.handlers.execute_command import COMMANDS
 from lsp_server.lsp.capabilities import client_features, server_capabilities
-from lsp_server.lsp.replies import RequestError
+from lsp_server.lsp.replies import ReplyError
 from lsp_server.session import Session
 
 
 def initialize(session: Session, params: Any) -> types.InitializeResult:
     """`params` is raw JSON: see `InfillProtocol._decoded`."""
     if not isinstance(params, Mapping):
-        raise RequestError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
+        raise ReplyError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
     session.start(client_features(params.get("capabilities")), params.get("initializationOptions"), _folders(params))
     return types.InitializeResult(
         capabilities=server_capabilities(session.features, list(COMMANDS), options_at_start(session)),

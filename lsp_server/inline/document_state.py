@@ -15,7 +15,7 @@ from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
 from lsp_server.inline.suggestion import Cursor
-from lsp_server.worker.failure import describe
+from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
 GRACE_S = 0.3
@@ -109,7 +109,7 @@ class DocumentState:
         if computation in self.running:
             self._remove(computation)
         if all(reply.result.done() for reply in computation.replies):
-            log.error("an inline completion failed: %s", describe(error))
+            log.error("an inline completion failed: %s", traceback_of(error))
         for reply in computation.replies:
             reply.fail(error)
 

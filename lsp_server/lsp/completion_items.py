@@ -1,31 +1,43 @@
-"""A suggestion as an item of the editor's completion list. Nothing in the list is ours to order, so it says: first.
+"""A suggestion as the editor shows it: as ghost text, or as an item of its completion list.
 
-The item is one exact edit on the cursor's line. No insert/replace pair: what a fill replaces behind the cursor, it
-repeats, so that a client that only inserts would double it.
+An item of the list is one exact edit on the cursor's line, and not an insert/replace pair: a fill repeats what it
+replaces behind the cursor, so a client that only inserts would double it. The list sorts itself; ours asks to be first.
 """
 
 from typing import Any
 
 from lsprotocol import types
-from lsprotocol.types import CompletionItem
+from lsprotocol.types import CompletionItem, InlineCompletionItem
 
 from lsp_server.documents.document import Document
-from lsp_server.documents.positions import Encoding
+from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.inline.suggestion import Shown, Suggestion
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, ClientFeatures, CompletionFeatures
+from lsp_server.lsp.edits import range_of
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import word_before
 
 LONGEST_LABEL_CHARACTERS = 60
-_NAME = "infill"
+_LABEL = "infill"
 
 
-def item_of(
+def ghost_text(
+    uri: str, lines: LineIndex, suggestion: Suggestion, shown: Shown, encoding: Encoding
+) -> InlineCompletionItem:
+    """A suggestion for a text with these lines.
+
+    Without a `filter_text`: what stands in the range is always the start of the text, and editors filter by that.
+    """
+    range_ = range_of(lines, shown.start, shown.end, encoding)
+    return InlineCompletionItem(insert_text=shown.text, range=range_, command=_accept_command(suggestion, uri))
+
+
+def list_item(
     document: Document, cursor: int, number: int, found: tuple[Suggestion, Shown], features: ClientFeatures
 ) -> CompletionItem | None:
-    """The `number`th suggestion, counted from 0; None where what is left of it is white space, which has no label.
+    """The `number`th suggestion, counted from 0; None where only white space is left of it, which has no label.
 
-    `filter_text` is the word at the cursor: no client hides it.
+    `filter_text` is the word at the cursor, so that no client hides the item.
     """
     suggestion, shown = found
     can = features.completion
@@ -36,29 +48,24 @@ def item_of(
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     return CompletionItem(
         label=_cut(lines[0]),
-        label_details=types.CompletionItemLabelDetails(detail=more or None, description=_NAME)
+        label_details=types.CompletionItemLabelDetails(detail=more or None, description=_LABEL)
         if can.label_details
         else None,
-        detail=None if can.label_details else _NAME + more,
+        detail=None if can.label_details else _LABEL + more,
         kind=types.CompletionItemKind.Text,
         preselect=True if can.preselect and number == 0 else None,
         sort_text=f"!{number}",
         filter_text=document.text[start:cursor] or None,
         insert_text_format=types.InsertTextFormat.PlainText,
         insert_text_mode=types.InsertTextMode.AsIs if can.as_is else None,
-        text_edit=types.TextEdit(_range(document, start, shown.end, features.encoding), text),
-        command=accept_command(suggestion, document.uri),
+        text_edit=types.TextEdit(range_of(document.lines, start, shown.end, features.encoding), text),
+        command=_accept_command(suggestion, document.uri),
         data={"language": document.language_id},
     )
 
 
-def accept_command(suggestion: Suggestion, uri: str) -> types.Command:
-    """The command that the editor runs when it has inserted the suggestion."""
-    return types.Command(title="Accept", command=ACCEPT_COMMAND, arguments=[suggestion.id, uri])
-
-
 def documented(item: CompletionItem, features: CompletionFeatures) -> CompletionItem:
-    """The item with its whole text as documentation; one that is not ours comes back as it is."""
+    """The item with its whole text as documentation; an item that is not ours comes back as it is."""
     language = _language_of(item.data)
     if not isinstance(item.text_edit, types.TextEdit) or language is None:
         return item
@@ -80,9 +87,9 @@ def _from_word(document: Document, cursor: int, shown: Shown) -> tuple[int, str]
     return shown.start + done, shown.text[done:]
 
 
-def _range(document: Document, start: int, end: int, encoding: Encoding) -> types.Range:
-    first, last = (types.Position(*document.lines.position(at, encoding)) for at in (start, end))
-    return types.Range(start=first, end=last)
+def _accept_command(suggestion: Suggestion, uri: str) -> types.Command:
+    """The command that the editor runs when it has inserted the suggestion."""
+    return types.Command(title="Accept", command=ACCEPT_COMMAND, arguments=[suggestion.id, uri])
 
 
 def _cut(line: str) -> str:
@@ -99,6 +106,6 @@ def _longest_run(text: str) -> int:
 
 
 def _language_of(data: Any) -> str | None:
-    """What we have put into the data of an item; None: it is not ours."""
+    """The language that we have put into the data of an item; None: the item is not ours."""
     language = data.get("language") if isinstance(data, dict) else None
     return language if isinstance(language, str) else None

@@ -21,8 +21,8 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
 from lsp_server.lsp.json_rpc import Id, is_id, messages_in, salvaged_from
-from lsp_server.lsp.replies import RequestError, error_of, invalid_params, refusal
-from lsp_server.worker.failure import describe
+from lsp_server.lsp.replies import ReplyError, error_of, invalid_params, refusal
+from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class InfillProtocol(LanguageServerProtocol):
                 outcome = self._call(method, params)
             except Exception as error:
                 self._log(method, error)
-                if isinstance(error, RequestError):
+                if isinstance(error, ReplyError):
                     self.on_unreadable(method, params)
                 return
             if inspect.isawaitable(outcome):
@@ -146,7 +146,7 @@ class InfillProtocol(LanguageServerProtocol):
         try:
             self.handle_message(structured)
         except Exception as error:
-            log.warning("an answer of the client could not be used: %s", describe(error))
+            log.warning("an answer of the client could not be used: %s", traceback_of(error))
 
     def _cancel(self, params: Any) -> None:
         key = params.get("id") if isinstance(params, dict) else None
@@ -231,6 +231,6 @@ class InfillProtocol(LanguageServerProtocol):
     def _log(self, method: str, error: BaseException) -> None:
         code = error_of(error, method).code
         if code == ErrorCodes.InternalError:
-            log.error("%s failed: %s", method, describe(error))
+            log.error("%s failed: %s", method, traceback_of(error))
         else:
             log.info("%s: %s", method, error)

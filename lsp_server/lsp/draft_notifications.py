@@ -1,11 +1,13 @@
 """`infill/draft` notifications: what each hole holds while it is denoised (editors/README.md has the contract).
 
-Knows no LSP types and no connection: it is given the function that sends.
+Knows no connection: it is given the function that sends.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
+
+from lsprotocol.types import ProgressToken
 
 from inference.messages import Draft
 from lsp_server.documents.document import Document, Snapshot
@@ -19,14 +21,13 @@ PAUSE_RATIO = 4
 """After a draft, pause this many times as long as it took to make, so that typing does not wait for drafts."""
 
 Kind = Literal["inline", "action"]
-Token = int | str | None
 Send = Callable[[str, Any], None]
 
 
 class DraftSender:
     """Sends the drafts of one request, but only as many as an eye can follow."""
 
-    def __init__(self, send: Send, *, kind: Kind, encoding: Encoding, token: Token) -> None:
+    def __init__(self, send: Send, *, kind: Kind, encoding: Encoding, token: ProgressToken | None) -> None:
         self._send, self._kind, self._encoding, self._token = send, kind, encoding, token
         self._not_before_s = float("-inf")
 

@@ -1,4 +1,4 @@
-"""Holes and their fills as ranges and edits of the protocol. Each edit replaces exactly one hole."""
+"""Offsets as positions and ranges of the protocol and back, and fills as edits, each of exactly one hole."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,25 @@ from lsprotocol import types
 
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
-from lsp_server.documents.positions import Encoding
+from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.lsp.capabilities import ClientFeatures
 
 
-def range_of(snapshot: Snapshot, span: Span, encoding: Encoding) -> types.Range:
-    """The range of a hole in its document."""
-    start, end = (types.Position(*snapshot.lines.position(at, encoding)) for at in (span.start, span.end))
-    return types.Range(start=start, end=end)
+def range_of(lines: LineIndex, start: int, end: int, encoding: Encoding) -> types.Range:
+    """The range `[start, end)` of a text with these lines."""
+    first, last = (types.Position(*lines.position(offset, encoding)) for offset in (start, end))
+    return types.Range(start=first, end=last)
+
+
+def offset_of(lines: LineIndex, position: types.Position, encoding: Encoding) -> int:
+    """The offset of a position in a text with these lines; one outside the text is clamped."""
+    return lines.offset(position.line, position.character, encoding)
+
+
+def offsets_of(lines: LineIndex, range_: types.Range, encoding: Encoding) -> tuple[int, int]:
+    """The offsets of a range, the smaller one first."""
+    first, last = sorted(offset_of(lines, position, encoding) for position in (range_.start, range_.end))
+    return first, last
 
 
 def workspace_edit(
@@ -21,7 +32,7 @@ def workspace_edit(
 ) -> types.WorkspaceEdit:
     """Put `texts` into the holes `spans`; with the document's version where the client looks at it."""
     edits = [
-        types.TextEdit(range=range_of(snapshot, span, features.encoding), new_text=text)
+        types.TextEdit(range=range_of(snapshot.lines, span.start, span.end, features.encoding), new_text=text)
         for span, text in zip(spans, texts, strict=True)
         if text != snapshot.text[span.start : span.end]
     ]

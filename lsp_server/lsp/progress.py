@@ -17,7 +17,6 @@ from pygls.lsp.server import LanguageServer
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-Token = int | str
 Report = Callable[[str, int], None]
 """Told how far the work is: some words, and a percentage."""
 
@@ -38,10 +37,10 @@ class ProgressTracker:
 
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
-        self._tasks: dict[Token, asyncio.Future[Any]] = {}
+        self._tasks: dict[types.ProgressToken, asyncio.Future[Any]] = {}
 
     async def run(
-        self, title: str, work: Callable[[Report], Awaitable[T]], *, token: Token | None, may_create: bool
+        self, title: str, work: Callable[[Report], Awaitable[T]], *, token: types.ProgressToken | None, may_create: bool
     ) -> T:
         """The result of `work`, shown under the client's `token`, or where it has none and `may_create`, under ours.
 
@@ -64,7 +63,7 @@ class ProgressTracker:
                 del self._tasks[display.token]
             display.end()
 
-    def cancel(self, token: Token) -> None:
+    def cancel(self, token: types.ProgressToken) -> None:
         """The user wants no more of it. Work that has ended, or was never ours, stays as it is."""
         if task := self._tasks.get(token):
             task.cancel()
@@ -101,12 +100,12 @@ class ProgressDisplay:
         self,
         server: LanguageServer,
         title: str,
-        token: Token | None = None,
+        token: types.ProgressToken | None = None,
         *,
         cancellable: bool = True,
         interval_s: float = 0.0,
     ) -> None:
-        self.token: Token = f"infill-ls/{next(_numbers)}" if token is None else token
+        self.token: types.ProgressToken = f"infill-ls/{next(_numbers)}" if token is None else token
         self._server, self._title = server, f"infill-ls: {title}"
         self._cancellable = True if cancellable else None
         self._interval_s = interval_s

@@ -11,17 +11,17 @@ from cattrs import transform_error
 from lsprotocol.types import ErrorCodes, LSPErrorCodes, ResponseError
 
 
-class RequestError(Exception):
-    """A request that cannot be done. str() says what happened and what to do, fit to be shown to a user."""
+class ReplyError(Exception):
+    """The error that a handler replies with. str() tells the user what happened and what to do."""
 
     def __init__(self, message: str, code: int = LSPErrorCodes.RequestFailed) -> None:
         super().__init__(message)
         self.code = int(code)
 
 
-def invalid_params(method: str, error: Exception) -> RequestError:
+def invalid_params(method: str, error: Exception) -> ReplyError:
     """The reply to params that do not fit `method`: it names the fields, never their values."""
-    return RequestError(f"invalid params for {method}: {_places(error)}", ErrorCodes.InvalidParams)
+    return ReplyError(f"invalid params for {method}: {_places(error)}", ErrorCodes.InvalidParams)
 
 
 def refusal(code: ErrorCodes, message: str) -> ResponseError:
@@ -33,7 +33,7 @@ def error_of(error: BaseException, method: str) -> ResponseError:
     """The reply to a request whose handler raised `error`."""
     if isinstance(error, asyncio.CancelledError):
         return ResponseError(code=int(LSPErrorCodes.RequestCancelled), message="cancelled")
-    if isinstance(error, RequestError):
+    if isinstance(error, ReplyError):
         return ResponseError(code=error.code, message=str(error))
     message = f"internal error in {method} ({type(error).__name__}); the server's log says where"
     return ResponseError(code=int(ErrorCodes.InternalError), message=message)

@@ -13,7 +13,7 @@ from lsp_server.lsp import status_board
 from lsp_server.lsp.progress import LoadProgress
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
-from lsp_server.worker.failure import describe
+from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
 CLIENT_NAME = "infill-ls serve"
@@ -94,7 +94,7 @@ class WorkerConnection:
         except WorkerFailure as failure:
             self._show(str(failure), types.MessageType.Error)
         except Exception as error:  # a fault of ours, and nobody waits for this task
-            log.error("the worker was not started: %s", describe(error))
+            log.error("the worker was not started: %s", traceback_of(error))
 
     def _on_state(self, state: ClientState, detail: str) -> None:
         per_request = {state, self.status.state} == {ClientState.READY, ClientState.BUSY}

@@ -48,6 +48,6 @@ def is_stopped(pid: int | None) -> bool:
     return False
 
 
-def describe(error: BaseException) -> str:
+def traceback_of(error: BaseException) -> str:
     """Where an unexpected error came from, for the log. Leaves out its own words: they may quote a document."""
     return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__))}"

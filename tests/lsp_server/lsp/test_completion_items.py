@@ -1,4 +1,4 @@
-"""Suggestions as items of a list: what of them has a label."""
+"""Suggestions as items of a list: which of them have a label."""
 
 from inference.messages import HoleKind
 from lsp_server.carve import Span
@@ -6,7 +6,7 @@ from lsp_server.documents.document import Document
 from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.lsp.capabilities import ClientFeatures
-from lsp_server.lsp.completion_items import item_of
+from lsp_server.lsp.completion_items import list_item
 
 
 def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
@@ -20,5 +20,5 @@ def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
         found = suggestion.at(text, Cursor(cursor))
         assert found is not None
         assert found.text == shown
-        item = item_of(Document("file:///a.c", "c", 1, text), cursor, 0, (suggestion, found), ClientFeatures())
+        item = list_item(Document("file:///a.c", "c", 1, text), cursor, 0, (suggestion, found), ClientFeatures())
         assert (item and item.label) == (")" if typed.endswith("(") else None)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from lsp_server.lsp.replies import RequestError
+from lsp_server.lsp.replies import ReplyError
 from lsp_server.server import InfillServer
 from tests.lsp_server.lsp.kept_output import KeptOutput
 
@@ -79,7 +79,7 @@ async def test_what_a_handler_refuses_is_said_in_its_words() -> None:
     tested = ServerUnderTest()
 
     def refuse(_: Any) -> None:
-        raise RequestError("ask again later")
+        raise ReplyError("ask again later")
 
     tested.add("test/refused", refuse)
     tested.send(id=1, method="test/refused")
