@@ -18,11 +18,13 @@ from lsp_server.worker.failure import traceback_of
 log = logging.getLogger(__name__)
 CLIENT_NAME = "infill-ls serve"
 ANSWER_S = 2.0
+"""How long `refresh` waits for the worker."""
 END_S = 30.0
+"""How long `restart` waits for the old worker to end."""
 
 
 class WorkerConnection:
-    """`show` is given each failure that the user should see."""
+    """Calls `show` with each failure that the user should see. Mutable: `client` is another one after a restart."""
 
     def __init__(self, server: LanguageServer, show: Callable[[str, types.MessageType], None]) -> None:
         self.status = status_board.StatusBoard(lambda report: server.protocol.notify(status_board.CHANGED, report))
@@ -37,11 +39,6 @@ class WorkerConnection:
         """Say which worker it is, and whether the client displays progress. Call it before anything is asked."""
         self._shows_progress = progress
         self._use(worker_options(settings))
-
-    def _use(self, options: WorkerOptions) -> None:
-        """Make a new client, which connects when it is first asked."""
-        self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
-        self.status.log = str(self.client.paths.log)
 
     async def loaded(self) -> WorkerClient:
         """The client once its worker has loaded its model, so that a deadline counts from there; starts one if need be.
@@ -88,6 +85,11 @@ class WorkerConnection:
             self._warming.cancel()
         await self.client.close()
 
+    def _use(self, options: WorkerOptions) -> None:
+        """Make a new client, which connects when it is first asked."""
+        self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
+        self.status.log = str(self.client.paths.log)
+
     async def _start(self) -> None:
         try:
             await alive.loaded(self.client)
@@ -106,8 +108,8 @@ class WorkerConnection:
             self._show(detail, types.MessageType.Error)
         self._display()
 
-    def _on_status(self, said: Status) -> None:
-        self.status.on_status(said)
+    def _on_status(self, status: Status) -> None:
+        self.status.on_status(status)
         self._display()
 
     def _display(self) -> None:
