@@ -1,25 +1,163 @@
-"""Who may import what, asked of fresh interpreters, and a few rules the code keeps to."""
+"""The table in CONTRIBUTING.md, checked: which room imports which, followed through every module in between.
+
+Also what fresh interpreters load, and two rules for tests. The graph of imports is grimp's, import-linter's own; it
+holds imports inside functions too, so a room cannot hide one.
+"""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parent.parent
-EDGE = {"handlers", "lsp", "server", "session"}
-"""The rooms of lsp_server that may know LSP types."""
+PACKAGES = ("lsp_server", "inference")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table: a room, and what it may not import, directly or through others."""
+
+    room: str
+    banned: tuple[str, ...]
+
+    @property
+    def package(self) -> str:
+        return self.room.partition(".")[0]
+
+
+def table() -> list[Row]:
+    """The rows of CONTRIBUTING.md's table, top to bottom."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    cells = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
+    return [Row(_module(row[0]), tuple(map(_module, re.findall(r"`[^`]+`", row[2])))) for row in cells]
+
+
+def _module(cell: str) -> str:
+    return cell.strip(" `").removesuffix(".py").replace("/", ".")
+
+
+ROWS = table()
+ROOMS = [row.room for row in ROWS]
+
+
+def room_of(module: str) -> str | None:
+    """The room of the table that a module belongs to: the longest that fits."""
+    rooms = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
+    return max(rooms, key=len, default=None)
+
+
+@pytest.fixture
+def graph() -> grimp.ImportGraph:
+    """Every import of both packages, those for annotations alone left out."""
+    return grimp.build_graph(*PACKAGES, include_external_packages=True, exclude_type_checking_imports=True)
+
+
+def broken(graph: grimp.ImportGraph, row: Row) -> list[str]:
+    """The ways from a room to what it may not import, as `a -> b -> c`."""
+    ways: set[str] = set()
+    for banned in row.banned:
+        if banned in graph.modules:
+            chains = graph.find_shortest_chains(row.room, banned, as_packages=_is_ours(banned))
+            ways |= {" -> ".join(chain) for chain in chains} if _is_ours(banned) else _outside(graph, row.room, banned)
+    return sorted(ways)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in PACKAGES
+
+
+def _outside(graph: grimp.ImportGraph, room: str, banned: str) -> set[str]:
+    """The ways to an installed package, which is one module of the graph."""
+    inside = {room, *graph.find_descendants(room)}
+    chains = (graph.find_shortest_chain(module, banned) for module in inside)
+    return {" -> ".join(chain) for chain in chains if chain}
+
+
+def upward(graph: grimp.ImportGraph) -> list[str]:
+    """The imports of a room above or beside, by the order of the table's rows in each package."""
+    found = []
+    for module in sorted(graph.modules):
+        here = room_of(module)
+        for imported in sorted(graph.find_modules_directly_imported_by(module)) if here else ():
+            there = room_of(imported)
+            if there and there != here and ROOMS.index(there) <= ROOMS.index(here or ""):
+                found.append(f"{module} -> {imported}")
+    return found
+
+
+def circle(graph: grimp.ImportGraph) -> list[str]:
+    """Some modules that import each other in a circle; empty where there are none."""
+    ours = [module for module in graph.modules if _is_ours(module)]
+    try:
+        TopologicalSorter({module: graph.find_modules_directly_imported_by(module) for module in ours}).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=ROOMS)
+def test_a_room_imports_nothing_that_its_row_bans(graph: grimp.ImportGraph, row: Row) -> None:
+    assert row.room in graph.modules
+    assert not broken(graph, row)
+
+
+def test_a_room_imports_only_rooms_of_lower_rows(graph: grimp.ImportGraph) -> None:
+    assert not upward(graph)
+
+
+def test_no_modules_import_each_other_in_a_circle(graph: grimp.ImportGraph) -> None:
+    assert not circle(graph)
+
+
+def test_every_module_has_a_row(graph: grimp.ImportGraph) -> None:
+    assert not [module for module in graph.modules if _is_ours(module) and module not in PACKAGES and not room_of(module)]
+
+
+@pytest.mark.parametrize(
+    ("row", "banned"), [(row, banned) for row in ROWS for banned in row.banned], ids=lambda part: getattr(part, "room", part)
+)
+def test_a_forbidden_import_is_seen_also_through_another_module(graph: grimp.ImportGraph, row: Row, banned: str) -> None:
+    """The checks above fail when they should: each rule is broken once, through a module that no row mentions."""
+    graph.add_module(f"{row.room}.new")
+    graph.add_module("lsp_server_between")
+    if banned not in graph.modules:
+        graph.add_module(banned, is_squashed=True)
+    graph.add_import(importer=f"{row.room}.new", imported="lsp_server_between")
+    graph.add_import(importer="lsp_server_between", imported=banned)
+    assert any("lsp_server_between" in way for way in broken(graph, row))
+
+
+def test_an_import_upward_and_a_circle_are_seen(graph: grimp.ImportGraph) -> None:
+    graph.add_import(importer="lsp_server.syntax", imported="lsp_server.server")
+    assert "lsp_server.syntax -> lsp_server.server" in upward(graph)
+    graph.add_import(importer="inference.messages", imported="inference.worker")
+    assert circle(graph)
+
+
+def test_the_roots_hold_entry_points_alone() -> None:
+    roots = {package: {file.stem for file in (ROOT / package).glob("*.py")} - {"__init__"} for package in PACKAGES}
+    assert roots["lsp_server"] <= {"cli", "server", "session"}
+    assert roots["inference"] <= {"messages", "worker"}
 
 
 def modules(package: str) -> list[str]:
     """Every module under a folder of the repository, by its dotted name."""
     names = []
-    for file in sorted((ROOT / package).rglob("*.py")):
+    for file in files(package):
         parts = file.relative_to(ROOT).with_suffix("").parts
         names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     return names
+
+
+def files(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
 
 
 def loaded_by(names: list[str]) -> set[str]:
@@ -28,6 +166,34 @@ def loaded_by(names: list[str]) -> set[str]:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
+
+
+def test_the_server_loads_no_torch() -> None:
+    assert not loaded_by(modules("lsp_server")) & {"torch", "transformers", "tokenizers", "safetensors", "accelerate"}
+
+
+def test_the_worker_loads_no_lsp() -> None:
+    names = [name for name in modules("inference") if not name.startswith(("inference.bench", "inference.training"))]
+    assert not loaded_by(names) & {"lsprotocol", "pygls", "lsp_server", "tree_sitter"}
+
+
+def test_the_messages_need_the_standard_library_and_msgspec_alone() -> None:
+    imported = {name.partition(".")[0] for name in imported_by(ROOT / "inference/messages.py")}
+    assert imported - sys.stdlib_module_names == {"msgspec"}
+    assert not loaded_by(["inference.messages"]) & {"torch", "transformers", "numpy", "lsprotocol", "lsp_server"}
+
+
+def test_editors_that_use_stdio_do_not_wait_for_websockets_to_load() -> None:
+    names = [name for name in modules("lsp_server/lsp/transports") if not name.endswith(".websocket")]
+    assert "websockets" not in loaded_by(names)
+
+
+def test_tests_run_the_real_thing() -> None:
+    tests = [file for file in files("tests") if file != Path(__file__)]
+    users = [file for file in tests if {name.partition(".")[0] for name in imported_by(file)} & {"mock", "pytest_mock"}]
+    assert not users
+    assert not [file for file in tests if "unittest" in imported_by(file)]
+    assert not [file for file in tests if "monkeypatch.setattr" in _attributes(file)]
 
 
 def imported_by(file: Path) -> set[str]:
@@ -43,71 +209,6 @@ def _names(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def files(package: str) -> list[Path]:
-    return sorted((ROOT / package).rglob("*.py"))
-
-
-def test_the_server_runs_without_torch() -> None:
-    """Neither when it is loaded nor in a function that imports when it is called."""
-    heavy = {"torch", "transformers", "tokenizers", "safetensors", "accelerate"}
-    assert not loaded_by(modules("lsp_server")) & heavy
-    assert not users_of(heavy, files("lsp_server"))
-
-
-def test_the_worker_and_the_engine_know_nothing_of_the_protocol() -> None:
-    names = ["inference.worker", *modules("inference/engine"), *modules("inference/serving")]
-    assert not loaded_by(names) & {"lsprotocol", "pygls", "lsp_server", "tree_sitter"}
-
-
-def test_inference_imports_nothing_of_the_server() -> None:
-    assert not users_of({"lsprotocol", "pygls", "lsp_server"}, files("inference"))
-
-
-def test_the_messages_need_the_standard_library_and_msgspec_alone() -> None:
-    imported = {name.partition(".")[0] for name in imported_by(ROOT / "inference/messages.py")}
-    assert imported - sys.stdlib_module_names == {"msgspec"}
-    assert not loaded_by(["inference.messages"]) & {"torch", "transformers", "numpy", "lsprotocol", "lsp_server"}
-
-
-def test_lsp_types_stay_at_the_edge() -> None:
-    inside = [file for file in files("lsp_server") if not is_edge(file.relative_to(ROOT / "lsp_server"))]
-    assert not users_of({"lsprotocol", "pygls"}, inside)
-
-
-def is_edge(file: Path) -> bool:
-    return file.with_suffix("").parts[0] in EDGE
-
-
-def test_the_server_shares_the_messages_with_the_worker_and_nothing_else() -> None:
-    """Commands that run a part of `inference` import it when they run."""
-    for file in files("lsp_server"):
-        shared = {name for name in imported_by(file) if name.partition(".")[0] == "inference"} - {"inference"}
-        assert "commands" in file.parts or all(name.startswith("inference.messages") for name in shared), file
-
-
-def test_transports_know_bytes_and_nothing_of_what_is_in_them() -> None:
-    names = modules("lsp_server/lsp/transports")
-    assert not loaded_by(names) & {"lsprotocol", "pygls", "tree_sitter"}
-    for_stdio = [name for name in names if not name.endswith(".websocket")]
-    assert "websockets" not in loaded_by(for_stdio), "editors that use stdio would start later"
-
-
-@pytest.mark.parametrize("package", ["syntax", "carve", "fill/fitting"])
-def test_carving_and_fitting_are_about_text_alone(package: str) -> None:
-    assert not loaded_by(modules(f"lsp_server/{package}")) & {"lsprotocol", "pygls", "asyncio"}
-
-
-def test_tests_run_the_real_thing() -> None:
-    tests = [file for file in files("tests") if file != Path(__file__)]
-    assert not users_of({"mock", "pytest_mock", "unittest"}, tests)
-    assert not [file for file in tests if "monkeypatch.setattr" in attributes(file)]
-
-
-def attributes(file: Path) -> set[str]:
+def _attributes(file: Path) -> set[str]:
     nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
     return {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
-
-
-def users_of(packages: set[str], among: list[Path]) -> list[Path]:
-    """The files that import one of `packages`."""
-    return [file for file in among if {name.partition(".")[0] for name in imported_by(file)} & packages]
