@@ -1,0 +1,134 @@
+"""`python -m tests.storm`: runs the storm, prints what happened, and fails where a reply is lost or doubled."""
+
+import argparse
+import asyncio
+import random
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from tests.e2e.raw_client import RawClient
+from tests.lsp_server.lsp.wild_messages import URI, owed
+from tests.storm.mutations import mutated
+from tests.storm.typist import Typist
+
+SERVERS, MESSAGES, FAULTS, CANCELS = 3, 1_000, 20, 600
+SETTLE_S = 120.0
+"""How long after the end the last reply may come: a worker that was killed is started anew and loads its model."""
+SETTINGS = {"deadlineMs": {"automatic": 1_500, "invoked": 10_000}, "debounceMs": 20, "idleSeconds": 60}
+
+
+def worker_of(runtime: Path) -> psutil.Process | None:
+    """The worker that runs now, loading or loaded."""
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        if "inference.worker" in line and any(str(runtime) in part for part in line):
+            return process
+    return None
+
+
+async def faults(runtime: Path, chance: random.Random, until: float) -> Counter[str]:
+    """Kill or stop the worker at random moments until `until`, also while it loads; how often each was done."""
+    done: Counter[str] = Counter()
+    pause_s = (until - time.monotonic()) / FAULTS
+    while time.monotonic() < until:
+        await asyncio.sleep(chance.choice([0.2, pause_s * chance.random()]))
+        if (worker := worker_of(runtime)) is not None:
+            kind = chance.choice(["killed", "stopped, went on", "stopped, killed"])
+            with suppress(psutil.NoSuchProcess):
+                await _harm(worker, kind, chance.choice([0.5, 3.0, 8.0]))
+                done[kind] += 1
+    return done
+
+
+async def _harm(worker: psutil.Process, kind: str, seconds: float) -> None:
+    if kind != "killed":
+        worker.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(seconds)
+    worker.send_signal(signal.SIGCONT if kind == "stopped, went on" else signal.SIGKILL)
+
+
+async def nonsense(client: RawClient, chance: random.Random) -> Counter[object]:
+    """Send the mutated messages; how many replies each id is owed less those it got: all zero when none is lost."""
+    client.open(URI, "x = ???\n")
+    bodies = [mutated(chance, key) for key in range(MESSAGES)]
+    for body in bodies:
+        client.send_bytes(body)
+        await asyncio.sleep(0.005)
+    wanted = owed(bodies)
+    for _ in range(int(SETTLE_S)):
+        if all(client.counts[key] >= count for key, count in wanted.items()):
+            break
+        await asyncio.sleep(1)
+    await client.status()
+    return Counter({key: count - client.counts[key] for key, count in wanted.items() if count != client.counts[key]})
+
+
+def resident_mb(process_id: int) -> int:
+    """The memory of a process, in MB."""
+    return psutil.Process(process_id).memory_info().rss >> 20
+
+
+async def settled(typists: list[Typist]) -> None:
+    """Once every request has a reply, or after a long wait."""
+    until = time.monotonic() + SETTLE_S
+    while any(typist.lost() for typist in typists) and time.monotonic() < until:
+        await asyncio.sleep(0.2)
+
+
+async def storm(runtime: Path, seconds: float, seed: int) -> bool:
+    """Run it and print the report; whether no reply was lost or doubled."""
+    clients = [await RawClient.start(runtime, SETTINGS) for _ in range(SERVERS + 1)]
+    chances = [random.Random(seed + number) for number in range(SERVERS + 2)]
+    pairs = zip(clients[:SERVERS], chances, strict=False)
+    typists = [Typist(client, chance, f"file:///p/{number}.py") for number, (client, chance) in enumerate(pairs)]
+    before = [resident_mb(client.process.pid) for client in clients]
+    until = time.monotonic() + seconds
+    typing = asyncio.gather(*(typist.type(until) for typist in typists))
+    wrong, done, _ = await asyncio.gather(
+        nonsense(clients[-1], chances[-2]), faults(runtime, chances[-1], until), typing
+    )
+    await settled(typists)
+    after = [resident_mb(client.process.pid) for client in clients]
+    print(f"worker: {dict(done)}; {resident_mb(worker.pid) if (worker := worker_of(runtime)) else 0} MB at the end")
+    for typist, was, now in zip(typists, before, after, strict=False):
+        print(
+            f"{typist.uri}: {len(typist.sent)} requests, {len(typist.cancelled)} cancelled, lost {typist.lost()}, "
+            f"doubled {typist.doubled()}, errors {typist.errors()}, {was} -> {now} MB"
+        )
+    print(
+        f"{MESSAGES} mutated messages: replies missing (+), too many (-) {dict(wrong)}, {before[-1]} -> {after[-1]} MB"
+    )
+    cancelled = sum(len(typist.cancelled) for typist in typists)
+    codes = [await client.quit() for client in clients]
+    print(
+        f"{cancelled} cancelled (at least {CANCELS}), {done.total()} faults (at least {FAULTS}); exit statuses {codes}"
+    )
+    failed = wrong or any(typist.lost() or typist.doubled() for typist in typists) or any(codes)
+    return not failed and cancelled >= CANCELS and done.total() >= FAULTS
+
+
+def main() -> int:
+    """The exit status: 0 when nothing was lost, and there was enough of a storm to say so."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=300.0, help="how long to type")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    runtime = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))
+    try:
+        return 0 if asyncio.run(storm(runtime, args.seconds, args.seed)) else 1
+    finally:
+        while (worker := worker_of(runtime)) is not None:
+            worker.kill()
+            worker.wait(10)
+        shutil.rmtree(runtime, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
