@@ -109,22 +109,13 @@ def test_no_modules_import_each_other_in_a_circle(graph: grimp.ImportGraph) -> N
 
 
 def test_every_module_has_a_row(graph: grimp.ImportGraph) -> None:
-    assert not [
-        module
-        for module in graph.modules
-        if is_any_of(module, PACKAGES) and module not in PACKAGES and not room_of(module)
-    ]
+    ours = {module for module in graph.modules if is_any_of(module, PACKAGES)} - set(PACKAGES)
+    assert not [module for module in ours if room_of(module) is None]
 
 
-@pytest.mark.parametrize(
-    ("row", "banned"),
-    [(row, banned) for row in ROWS for banned in row.banned],
-    ids=lambda part: getattr(part, "room", part),
-)
-def test_a_forbidden_import_is_seen_also_through_another_module(
-    graph: grimp.ImportGraph, row: Row, banned: str
-) -> None:
-    """The checks above fail when they should: each rule is broken once, through a module that no row mentions."""
+@pytest.mark.parametrize("row", ROWS, ids=ROOMS)
+def test_a_banned_import_is_seen_also_through_another_module(graph: grimp.ImportGraph, row: Row) -> None:
+    """The check above fails when it should: each rule is broken once, through a module that no row mentions."""
     for banned in row.banned:
         between = f"between {banned}"
         graph.add_import(importer=f"{row.room}.new", imported=between)

@@ -102,9 +102,7 @@ async def storm(runtime: Path, seconds: float, seed: int) -> bool:
             f"{typist.uri}: {len(typist.sent)} requests, {len(typist.cancelled)} cancelled, lost {typist.lost()}, "
             f"doubled {typist.doubled()}, errors {typist.errors()}, {was} -> {now} MB"
         )
-    print(
-        f"{MESSAGES} mutated messages: replies missing (+), too many (-) {dict(wrong)}, {before[-1]} -> {after[-1]} MB"
-    )
+    print(f"{MESSAGES} mutated messages: replies missing (+), extra (-) {dict(wrong)}, {before[-1]} -> {after[-1]} MB")
     cancelled = sum(len(typist.cancelled) for typist in typists)
     codes = [await client.quit() for client in clients]
     print(
