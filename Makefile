@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-e2e test-units test-editors check format picture pictures vsix clean
+.PHONY: demo test test-e2e test-units test-editors storm check format picture pictures vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -30,6 +30,10 @@ test-editors: $(VENV)/.ready
 	-if command -v npm >/dev/null; then $(MAKE) $(VSCODE)/node_modules/.ready; fi
 	if [ -f $(VSCODE)/node_modules/.ready ]; then $(MAKE) vsix; fi
 	INFILL_TEST_EDITORS_ALL=$(EDITORS_ALL) $(BIN)/python -m pytest tests/editors
+
+# Minutes of typing into three servers whose worker is killed and stopped all the while; no part of `make test`.
+storm: $(VENV)/.ready
+	$(BIN)/python -m tests.storm
 
 picture: $(VENV)/.ready
 	$(BIN)/python examples/record.py
