@@ -119,7 +119,7 @@ def _file_to_fill(args: argparse.Namespace) -> FileToFill:
 
 
 def _require_allowed(file: Path, path: Path, settings: Settings) -> None:
-    """Raises BadInput where neither the file nor what it is a link to may be filled."""
+    """Raises BadInput where the file, or what it is a link to, may not be filled."""
     for name in (path, path.resolve()):
         if reason := why_off(name.as_posix(), language_of(str(name)), settings):
             raise BadInput(f"{file}: {reason}")
@@ -168,7 +168,7 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
 
 
 async def _ask(
-    client: WorkerClient, file: FileToFill, budget: Budget, options: FillOptions, shown: output.Silent | None
+    client: WorkerClient, file: FileToFill, budget: Budget, options: FillOptions, shown: output.Progress | None
 ) -> FillResult:
     return await fill(
         client,

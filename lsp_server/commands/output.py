@@ -47,8 +47,8 @@ class FillReport:
         return splice(self.snapshot.text, self.spans, self.candidates[0].texts)
 
 
-class Silent:
-    """Progress where nobody watches."""
+class Progress:
+    """The progress of a fill where nobody watches: shows nothing."""
 
     is_seen = False
 
@@ -59,8 +59,8 @@ class Silent:
         """The canvas after a step."""
 
 
-class Settling(Silent):
-    """Progress on a terminal: the worker's loading, then the holes in their surroundings, settling step by step."""
+class LiveProgress(Progress):
+    """Progress on a terminal: how far the model is loaded, then the holes in their surroundings, step by step."""
 
     is_seen = True
 
@@ -68,24 +68,24 @@ class Settling(Silent):
         self._live, self._snapshot, self._spans = live, snapshot, spans
 
     def status(self, status: Status) -> None:
-        """Shows how far the model is loaded."""
+        """Show how far the model is loaded."""
         if status.state is WorkerState.LOADING:
             self._live.update(Text(f"loading {status.model} {status.progress:.0%} {status.detail}", style="dim"))
 
     def draft(self, draft: Draft) -> None:
-        """Shows the holes as they stand, colour by confidence."""
+        """Show the holes as they stand, coloured by confidence."""
         view = excerpt(self._snapshot, self._spans, draft)
         self._live.update(Text.assemble((f"step {draft.step} of {draft.max_steps}\n", "dim"), view))
 
 
 @contextmanager
-def progress(snapshot: Snapshot, spans: tuple[Span, ...], args: argparse.Namespace) -> Iterator[Silent]:
+def progress(snapshot: Snapshot, spans: tuple[Span, ...], args: argparse.Namespace) -> Iterator[Progress]:
     """Show the progress on the terminal, where there is one; it is gone from there afterwards."""
     if not sys.stderr.isatty() or args.json:
-        yield Silent()
+        yield Progress()
         return
     with Live(console=Console(stderr=True), transient=True, refresh_per_second=20) as live:
-        yield Settling(live, snapshot, spans)
+        yield LiveProgress(live, snapshot, spans)
 
 
 def excerpt(snapshot: Snapshot, spans: tuple[Span, ...], draft: Draft) -> Text:
@@ -117,7 +117,7 @@ def colour(confidence: float) -> str:
 
 
 def show(report: FillReport, args: argparse.Namespace) -> None:
-    """Prints the answer in the shape that was asked for."""
+    """Print the answer in the format that was asked for."""
     if args.json:
         _write(json.dumps(as_json(report), ensure_ascii=False) + "\n")
     elif args.diff:

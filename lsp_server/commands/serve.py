@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lsp_server.commands.arguments import given_settings
 from lsp_server.lsp.transports import StartConversation, Writer, address, stdio, tcp
 from lsp_server.lsp.transports.address import Address
 from lsp_server.server import InfillServer
@@ -62,15 +63,7 @@ def run(args: argparse.Namespace) -> int:
     Returns the exit status: with stdio 0 after `shutdown`, 1 without; 2 where it cannot listen.
     """
     _log_to_stderr(args.log_level)
-    given = {
-        "model": args.model,
-        "device": args.device,
-        "dtype": args.dtype,
-        "allowDownload": args.allow_download,
-        "trustWorkspace": args.trust_workspace,
-    }
-    flags = {name: value for name, value in given.items() if value is not None}
-    start = partial(InfillServer, flags)
+    start = partial(InfillServer, given_settings(args))
     if not (args.tcp or args.ws) and sys.stdin is not None and sys.stdin.isatty():  # go on: an editor may use a pty
         print(_ON_A_TERMINAL, file=sys.stderr, flush=True)
     return asyncio.run(_listen(args, start) if args.tcp or args.ws else _serve_stdio(start))
