@@ -29,8 +29,6 @@ async def perform(
     session.mark_used(action.snapshot.uri)
     budget = Budget.of(session.settings_of(action.snapshot.uri), invoked=True)
 
-    session.mark_used(action.snapshot.uri)
-
     async def work(report: Report) -> tuple[str, ...]:
         worker = await session.worker.loaded()
         context = await session.gather_context(action.snapshot, action.holes[0].start if action.holes else 0)
