@@ -12,7 +12,7 @@ from lsp_server.commands.arguments import add_model_arguments
 from lsp_server.commands.worker import options_of
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
 from lsp_server.diagnosis.machine import Check, Verdict, examine
-from lsp_server.settings.json_schema import json_schema
+from lsp_server.settings.schema import json_schema
 
 EXIT_USAGE = 2
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}

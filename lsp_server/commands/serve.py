@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXIT_USAGE = 2
 EXIT_LIMIT_S = 4.0
-"""The process is gone this long after the client of stdio has, whatever may hang."""
+"""The process ends this long after the client of stdio has gone, whatever may hang."""
 _WARNING = (
     "infill-ls serve: WARNING: whoever can reach {} can use this server as you: there is no password and no encryption"
 )
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the client of stdio goes, or until the end with TCP and WebSocket.
+    """Serve until the client of stdio goes; with TCP and WebSocket, until SIGTERM or Ctrl-C.
 
     Returns the exit status: with stdio 0 after `shutdown`, 1 without; 2 where it cannot listen.
     """
@@ -80,28 +80,28 @@ async def _serve_stdio(start: Callable[[Writer], InfillServer]) -> int:
 async def _listen(args: argparse.Namespace, start: StartConversation) -> int:
     wanted: Address = args.tcp or args.ws
     try:
-        place = wanted.resolved()
-        if not (place.is_loopback or args.allow_remote):
+        bound = wanted.resolved()
+        if not (bound.is_loopback or args.allow_remote):
             return _refuse(f"{wanted} can be reached from other machines; say --allow-remote if you mean that")
-        opened, place = await _open(args, place, start)
+        opened, bound = await _open(args, bound, start)
     except OSError as error:
         return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
-    if not place.is_loopback:
-        print(_WARNING.format(place), file=sys.stderr)
-    print(f"infill-ls listens at {'tcp' if args.tcp else 'ws'}://{place}", flush=True)
+    if not bound.is_loopback:
+        print(_WARNING.format(bound), file=sys.stderr)
+    print(f"infill-ls listens at {'tcp' if args.tcp else 'ws'}://{bound}", flush=True)
     await _told_to_end()
     opened.close()
     return 0
 
 
 async def _open(
-    args: argparse.Namespace, place: Address, start: StartConversation
+    args: argparse.Namespace, bound: Address, start: StartConversation
 ) -> "tuple[asyncio.Server | Server, Address]":
     if args.tcp:
-        return await tcp.listen(place, start)
+        return await tcp.listen(bound, start)
     from lsp_server.lsp.transports import websocket  # here and not above: editors that use stdio start faster without
 
-    return await websocket.listen(place, start, args.allow_origin)
+    return await websocket.listen(bound, start, args.allow_origin)
 
 
 def _refuse(why: str) -> int:
@@ -110,7 +110,7 @@ def _refuse(why: str) -> int:
 
 
 async def _told_to_end() -> None:
-    """Until SIGTERM; Ctrl-C raises KeyboardInterrupt by itself."""
+    """Wait for SIGTERM; Ctrl-C raises KeyboardInterrupt by itself."""
     end = asyncio.Event()
     with suppress(NotImplementedError):  # Windows
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)

@@ -1,4 +1,4 @@
-"""Say why nothing happens in a file or at a place in it, and which settings hold there.
+"""Say why nothing happens in a file or at a position in it, and which settings hold there.
 
 Asks no worker, loads no model. Knows no LSP types.
 """
@@ -40,8 +40,8 @@ def examine_grammars() -> Check:
     return Check("grammars", Verdict.OK, ", ".join(name for name, _ in names))
 
 
-def examine_file(file: Path, place: str | None, settings: Settings) -> Iterator[Check]:
-    """Whether `file` gets fills, and whether there is a hole at `place` (LINE:COL), if one is given."""
+def examine_file(file: Path, position: str | None, settings: Settings) -> Iterator[Check]:
+    """Whether `file` gets fills, and whether there is a hole at `position` (LINE:COL), if one is given."""
     path, language = file.absolute(), language_of(str(file))
     if reason := why_off(path.as_posix(), language, settings):
         yield Check("file", Verdict.FAIL, f"{file}: {reason}", "fill in another file, or change that setting")
@@ -54,7 +54,7 @@ def examine_file(file: Path, place: str | None, settings: Settings) -> Iterator[
     snapshot = Document(path.as_uri(), language, 0, text).snapshot()
     yield Check("file", Verdict.OK, f"{file}: {snapshot.lines.line_count} lines, not switched off")
     yield _language(file, snapshot)
-    yield _place(snapshot, place, file, settings) if place else _markers(snapshot, settings)
+    yield _hole_at(snapshot, position, file, settings) if position else _markers(snapshot, settings)
 
 
 def _language(file: Path, snapshot: Snapshot) -> Check:
@@ -67,17 +67,17 @@ def _language(file: Path, snapshot: Snapshot) -> Check:
     return Check("language", Verdict.OK, f"{snapshot.language_id}, with a grammar")
 
 
-def _place(snapshot: Snapshot, place: str, file: Path, settings: Settings) -> Check:
+def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) -> Check:
     try:
-        offset = offset_of(snapshot.lines, place, file)
+        offset = offset_of(snapshot.lines, position, file)
     except BadInput as error:
-        return Check("hole", Verdict.FAIL, str(error), "give a place inside the file")
+        return Check("hole", Verdict.FAIL, str(error), "give a position inside the file")
     if reason := why_no_hole(snapshot, offset, settings.marker):
         found, _, advice = reason.partition(": ")
-        return Check("hole", Verdict.FAIL, f"none at {place}: {found}", advice)
+        return Check("hole", Verdict.FAIL, f"none at {position}: {found}", advice)
     hole = carve.at_cursor(snapshot, offset, settings.marker)
     kind = hole.kind.value if hole else ""
-    return Check("hole", Verdict.OK, f"at {place} there is one ({kind})")
+    return Check("hole", Verdict.OK, f"at {position} there is one ({kind})")
 
 
 def _markers(snapshot: Snapshot, settings: Settings) -> Check:

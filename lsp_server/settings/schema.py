@@ -5,8 +5,9 @@ what the server works with. `json_schema()` writes it as JSON Schema, which `inf
 editors' configuration is generated from. `layers.resolve` reads raw settings. Knows no LSP types and no files.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from inference.messages import MAX_STEPS
@@ -90,3 +91,29 @@ STARTUP = frozenset({"model", "device", "dtype", "allow_download", "idle_seconds
 """Fields that decide which worker is used. They are read once, at start."""
 USER_ONLY = STARTUP - {"idle_seconds", "start_worker"}
 """Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""
+
+
+def json_schema() -> dict[str, Any]:
+    """A new JSON Schema of all settings.
+
+    Each property has a `description`, a `default` and, in VS Code's words, a `scope`: `machine` where a workspace has
+    no say, else `resource`.
+    """
+    (whole,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
+    schema: dict[str, Any] = _inlined(whole, parts)
+    for field in msgspec.structs.fields(Settings):
+        schema["properties"][field.encode_name]["scope"] = "machine" if field.name in USER_ONLY else "resource"
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "infill-ls"}
+
+
+def _inlined(schema: Any, parts: dict[str, Any]) -> Any:
+    """`schema` with what it refers to in place; what it says itself goes before that."""
+    if isinstance(schema, list):
+        return [_inlined(item, parts) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    own = {key: _inlined(value, parts) for key, value in schema.items() if key != "$ref"}
+    if "$ref" not in schema:
+        return own
+    part = _inlined(parts[schema["$ref"]], parts)
+    return {key: value for key, value in part.items() if key not in ("title", "required")} | own

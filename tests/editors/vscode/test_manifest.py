@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from lsp_server.handlers.execute_command import COMMANDS
-from lsp_server.settings.json_schema import json_schema
-from lsp_server.settings.schema import STARTUP, Settings
+from lsp_server.settings.schema import STARTUP, Settings, json_schema
 from tests.editors.places import EDITORS
 
 EXTENSION = EDITORS / "vscode"

@@ -8,9 +8,8 @@ import pytest
 from inference.messages import MAX_STEPS
 from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.settings.environment import environment_layers
-from lsp_server.settings.json_schema import json_schema
 from lsp_server.settings.layers import Layer, Origin, resolve
-from lsp_server.settings.schema import STARTUP, USER_ONLY, Settings
+from lsp_server.settings.schema import STARTUP, USER_ONLY, Settings, json_schema
 
 
 def test_nothing_set_gives_the_defaults() -> None:
