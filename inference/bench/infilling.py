@@ -19,7 +19,8 @@ from inference.bench import infilling_execute, infilling_scores, infilling_tasks
 from inference.bench.infilling_scores import TaskResult
 from inference.bench.infilling_solve import AUTO, ORACLE, SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
-from inference.engine import ModelError, RequestError
+from inference.engine import RequestError
+from inference.models.family import ModelError
 
 _QUIET_S = 1.0
 _MODES = ("canvas", "left-to-right")
@@ -44,8 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def load(args: argparse.Namespace, options: SolveOptions) -> Solver:
     """A solver with the model of the command line. Raises ModelError."""
     from inference.engine import Engine
+    from inference.models import registry
 
-    return Solver(Engine.load(args.model, device=args.device, dtype=args.dtype), options)
+    return Solver(Engine(registry.load(args.model, device=args.device, dtype=args.dtype)), options)
 
 
 def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace) -> list[TaskResult]:

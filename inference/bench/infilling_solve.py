@@ -3,17 +3,18 @@
 import time
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import torch
 
 from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine
-from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.plan import DEFAULT_SLOTS, Plan, Planner
 from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Text
 from inference.models.diffusion_gemma import left_to_right
+from inference.models.diffusion_gemma.adapter import DiffusionGemma
 
 AUTO, ORACLE = "auto", "oracle"
 _ROOM = 2
@@ -65,7 +66,7 @@ class Solver:
         return MeasuredFill(text, steps, tokens, true, (time.perf_counter() - began) * 1000)
 
     def _plan(self, request: InfillRequest) -> Plan:
-        planner = Planner(self._engine.tools.vocabulary, self._engine.tools.properties, request)
+        planner = Planner(self._engine.loaded.vocabulary, self._engine.loaded.properties, request)
         return planner.plan(planner.groups[0], [])
 
     def _true_tokens(self, task: InfillingTask, plan: Plan) -> int:
@@ -73,7 +74,7 @@ class Solver:
         slots, parts = plan.layout.holes[0], task.parts
         before = parts.before.encode()
         healed = before[len(before) - slots.skip :].decode()
-        return max(1, len(self._engine.tools.vocabulary.encode(healed + parts.solution)) - len(slots.forced))
+        return max(1, len(self._engine.loaded.vocabulary.encode(healed + parts.solution)) - len(slots.forced))
 
     def _tokens(self, true: int) -> int:
         """The hole's size under the options; 0 lets the engine choose."""
@@ -92,7 +93,7 @@ class Solver:
 
         A model that sees no suffix could not know that last one; it makes left to right better on the whole.
         """
-        vocabulary, skip = self._engine.tools.vocabulary, plan.layout.holes[0].skip
+        vocabulary, skip = self._engine.loaded.vocabulary, plan.layout.holes[0].skip
         indent = _indent(task.parts.before, task.parts.solution)
         ids = list(plan.layout.holes[0].forced)
         count = self._tokens(true) or _ROOM * DEFAULT_SLOTS[_kind(task)]
@@ -112,22 +113,22 @@ class Solver:
     @torch.inference_mode()
     def _ids(self, plan: Plan, count: int) -> Generator[int]:
         """The likeliest tokens; the first is held to the text that healing took off the prefix, as on a canvas."""
-        tools, slots = self._engine.tools, plan.layout.holes[0]
-        canvas = Canvas.of([plan.layout.compose([slots.maximum])], tools.network.device)
-        constraint = tools.constraints.of(canvas, plan.layout.holes)
+        model, slots = self._engine.loaded, plan.layout.holes[0]
+        assert isinstance(model.family, DiffusionGemma), "only this family writes from left to right here"
+        canvas = CanvasBatch.of([plan.layout.compose([slots.maximum])], model.family.device)
+        constraint = model.constraints.of(canvas, plan.layout.holes)
         any_ = constraint.biases[0]
         first = any_ if slots.allowed is None else constraint.biases[int(constraint.of_row[0])]
-        start = [*plan.prefix_ids, *slots.forced] or [tools.vocabulary.id_of("<bos>") or 0]
-        with closing(left_to_right.tokens(tools.network, tools.prefixes, start, 1, first)) as one:
+        start = [*plan.prefix_ids, *slots.forced] or [model.vocabulary.id_of("<bos>") or 0]
+        with closing(left_to_right.tokens(model.family.prefixes, start, 1, first)) as one:
             start.append(next(one))
         yield start[-1]
-        yield from left_to_right.tokens(tools.network, tools.prefixes, start, count - 1, any_)
+        yield from left_to_right.tokens(model.family.prefixes, start, count - 1, any_)
 
 
 def _without_continuations(engine: Engine) -> Engine:
     """The same loaded model, but its encoder writes no candidates."""
-    properties = msgspec.structs.replace(engine.tools.properties, continuations=0)
-    return Engine(engine.model, replace(engine.tools, properties=properties))
+    return engine.using(msgspec.structs.replace(engine.loaded.properties, continuations=0))
 
 
 def _kind(task: InfillingTask) -> HoleKind:

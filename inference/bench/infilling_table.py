@@ -20,7 +20,8 @@ from inference.bench import infilling, infilling_tasks
 from inference.bench.infilling_scores import TaskResult, summary
 from inference.bench.infilling_solve import AUTO, ORACLE, SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
-from inference.engine import ModelError, RequestError
+from inference.engine import RequestError
+from inference.models.family import ModelError
 
 _STEPS = (1, 4, 8, None)
 _FIXED_TOKENS = 16

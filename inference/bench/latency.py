@@ -15,7 +15,7 @@ import torch
 
 from inference.bench import latency_network, latency_sections, latency_timing
 from inference.bench.latency_sections import LatencyBench
-from inference.engine.errors import ModelError
+from inference.models.family import ModelError
 
 _PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
@@ -76,11 +76,11 @@ def _about(bench: LatencyBench) -> dict[str, Any]:
 
 def _floor(bench: LatencyBench, prefix: int) -> dict[str, Any]:
     """A step on a full canvas, against the time it takes to read the weights it needs once."""
-    lease = bench.encoded(bench.cache(), bench.ids(prefix))
+    context = bench.encoded(bench.cache(), bench.ids(prefix))
     hole = _FLOOR_CANVAS // 4
     steps = latency_sections.STEPS
-    ms = bench.ms(lambda: bench.denoise(lease, hole, _FLOOR_CANVAS - hole), 3) / steps
-    lease.release()
+    ms = bench.ms(lambda: bench.denoise(context, hole, _FLOOR_CANVAS - hole), 3) / steps
+    context.close()
     read = latency_timing.step_bytes(bench.network, _FLOOR_CANVAS)
     copied_bytes = 2 << 30 if bench.device.type == "cuda" else 256 << 20
     bandwidth = latency_timing.bandwidth_bytes_per_s(bench.device, copied_bytes)
@@ -147,7 +147,7 @@ def argument_parser() -> argparse.ArgumentParser:
         dest="random",
         action="store_const",
         const="26b",
-        help="random weights of the released 26B shape",
+        help="random weights of the recontextd 26B shape",
     )
     parser.add_argument("--random", choices=sorted(latency_network.RANDOM_SHAPES), help="random weights of a shape")
     parser.add_argument("--device", metavar="NAME")

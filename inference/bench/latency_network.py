@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 
-from inference.engine.errors import ModelError
-from inference.models import checkpoint
-from inference.models.checkpoint import Properties
-from inference.models.diffusion_gemma import weights
+from inference.models import devices, registry
+from inference.models.diffusion_gemma import fast_passes, weights
 from inference.models.diffusion_gemma.network import Network
+from inference.models.family import ModelError, Properties
 from inference.training.model import NO_VISION
 
 RELEASED_TEXT_CONFIG: dict[str, Any] = {
@@ -62,10 +61,11 @@ class MeasuredNetwork:
 
 def from_checkpoint(model: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
     """The network of a checkpoint. Raises ModelError."""
-    found = checkpoint.find(model)
-    place = weights.choose_device(device)
-    chosen = weights.choose_dtype(dtype, place)
-    network = weights.load(found, place, chosen, lambda _fraction, _what: None, exact=dtype is not None)
+    found = registry.find(model)
+    place = devices.choose_device(device)
+    chosen = devices.choose_dtype(dtype, place)
+    loaded = weights.read(found, place, chosen, lambda _fraction, _what: None)
+    network = fast_passes.fastest(loaded, exact=dtype is not None)
     return MeasuredNetwork(model, network, found.properties)
 
 
@@ -73,17 +73,17 @@ def random(shape: str, device: str | None, dtype: str | None) -> MeasuredNetwork
     """Random weights of one of `RANDOM_SHAPES`, made on the device itself. Raises ModelError where they cannot fit."""
     from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
-    place = weights.choose_device(device)
+    place = devices.choose_device(device)
     if shape == "26b" and place.type != "cuda":
         raise ModelError("--random-26b needs a CUDA device with 64 GB: its weights alone are 52 GB")
-    chosen = weights.choose_dtype(dtype, place)
+    chosen = devices.choose_dtype(dtype, place)
     text = DiffusionGemmaTextConfig(**RANDOM_SHAPES[shape])
     config = DiffusionGemmaConfig(text_config=text, vision_config=NO_VISION)
     with torch.device(place), _default_dtype(chosen):
         model: Any = DiffusionGemmaForBlockDiffusion(config)
     model.eval()
     model.set_attn_implementation("sdpa")
-    return MeasuredNetwork(f"random-{shape}", weights.prepared(model), Properties())
+    return MeasuredNetwork(f"random-{shape}", fast_passes.fastest(model), Properties())
 
 
 @contextmanager

@@ -11,12 +11,14 @@ import torch
 
 from inference.bench import latency_timing
 from inference.bench.latency_network import MeasuredNetwork
-from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search.denoise import Denoising, NoiseSource
-from inference.models.checkpoint import SamplerProperties
-from inference.models.diffusion_gemma import fused, left_to_right
-from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
+from inference.engine.search.denoise import Denoising
+from inference.engine.search.sampler import MaskNoise, Noise, UniformNoise
+from inference.models.diffusion_gemma import left_to_right
+from inference.models.diffusion_gemma.adapter import EncodedContext
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+from inference.models.family import SamplerSettings
 
 STEPS = 8
 LINE_TOKENS, SUFFIX_TOKENS = 8, 16
@@ -30,8 +32,9 @@ class LatencyBench:
     def __init__(self, measured: MeasuredNetwork) -> None:
         self.measured, self.network, self.device = measured, measured.network, measured.network.device
         self._generator = torch.Generator().manual_seed(0)
-        mask = measured.properties.mask_token_id if measured.properties.corruption == "mask" else None
-        self._source = NoiseSource(mask, torch.Generator(self.device).manual_seed(0))
+        mask, stream = measured.properties.mask_token_id, torch.Generator(self.device).manual_seed(0)
+        vocabulary_size = self.network.vocabulary_size
+        self._noise: Noise = UniformNoise(vocabulary_size, stream) if mask is None else MaskNoise(mask, stream)
 
     def ids(self, count: int) -> list[int]:
         """Random tokens."""
@@ -41,22 +44,19 @@ class LatencyBench:
         """An empty cache."""
         return PrefixCache(self.network, _BUDGET_BYTES)
 
-    def encoded(self, cache: PrefixCache, ids: Sequence[int]) -> Lease:
-        """A lease on the whole prefix, after encoding what is not in the cache."""
-        lease = cache.acquire(ids)
-        while lease.length < len(ids):
-            part = list(ids[lease.length : lease.length + 512])
-            self.network.encode(torch.tensor([part], device=self.device), lease)
-            lease.commit(part)
-        lease.seal()
-        return lease
+    def encoded(self, cache: PrefixCache, ids: Sequence[int]) -> EncodedContext:
+        """The whole prefix, after encoding what is not in the cache. The caller closes it."""
+        context = EncodedContext(self.network, cache.acquire(ids), ids)
+        for _ in context.encode():
+            pass
+        return context
 
-    def denoise(self, lease: Lease, hole: int, suffix: int, batch: int = 1, steps: int = STEPS) -> None:
+    def denoise(self, context: EncodedContext, hole: int, suffix: int, batch: int = 1, steps: int = STEPS) -> None:
         """Take `steps` steps on `batch` canvases, with `hole` tokens to fill and `suffix` pinned ones after them."""
         row = Row((OPEN,) * hole + tuple(self.ids(suffix)), ((0, 0, hole),))
-        canvas = Canvas.of([row] * batch, self.device)
-        settings = SamplerProperties(max_steps=steps, **_NEVER_STOP)  # type: ignore[arg-type]
-        loop = Denoising(self.network, lease.view(batch), canvas, settings, self._source)
+        canvas = CanvasBatch.of([row] * batch, self.device)
+        settings = SamplerSettings(max_steps=steps, **_NEVER_STOP)  # type: ignore[arg-type]
+        loop = Denoising(context, canvas, settings, self._noise)
         while not loop.finished:
             loop.step()
 
@@ -76,8 +76,7 @@ class LatencyBench:
             stability_threshold=1,
             confidence_threshold=1e-30,
         )
-        with fused.stock(self.network.model):
-            self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
+        self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
 
     @property
     def canvas_tokens(self) -> int:
@@ -96,14 +95,14 @@ def against_generate(bench: LatencyBench, prefix: int) -> dict[str, Any]:
     wide = bench.canvas_tokens - LINE_TOKENS
 
     def cold(suffix: int) -> None:
-        lease = bench.encoded(bench.cache(), ids)
-        bench.denoise(lease, LINE_TOKENS, suffix)
-        lease.release()
+        context = bench.encoded(bench.cache(), ids)
+        bench.denoise(context, LINE_TOKENS, suffix)
+        context.close()
 
     def keystroke(suffix: int) -> None:
-        lease = bench.encoded(cache, [*ids, *bench.ids(1)])
-        bench.denoise(lease, LINE_TOKENS, suffix)
-        lease.release()
+        context = bench.encoded(cache, [*ids, *bench.ids(1)])
+        bench.denoise(context, LINE_TOKENS, suffix)
+        context.close()
 
     theirs = bench.ms(lambda: bench.generate(ids))
     rows = {
@@ -112,7 +111,7 @@ def against_generate(bench: LatencyBench, prefix: int) -> dict[str, Any]:
         "tight_canvas_cold_ms": bench.ms(lambda: cold(SUFFIX_TOKENS)),
         "tight_canvas_warm_ms": bench.ms(lambda: keystroke(SUFFIX_TOKENS)),
     }
-    warm.release()
+    warm.close()
     ratios = {name.replace("_ms", "_times_faster"): theirs / ms for name, ms in rows.items()}
     return {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs} | rows | ratios
 
@@ -122,10 +121,10 @@ def against_left_to_right(
 ) -> list[dict[str, Any]]:
     """Holes of several sizes, prefix warm on both sides: one canvas against one token after the other."""
     ids, cache, found = bench.ids(prefix), bench.cache(), []
-    lease = bench.encoded(cache, ids)
+    context = bench.encoded(cache, ids)
     for hole in holes:
-        one_by_one = bench.ms(lambda: list(left_to_right.tokens(bench.network, cache, ids, hole)), 3)  # noqa: B023
-        canvas = bench.ms(partial(bench.denoise, lease, hole, SUFFIX_TOKENS), 3)
+        one_by_one = bench.ms(lambda: list(left_to_right.tokens(cache, ids, hole)), 3)  # noqa: B023
+        canvas = bench.ms(partial(bench.denoise, context, hole, SUFFIX_TOKENS), 3)
         found.append(
             {
                 "hole_tokens": hole,
@@ -137,7 +136,7 @@ def against_left_to_right(
                 "left_to_right_tokens_per_s": hole / one_by_one * 1000,
             }
         )
-    lease.release()
+    context.close()
     return found
 
 
@@ -146,7 +145,7 @@ def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]
     found = []
     for length in lengths:
         ids, cache = bench.ids(length), bench.cache()
-        bench.encoded(cache, ids).release()
+        bench.encoded(cache, ids).close()
         cold = bench.ms(partial(_encode, bench, ids, 0), 3)
         warm = bench.ms(partial(_encode, bench, ids, 1, cache))
         found.append({"prefix_tokens": length, "cold_ms": cold, "warm_ms": warm, "warm_share": warm / cold})
@@ -155,15 +154,15 @@ def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]
 
 def _encode(bench: LatencyBench, ids: Sequence[int], typed: int, cache: PrefixCache | None = None) -> None:
     """Encode a prefix and `typed` more tokens, reusing what the cache has of it."""
-    bench.encoded(cache or bench.cache(), [*ids, *bench.ids(typed)]).release()
+    bench.encoded(cache or bench.cache(), [*ids, *bench.ids(typed)]).close()
 
 
 def batches(bench: LatencyBench, prefix: int, sizes: Sequence[int] = (1, 4, 8)) -> list[dict[str, Any]]:
     """Several lengths side by side in one forward pass."""
-    lease = bench.encoded(bench.cache(), bench.ids(prefix))
+    context = bench.encoded(bench.cache(), bench.ids(prefix))
     found = []
     for size in sizes:
-        ms = bench.ms(partial(bench.denoise, lease, LINE_TOKENS, SUFFIX_TOKENS, batch=size)) / STEPS
+        ms = bench.ms(partial(bench.denoise, context, LINE_TOKENS, SUFFIX_TOKENS, batch=size)) / STEPS
         found.append({"lengths": size, "ms_per_step": ms, "ms_per_step_and_length": ms / size})
-    lease.release()
+    context.close()
     return found

@@ -1,10 +1,6 @@
-"""What can go wrong in the engine, in words fit for the user."""
+"""What can go wrong with a request, in words fit for the user."""
 
 from inference.messages import ErrorCode
-
-
-class ModelError(Exception):
-    """A checkpoint cannot be used. The message says which, why, and what to do next."""
 
 
 class RequestError(Exception):

@@ -1,20 +1,28 @@
-"""What every request of one loaded model uses."""
+"""What every request to one loaded model uses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inference.engine.canvas.constraints import Constraints
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.models.checkpoint import Properties
-from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+from inference.models.family import Family, Properties
 
 
 @dataclass(frozen=True)
-class Toolbox:
-    """The parts of one loaded model. Only the prefix cache changes."""
+class LoadedModel:
+    """A model of any family, its tokens as text, and what its canvases may hold."""
 
-    network: Network
-    vocabulary: Vocabulary
+    family: Family
     properties: Properties
-    prefixes: PrefixCache
+    vocabulary: Vocabulary
     constraints: Constraints
+
+    @classmethod
+    def of(cls, family: Family) -> "LoadedModel":
+        """As its checkpoint wants it to be used."""
+        vocabulary = Vocabulary(family.tokenizer)
+        constraints = Constraints(vocabulary, family.properties, family.traits.vocabulary_size, family.device)
+        return cls(family, family.properties, vocabulary, constraints)
+
+    def using(self, properties: Properties) -> "LoadedModel":
+        """The same model, searched otherwise. Which tokens may be written stays what the checkpoint says."""
+        return replace(self, properties=properties)

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from inference.engine import ModelError
 from inference.messages import ErrorCode
+from inference.models.family import ModelError
 from inference.serving.faults import is_out_of_memory
 from inference.serving.infiller import Infiller
 from inference.serving.logs import describe, log
@@ -63,15 +63,18 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller
     began = time.monotonic()
     _share_the_processor(arguments.model)
     from inference.engine import Engine  # here and not above: torch takes seconds to import
+    from inference.models import registry
 
     log.info("engine imported after %.2f s", time.monotonic() - began)
-    engine = Engine.load(
+    family = registry.load(
         arguments.model,
         device=arguments.device,
         dtype=arguments.dtype,
         allow_download=arguments.allow_download,
         on_progress=on_progress,
     )
+    engine = Engine(family)
+    engine.warm_up()
     log.info("%s loaded on %s as %s after %.2f s", engine.model, engine.device, engine.dtype, time.monotonic() - began)
     return engine
 

@@ -41,19 +41,19 @@ def _devices(torch: Any) -> list[dict[str, Any]]:
 
 def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, str]:
     """Why `model` or `device` could not be used, in the engine's own words."""
-    from inference.engine import ModelError
+    from inference.models.family import ModelError
 
     problems = {"model_problem": "", "device_problem": ""}
     try:
-        from inference.models import checkpoint
+        from inference.models import registry
 
-        checkpoint.find(model)
+        registry.find(model)
     except (ModelError, ImportError) as error:
         problems["model_problem"] = str(error)
     try:
-        from inference.models.diffusion_gemma import weights
+        from inference.models import devices
 
-        weights.choose_dtype(dtype, weights.choose_device(device))
+        devices.choose_dtype(dtype, devices.choose_device(device))
     except (ModelError, ImportError) as error:
         problems["device_problem"] = str(error)
     return problems

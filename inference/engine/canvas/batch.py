@@ -15,7 +15,7 @@ _PADDING = OPEN - 1
 
 
 @dataclass(frozen=True)
-class Canvas:
+class CanvasBatch:
     """Where the holes are and what is pinned. Immutable; the denoising loop holds the changing ids."""
 
     pinned: Tensor
@@ -36,14 +36,14 @@ class Canvas:
     """For each canvas and hole its rows `[first, open_first, end)`."""
 
     @classmethod
-    def of(cls, rows: Sequence[Row], device: torch.device) -> "Canvas":
+    def of(cls, rows: Sequence[Row], device: torch.device) -> "CanvasBatch":
         """The batch of these composed canvases, the shorter ones padded with rows nobody attends to."""
         width = max(len(row.ids) for row in rows)
         padded = [[*row.ids, *([_PADDING] * (width - len(row.ids)))] for row in rows]
         return cls._of_ids(torch.tensor(padded, dtype=torch.long, device=device), tuple(row.spans for row in rows))
 
     @classmethod
-    def _of_ids(cls, ids: Tensor, spans: tuple[tuple[tuple[int, int, int], ...], ...]) -> "Canvas":
+    def _of_ids(cls, ids: Tensor, spans: tuple[tuple[tuple[int, int, int], ...], ...]) -> "CanvasBatch":
         """(B, W) ids with OPEN at hole rows and _PADDING behind the shorter canvases."""
         is_hole, valid = ids == OPEN, ids != _PADDING
         width = ids.shape[1]
@@ -69,7 +69,7 @@ class Canvas:
         """B."""
         return self.pinned.shape[0]
 
-    def pin(self, keep: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "Canvas":
+    def pin(self, keep: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "CanvasBatch":
         """The canvases `keep`, the first `counts[i]` rows of one hole pinned to what the answer (B, W) has there."""
         ids = self.pinned.masked_fill(self.is_hole, OPEN)
         ids = ids if self.valid is None else ids.masked_fill(~self.valid, _PADDING)
@@ -80,11 +80,11 @@ class Canvas:
             spans[row][hole] = (first, max(open_first, first + count), end)
         return self._of_ids(ids[list(keep)], tuple(tuple(each) for each in spans))
 
-    def keep(self, chosen: Sequence[int], suffix: Sequence[int], width: int) -> "Canvas":
+    def keep(self, chosen: Sequence[int], suffix: Sequence[int], width: int) -> "CanvasBatch":
         """Some of the canvases, in this order, with this suffix behind their last hole as far as `width` rows go."""
         ids = self.pinned.masked_fill(self.is_hole, OPEN).tolist()
         rows = [Row((*ids[index][: self.spans[index][-1][2]], *suffix)[:width], self.spans[index]) for index in chosen]
-        return Canvas.of(rows, self.pinned.device)
+        return CanvasBatch.of(rows, self.pinned.device)
 
     def per_canvas(self, values: Tensor, fill: float) -> Tensor:
         """(N,) values of the hole rows -> (B, most hole rows of a canvas), padded with `fill`."""

@@ -1,17 +1,19 @@
 """Which tokens a hole row may become, as biases on its logits."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.engine.search.denoise import Constraint
-from inference.engine.search.sampler import FORBIDDEN
-from inference.models.checkpoint import Properties
+from inference.models.family import Properties
+
+FORBIDDEN = -1e9
+"""Added to the logit of a token that may not be chosen. Finite, so that 0 * log 0 stays 0 in an entropy."""
 
 _ANY, _SINGLE_LINE = 0, 1
 
@@ -19,15 +21,23 @@ Given = tuple[int, int, bytes]
 """A hole's number, a canvas's number, and the bytes that hole's first open row begins with there."""
 
 
+@dataclass(frozen=True)
+class Constraint:
+    """What each hole row may become: (K, V) biases added to the logits, and for each of the N rows which one."""
+
+    biases: Tensor
+    of_row: Tensor
+
+
 class Constraints:
     """Builds the constraint of a canvas: text only, no line break in a single-line hole, a given start."""
 
     def __init__(self, vocabulary: Vocabulary, properties: Properties, size: int, device: torch.device) -> None:
-        """`size`: the network's vocabulary, which may be larger than the tokenizer's."""
+        """`size`: V of the model's logits, which may be larger than the tokenizer's vocabulary."""
         self._vocabulary, self._properties, self._size, self._device = vocabulary, properties, size, device
 
     def of(
-        self, canvas: Canvas, holes: Sequence[Slots], *, slack: bool = False, given: Sequence[Given] = ()
+        self, canvas: CanvasBatch, holes: Sequence[Slots], *, slack: bool = False, given: Sequence[Given] = ()
     ) -> Constraint:
         """The constraint of these canvases, each of which has these holes. `slack`: the slack token is allowed.
 

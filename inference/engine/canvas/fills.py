@@ -1,4 +1,4 @@
-"""From the rows of a denoised canvas back to the text of its holes."""
+"""What is written in the holes of a canvas, from its rows back to text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +16,24 @@ class Fills:
 
 
 Span = tuple[int, int, int]
+"""The rows `[first, open_first, end)` of one hole; those before `open_first` were given."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A canvas with something in every hole, by whatever means: W ids, and the probability of each."""
+
+    ids: Sequence[int]
+    confidences: Sequence[float]
+    spans: Sequence[Span]
+    steps: int
+    """The passes it took: denoising steps, or one a token."""
+
+    @property
+    def confidence(self) -> float:
+        """The mean probability of the tokens that were not given; 1 where all were."""
+        chosen = [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
+        return sum(chosen) / len(chosen) if chosen else 1.0
 
 
 def texts(vocabulary: Vocabulary, ids: Sequence[int], spans: Sequence[Span], holes: Sequence[Slots]) -> Fills:
@@ -45,9 +63,3 @@ def pieces(
             found.append((text, lowest))
             pending, lowest = b"", 1.0
     return tuple(text for text, _ in found), tuple(confidence for _, confidence in found)
-
-
-def confidence(confidences: Sequence[float], spans: Sequence[Span]) -> float:
-    """The mean over the tokens that were not given; 1 where all were. `confidences` (W,) belong to the rows."""
-    chosen = [confidences[row] for _, first, end in spans for row in range(first, end)]
-    return sum(chosen) / len(chosen) if chosen else 1.0

@@ -16,7 +16,7 @@ from inference.engine.canvas.layout import Layout, Pinned, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
 from inference.messages import MAX_STEPS, Hole, HoleKind, InfillRequest, Text
-from inference.models.checkpoint import Properties
+from inference.models.family import Properties
 
 DEFAULT_SLOTS = {
     HoleKind.EXPRESSION: 16,
@@ -36,7 +36,7 @@ _LEAST_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Document:
+class TextAndHoles:
     """A request's segments as alternating texts and holes: `texts[i]` stands before `holes[i]`, one more at the end."""
 
     texts: tuple[str, ...]
@@ -53,14 +53,14 @@ class Group:
 
 @dataclass(frozen=True)
 class Plan:
-    """One canvas to be denoised: what the encoder reads, what stands on it, and the numbers of its holes."""
+    """One canvas to be denoised: the prefix it follows, what stands on it, and the numbers of its holes."""
 
     prefix_ids: tuple[int, ...]
     layout: Layout
     group: Group
 
 
-def document_of(request: InfillRequest) -> Document:
+def text_and_holes(request: InfillRequest) -> TextAndHoles:
     """Neighbouring texts joined. Raises RequestError where there is no hole or a hole's numbers make no sense."""
     texts, holes = [""], []
     for segment in request.segments:
@@ -74,7 +74,7 @@ def document_of(request: InfillRequest) -> Document:
         raise RequestError("the request has no hole to fill")
     if request.max_steps is not None and not 1 <= request.max_steps <= MAX_STEPS:
         raise RequestError(f"max_steps is between 1 and {MAX_STEPS}, not {request.max_steps}")
-    return Document(tuple(texts), tuple(holes))
+    return TextAndHoles(tuple(texts), tuple(holes))
 
 
 def _check(hole: Hole) -> None:
@@ -91,12 +91,12 @@ class Planner:
         """Raises RequestError where the request cannot be filled by this checkpoint."""
         self._vocabulary, self._properties = vocabulary, properties
         self._frame = prompt.frame(vocabulary, properties, request)
-        self.document = document_of(request)
+        self.request = text_and_holes(request)
         self.groups = tuple(self._groups(0))
 
     def plan(self, group: Group, fills: Sequence[str]) -> Plan:
         """The canvas of a group, seeing the fills of all holes before it."""
-        texts, holes = self.document.texts, self.document.holes
+        texts, holes = self.request.texts, self.request.holes
         before = "".join(text + fill for text, fill in zip(texts, fills[: group.first], strict=False))
         room = self._properties.max_prefix_tokens - len(self._frame.before)
         ids = prompt.prefix(self._vocabulary, self._properties, before + texts[group.first], max(1, room))
@@ -111,32 +111,32 @@ class Planner:
 
     def pin_start(self, number: int, text: str) -> None:
         """From now on the fill of this hole begins with `text`, which the user typed or accepted there."""
-        holes = list(self.document.holes)
+        holes = list(self.request.holes)
         if not 0 <= number < len(holes):
             raise RequestError(f"the request has no hole {number}")
         holes[number] = msgspec.structs.replace(holes[number], starts_with=text, text="", strength=1.0)
-        self.document = Document(self.document.texts, tuple(holes))
+        self.request = TextAndHoles(self.request.texts, tuple(holes))
 
     def regroup(self, kept: int) -> None:
         """Groups anew what follows the first `kept` groups, after the text a hole begins with has changed."""
         before = self.groups[:kept]
         start = before[-1].end if before else 0
-        self.groups = before + (tuple(self._groups(start)) if start < len(self.document.holes) else ())
+        self.groups = before + (tuple(self._groups(start)) if start < len(self.request.holes) else ())
 
     def _groups(self, start: int) -> list[Group]:
         """As few groups as fit: a hole joins the canvas before it while its rows, and some suffix, still fit."""
         groups: list[Group] = []
         first, used = start, 0
-        for number, hole in enumerate(self.document.holes[start:], start):
+        for number, hole in enumerate(self.request.holes[start:], start):
             slots = self._slots(hole, ())
             need = len(slots.forced) + _least(slots) + 1
-            gap = 0 if number == first else self._length(self.document.texts[number])
-            spare = min(_SUFFIX_TOKENS, self._length(self.document.texts[number + 1]))
+            gap = 0 if number == first else self._length(self.request.texts[number])
+            spare = min(_SUFFIX_TOKENS, self._length(self.request.texts[number + 1]))
             if number > first and used + gap + need + spare > self._properties.canvas_tokens:
                 groups.append(Group(first, number))
                 first, used, gap = number, 0, 0
             used += gap + need
-        return [*groups, Group(first, len(self.document.holes))]
+        return [*groups, Group(first, len(self.request.holes))]
 
     def _length(self, text: str) -> int:
         """Tokens of a text, as far as it matters for a canvas."""
@@ -145,11 +145,11 @@ class Planner:
 
     def _between(self, number: int, *, last: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What is pinned after a hole, and the token healed into the next hole of the same canvas."""
-        text = self.document.texts[number + 1]
+        text = self.request.texts[number + 1]
         ids = tuple(self._vocabulary.encode(text[: 16 * self._properties.canvas_tokens]))
         if not last:
             return self._heal(ids)
-        at_end = number + 1 == len(self.document.holes) and len(ids) <= self._properties.suffix_tokens
+        at_end = number + 1 == len(self.request.holes) and len(ids) <= self._properties.suffix_tokens
         return (ids + self._frame.after if at_end else ids[: self._properties.suffix_tokens]), ()
 
     def _heal(self, ids: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""What the encoder reads before the first hole, and what is pinned after the last line of a file.
+"""What a model reads before the first hole, and what is pinned after the last line of a file.
 
 Two styles, a property of the checkpoint:
 
@@ -16,7 +16,7 @@ import msgspec
 
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
-from inference.models.checkpoint import Properties
+from inference.models.family import Properties
 
 _CHARACTERS_PER_TOKEN = 4
 _WINDOW_PARTS = 4
@@ -81,5 +81,5 @@ def _window_start(text: str, size: int) -> int:
 
 def _instruction(request: InfillRequest) -> str:
     parts = [f"File {snippet.path}:\n{snippet.text}\n\n" for snippet in request.context]
-    wish = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
-    return "".join(parts) + wish + f"Write {request.path or 'the file'} in full. Reply with its text only."
+    instruction = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
+    return "".join(parts) + instruction + f"Write {request.path or 'the file'} in full. Reply with its text only."

@@ -5,29 +5,19 @@ followed by the text of the second. Special tokens that stand in a document as t
 """
 
 import bisect
-import json
 from functools import cached_property
-from pathlib import Path
 
 from tokenizers import Tokenizer
-
-from inference.engine.errors import ModelError
 
 
 class Vocabulary:
     """A checkpoint's tokens as bytes."""
 
-    def __init__(self, file: Path) -> None:
-        """Reads `tokenizer.json`. Raises ModelError when it is none, or of a kind whose bytes we do not know."""
-        try:
-            self._tokenizer = Tokenizer.from_file(str(file))
-        except Exception as error:  # the library raises bare Exception for every problem of the file
-            raise ModelError(f"{file} cannot be used: {error}") from error
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """`tokenizer`: byte-level, or with byte fallback. Special tokens that stand in a text are text from now on."""
+        self._tokenizer = tokenizer
         self._tokenizer.encode_special_tokens = True
-        decoder = json.dumps(json.loads(self._tokenizer.to_str()).get("decoder") or {})
-        if "ByteLevel" not in decoder and "ByteFallback" not in decoder:
-            raise ModelError(f"{file}: neither a byte-level nor a byte-fallback tokenizer; its tokens have no bytes")
-        self._byte_level = "ByteLevel" in decoder
+        self._byte_level = "ByteLevel" in repr(tokenizer.decoder)
         added = self._tokenizer.get_added_tokens_decoder()
         self.special_ids: tuple[int, ...] = tuple(id_ for id_, token in added.items() if token.special)
 

@@ -1,0 +1,1 @@
+"""How the holes of canvases are filled: lengths, denoising, continuations, ranking."""

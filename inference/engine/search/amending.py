@@ -3,12 +3,11 @@
 from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.plan import Plan
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.engine.loaded_model import Toolbox
+from inference.engine.loaded_model import LoadedModel
 from inference.engine.search.denoise import Denoising
-from inference.models.diffusion_gemma.prefix_cache import Lease
 
 
-def pin(tools: Toolbox, loop: Denoising, lease: Lease, plan: Plan, hole: int, text: str) -> bool:
+def pin(model: LoadedModel, loop: Denoising, plan: Plan, hole: int, text: str) -> bool:
     """Pins `text` at the start of a hole on every canvas whose answer begins with it, and drops the other canvases.
 
     Returns False, with nothing changed, where no canvas agrees.
@@ -16,15 +15,15 @@ def pin(tools: Toolbox, loop: Denoising, lease: Lease, plan: Plan, hole: int, te
     agreeing = [
         (index, *found)
         for index in range(loop.canvas.batch)
-        if (found := _agreed(tools.vocabulary, loop, index, plan.layout.holes[hole], hole, text)) is not None
+        if (found := _agreed(model.vocabulary, loop, index, plan.layout.holes[hole], hole, text)) is not None
     ]
     if not agreeing:
         return False
     keep = [index for index, _, _ in agreeing]
     canvas = loop.canvas.pin(keep, loop.answer, hole, [rows for _, rows, _ in agreeing])
     given = [(hole, number, rest) for number, (_, _, rest) in enumerate(agreeing) if rest]
-    constraint = tools.constraints.of(canvas, plan.layout.holes, given=given)
-    loop.go_on_with(keep, canvas, lease.view(len(keep)), constraint)
+    constraint = model.constraints.of(canvas, plan.layout.holes, given=given)
+    loop.go_on_with(keep, canvas, constraint)
     return True
 
 

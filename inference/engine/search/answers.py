@@ -1,32 +1,22 @@
-"""What has been written into the holes of a canvas: the different answers, best first, and how one looks half done."""
+"""The different answers for the holes of one canvas, best first, and how one looks while it is being written."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference.engine.canvas import fills
+from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan
-from inference.engine.loaded_model import Toolbox
+from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import rank
 from inference.engine.search.denoise import Denoising
 from inference.messages import Draft
-from inference.models.diffusion_gemma.prefix_cache import Lease
+from inference.models.family import Context
 
 _LINE_ENDS = (b"\n", b"\r")
 
 
 @dataclass(frozen=True)
-class Written:
-    """A canvas with something in every hole, by whatever means: W ids, and the probability of each."""
-
-    ids: Sequence[int]
-    confidences: Sequence[float]
-    spans: Sequence[fills.Span]
-    steps: int
-    """The passes it took: denoising steps, or one a token."""
-
-
-@dataclass(frozen=True)
-class Answer:
+class RankedFill:
     """One candidate for the holes of one canvas."""
 
     texts: tuple[str, ...]
@@ -35,11 +25,6 @@ class Answer:
     number: int
     """Which of the canvases it was made of."""
     written: Written
-
-    @property
-    def confidence(self) -> float:
-        """The mean probability of the tokens that were not given."""
-        return fills.confidence(self.written.confidences, self.written.spans)
 
 
 def standing(loop: Denoising) -> list[Written]:
@@ -54,49 +39,51 @@ def one_standing(loop: Denoising, index: int) -> Written:
     return Written(ids, sure, loop.canvas.spans[index], int(loop.steps[index]))
 
 
-def ranked(tools: Toolbox, lease: Lease, plan: Plan, written: Sequence[Written], *, quick: bool) -> list[Answer]:
+def ranked(
+    model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], *, quick: bool
+) -> list[RankedFill]:
     """The different answers of a canvas, best first; last those with half a character, then those with an empty hole.
 
     `quick`: where there is only one, it is not scored.
     """
     count = len(written)
-    found = [0.0] * count if count == 1 and quick else _scores(tools, lease, plan, written)
-    best: dict[tuple[str, ...], Answer] = {}
+    found = [0.0] * count if count == 1 and quick else _scores(model, context, plan, written)
+    best: dict[tuple[str, ...], RankedFill] = {}
     for number in sorted(range(count), key=lambda i: -found[i]):
         one = written[number]
-        given = fills.texts(tools.vocabulary, one.ids, one.spans, plan.layout.holes)
-        best.setdefault(given.texts, Answer(given.texts, found[number], given.tokens, number, one))
+        given = fills.texts(model.vocabulary, one.ids, one.spans, plan.layout.holes)
+        best.setdefault(given.texts, RankedFill(given.texts, found[number], given.tokens, number, one))
     return sorted(best.values(), key=_flaws)
 
 
-def _flaws(answer: Answer) -> tuple[bool, bool]:
+def _flaws(answer: RankedFill) -> tuple[bool, bool]:
     return not all(answer.texts), any("\ufffd" in text for text in answer.texts)
 
 
-def _scores(tools: Toolbox, lease: Lease, plan: Plan, written: Sequence[Written]) -> list[float]:
-    last = plan.prefix_ids[-1] if plan.prefix_ids else None
-    prefix = lease.view(len(written), max(0, lease.length - 1))
-    judged, weights = [], weights_for(tools, plan)
+def _scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written]) -> list[float]:
+    if not model.family.traits.can_score:
+        return [rank.by_confidence(one) for one in written]
+    judged, weights = [], weights_for(model, plan)
     for one in written:
         end = one.spans[-1][2]
         judged.append(rank.Judged(one.ids[:end], one.ids[end : end + rank.SUFFIX_TOKENS], weights))
-    return rank.scores(tools.network, prefix, last, judged)
+    return rank.scores(context, judged)
 
 
-def weights_for(tools: Toolbox, plan: Plan) -> rank.Weights:
+def weights_for(model: LoadedModel, plan: Plan) -> rank.Weights:
     """How the answers of a canvas are weighed: by whether the holes are of one line, and whether that goes on."""
     if not all(hole.single_line for hole in plan.layout.holes):
         return rank.SEVERAL_LINES
-    following = tools.vocabulary.bytes_of(list(plan.layout.suffix[:1]))
+    following = model.vocabulary.bytes_of(list(plan.layout.suffix[:1]))
     return rank.PART_OF_LINE if following and not following.startswith(_LINE_ENDS) else rank.REST_OF_LINE
 
 
 def draft(
-    tools: Toolbox, request_id: str, loop: Denoising, shown: Written, plan: Plan, earlier: Sequence[str], holes: int
+    model: LoadedModel, request_id: str, loop: Denoising, shown: Written, plan: Plan, earlier: Sequence[str], holes: int
 ) -> Draft:
     """One canvas as it stands; of the request's `holes`, earlier ones as filled, later ones still empty."""
     here = [
-        fills.pieces(tools.vocabulary, shown.ids, shown.confidences, span, hole)
+        fills.pieces(model.vocabulary, shown.ids, shown.confidences, span, hole)
         for span, hole in zip(shown.spans, plan.layout.holes, strict=True)
     ]
     before = [((text,), (1.0,)) for text in earlier]

@@ -1,11 +1,10 @@
-"""What the encoder itself would write: further candidates for a line, beside the canvases.
+"""What the model writes when it continues the prefix token by token: further candidates for a line.
 
-The encoder is causal, its lm_head is the decoder's, and training asks it for the next token all along the text. So it
-can continue the prefix: once with the likeliest tokens, and some times by chance (drafting, as in Leviathan et al.,
-2023, https://arxiv.org/abs/2211.17192). It sees nothing of what follows the hole, but says after every token how likely
-the suffix's first one comes next: there a continuation may end. Its lengths come with its words, which is what canvases
-lack; they have to take the length first. Which of all is best the same likelihood tells, that of the suffix included
-(rank.py).
+A model that is causal as well can be asked for the next token: once for the likeliest tokens, and some times by chance
+(drafting, as in Leviathan et al., 2023, https://arxiv.org/abs/2211.17192). It sees nothing of what follows the hole,
+but says after every token how likely the suffix's first one comes next: there a continuation may end. Its lengths come
+with its words; canvases have to take the length first. Which candidate of all is best the same likelihood tells, that
+of the suffix included (rank.py).
 """
 
 import math
@@ -16,13 +15,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.batch import CanvasBatch
+from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import OPEN
 from inference.engine.canvas.plan import Plan
-from inference.engine.loaded_model import Toolbox
+from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import answers, rank
-from inference.engine.search.answers import Written
-from inference.models.diffusion_gemma.prefix_cache import Lease, Saplings
+from inference.models.family import Context
 
 _TEMPERATURE = 0.8
 _LONGEST = 24
@@ -58,33 +57,31 @@ class _Line:
         return _End(score, tuple(self.tokens), tuple(self.confidences))
 
 
-def wanted(tools: Toolbox, plan: Plan) -> bool:
-    """Whether the encoder is asked: for one hole of a line whose length is open, of a checkpoint that says so."""
-    if not tools.properties.continuations or len(plan.layout.holes) > 1:
+def wanted(model: LoadedModel, plan: Plan) -> bool:
+    """Whether the prefix is continued: for one hole of a line whose length is open, by a checkpoint that says so."""
+    if not model.properties.continuations or len(plan.layout.holes) > 1:
         return False
     (hole,) = plan.layout.holes
-    if len(plan.prefix_ids) + plan.layout.width > tools.network.window:  # a sliding layer would have to forget rows
+    if len(plan.prefix_ids) + plan.layout.width > model.family.traits.continuable_tokens:
         return False
     return hole.single_line and not hole.existing and hole.minimum < hole.maximum
 
 
 @torch.inference_mode()
 def write(
-    tools: Toolbox, lease: Lease, plan: Plan, generator: torch.Generator, late: Callable[[], bool]
+    model: LoadedModel, context: Context, plan: Plan, generator: torch.Generator, late: Callable[[], bool]
 ) -> Generator[None, None, list[Written]]:
     """The best continuations, best first; each `next` is a forward pass. Once it is `late` no more is written."""
-    (hole,), count = plan.layout.holes, tools.properties.continuations
+    (hole,), count = plan.layout.holes, model.properties.continuations
     least, most = hole.minimum, min(hole.maximum, _LONGEST)
-    begin = [*plan.prefix_ids[-1:], *hole.forced]
-    if not begin:
+    if not plan.prefix_ids and not hole.forced:
         return []
-    saplings = Saplings(lease.view(count, max(0, lease.length - 1)), len(begin) + most)
-    biases, ends, weights = _biases(tools, plan), _ends(tools, plan), answers.weights_for(tools, plan)
+    continuation = context.continuation(count, len(hole.forced) + most)
+    biases, ends, weights = row_biases(model, plan), _ends(model, plan), answers.weights_for(model, plan)
     lines, found = [_Line() for _ in range(count)], set[_End]()
-    fed = torch.tensor([begin] * count, device=tools.network.device)
+    fed = torch.tensor([hole.forced] * count, dtype=torch.long, device=model.family.device)
     for number in range(most + 1):
-        logits = tools.network.logits(tools.network.encode(fed, saplings)[:, -1])
-        saplings.grow(fed.shape[1])
+        logits = continuation.feed(fed)
         if number >= least:
             stops = (logits[:, ends].logsumexp(-1) - logits.logsumexp(-1)).tolist()
             found |= {line.until_here(stop, weights) for line, stop in zip(lines, stops, strict=True)}
@@ -99,17 +96,17 @@ def write(
     return [_on_canvas(plan, end) for end in best]
 
 
-def _biases(tools: Toolbox, plan: Plan) -> list[Tensor]:
+def row_biases(model: LoadedModel, plan: Plan) -> list[Tensor]:
     """(V,) added to the logits of the hole's first open row, and of every other: the same as on a canvas."""
-    held = tools.constraints.of(
-        Canvas.of([plan.layout.compose([plan.layout.holes[0].maximum])], tools.network.device), plan.layout.holes
+    held = model.constraints.of(
+        CanvasBatch.of([plan.layout.compose([plan.layout.holes[0].maximum])], model.family.device), plan.layout.holes
     )
     return [held.biases[int(number)] for number in held.of_row[:2]]
 
 
-def _ends(tools: Toolbox, plan: Plan) -> list[int]:
+def _ends(model: LoadedModel, plan: Plan) -> list[int]:
     """The tokens that may follow the hole: the suffix's first, or, where there is none, whatever ends a line."""
-    return [plan.layout.suffix[0]] if plan.layout.suffix else tools.vocabulary.line_break_ids
+    return [plan.layout.suffix[0]] if plan.layout.suffix else model.vocabulary.line_break_ids
 
 
 def _next(lines: Sequence[_Line], logits: Tensor, bias: Tensor, generator: torch.Generator) -> Tensor:

@@ -7,19 +7,47 @@ slack among them would empty the hole instead, because slack is one token agains
 settled first and slack then forbidden.
 
 A checkpoint without one gets a handful of lengths of the whole grid, as in PILL. Either way they are denoised side by
-side (pruning.py) and reranked (rank.py).
+side (pruning.py) and reranked (rank.py). Which way it is the model's traits say (`LengthSignal`).
 """
 
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from inference.engine.canvas.layout import Slots
+import msgspec
+
+from inference.engine.canvas.batch import CanvasBatch
+from inference.engine.canvas.layout import Layout, Slots
+from inference.engine.loaded_model import LoadedModel
+from inference.engine.search.denoise import Denoising
+from inference.engine.search.sampler import Noise
+from inference.models.family import Context
 
 _GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 _OF_SEVERAL_LINES = 3
 _FINEST = 1024
 """The last parts of a curve that are looked at are its 1024ths; one that is steeper has fewer lengths to tell."""
+
+
+def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: Noise) -> list[list[float]]:
+    """P(slack) of each slot of each hole, on the canvas with all holes at their widest and nothing but noise.
+
+    At temperature 1, whatever the checkpoint samples at: slack is one token against a spread of others, so that a
+    sharper distribution makes it seem likelier than it is, and holes come out far too short.
+    """
+    holes, slack = layout.holes, model.properties.slack_token_id
+    row = layout.compose([hole.maximum for hole in holes])
+    canvas = CanvasBatch.of([row], model.family.device)
+    loop = Denoising(
+        context,
+        canvas,
+        msgspec.structs.replace(model.properties.sampler, t_max=1.0),
+        noise,
+        constraint=model.constraints.of(canvas, holes, slack=True),
+    )
+    curve = loop.predict().softmax(-1)[:, slack].tolist()
+    ends = list(itertools.accumulate(hole.maximum for hole in holes))
+    return [curve[end - hole.maximum : end] for end, hole in zip(ends, holes, strict=True)]
 
 
 def worth_trying(holes: Sequence[Slots], most: int) -> int:

@@ -1,4 +1,4 @@
-"""Many lengths are tried, few are finished: the causal likelihood tells good from bad long before the text stands.
+"""Many lengths are tried, few are finished: the likelihood tells good from bad long before the text stands.
 
 After an eighth of the steps a few canvases go on; until then they see only the beginning of the suffix. (One round of
 successive halving: Jamieson and Talwalkar, 2016, https://arxiv.org/abs/1502.07943.) The likelihood judges early what it
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from inference.engine.canvas.layout import Row
 from inference.engine.canvas.plan import Plan
-from inference.engine.loaded_model import Toolbox
+from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import answers
 from inference.engine.search.denoise import Denoising
-from inference.models.diffusion_gemma.prefix_cache import Lease
+from inference.models.family import Context
 
 _LEAST_STEPS, _PART_OF_STEPS = 4, 8
 """When it is settled what is finished. A checkpoint that takes more steps gets more."""
@@ -36,11 +36,11 @@ def is_due(loop: Denoising, plan: Plan, wanted: int) -> bool:
     return loop.canvas.batch > _finished(wanted) or _is_cut(loop, plan)
 
 
-def prune(tools: Toolbox, loop: Denoising, lease: Lease, plan: Plan, wanted: int) -> None:
+def prune(model: LoadedModel, loop: Denoising, context: Context, plan: Plan, wanted: int) -> None:
     """Goes on with the canvases that rank best as they stand, best first."""
-    ranked = answers.ranked(tools, lease, plan, answers.standing(loop), quick=False)
+    ranked = answers.ranked(model, context, plan, answers.standing(loop), quick=False)
     best = [answer.number for answer in ranked[: _finished(wanted)]]
-    loop.go_on_with(best, loop.canvas.keep(best, plan.layout.suffix, plan.layout.width), lease.view(len(best)))
+    loop.go_on_with(best, loop.canvas.keep(best, plan.layout.suffix, plan.layout.width))
 
 
 def _finished(wanted: int) -> int:

@@ -1,7 +1,7 @@
 """Which candidate is best: the exact causal likelihood of its fill and of the first tokens that follow it.
 
-The encoder is causal and shares its weights and lm_head with the decoder, so one extra pass over all candidates scores
-them as a left-to-right model would (the reranking of PILL, with exact instead of estimated probabilities).
+One extra pass over all candidates scores them as a left-to-right model would (the reranking of PILL, with exact instead
+of estimated probabilities). Of a model that has no causal likelihood, the probabilities of the tokens it chose count.
 
 The suffix has a mean of its own, because in one mean over both it would weigh the less, the longer the fill. The sum
 over a line is divided by a little more than its length: with the plain mean a line that repeats itself wins by the many
@@ -9,15 +9,17 @@ easy tokens at its end. (The length penalty of Wu et al., 2016, https://arxiv.or
 numbers were chosen on holes of tuning files, together with when fills are dropped (pruning.py).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 
-from inference.models.diffusion_gemma.network import Network, PrefixView
-from inference.models.diffusion_gemma.prefix_cache import Branches
+from inference.engine.canvas.fills import Written
+from inference.models.family import Context
 
+_LEAST = 1e-9
 SUFFIX_TOKENS = 16
 """How many tokens behind the last hole count; a fill that does not lead on to them is a bad fill."""
 
@@ -45,27 +47,19 @@ class Judged:
 
 
 @torch.inference_mode()
-def scores(network: Network, prefix: PrefixView, last_id: int | None, candidates: Sequence[Judged]) -> list[float]:
+def scores(context: Context, candidates: Sequence[Judged]) -> list[float]:
     """The mean log-probability per token of each candidate, weighted with that of its suffix; higher is better.
 
-    `prefix` has a row of each layer per candidate and ends just before `last_id`, the last token in front of the first
-    hole (None: there is none).
+    `context` is the prefix up to the first hole. Without a prefix nothing is said of a fill's first token.
     """
-    before = [] if last_id is None else [last_id]
-    fed = [[*before, *one.fill, *one.suffix] for one in candidates]
-    longest = max(len(ids) for ids in fed)
-    batch = torch.tensor([[*ids, *([0] * (longest - len(ids)))] for ids in fed], device=network.device)
-    hidden = network.encode(batch, Branches(prefix))
-    return [
-        _score(_log_probabilities(network, hidden[i], ids), len(before) + len(one.fill) - 1, one.weights)
-        for i, (ids, one) in enumerate(zip(fed, candidates, strict=True))
-    ]
+    known = context.log_probabilities([[*one.fill, *one.suffix] for one in candidates])
+    return [_score(each, len(each) - len(one.suffix), one.weights) for each, one in zip(known, candidates, strict=True)]
 
 
-def _log_probabilities(network: Network, hidden: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
-    """(n, d) hidden states of n tokens -> (n - 1,): of each but the first, given those before it."""
-    following = torch.tensor(ids[1:], device=hidden.device, dtype=torch.long)[:, None]
-    return network.logits(hidden[: len(ids) - 1]).log_softmax(-1).gather(-1, following)[:, 0]
+def by_confidence(written: Written) -> float:
+    """The mean log-probability with which a model chose the tokens it wrote, where it cannot score them afterwards."""
+    chosen = [written.confidences[row] for _, first, end in written.spans for row in range(first, end)]
+    return sum(math.log(max(sure, _LEAST)) for sure in chosen) / len(chosen) if chosen else 0.0
 
 
 def _score(log_probabilities: torch.Tensor, fill: int, weights: Weights) -> float:

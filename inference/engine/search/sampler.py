@@ -1,20 +1,20 @@
-"""One step of sampling, as pure functions on the hole rows: temperature, acceptance, renoising, stopping.
+"""One step of sampling: temperature, acceptance, noise, stopping.
 
-The method is DiffusionGemma's: accept the k rows of lowest entropy such that sum - max <= bound (Ben-Hamu et al., 2025,
-https://arxiv.org/abs/2505.24857), put noise back everywhere else, stop when the answer is stable and confident.
+All but the noise are pure functions on the hole rows. The method is DiffusionGemma's: accept the k rows of lowest
+entropy such that sum - max <= bound (Ben-Hamu et al., 2025, https://arxiv.org/abs/2505.24857), put noise back
+everywhere else, stop when the answer is stable and confident.
 Shapes: B canvases, N hole rows in all, R most hole rows of one canvas, V vocabulary size.
 """
+
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from inference.models.checkpoint import SamplerProperties
-
-FORBIDDEN = -1e9
-"""Added to the logit of a token that may not be chosen. Finite, so that 0 * log 0 stays 0 in an entropy."""
+from inference.models.family import NoiseKind, Properties, SamplerSettings, Traits
 
 
-def temperature(settings: SamplerProperties, steps_left: int, max_steps: int) -> Tensor:
+def temperature(settings: SamplerSettings, steps_left: int, max_steps: int) -> Tensor:
     """The temperature of the step after which `steps_left - 1` of `max_steps` remain, falling from t_max to t_min.
 
     Computed in float32, as transformers does, so that the same random stream gives the same tokens.
@@ -54,14 +54,62 @@ def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor:
     return torch.searchsorted(cumulative, point, right=True)[:, 0]
 
 
-def noise(count: int, vocabulary_size: int, mask_token_id: int | None, generator: torch.Generator) -> Tensor:
-    """(count,) ids to start from and to renoise with: random tokens, or the mask token where the checkpoint has one."""
-    if mask_token_id is not None:
-        return torch.full((count,), mask_token_id, device=generator.device)
-    return torch.randint(0, vocabulary_size, (count,), generator=generator, device=generator.device)
-
-
 def confident(entropies: Tensor, counts: Tensor, threshold: float) -> Tensor:
     """(B, R) entropies, (B,) row counts -> (B,) bool: the mean over hole rows is below the threshold."""
     total = torch.where(entropies.isfinite(), entropies, 0.0).sum(-1)
     return total / counts.clamp(min=1) < threshold
+
+
+class Noise(Protocol):
+    """What stands in a hole row that is not known yet, and how a row that is accepted gets its token."""
+
+    @property
+    def generator(self) -> torch.Generator:
+        """The random stream of one request."""
+
+    def rows(self, count: int) -> Tensor:
+        """(count,) ids to start from and to renoise with."""
+
+    def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
+        """(N, V) probabilities, (N,) bool -> (N,) a token of each accepted row; what the others get does not matter."""
+
+
+class UniformNoise:
+    """Random tokens. Draws numbers as transformers' `generate` does: for all rows, accepted or not."""
+
+    def __init__(self, vocabulary_size: int, generator: torch.Generator) -> None:
+        self._vocabulary_size, self.generator = vocabulary_size, generator
+
+    def rows(self, count: int) -> Tensor:
+        """See `Noise`."""
+        device = self.generator.device
+        return torch.randint(0, self._vocabulary_size, (count,), generator=self.generator, device=device)
+
+    def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
+        """See `Noise`."""
+        return torch.multinomial(probabilities, 1, generator=self.generator)[:, 0]
+
+
+class MaskNoise:
+    """The checkpoint's mask token."""
+
+    def __init__(self, mask_token_id: int, generator: torch.Generator) -> None:
+        self._mask_token_id, self.generator = mask_token_id, generator
+
+    def rows(self, count: int) -> Tensor:
+        """See `Noise`."""
+        return torch.full((count,), self._mask_token_id, device=self.generator.device)
+
+    def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
+        """See `Noise`."""
+        sampled = torch.zeros_like(accepted, dtype=torch.long)
+        sampled[accepted] = draw(probabilities[accepted], self.generator)
+        return sampled
+
+
+def noise_of(traits: Traits, properties: Properties, generator: torch.Generator) -> Noise:
+    """The noise that a model was trained with."""
+    if traits.noise is NoiseKind.UNIFORM:
+        return UniformNoise(traits.vocabulary_size, generator)
+    assert properties.mask_token_id is not None, "checked when the checkpoint was read"
+    return MaskNoise(properties.mask_token_id, generator)

@@ -1,54 +1,112 @@
-"""The same arithmetic in fewer operations, for two kinds of modules of transformers.
+"""The layers in fewer operations, on any device.
 
-A step on few rows is bound by the number of operations, not by their size: a stock RMSNorm is six of them, and a model
-of one expert goes through all of the routing to arrive at that expert. Instances are changed, not classes, and `stock`
-changes them back for a comparison.
+A pass over few rows is bound by the number of operations and not by their size. A stock RMSNorm is six of them, and a
+model of one expert goes through all of the routing to arrive at that expert. So the layers are written out here, with
+torch's own RMSNorm and a short way to an only expert; the modules of transformers keep the weights.
+Shapes: B batch, W rows of each, d hidden size, H query heads, G key heads, D head size.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import MethodType
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
+from inference.models.diffusion_gemma.network import EncoderCache, MaskOf, Network, PrefixView
 
-def take(model: Any) -> None:
-    """Gives every module of `model` that has a shortcut its own forward. Doing it twice changes nothing."""
-    for module in model.modules():
-        kind = type(module).__name__
-        if kind == "DiffusionGemmaRMSNorm":
-            module.forward = MethodType(_rms_norm, module)
-        elif kind == "DiffusionGemmaTextRouter" and module.config.num_experts == 1:
-            module.forward = MethodType(_only_route, module)
-        elif kind == "DiffusionGemmaTextExperts" and module.num_experts == 1:
-            module.forward = MethodType(_only_expert, module)
+Seen = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""From a layer's new keys and values (B, G, W, D) to all that its rows may look at."""
+
+Rotary = tuple[Tensor, Tensor]
+"""Cosines and sines of the rows' positions, (B or 1, W, D)."""
 
 
-@contextmanager
-def stock(model: Any) -> Iterator[None]:
-    """Inside the block `model` is as transformers made it."""
-    for module in model.modules():
-        module.__dict__.pop("forward", None)
-    try:
-        yield
-    finally:
-        take(model)
+class FusedNetwork(Network):
+    """A network whose layers take fewer operations."""
+
+    def _conditioned(self, embedded: Tensor, soft: Tensor | None) -> Tensor:
+        signal = self._decoder.self_conditioning
+        if soft is not None:  # no signal adds nothing
+            normed = rms_norm(signal.pre_norm, soft)
+            gated = signal.act_fn(signal.gate_proj(normed)) * signal.up_proj(normed)
+            embedded = embedded + signal.down_proj(gated)
+        return rms_norm(signal.post_norm, embedded)
+
+    def _run(self, stack: Any, hidden: Tensor, positions: Tensor, mask_of: MaskOf, cache: Any) -> Tensor:
+        rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
+        for number, (layer, kind) in enumerate(zip(stack.layers, self.layer_types, strict=True)):
+            seen = _behind(cache, number) if stack is self._decoder else _remembered(cache, number)
+            hidden = _layer(layer, hidden, rotary[kind], mask_of(kind), seen)
+        return rms_norm(stack.norm, hidden)
 
 
-def _rms_norm(module: Any, hidden_states: Tensor) -> Tensor:
-    """In float32, as the stock one: x / rms(x) * weight."""
-    weight = module.weight.float() if module.with_scale else None
-    normed = functional.rms_norm(hidden_states.float(), hidden_states.shape[-1:], weight, module.eps)
-    return normed.type_as(hidden_states)
+def rms_norm(norm: Any, rows: Tensor) -> Tensor:
+    """What a `DiffusionGemmaRMSNorm` makes of rows, in float32 as the stock one: x / rms(x) * weight."""
+    weight = norm.weight.float() if norm.with_scale else None
+    return functional.rms_norm(rows.float(), rows.shape[-1:], weight, norm.eps).type_as(rows)
 
 
-def _only_route(module: Any, hidden_states: Tensor) -> tuple[None, Tensor, None]:
-    """With one expert the normalised weight is 1, times that expert's scale."""
-    return None, module.per_expert_scale[0], None
+def rotated(heads: Tensor, rotary: Rotary) -> Tensor:
+    """(B, W, heads, D), rotated by position."""
+    cosine, sine = (part[:, :, None] for part in rotary)
+    first, second = heads.chunk(2, -1)
+    return heads * cosine + torch.cat([-second, first], -1) * sine
 
 
-def _only_expert(module: Any, hidden_states: Tensor, _index: None, weight: Tensor) -> Tensor:
-    gate, up = functional.linear(hidden_states, module.gate_up_proj[0]).chunk(2, dim=-1)
-    return functional.linear(module.act_fn(gate) * up, module.down_proj[0]) * weight
+def _remembered(cache: EncoderCache, number: int) -> Seen:
+    """The encoder appends to its cache."""
+    return lambda keys, values: cache.update(keys, values, number)
+
+
+def _behind(prefix: PrefixView, number: int) -> Seen:
+    """The decoder reads the prefix, and leaves it as it is."""
+    past = prefix.layers[number]
+    return lambda keys, values: (torch.cat([past.keys, keys], 2), torch.cat([past.values, values], 2))
+
+
+def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:
+    """(B, W, d) -> (B, W, d)."""
+    attended = _attended(layer.self_attn, rms_norm(layer.input_layernorm, hidden), rotary, mask, seen)
+    hidden = hidden + rms_norm(layer.post_attention_layernorm, attended)
+    dense = layer.mlp(rms_norm(layer.pre_feedforward_layernorm, hidden))
+    routed = _routed(layer, hidden.flatten(0, 1)).view_as(hidden)
+    both = rms_norm(layer.post_feedforward_layernorm_1, dense) + rms_norm(layer.post_feedforward_layernorm_2, routed)
+    fed: Tensor = hidden + rms_norm(layer.post_feedforward_layernorm, both)
+    return fed * layer.layer_scalar  # type: ignore[no-any-return]
+
+
+def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:
+    """(B, W, d) -> (B, W, d)."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    shape = (*normed.shape[:2], -1, attention.head_dim)
+    queries, keys = attention.q_proj(normed).view(shape), attention.k_proj(normed).view(shape)
+    values = keys if attention.v_proj is None else attention.v_proj(normed).view(shape)
+    queries = rotated(rms_norm(attention.q_norm, queries), rotary).transpose(1, 2)
+    keys = rotated(rms_norm(attention.k_norm, keys), rotary).transpose(1, 2)
+    values = rms_norm(attention.v_norm, values).transpose(1, 2)
+    mixed, _ = sdpa_attention_forward(
+        attention, queries, *seen(keys, values), mask, scaling=attention.scaling, is_causal=False
+    )
+    return attention.o_proj(mixed.reshape(*normed.shape[:2], -1))  # type: ignore[no-any-return]
+
+
+def _routed(layer: Any, rows: Tensor) -> Tensor:
+    """What the experts make of rows (B * W, d)."""
+    router, experts = layer.router, layer.experts
+    normed = rms_norm(layer.pre_feedforward_layernorm_2, rows)
+    if experts.num_experts > 1:
+        return experts(normed, *_route(router, rows))  # type: ignore[no-any-return]
+    gate, up = functional.linear(normed, experts.gate_up_proj[0]).chunk(2, dim=-1)
+    only = functional.linear(experts.act_fn(gate) * up, experts.down_proj[0])
+    return only * router.per_expert_scale[0]  # type: ignore[no-any-return]
+
+
+def _route(router: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """(n, d) -> for each row its k experts and their weights, both (n, k)."""
+    scaled = rms_norm(router.norm, rows) * router.scale * router.scalar_root_size
+    probabilities = functional.softmax(router.proj(scaled), dim=-1, dtype=torch.float32)
+    weights, chosen = torch.topk(probabilities, k=router.config.top_k_experts, dim=-1)
+    weights = weights / weights.sum(dim=-1, keepdim=True)
+    return chosen, weights * router.per_expert_scale[chosen]

@@ -1,7 +1,10 @@
 """The network alone: token ids in, hidden states and logits out. It knows nothing of holes, text or files.
 
-The weights and layers are transformers' `DiffusionGemmaForBlockDiffusion`; the passes are written out here, because
-the stock ones materialise logits for every row of the canvas and keep only the window of a sliding layer's cache.
+The weights and layers are those of transformers' `DiffusionGemmaForBlockDiffusion`; the passes are written out here,
+because the stock ones materialise logits for every row of the canvas and keep only the window of a sliding layer's
+cache. This class runs the layers as transformers has them. Its subclasses (fused.py, packed.py, static_shapes.py) give
+the same results faster; fast_passes.py chooses one.
+
 Shapes: B canvases, W canvas rows, n new prefix tokens, T prefix tokens, d hidden size, V vocabulary size.
 """
 
@@ -40,12 +43,11 @@ class PrefixView:
 
 
 MaskOf = Callable[[str], Tensor | None]
-Encode = Callable[[Tensor, EncoderCache], Tensor]
-Decode = Callable[[Tensor, Tensor | None, PrefixView, Tensor | None], Tensor]
+"""From a kind of layer to its mask, (B, 1, rows of queries, rows it sees); None: everything is seen."""
 
 
 class Network:
-    """A loaded DiffusionGemma. Every pass runs without gradients."""
+    """A loaded DiffusionGemma. Every pass runs without gradients, and leaves the model as it is."""
 
     def __init__(self, model: Any) -> None:
         """`model`: a `DiffusionGemmaForBlockDiffusion`, already on its device and in its dtype."""
@@ -60,42 +62,27 @@ class Network:
         self.vocabulary_size: int = config.vocab_size
         self.max_positions: int = config.max_position_embeddings
         self.hidden_size: int = config.hidden_size
-        self.fast_decode: Decode | None = None
-        """A faster `decode_plainly` for this device, where there is one (static_shapes.py, packed.py)."""
-        self.fast_encode: Encode | None = None
-        """A faster `encode_plainly`, where there is one (packed.py)."""
-        self.half_head: Tensor | None = None
-        """(V, d) the tied embedding in bfloat16, where a float32 model makes the canvas's products so (packed.py)."""
         self.dtype: torch.dtype = self._lm_head.weight.dtype
+        self.canvas_dtype: torch.dtype = self.dtype
+        """In which the matrices of canvas passes are multiplied."""
         self.device: torch.device = self._lm_head.weight.device
 
+    @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """The causal pass over the next tokens of a prefix: (B, n) ids -> (B, n, d), keys and values into `cache`."""
-        return (self.fast_encode or self.encode_plainly)(ids, cache)
-
-    @torch.inference_mode()
-    def encode_plainly(self, ids: Tensor, cache: EncoderCache) -> Tensor:
-        """The same by transformers' own layers."""
         past, new = cache.length, ids.shape[1]
         hidden = self._encoder.embed_tokens(ids)
         positions = torch.arange(past, past + new, device=self.device)[None]
         masks = {kind: self.causal_mask(past, new, kind) for kind in set(self.layer_types)}
-        hidden = self._run(self._encoder, hidden, positions, masks.__getitem__, cache)
-        return self._encoder.norm(hidden)  # type: ignore[no-any-return]
+        return self._run(self._encoder, hidden, positions, masks.__getitem__, cache)
 
+    @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
         """The denoising pass: (B, W) ids -> (B, W, d). Every row sees the prefix and the whole canvas.
 
         `soft` (B, W, d) is the self-conditioning signal, None on the first step. `valid` (B, W) is False at rows
         that only fill the shorter canvases of a batch; nothing attends to them.
         """
-        return (self.fast_decode or self.decode_plainly)(canvas, soft, prefix, valid)
-
-    @torch.inference_mode()
-    def decode_plainly(
-        self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None
-    ) -> Tensor:
-        """The same in exactly the shape that is given."""
         positions = torch.arange(prefix.length, prefix.length + canvas.shape[1], device=self.device)[None]
         return self.decode_rows(canvas, soft, positions, self.canvas_mask(valid, prefix.length), prefix)
 
@@ -103,10 +90,8 @@ class Network:
         self, canvas: Tensor, soft: Tensor | None, positions: Tensor, mask_of: MaskOf, prefix: PrefixView
     ) -> Tensor:
         """The layers of the denoising pass; `mask_of` gives a layer kind its mask (B, 1, W, rows it sees) or None."""
-        embedded = self._decoder.embed_tokens(canvas)
-        hidden = self._decoder.self_conditioning(embedded, torch.zeros_like(embedded) if soft is None else soft)
-        hidden = self._run(self._decoder, hidden, positions, mask_of, prefix)
-        return self._decoder.norm(hidden)  # type: ignore[no-any-return]
+        hidden = self._conditioned(self._decoder.embed_tokens(canvas), soft)
+        return self._run(self._decoder, hidden, positions, mask_of, prefix)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
@@ -114,24 +99,20 @@ class Network:
         return self._capped(self._lm_head(hidden))
 
     @torch.inference_mode()
-    def hole_logits(self, hidden: Tensor) -> Tensor:
-        """The same for rows of a canvas, in the precision of its passes."""
-        if self.half_head is None:
-            return self.logits(hidden)
-        return self._capped(torch.nn.functional.linear(hidden.to(self.half_head.dtype), self.half_head))
+    def canvas_logits(self, hidden: Tensor) -> Tensor:
+        """The same for rows of a canvas, in the precision of the passes over canvases."""
+        return self.logits(hidden)
 
     def _capped(self, raw: Tensor) -> Tensor:
         return torch.tanh(raw.to(torch.float32) / self._softcap) * self._softcap
 
     @torch.inference_mode()
-    def soft_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
-        """The self-conditioning signal of some rows, the expected embedding: (..., V) logits -> (..., d).
+    def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
+        """The self-conditioning signal of some rows: (N, V) logits -> (N, d).
 
         `probabilities` are their float32 softmax, used as they are where the model computes in float32.
         """
         embedding = self._decoder.embed_tokens
-        if self.half_head is not None:
-            return (probabilities.to(self.half_head.dtype) @ self.half_head).float() * embedding.embed_scale  # type: ignore[no-any-return]
         if self.dtype != torch.float32:
             probabilities = logits.to(self.dtype).softmax(-1, dtype=torch.float32).to(self.dtype)
         return (probabilities @ embedding.weight) * embedding.embed_scale.to(self.dtype)  # type: ignore[no-any-return]
@@ -159,7 +140,13 @@ class Network:
         """The first of `past` encoded rows that the next token may look at in layers of this kind."""
         return max(0, past - self.window + 1) if kind == "sliding_attention" else 0
 
+    def _conditioned(self, embedded: Tensor, soft: Tensor | None) -> Tensor:
+        """(B, W, d) embeddings and self-conditioning signal -> what the decoder's first layer reads."""
+        signal = torch.zeros_like(embedded) if soft is None else soft
+        return self._decoder.self_conditioning(embedded, signal)  # type: ignore[no-any-return]
+
     def _run(self, stack: Any, hidden: Tensor, positions: Tensor, mask_of: MaskOf, cache: Any) -> Tensor:
+        """The layers of the encoder, which write into `cache`, or of the decoder, which read it; and the last norm."""
         rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
         for layer, kind in zip(stack.layers, self.layer_types, strict=True):
             hidden = layer(
@@ -169,7 +156,7 @@ class Network:
                 position_ids=positions,
                 past_key_values=cache,
             )
-        return hidden
+        return stack.norm(hidden)  # type: ignore[no-any-return]
 
     def causal_mask(self, past: int, new: int, kind: str) -> Tensor:
         """(1, 1, n, rows the layer sees): a token sees itself and what is before it, on sliding layers the window."""

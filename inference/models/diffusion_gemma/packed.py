@@ -4,12 +4,12 @@ There a pass over few rows is bound by the number of operations and by the produ
 that read the same input are one product, and a norm's weight is folded into the product that follows it. Canvas passes
 multiply in bfloat16 where the CPU can: the same weights (they are stored so), three to four times faster;
 sums, norms and the soft-max stay in float32. The prefix, and with it the likelihoods that rank candidates, is computed
-in float32. Nothing here is used unless it was compared with the plain passes first (`take`).
+in float32.
 Shapes: B batch, W rows of each, T earlier rows a layer sees, H query heads, G key heads, D head size, d hidden size.
 """
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,36 +17,14 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
+from inference.models.diffusion_gemma.fused import FusedNetwork, Rotary, Seen, rms_norm, rotated
 from inference.models.diffusion_gemma.network import EncoderCache, LayerView, Network, PrefixView
-from inference.models.diffusion_gemma.prefix_cache import PrefixCache
-
-_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.05}
-"""By the dtype of its products, how far a packed pass may be from the plain one: |difference| / |plain|."""
-_TRIAL_ROWS = 29
-
-Seen = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From a layer's new keys and values (B, G, W, D) to all that its rows may look at."""
 
 
 def native_bfloat16() -> bool:
     """Whether this CPU multiplies bfloat16 itself; others are slower in it than in float32."""
     able = torch.cpu.get_capabilities()
     return any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
-
-
-def take(network: Network, *, exact: bool) -> None:
-    """Lets a network on a CPU run packed, where its layers can be and it agrees with the plain passes.
-
-    Canvas passes multiply in bfloat16 unless `exact`.
-    """
-    experts = max(layer.experts.num_experts for layer in network.model.model.decoder.layers)
-    if network.device.type != "cpu" or network.dtype != torch.float32 or experts > 1:
-        return
-    half = not exact and native_bfloat16()
-    packed = Packed(network, torch.bfloat16 if half else torch.float32)
-    if packed.agrees():
-        network.fast_decode, network.fast_encode = packed.decode, packed.encode
-        network.half_head = network.model.lm_head.weight.detach().bfloat16() if half else None
 
 
 @dataclass(frozen=True)
@@ -73,31 +51,27 @@ class _Layer:
     scalar: Tensor
 
 
-class Packed:
-    """The passes of one network."""
+class PackedNetwork(FusedNetwork):
+    """A network whose passes are made of fewer and larger products."""
 
-    def __init__(self, network: Network, products: torch.dtype) -> None:
+    def __init__(self, model: Any, products: torch.dtype) -> None:
         """`products`: the dtype in which the matrices of canvas passes are multiplied."""
-        self._network, self._products = network, products
-        self._decoder, self._encoder = network.model.model.decoder, network.model.model.encoder.language_model
-        self._canvas_layers = _all_packed(self._decoder, network.layer_types, products)
-        self._prefix_layers = _all_packed(self._encoder, network.layer_types, torch.float32)
+        super().__init__(model)
+        self.canvas_dtype = products
+        self._canvas_layers = _all_packed(self._decoder, self.layer_types, products)
+        self._prefix_layers = _all_packed(self._encoder, self.layer_types, torch.float32)
         signal = self._decoder.self_conditioning
         self._eps: float = signal.pre_norm.eps
         parts = [part.weight * signal.pre_norm.weight for part in (signal.gate_proj, signal.up_proj)]
         self._signal_in, self._signal_out = _joined(parts, products), _joined([signal.down_proj.weight], products)
+        self._head = model.lm_head.weight.detach().to(products)  # (V, d), the tied embedding; no copy in float32
         self._prefix: tuple[weakref.ref[PrefixView], list[LayerView]] | None = None
 
-    def agrees(self) -> bool:
-        """Whether both passes give what the plain ones give, on a few rows."""
-        network, ids = self._network, torch.arange(_TRIAL_ROWS)[None] % self._network.vocabulary_size
-        leases = [PrefixCache(network, 0).acquire([]) for _ in range(2)]
-        wanted, found = network.encode_plainly(ids, leases[0]), self.encode(ids, leases[1])
-        for lease in leases:
-            lease.commit(ids[0].tolist())
-        view, soft = leases[0].view(), network.token_embeddings(ids)
-        canvases = self.decode(ids, soft, leases[1].view()), network.decode_plainly(ids, soft, view)
-        return _near(found, wanted, torch.float32) and _near(*canvases, self._products)
+    @classmethod
+    def suits(cls, network: Network) -> bool:
+        """Whether the passes of a network can be packed: of one expert, in float32, on a CPU."""
+        experts = max(layer.experts.num_experts for layer in network.model.model.decoder.layers)
+        return network.device.type == "cpu" and network.dtype == torch.float32 and experts == 1
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
@@ -105,30 +79,30 @@ class Packed:
         past, new = cache.length, ids.shape[1]
         hidden = self._encoder.embed_tokens(ids)
         positions = torch.arange(past, past + new)[None]
-        rotary = {kind: self._encoder.rotary_emb(hidden, positions, kind) for kind in set(self._network.layer_types)}
-        masks = {kind: None if new == 1 else self._network.causal_mask(past, new, kind) for kind in rotary}
+        rotary = {kind: self._encoder.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
+        masks = {kind: None if new == 1 else self.causal_mask(past, new, kind) for kind in rotary}
         for number, layer in enumerate(self._prefix_layers):
 
             def remembered(keys: Tensor, values: Tensor, number: int = number) -> tuple[Tensor, Tensor]:
                 return cache.update(keys, values, number)
 
-            hidden = self._layer(layer, hidden, rotary[layer.kind], masks[layer.kind], remembered)
-        return self._encoder.norm(hidden)  # type: ignore[no-any-return]
+            hidden = _run_layer(layer, hidden, rotary[layer.kind], masks[layer.kind], remembered)
+        return rms_norm(self._encoder.norm, hidden)
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
         """The same as `Network.decode`, to rounding."""
         hidden = self._conditioned(self._decoder.embed_tokens(canvas), soft)
         positions = torch.arange(prefix.length, prefix.length + canvas.shape[1])[None]
-        rotary = {kind: self._decoder.rotary_emb(hidden, positions, kind) for kind in set(self._network.layer_types)}
-        mask_of = self._network.canvas_mask(valid, prefix.length)
+        rotary = {kind: self._decoder.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
+        mask_of = self.canvas_mask(valid, prefix.length)
         for layer, past in zip(self._canvas_layers, self._rows(prefix), strict=True):
 
             def behind(keys: Tensor, values: Tensor, past: LayerView = past) -> tuple[Tensor, Tensor]:
                 return torch.cat([past.keys, keys], 2), torch.cat([past.values, values], 2)
 
-            hidden = self._layer(layer, hidden, rotary[layer.kind], mask_of(layer.kind), behind)
-        return self._decoder.norm(hidden)  # type: ignore[no-any-return]
+            hidden = _run_layer(layer, hidden, rotary[layer.kind], mask_of(layer.kind), behind)
+        return rms_norm(self._decoder.norm, hidden)
 
     def _conditioned(self, embedded: Tensor, soft: Tensor | None) -> Tensor:
         """(B, W, d) embeddings and self-conditioning signal -> the first layer's input. No signal adds nothing."""
@@ -140,33 +114,40 @@ class Packed:
     def _rows(self, prefix: PrefixView) -> list[LayerView]:
         """The prefix in the dtype of the products; converted once, for all steps read the same view."""
         if self._prefix is None or self._prefix[0]() is not prefix:
-            to = self._products
+            to = self.canvas_dtype
             rows = [LayerView(layer.keys.to(to), layer.values.to(to)) for layer in prefix.layers]
             self._prefix = (weakref.ref(prefix), rows)
         return self._prefix[1]
 
-    def _layer(
-        self, layer: _Layer, hidden: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None, seen: Seen
-    ) -> Tensor:
-        attended = _times(_attended(layer, hidden, rotary, mask, seen), layer.attention_out)
-        hidden = hidden + _norm(attended, layer.eps) * layer.after_attention
-        fed = _times(_norm(hidden, layer.eps), layer.feed_in)
-        mlp, expert = fed.tensor_split([2 * layer.mlp_size], -1)
-        dense = _norm(_times(_gated(mlp), layer.mlp_out), layer.eps) * layer.after_mlp
-        routed = _norm(_times(_gated(expert), layer.expert_out), layer.eps) * layer.after_expert
-        return (hidden + _norm(dense + routed, layer.eps) * layer.after_feed) * layer.scalar
+    @torch.inference_mode()
+    def canvas_logits(self, hidden: Tensor) -> Tensor:
+        """The same as `Network.canvas_logits`, to rounding."""
+        return self._capped(F.linear(hidden.to(self.canvas_dtype), self._head))
+
+    @torch.inference_mode()
+    def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
+        """The same as `Network.expected_embeddings`, to rounding."""
+        expected = (probabilities.to(self.canvas_dtype) @ self._head).float()
+        return expected * self._decoder.embed_tokens.embed_scale  # type: ignore[no-any-return]
 
 
-def _near(found: Tensor, wanted: Tensor, products: torch.dtype) -> bool:
-    return bool((found - wanted).norm() <= _TOLERANCE[products] * wanted.norm())
+def _run_layer(layer: _Layer, hidden: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:
+    """(B, W, d) -> (B, W, d)."""
+    attended = _times(_attended(layer, hidden, rotary, mask, seen), layer.attention_out)
+    hidden = hidden + _norm(attended, layer.eps) * layer.after_attention
+    fed = _times(_norm(hidden, layer.eps), layer.feed_in)
+    mlp, expert = fed.tensor_split([2 * layer.mlp_size], -1)
+    dense = _norm(_times(_gated(mlp), layer.mlp_out), layer.eps) * layer.after_mlp
+    routed = _norm(_times(_gated(expert), layer.expert_out), layer.eps) * layer.after_expert
+    return (hidden + _norm(dense + routed, layer.eps) * layer.after_feed) * layer.scalar
 
 
-def _attended(layer: _Layer, hidden: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None, seen: Seen) -> Tensor:
+def _attended(layer: _Layer, hidden: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:
     """(B, W, d) -> (B, W, H D)."""
     shape, to = (*hidden.shape[:2], -1, layer.head_size), layer.attention_in.dtype
     heads = _norm(_times(_norm(hidden, layer.eps), layer.attention_in).view(shape), layer.eps)
     turned = layer.heads + layer.key_heads
-    moved = _rotated(heads[:, :, :turned] * layer.head_scales, rotary).to(to).transpose(1, 2)
+    moved = rotated(heads[:, :, :turned] * layer.head_scales, rotary).to(to).transpose(1, 2)
     values = heads[:, :, layer.heads : turned] if layer.shares_values else heads[:, :, turned:]
     keys, values = seen(moved[:, layer.heads :], values.to(to).transpose(1, 2))
     return _mixed(moved[:, : layer.heads], keys, values, mask).transpose(1, 2).flatten(2)
@@ -199,13 +180,6 @@ def _norm(rows: Tensor, eps: float) -> Tensor:
 def _gated(rows: Tensor) -> Tensor:
     gate, up = rows.chunk(2, -1)
     return F.gelu(gate, approximate="tanh") * up
-
-
-def _rotated(heads: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
-    """(B, W, heads, D), rotated by position."""
-    cosine, sine = (part[:, :, None] for part in rotary)
-    first, second = heads.chunk(2, -1)
-    return heads * cosine + torch.cat([-second, first], -1) * sine
 
 
 def _all_packed(stack: Any, kinds: Sequence[str], products: torch.dtype) -> list[_Layer]:

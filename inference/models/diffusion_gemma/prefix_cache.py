@@ -4,11 +4,12 @@ The full history of every layer's keys and values is kept (transformers' own cac
 layer and cannot be rolled back past it); a sliding layer is handed a view of its window. The cache is shared by all
 documents: the entry with the longest common token prefix is reused, least recently used entries go first.
 
-Contract: a `Lease` may read rows `[0, length)` of its buffers until it is released. Rows are only ever appended, and
-only by the one lease that is writing; whoever would have to overwrite rows that another lease reads gets a copy.
+Contract: an `EncodedPrefix` may read rows `[0, length)` of its buffers until it is released. Rows are only ever
+appended, and only by the one reader that also writes; whoever would have to overwrite rows that another one reads gets
+a copy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,6 +18,9 @@ from torch import Tensor
 from inference.models.diffusion_gemma.network import LayerView, Network, PrefixView
 
 _FIRST_CAPACITY = 64
+_CHUNK_TOKENS = 512
+"""Encoded in one pass, so that no step of a request takes long."""
+
 _KEEP_OTHERS_FRACTION = 0.5
 """An entry that shares less than this fraction of its tokens is another document's, and is copied from, not cut."""
 
@@ -28,15 +32,15 @@ class _Entry:
     ids: list[int] = field(default_factory=list)
     keys: list[Tensor | None] = field(default_factory=list)
     values: list[Tensor | None] = field(default_factory=list)
-    leases: list["Lease"] = field(default_factory=list)
+    readers: list["EncodedPrefix"] = field(default_factory=list)
     used_at: int = 0
 
     def size_bytes(self) -> int:
         return sum(t.numel() * t.element_size() for t in (*self.keys, *self.values) if t is not None)
 
 
-class Lease:
-    """The right to read an encoded prefix and, until it is sealed, to extend it (an `EncoderCache`).
+class EncodedPrefix:
+    """An entry of the cache that may be read and, until it is sealed, extended (an `EncoderCache`).
 
     `reused` of its `length` tokens were there already when it was acquired.
     """
@@ -47,6 +51,17 @@ class Lease:
         self.sealed = False
         self._cache = cache
         self._entry = entry
+        self._views: dict[tuple[int, int], PrefixView] = {}
+
+    def encode(self, ids: Sequence[int], *, seal: bool = True) -> Iterator[None]:
+        """Encodes what is missing of `ids`, at most 512 tokens at each `next`; then nothing may follow if `seal`."""
+        while self.length < len(ids):
+            chunk = ids[self.length : self.length + _CHUNK_TOKENS]
+            self._cache.network.encode(torch.tensor([list(chunk)], device=self._cache.network.device), self)
+            self.commit(chunk)
+            yield
+        if seal:
+            self.seal()
 
     def update(self, keys: Tensor, values: Tensor, layer_index: int) -> tuple[Tensor, Tensor]:
         """Append one layer's rows (1, heads, n, head size); returns what the layer may look at, in order."""
@@ -59,17 +74,23 @@ class Lease:
         """The rows of these tokens are written in every layer: they count from now on."""
         self._entry.ids[self.length :] = ids
         self.length += len(ids)
+        self._views.clear()
 
     def view(self, batch: int = 1, length: int | None = None) -> PrefixView:
         """The first `length` tokens (None: all) as the decoder reads them, the same rows for each of `batch` canvases.
 
-        Valid until the lease is released.
+        Valid until the prefix is released. The same view is returned until tokens are added, so that what a network
+        derives from it need not be derived at every step.
         """
         end = self.length if length is None else length
+        if (batch, end) not in self._views:
+            self._views[batch, end] = PrefixView(self._layers(end, batch), end)
+        return self._views[batch, end]
+
+    def _layers(self, end: int, batch: int) -> list[LayerView]:
         if end == 0:
-            return PrefixView(self._cache.network.empty_layers(batch), 0)
-        rows = (self._rows(index, end, end, batch) for index in range(len(self._entry.keys)))
-        return PrefixView([LayerView(*pair) for pair in rows], end)
+            return self._cache.network.empty_layers(batch)
+        return [LayerView(*self._rows(index, end, end, batch)) for index in range(len(self._entry.keys))]
 
     def _rows(self, layer_index: int, past: int, end: int, batch: int = 1) -> tuple[Tensor, Tensor]:
         keys, values = self._entry.keys[layer_index], self._entry.values[layer_index]
@@ -78,13 +99,14 @@ class Lease:
         return keys[:, :, first:end].expand(batch, -1, -1, -1), values[:, :, first:end].expand(batch, -1, -1, -1)
 
     def seal(self) -> None:
-        """No more tokens will be added under this lease, so others may build on the same rows."""
+        """No more tokens will be added, so others may build on the same rows."""
         self.sealed = True
 
     def release(self) -> None:
-        """Give the rows back. Views taken from this lease must not be used afterwards."""
-        if self in self._entry.leases:
-            self._entry.leases.remove(self)
+        """Give the rows back. Views of this prefix must not be used afterwards."""
+        self._views.clear()
+        if self in self._entry.readers:
+            self._entry.readers.remove(self)
         self._cache.evict()
 
 
@@ -92,13 +114,19 @@ class PrefixCache:
     """All encoded prefixes of one network, within a memory budget."""
 
     def __init__(self, network: Network, budget_bytes: int) -> None:
+        """`budget_bytes`: how much may be kept that nobody reads. A change counts from the next release."""
         self.network = network
-        self._budget_bytes = budget_bytes
+        self.budget_bytes = budget_bytes
         self._entries: list[_Entry] = []
         self._clock = 0
 
-    def acquire(self, ids: Sequence[int]) -> Lease:
-        """A lease on the longest encoded prefix of `ids`; the caller encodes the rest and must release it."""
+    @property
+    def readers(self) -> int:
+        """How many prefixes are being read."""
+        return sum(len(entry.readers) for entry in self._entries)
+
+    def acquire(self, ids: Sequence[int]) -> EncodedPrefix:
+        """The longest encoded prefix of `ids`; the caller encodes the rest and must release it."""
         self._clock += 1
         best = max(self._entries, key=lambda entry: _common(entry.ids, ids), default=None)
         common = 0 if best is None else _common(best.ids, ids)
@@ -106,16 +134,16 @@ class PrefixCache:
         if common < len(entry.ids):
             del entry.ids[common:]
         entry.used_at = self._clock
-        lease = Lease(self, entry, common)
-        entry.leases.append(lease)
-        return lease
+        prefix = EncodedPrefix(self, entry, common)
+        entry.readers.append(prefix)
+        return prefix
 
     def evict(self) -> None:
         """Drop the least recently used entries that nobody reads until the rest fits the budget."""
-        idle = sorted((e for e in self._entries if not e.leases), key=lambda e: e.used_at)
+        idle = sorted((e for e in self._entries if not e.readers), key=lambda e: e.used_at)
         total = self.size_bytes()
         for entry in idle:
-            if total <= self._budget_bytes:
+            if total <= self.budget_bytes:
                 return
             total -= entry.size_bytes()
             self._entries.remove(entry)
@@ -129,12 +157,12 @@ class PrefixCache:
         for entry in self._entries:
             for tensor in (*entry.keys, *entry.values):
                 assert not entry.ids or (tensor is not None and tensor.shape[2] >= len(entry.ids))
-            for lease in entry.leases:
-                assert lease.length <= len(entry.ids)
+            for prefix in entry.readers:
+                assert prefix.length <= len(entry.ids)
 
     def _may_take(self, entry: _Entry, common: int) -> bool:
         """Whether the entry itself can serve: nobody writes or reads past `common`; same document."""
-        if any(not lease.sealed or lease.length > common for lease in entry.leases):
+        if any(not prefix.sealed or prefix.length > common for prefix in entry.readers):
             return False
         return common >= _KEEP_OTHERS_FRACTION * len(entry.ids)
 
@@ -173,8 +201,8 @@ def _append(buffer: Tensor | None, new: Tensor, at: int) -> Tensor:
     return buffer
 
 
-class Branches:
-    """An `EncoderCache` for several continuations of one prefix at once; stores nothing (used to rerank)."""
+class ScoringCache:
+    """An `EncoderCache` for several continuations of one prefix that are known whole: it stores nothing."""
 
     def __init__(self, prefix: PrefixView) -> None:
         self.length = prefix.length
@@ -186,8 +214,8 @@ class Branches:
         return torch.cat((layer.keys, keys), 2), torch.cat((layer.values, values), 2)
 
 
-class Saplings:
-    """An `EncoderCache` for several continuations of one prefix that grow together (used to write them)."""
+class ContinuationCache:
+    """An `EncoderCache` for several continuations of one prefix that grow together, token by token."""
 
     def __init__(self, prefix: PrefixView, room: int) -> None:
         """`prefix` has a row of each layer per continuation; each may get `room` more tokens."""

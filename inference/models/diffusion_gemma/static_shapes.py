@@ -2,69 +2,57 @@
 
 A step on a large model is thousands of small kernels; started one by one from Python they take longer than the weights
 take to read. Recorded once per shape (batch, canvas rows, prefix rows, each rounded up) they are started together.
-Rows that only fill a shape are masked out, so the result is that of the exact shape. Nothing here is used unless its
-result was compared with the plain pass on this device first (`verified`).
+Rows that only fill a shape are masked out, so the result is that of the exact shape.
 """
 
-import logging
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import LayerView, Network, PrefixView
-from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 CANVAS_MULTIPLE = 32
 PREFIX_MULTIPLE = 256
 MAX_PROGRAMS = 8
 """Shapes kept recorded; the least recently used goes first."""
-_TOLERANCE = 0.05
-"""How far a replayed pass may be from the plain one, relative to the largest value; bfloat16 keeps 8 bits."""
 
 Shape = tuple[int, int, int]
 """Canvases, canvas rows, prefix rows."""
 
 
-def verified(network: Network) -> "StaticShapes | None":
-    """Recorded passes for this network, if they work here and agree with the plain pass; else None."""
-    shapes = StaticShapes(network, record=network.device.type == "cuda")
-    canvas = torch.arange(CANVAS_MULTIPLE - 5, device=network.device)[None] % network.vocabulary_size
-    lease = PrefixCache(network, 0).acquire([])
-    network.encode(canvas, lease)
-    lease.commit(canvas[0].tolist())
-    prefix = lease.view()
-    try:
-        found, wanted = shapes.decode(canvas, None, prefix), network.decode_plainly(canvas, None, prefix)
-    except RuntimeError as error:
-        logging.getLogger(__name__).warning("steps are not recorded, which is slower: %s", str(error).splitlines()[0])
-        return None
-    agree = bool((found - wanted).abs().max() <= _TOLERANCE * wanted.abs().max())
-    return shapes if agree else None
+class RecordedNetwork(FusedNetwork):
+    """A network whose denoising pass is recorded, shape by shape."""
 
-
-class StaticShapes:
-    """The denoising pass of one network, shape by shape."""
-
-    def __init__(self, network: Network, *, record: bool) -> None:
+    def __init__(self, model: Any, *, record: bool = True) -> None:
         """`record`: as CUDA graphs; else the same fixed-shape pass is run as it is (for tests on any device)."""
-        self._network, self._record = network, record
+        super().__init__(model)
+        self._record = record
         self._programs: OrderedDict[Shape, _Program] = OrderedDict()
         self._rows: dict[int, _PrefixRows] = {}
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes that are kept, the least recently used first."""
+        return tuple(self._programs)
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
         """The same as `Network.decode`."""
         batch, width = canvas.shape
         shape = (batch, _up(width, CANVAS_MULTIPLE), _up(prefix.length, PREFIX_MULTIPLE))
-        rows = self._rows.setdefault(shape[2], _PrefixRows(self._network, shape[2]))
+        if shape[2] not in self._rows:
+            self._rows[shape[2]] = _PrefixRows(self, shape[2])
+        rows = self._rows[shape[2]]
         rows.load(prefix)
         program = self._programs.get(shape)
         if program is None:
-            program = self._programs[shape] = _Program(self._network, shape, rows)
+            program = self._programs[shape] = _Program(self, shape, rows)
         self._programs.move_to_end(shape)
         program.load(canvas, soft, prefix.length, valid)
         if self._record:

@@ -1,0 +1,135 @@
+"""DiffusionGemma behind the `Family` protocol: prefixes are encoded once and cached, canvases decoded against them."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from inference.models import devices
+from inference.models.checkpoint import Checkpoint
+from inference.models.diffusion_gemma import fast_passes, weights
+from inference.models.diffusion_gemma.network import Network, PrefixView
+from inference.models.diffusion_gemma.prefix_cache import ContinuationCache, EncodedPrefix, PrefixCache, ScoringCache
+from inference.models.family import LengthSignal, NoiseKind, Properties, Traits
+
+_CACHE_SHARE = 0.25
+_CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20
+"""Encoded prefixes take up to a quarter of the memory that is free, and up to this. In a CPU's memory there are editors
+and compilers too, and a small model's prefix takes 2 MB: with 1,700 of them each search for one took 7 ms."""
+
+
+class DiffusionGemma:
+    """A loaded DiffusionGemma. Only its prefix cache changes."""
+
+    def __init__(self, name: str, network: Network, properties: Properties, tokenizer: Tokenizer, cache_bytes: int):
+        """`cache_bytes`: how much the encoded prefixes may take that nobody reads."""
+        self.name, self.network, self.properties, self.tokenizer = name, network, properties, tokenizer
+        self.prefixes = PrefixCache(network, cache_bytes)
+        self.device = network.device
+        self.dtype = str(network.dtype).removeprefix("torch.")
+        self.traits = Traits(
+            noise=NoiseKind(properties.corruption),
+            length_signal=LengthSignal.NONE if properties.slack_token_id is None else LengthSignal.SLACK,
+            vocabulary_size=network.vocabulary_size,
+            can_score=True,
+            continuable_tokens=network.window,  # beyond it, a sliding layer would have to forget rows
+        )
+
+    @classmethod
+    def load(
+        cls, found: Checkpoint, device: str | None, dtype: str | None, progress: Callable[[float, str], None]
+    ) -> "DiffusionGemma":
+        """See `FamilyModule.load`."""
+        tokenizer, place = found.tokenizer(), devices.choose_device(device)
+        model = weights.read(found, place, devices.choose_dtype(dtype, place), progress)
+        progress(0.9, "preparing")
+        network = fast_passes.fastest(model, exact=dtype is not None)
+        limit = _CACHE_LIMIT_CPU_BYTES if place.type == "cpu" else _CACHE_LIMIT_BYTES
+        cache_bytes = min(int(devices.free_bytes(place) * _CACHE_SHARE), limit)
+        return cls(found.name, network, found.properties, tokenizer, cache_bytes)
+
+    def open(self, prefix_ids: Sequence[int]) -> "EncodedContext":
+        """See `Family.open`."""
+        return EncodedContext(self.network, self.prefixes.acquire(prefix_ids), prefix_ids)
+
+
+class EncodedContext:
+    """A `Context`: a prefix in the cache, and the passes of the network that read it."""
+
+    def __init__(self, network: Network, prefix: EncodedPrefix, prefix_ids: Sequence[int]) -> None:
+        self._network, self._prefix, self._ids = network, prefix, prefix_ids
+
+    @property
+    def reused_tokens(self) -> int:
+        """See `Context`."""
+        return self._prefix.reused
+
+    def encode(self) -> Iterator[None]:
+        """See `Context`."""
+        return self._prefix.encode(self._ids)
+
+    @torch.inference_mode()
+    def predict(
+        self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
+    ) -> Tensor:
+        """See `Context`. The feedback of a row that is not asked for is its token's embedding: the token is certain."""
+        signal = None
+        if feedback is not None:
+            embedded = self._network.token_embeddings(ids)
+            signal = embedded.flatten(0, 1).index_put((rows,), feedback).view_as(embedded)
+        hidden = self._network.decode(ids, signal, self._prefix.view(ids.shape[0]), valid)
+        return self._network.canvas_logits(hidden.flatten(0, 1)[rows])
+
+    @torch.inference_mode()
+    def feedback(self, logits: Tensor, probabilities: Tensor) -> Tensor:
+        """The self-conditioning signal: the expected embedding (N, d) of each row."""
+        return self._network.expected_embeddings(logits, probabilities)
+
+    @torch.inference_mode()
+    def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
+        """See `Context`. One causal pass over all of them, which begins with the prefix's last token."""
+        last = list(self._ids[-1:])
+        fed = [[*last, *ids] for ids in continuations]
+        longest = max(len(ids) for ids in fed)
+        batch = torch.tensor([[*ids, *([0] * (longest - len(ids)))] for ids in fed], device=self._network.device)
+        cache = ScoringCache(self._view_before_last(len(fed)))
+        hidden = self._network.encode(batch, cache)
+        return [self._following(hidden[number], ids) for number, ids in enumerate(fed)]
+
+    def continuation(self, count: int, room_tokens: int) -> "EncodedContinuation":
+        """See `Context`. The encoder is causal and its lm_head is the decoder's, so it can also write."""
+        last = list(self._ids[-1:])
+        cache = ContinuationCache(self._view_before_last(count), len(last) + room_tokens)
+        return EncodedContinuation(
+            self._network, cache, torch.tensor([last] * count, dtype=torch.long, device=self._network.device)
+        )
+
+    def close(self) -> None:
+        """See `Context`."""
+        self._prefix.release()
+
+    def _view_before_last(self, batch: int) -> PrefixView:
+        return self._prefix.view(batch, max(0, self._prefix.length - 1))
+
+    def _following(self, hidden: Tensor, ids: Sequence[int]) -> Tensor:
+        """(n, d) hidden states of n tokens -> (n - 1,): the log-probability of each but the first."""
+        following = torch.tensor(ids[1:], device=hidden.device, dtype=torch.long)[:, None]
+        return self._network.logits(hidden[: len(ids) - 1]).log_softmax(-1).gather(-1, following)[:, 0]
+
+
+class EncodedContinuation:
+    """A `Continuation` of an encoded prefix."""
+
+    def __init__(self, network: Network, cache: ContinuationCache, pending: Tensor) -> None:
+        """`pending` (K, n): tokens that are fed before the first."""
+        self._network, self._cache, self._pending = network, cache, pending
+
+    @torch.inference_mode()
+    def feed(self, ids: Tensor) -> Tensor:
+        """See `Continuation`."""
+        fed = torch.cat([self._pending, ids], 1) if self._pending.shape[1] else ids
+        self._pending = self._pending[:, :0]
+        logits = self._network.logits(self._network.encode(fed, self._cache)[:, -1])
+        self._cache.grow(fed.shape[1])
+        return logits

@@ -1,0 +1,177 @@
+"""What the engine asks of a model: token ids of canvases in, logits of their hole rows out.
+
+This is the line between the engine and the models. Above it nothing is known of key-value caches, self-conditioning,
+shifted logits or attention masks; below it nothing of holes, requests or text. The tensors that cross the line are
+torch tensors on `Family.device`. To add a family, write a folder beside this file and name it in registry.py.
+
+Shapes: B canvases, W rows of each, N hole rows of all canvases together, V vocabulary size.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:  # a worker asks for ModelError before it can afford to import torch
+    from tokenizers import Tokenizer
+    from torch import Tensor, device
+
+
+class ModelError(Exception):
+    """A checkpoint cannot be used. The message says which, why, and what to do next."""
+
+
+class NoiseKind(StrEnum):
+    """What stands in a hole row that is not known yet."""
+
+    UNIFORM = "uniform"
+    """A random token."""
+    MASK = "mask"
+    """The checkpoint's mask token."""
+
+
+class LengthSignal(StrEnum):
+    """How a model says how many tokens a hole needs."""
+
+    SLACK = "slack"
+    """A token of its own fills the rows that a hole has too many."""
+    EXPAND_DELETE = "expand/delete"
+    """Two tokens add and remove rows in the middle of denoising, as in DreamOn. The search does not do so yet: it tries
+    several lengths, as for NONE. `Denoising.go_on_with` is where the rows of a canvas may change between two steps."""
+    NONE = "none"
+    """Not at all: several lengths are denoised side by side."""
+
+
+class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a checkpoint wants to be sampled. The defaults are DiffusionGemma's published generation settings."""
+
+    max_steps: int = 48
+    entropy_bound: float = 0.1
+    t_max: float = 0.8
+    t_min: float = 0.4
+    stability: int = 1
+    confidence: float = 0.005
+    accept_floor: bool = False
+    """Accept at least n/N of the rows after n of N steps: a mask checkpoint then ends with no row left masked."""
+
+
+class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`infill.json`: what infilling needs to know of a checkpoint and `config.json` does not say.
+
+    `corruption` is a `NoiseKind`; "mask" needs `mask_token_id`. `slack_token_id` pads the tail of a hole that is wider
+    than its text; None where the checkpoint has no such token. Tokens below `first_text_token_id` are never part of a
+    fill. `prompt` is "plain" (the file alone) or "chat" (see engine/canvas/prompt.py).
+    """
+
+    corruption: str = NoiseKind.UNIFORM.value
+    mask_token_id: int | None = None
+    slack_token_id: int | None = None
+    first_text_token_id: int = 0
+    max_prefix_tokens: int = 8192
+    canvas_tokens: int = 256
+    suffix_tokens: int = 256
+    """How much of what follows the last hole stands on the canvas, where it fits. On a CPU every row costs time."""
+    prompt: str = "plain"
+    length_choices: int = 6
+    """How many lengths are tried side by side, where one answer is wanted; the best few are finished."""
+    continuations: int = 0
+    """How many times the model also continues the prefix token by token, as further candidates. Each of their tokens
+    takes a pass, so it is for a small checkpoint that was trained to predict the next token."""
+    sampler: SamplerSettings = SamplerSettings()
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a loaded model can do. The engine chooses its search by these and never by a model's name."""
+
+    noise: NoiseKind
+    length_signal: LengthSignal
+    vocabulary_size: int
+    """V: rows of the logits. May be larger than the tokenizer's vocabulary."""
+    can_score: bool
+    """Whether `Context.log_probabilities` may be called."""
+    continuable_tokens: int
+    """`Context.continuation` may be called while prefix and canvas together are no longer than this; 0: never."""
+
+
+class Family(Protocol):
+    """One loaded model. Not thread-safe: one thread drives it and all its contexts."""
+
+    @property
+    def name(self) -> str:
+        """What the user called the model."""
+
+    @property
+    def properties(self) -> Properties:
+        """What the checkpoint says of itself."""
+
+    @property
+    def traits(self) -> Traits:
+        """What the model can do."""
+
+    @property
+    def tokenizer(self) -> "Tokenizer":
+        """The checkpoint's own, byte-level or with byte fallback."""
+
+    @property
+    def device(self) -> "device":
+        """Where the tensors are that it takes and returns."""
+
+    @property
+    def dtype(self) -> str:
+        """What it computes in, such as "bfloat16"."""
+
+    def open(self, prefix_ids: Sequence[int]) -> "Context":
+        """The prefix that conditions what follows, as far as it is known from earlier. The caller closes it."""
+
+
+class Context(Protocol):
+    """A prefix of tokens, and what the model says of what may follow it. Nothing may be asked after `close`."""
+
+    @property
+    def reused_tokens(self) -> int:
+        """How many tokens of the prefix were known already when it was opened."""
+
+    def encode(self) -> Iterator[None]:
+        """Reads what is not known yet, at most one forward pass at each `next`. To be exhausted before all below."""
+
+    def predict(
+        self, ids: "Tensor", rows: "Tensor", *, valid: "Tensor | None" = None, feedback: "Tensor | None" = None
+    ) -> "Tensor":
+        """One denoising pass over canvases that follow the prefix: float32 logits (N, V) of some of their rows.
+
+        `ids` (B, W) are the canvases as they stand; `rows` (N,) are numbers of rows in the flattened (B * W). `valid`
+        (B, W) is False at rows that only pad the shorter canvases; None: there are none. `feedback` (N, ...) is what
+        `feedback` made of the prediction before this one, a row for each of `rows`; None at the first step.
+        """
+
+    def feedback(self, logits: "Tensor", probabilities: "Tensor") -> "Tensor | None":
+        """What a prediction hands on to the next: (N, V) logits and their softmax -> (N, ...), or None if nothing.
+
+        The engine selects and merges its rows as it does those of the canvases; it does not look inside.
+        """
+
+    def log_probabilities(self, continuations: "Sequence[Sequence[int]]") -> "list[Tensor]":
+        """For each continuation of the prefix the exact causal log-probability of each of its tokens, float32 (n,).
+
+        Behind an empty prefix nothing is said of the first token: (n - 1,). Only where `Traits.can_score`.
+        """
+
+    def continuation(self, count: int, room_tokens: int) -> "Continuation":
+        """Continues the prefix `count` times side by side, each by up to `room_tokens`.
+
+        Only where `Traits.continuable_tokens` allows it, and behind a prefix that is not empty or with a first token
+        to feed.
+        """
+
+    def close(self) -> None:
+        """Frees what the context holds. May be called twice."""
+
+
+class Continuation(Protocol):
+    """Several continuations of one prefix that grow token by token."""
+
+    def feed(self, ids: "Tensor") -> "Tensor":
+        """Appends (K, n) tokens, n may be 0 at first; the float32 logits (K, V) of the token that follows each."""

@@ -1,0 +1,58 @@
+"""Which family a checkpoint belongs to, and how to load it. A new family is one more line in `_FAMILIES`."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from inference.models import checkpoint, diffusion_gemma
+from inference.models.checkpoint import EMBEDDED, Checkpoint
+from inference.models.family import Family, Properties
+
+Progress = Callable[[float, str], None]
+"""Is told a fraction (0 to 1) and what is being done."""
+
+
+class FamilyModule(Protocol):
+    """What the package of a family offers. Importing it must not import torch: that takes seconds."""
+
+    def default_properties(self, folder: Path, config: dict[str, Any]) -> Properties:
+        """What is true of a checkpoint of this family that has no `infill.json`."""
+
+    def load(self, found: Checkpoint, device: str | None, dtype: str | None, progress: Progress) -> Family:
+        """The model in memory, on a device and in a dtype of the user's choice (None: the family's). Raises ModelError.
+
+        Only where no dtype is named may it compute in less precision than the dtype that it chooses.
+        """
+
+
+_FAMILIES: Mapping[str, FamilyModule] = {"diffusion_gemma": diffusion_gemma}
+"""By the `model_type` in config.json."""
+
+
+def _silent(_fraction: float, _what: str) -> None:
+    """Progress nobody asked for."""
+
+
+def find(model: str, *, allow_download: bool = False) -> Checkpoint:
+    """The checkpoint called `model`: "embedded", a folder, or a hub id; no weights are read. Raises ModelError."""
+    defaults = {name: module.default_properties for name, module in _FAMILIES.items()}
+    return checkpoint.find(model, defaults, allow_download=allow_download)
+
+
+def load(
+    model: str = EMBEDDED,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    allow_download: bool = False,
+    on_progress: Progress = _silent,
+) -> Family:
+    """The model called `model`, in memory. Takes seconds to minutes.
+
+    `on_progress` is told fractions from 0 to 1. Raises ModelError.
+    """
+    on_progress(0.0, "checking the checkpoint")
+    found = find(model, allow_download=allow_download)
+    family = _FAMILIES[found.model_type].load(found, device, dtype, on_progress)
+    on_progress(1.0, "loaded")
+    return family
