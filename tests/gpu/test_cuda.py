@@ -13,6 +13,9 @@ import torch
 
 from inference.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.models import registry
+from inference.models.diffusion_gemma.network import Network
+from inference.models.family import SamplerSettings
 from tests.inference.engine.test_parity import CANVASES, PREFIX_TOKENS, ours, prompt
 from tests.inference.models.random_model import random_model, save_random_checkpoint
 
@@ -28,19 +31,17 @@ RELEASED_BYTES = 64 << 30
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     folder = tmp_path_factory.mktemp("random-checkpoint")
     save_random_checkpoint(folder)
-    return Engine.load(str(folder), device="cuda", dtype=request.param)
+    return Engine(registry.load(str(folder), device="cuda", dtype=request.param))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_tokens_equal_those_of_generate_on_the_device(seed: int) -> None:
-    from inference.models.checkpoint import SamplerProperties
-
     model = random_model().to("cuda")
     ids = prompt(seed).to("cuda")
     torch.manual_seed(seed)
     theirs = model.generate(ids, max_new_tokens=CANVASES * 16, max_denoising_steps=12)
-    settings = SamplerProperties(max_steps=12)
-    tokens, _ = ours(model, ids[0].tolist(), settings, seed)
+    settings = SamplerSettings(max_steps=12)
+    tokens, _ = ours(Network(model), ids[0].tolist(), settings, seed)
     assert tokens == theirs.sequences[0, PREFIX_TOKENS:].tolist()
 
 

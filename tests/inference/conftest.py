@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from inference.engine import Engine
+from inference.models import registry
 from tests.inference.models.random_model import save_random_checkpoint
 
 
 @pytest.fixture(scope="session")
 def embedded() -> Engine:
     """The checkpoint that ships: mask corruption, slack token, plain prompt."""
-    return Engine.load()
+    return Engine(registry.load())
 
 
 @pytest.fixture(scope="session")
@@ -25,4 +26,4 @@ def random_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def released(random_folder: Path) -> Engine:
     """Random weights of the released kind: uniform corruption, no slack token, chat prompt, several experts."""
-    return Engine.load(str(random_folder), device="cpu")
+    return Engine(registry.load(str(random_folder), device="cpu"))

@@ -17,6 +17,7 @@ from inference.bench.infilling_execute import ProgramLimits
 from inference.bench.infilling_solve import SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import Engine
+from inference.models import registry
 
 HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
 ADD = InfillingTask(
@@ -31,7 +32,7 @@ ADD = InfillingTask(
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    return Engine.load()
+    return Engine(registry.load())
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -80,8 +81,8 @@ def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
 
 def test_the_true_length_is_counted_as_the_planner_tokenizes(engine: Engine) -> None:
     """At the true length, the canonical solution is one of the fills the canvas can hold."""
-    vocabulary = engine.tools.vocabulary
-    room = engine.tools.properties.canvas_tokens - 16
+    vocabulary = engine.loaded.vocabulary
+    room = engine.loaded.properties.canvas_tokens - 16
     for task in infilling_tasks.read(HELD_OUT, 12):
         parts = task.parts
         solver = Solver(engine, SolveOptions(length="oracle", steps=1))

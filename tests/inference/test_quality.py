@@ -19,6 +19,7 @@ from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine
 from inference.engine.canvas.plan import Planner
 from inference.messages import Hole, InfillRequest, Text
+from inference.models import registry
 
 HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
 TASKS = [task for task in infilling_tasks.read(HELD_OUT) if task.single_line][:40]
@@ -28,7 +29,7 @@ FLOOR = 0.42
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    return Engine.load()
+    return Engine(registry.load())
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +80,14 @@ def test_chosen_lengths_are_about_right_on_the_whole(engine: Engine) -> None:
 
 
 def test_the_text_before_a_hole_is_read_once_and_its_last_token_belongs_to_the_hole(engine: Engine) -> None:
-    tools, healed = engine.tools, 0
+    model, healed = engine.loaded, 0
     for task in TASKS:
         before = task.parts.before.encode()
         planner = Planner(
-            tools.vocabulary, tools.properties, InfillRequest("r", (Text(task.parts.before), Hole(), Text("\n")))
+            model.vocabulary, model.properties, InfillRequest("r", (Text(task.parts.before), Hole(), Text("\n")))
         )
         plan = planner.plan(planner.groups[0], [])
         skip = plan.layout.holes[0].skip
-        assert before[: len(before) - skip].endswith(tools.vocabulary.bytes_of(list(plan.prefix_ids)))
+        assert before[: len(before) - skip].endswith(model.vocabulary.bytes_of(list(plan.prefix_ids)))
         healed += skip > 0
     assert healed > 0.9 * len(TASKS)

@@ -1,8 +1,8 @@
-"""What the encoder writes is what a whole causal pass would tell, keeps to the hole, and competes with the canvases."""
+"""Continuations are what a whole causal pass would tell, keep to the hole, and compete with the canvases."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import pytest
@@ -10,12 +10,13 @@ import torch
 
 from inference.engine import Engine
 from inference.engine.canvas import fills
+from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan, Planner
 from inference.engine.search import continuations, rank
-from inference.engine.search.answers import Written
 from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
 from inference.models.diffusion_gemma import left_to_right
-from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
+from inference.models.family import Context
+from tests.inference.loaded import causal_logits, check_nothing_is_open, gemma, opened
 
 SOURCE = "import os\n\n\ndef size(path):\n    ret"
 REST = "\n\n\nprint(size('.'))\n"
@@ -27,12 +28,12 @@ class Case:
     """A request whose prefix is encoded."""
 
     engine: Engine
-    lease: Lease
+    context: Context
     plan: Plan
 
     def write(self, *, seed: int = 1, late: Callable[[], bool] = lambda: False) -> list[Written]:
         generator = torch.Generator().manual_seed(seed)
-        writing = continuations.write(self.engine.tools, self.lease, self.plan, generator, late)
+        writing = continuations.write(self.engine.loaded, self.context, self.plan, generator, late)
         while True:
             try:
                 next(writing)
@@ -44,20 +45,16 @@ class Case:
         return list(written.ids[first:end])
 
     def texts(self, found: list[Written]) -> list[str]:
-        holes, vocabulary = self.plan.layout.holes, self.engine.tools.vocabulary
+        holes, vocabulary = self.plan.layout.holes, self.engine.loaded.vocabulary
         return [fills.texts(vocabulary, one.ids, one.spans, holes).texts[0] for one in found]
 
 
 @contextmanager
 def case(engine: Engine, *segments: Text | Hole) -> Iterator[Case]:
-    planner = Planner(engine.tools.vocabulary, engine.tools.properties, InfillRequest("r", segments))
+    planner = Planner(engine.loaded.vocabulary, engine.loaded.properties, InfillRequest("r", segments))
     plan = planner.plan(planner.groups[0], [])
-    lease = engine.tools.prefixes.acquire(plan.prefix_ids)
-    if rest := plan.prefix_ids[lease.length :]:
-        engine.tools.network.encode(torch.tensor([rest]), lease)
-        lease.commit(rest)
-    yield Case(engine, lease, plan)
-    lease.release()
+    with opened(engine, plan.prefix_ids) as context:
+        yield Case(engine, context, plan)
 
 
 def test_they_stand_on_the_canvas_as_fills_and_pins_are_held(embedded: Engine) -> None:
@@ -73,8 +70,8 @@ def test_they_stand_on_the_canvas_as_fills_and_pins_are_held(embedded: Engine) -
             pinned = [index for index in range(len(row.ids)) if not open_first <= index < end]
             assert [written.ids[index] for index in pinned] == [row.ids[index] for index in pinned]
             assert written.ids[open_first] in hole.allowed
-            assert not set(written.ids[first:end]) & set(embedded.tools.vocabulary.line_break_ids)
-            assert all(id_ >= embedded.tools.properties.first_text_token_id for id_ in written.ids[first:end])
+            assert not set(written.ids[first:end]) & set(embedded.loaded.vocabulary.line_break_ids)
+            assert all(id_ >= embedded.loaded.properties.first_text_token_id for id_ in written.ids[first:end])
             assert all(0 < sure <= 1 for sure in written.confidences)
             assert {written.confidences[index] for index in pinned} == {1.0}
         texts = one.texts(found)
@@ -89,31 +86,28 @@ def test_the_same_seed_writes_the_same_and_another_seed_something_else(embedded:
 
 def test_the_first_is_the_likeliest(embedded: Engine) -> None:
     """One continuation alone is what the greedy baseline writes, up to each of its ends."""
-    properties = msgspec.structs.replace(embedded.tools.properties, continuations=1)
-    engine = Engine(embedded.model, replace(embedded.tools, properties=properties))
-    tools = engine.tools
+    properties = msgspec.structs.replace(embedded.loaded.properties, continuations=1)
+    engine = embedded.using(properties)
     with case(engine, Text(SOURCE + "urn "), LINE, Text(REST)) as one:
         found = [one.open_ids(written) for written in one.write()]
         (hole,) = one.plan.layout.holes
-        first, other = continuations._biases(tools, one.plan)
+        first, other = continuations.row_biases(engine.loaded, one.plan)
         prefix, count = [*one.plan.prefix_ids, *hole.forced], max(map(len, found)) - 1
-        greedy = list(left_to_right.tokens(tools.network, tools.prefixes, prefix, 1, first))
-        greedy += left_to_right.tokens(tools.network, tools.prefixes, [*prefix, *greedy], count, other)
+        greedy = list(left_to_right.tokens(gemma(engine).prefixes, prefix, 1, first))
+        greedy += left_to_right.tokens(gemma(engine).prefixes, [*prefix, *greedy], count, other)
         assert len(found) > 1
         assert all(ids == greedy[: len(ids)] for ids in found)
 
 
 def test_the_best_come_first_by_the_likelihoods_of_one_whole_pass(embedded: Engine) -> None:
     """Written token by token beside others; here computed anew, in one pass of each and without a cache."""
-    tools = embedded.tools
     with case(embedded, Text(SOURCE + "urn "), LINE, Text(REST)) as one:
         (hole,), suffix = one.plan.layout.holes, one.plan.layout.suffix
         prefix, scores = [*one.plan.prefix_ids, *hole.forced], list[float]()
         for written in one.write():
             tokens = one.open_ids(written)
             whole = [*prefix, *tokens, suffix[0]]
-            fresh = PrefixCache(tools.network, 0).acquire(whole)
-            logits = tools.network.logits(tools.network.encode(torch.tensor([whole]), fresh)[0]).log_softmax(-1)
+            logits = causal_logits(gemma(embedded).network, whole).log_softmax(-1)
             each = [float(logits[len(prefix) + i - 1, id_]) for i, id_ in enumerate([*tokens, suffix[0]])]
             scores.append(rank.weighted(sum(each[:-1]), len(tokens), each[-1], rank.REST_OF_LINE))
     assert len(scores) > 3
@@ -143,15 +137,17 @@ def test_once_it_is_late_what_there_is_is_taken(embedded: Engine) -> None:
     ],
     ids=["several lines", "known length", "reworked", "two holes"],
 )
-def test_the_encoder_is_asked_for_one_line_of_open_length(embedded: Engine, segments: tuple[Text | Hole, ...]) -> None:
+def test_the_prefix_is_continued_for_one_line_of_open_length(
+    embedded: Engine, segments: tuple[Text | Hole, ...]
+) -> None:
     with case(embedded, *segments) as one:
-        assert not continuations.wanted(embedded.tools, one.plan)
+        assert not continuations.wanted(embedded.loaded, one.plan)
 
 
 def test_a_checkpoint_that_does_not_say_so_is_not_asked(embedded: Engine, released: Engine) -> None:
     for engine, asked in ((embedded, True), (released, False)):
         with case(engine, Text(SOURCE), LINE, Text(REST)) as one:
-            assert continuations.wanted(engine.tools, one.plan) is asked
+            assert continuations.wanted(engine.loaded, one.plan) is asked
 
 
 def test_what_disagrees_with_text_typed_meanwhile_is_dropped(embedded: Engine) -> None:
@@ -159,7 +155,7 @@ def test_what_disagrees_with_text_typed_meanwhile_is_dropped(embedded: Engine) -
     typed, told = "urn os.pathq", list[str]()
     for number, event in enumerate(run):
         if number == 4:
-            assert event is None, "the encoder is writing"
+            assert event is None, "the prefix is being continued"
             run.amend(0, typed)
         told += [event.texts[0]] if isinstance(event, Candidate) else []
     assert told
@@ -183,4 +179,4 @@ def test_they_compete_with_the_canvases_and_the_last_draft_is_the_best_of_all(em
     for _ in range(4):
         next(run)
     run.close()
-    assert not any(entry.leases for entry in embedded.tools.prefixes._entries)
+    check_nothing_is_open(embedded)

@@ -12,6 +12,7 @@ from inference.engine import Engine, RequestError
 from inference.engine.canvas.plan import Planner
 from inference.engine.search import pruning
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
+from tests.inference.loaded import check_nothing_is_open
 
 SOURCE = "import os\n\n\ndef size(path):\n    "
 REST = "\n\n\nprint(size('.'))\n"
@@ -36,12 +37,6 @@ def fill(engine: Engine, *segments: Text | Hole, **options: object) -> tuple[lis
     return candidates, events[-1], [event for event in events if isinstance(event, Draft)]  # type: ignore[return-value]
 
 
-def idle(engine: Engine) -> bool:
-    """Nothing is leased once no request runs."""
-    engine.tools.prefixes.check_integrity()
-    return not any(entry.leases for entry in engine.tools.prefixes._entries)
-
-
 def test_one_hole_gets_text(engine: Engine) -> None:
     candidates, done, _ = fill(engine, Text(SOURCE), Hole(max_tokens=6), Text(REST), max_steps=4, seed=1)
     assert len(candidates) == 1
@@ -49,7 +44,7 @@ def test_one_hole_gets_text(engine: Engine) -> None:
     assert candidates[0].complete
     assert done.outcome is Outcome.COMPLETE
     assert done.stats.prefix_tokens > 0
-    assert idle(engine)
+    check_nothing_is_open(engine)
 
 
 def test_holes_are_filled_together_on_one_canvas(engine: Engine) -> None:
@@ -98,10 +93,10 @@ def test_a_single_line_hole_never_spills(engine: Engine) -> None:
 
 
 def test_special_tokens_never_stand_in_a_fill(engine: Engine) -> None:
-    forbidden = set(engine.tools.vocabulary.special_ids)
+    forbidden = set(engine.loaded.vocabulary.special_ids)
     for seed in range(3):
         candidates, *_ = fill(engine, Text(SOURCE), Hole(max_tokens=16), Text(REST), max_steps=2, seed=seed)
-        assert not forbidden & set(engine.tools.vocabulary.encode(candidates[0].texts[0]))
+        assert not forbidden & set(engine.loaded.vocabulary.encode(candidates[0].texts[0]))
 
 
 def test_special_tokens_in_the_document_are_plain_text(engine: Engine) -> None:
@@ -171,7 +166,7 @@ def test_closing_the_iterator_stops_within_a_step_and_frees_everything(engine: E
     request = InfillRequest("r", (Text(SOURCE), Hole(max_tokens=16), Text(REST)), max_steps=48, drafts=True)
     with closing(engine.infill(request)) as events:
         assert isinstance(next(e for e in events if e is not None), Draft)
-    assert idle(engine)
+    check_nothing_is_open(engine)
 
 
 def test_interleaved_requests_answer_as_they_would_alone(engine: Engine) -> None:
@@ -190,7 +185,7 @@ def test_interleaved_requests_answer_as_they_would_alone(engine: Engine) -> None
             if event == "end":
                 running.remove((number, events))
     assert together == alone
-    assert idle(engine)
+    check_nothing_is_open(engine)
 
 
 def test_rework_at_strength_0_returns_the_text_and_at_1_forgets_it(engine: Engine) -> None:
@@ -205,9 +200,9 @@ def test_rework_at_strength_0_returns_the_text_and_at_1_forgets_it(engine: Engin
 @pytest.mark.parametrize("source", [SOURCE, "import os\n", "size = ", "x = f(", ""])
 def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, source: str) -> None:
     """Else the bytes that stand before the hole would be cut off another token."""
-    vocabulary, text = engine.tools.vocabulary, "return os.path.getsize(path)"
+    vocabulary, text = engine.loaded.vocabulary, "return os.path.getsize(path)"
     request = InfillRequest("r", (Text(source), Hole(text=text, strength=0.5, single_line=True), Text(REST)))
-    planner = Planner(vocabulary, engine.tools.properties, request)
+    planner = Planner(vocabulary, engine.loaded.properties, request)
     (slots,) = planner.plan(planner.groups[0], ()).layout.holes
     given = vocabulary.bytes_of(list(slots.forced + slots.existing))
     before = given[: slots.skip]
@@ -244,10 +239,10 @@ def test_a_keystroke_at_the_end_of_a_long_prefix_encodes_a_few_tokens(engine: En
     text = "".join(f"value_{number} = {number}\n" for number in range(700))
     for typed in ("", "v", "va", "val", "value_1", "value_1 ="):
         _, done, _ = fill(engine, Text(text + typed), Hole(max_tokens=2), Text("\n"), max_steps=1)
-        assert done.stats.prefix_tokens <= engine.tools.properties.max_prefix_tokens
+        assert done.stats.prefix_tokens <= engine.loaded.properties.max_prefix_tokens
         if typed:
             assert done.stats.prefix_tokens - done.stats.reused_tokens <= 8
-    assert done.stats.prefix_tokens > engine.tools.properties.max_prefix_tokens // 2
+    assert done.stats.prefix_tokens > engine.loaded.properties.max_prefix_tokens // 2
 
 
 @pytest.mark.parametrize("steps", [0, -1, 1 << 40])
@@ -284,7 +279,7 @@ def test_any_text_around_the_holes_is_taken(embedded: Engine, texts: list[str], 
     candidates, *_ = fill(embedded, *segments, max_steps=1, seed=1)
     assert len(candidates[0].texts) == len(texts) - 1
     assert all(text.startswith(starts) for text in candidates[0].texts)
-    assert idle(embedded)
+    check_nothing_is_open(embedded)
 
 
 def test_every_kind_of_hole_has_room(engine: Engine) -> None:
@@ -316,14 +311,14 @@ def test_text_accepted_while_it_denoises_is_pinned_and_denoising_goes_on(engine:
         pinned, fill_, done = amended(engine, lambda draft, cut=cut: draft[:cut], after=2)
         assert fill_.startswith(pinned)
         assert done.stats.canvases == 1
-    assert idle(engine)
+    check_nothing_is_open(engine)
 
 
 def test_text_typed_against_the_draft_restarts_from_there(engine: Engine) -> None:
     pinned, fill_, done = amended(engine, lambda _: " os.path.getsize(", after=2)
     assert fill_.startswith(pinned)
     assert done.stats.canvases == 2
-    assert idle(engine)
+    check_nothing_is_open(engine)
 
 
 def test_an_amendment_of_a_canvas_that_is_done_redoes_it_only_if_it_disagrees(engine: Engine) -> None:
@@ -378,7 +373,7 @@ def test_amendments_of_several_holes_all_hold(engine: Engine) -> None:
         if isinstance(event, Candidate):
             assert all(event.texts[hole].startswith(text) for hole, text in typed.items())
     assert len(typed) == 3
-    assert idle(engine)
+    check_nothing_is_open(engine)
 
 
 def test_a_long_amendment_on_a_crowded_canvas_makes_room_for_itself(embedded: Engine) -> None:
@@ -405,7 +400,7 @@ def test_an_amendment_of_a_hole_that_is_not_there_is_refused(engine: Engine) -> 
 
 def test_what_is_typed_after_canvases_were_dropped_is_kept(embedded: Engine) -> None:
     """Many lengths are tried, and few finished; both while one candidate is wanted and while many are."""
-    assert embedded.tools.properties.length_choices > pruning.FINISHED
+    assert embedded.loaded.properties.length_choices > pruning.FINISHED
     for candidates in (1, 6):
         segments = (Text(SOURCE), Hole(min_tokens=8, max_tokens=48), Text(REST))
         run = embedded.infill(InfillRequest("r", segments, candidates=candidates, drafts=True, max_steps=16, seed=3))
@@ -419,4 +414,4 @@ def test_what_is_typed_after_canvases_were_dropped_is_kept(embedded: Engine) -> 
         assert typed
         assert 1 <= len(told) <= candidates
         assert all(text.startswith(typed) for text in told)
-    assert idle(embedded)
+    check_nothing_is_open(embedded)

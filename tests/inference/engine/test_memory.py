@@ -9,6 +9,8 @@ import pytest
 
 from inference.engine import Engine
 from inference.messages import Draft, Hole, InfillRequest, Text
+from inference.models import registry
+from tests.inference.loaded import check_nothing_is_open, gemma
 from tests.inference.models.random_model import save_random_checkpoint
 
 REQUESTS = 2000
@@ -28,8 +30,8 @@ def resident_bytes() -> int:
 def tiny(tmp_path: Path) -> Engine:
     """The smallest engine there is, with a cache that is soon full."""
     save_random_checkpoint(tmp_path, layers=2)
-    engine = Engine.load(str(tmp_path), device="cpu")
-    engine.tools.prefixes._budget_bytes = CACHE_BYTES
+    engine = Engine(registry.load(str(tmp_path), device="cpu"))
+    gemma(engine).prefixes.budget_bytes = CACHE_BYTES
     return engine
 
 
@@ -58,7 +60,6 @@ def test_2000_mixed_requests_leave_the_resident_size_flat(tiny: Engine) -> None:
     for number in range(REQUESTS):
         play(tiny, number, chance)
         before = resident_bytes() if number == SETTLED else before
-    tiny.tools.prefixes.check_integrity()
-    assert not any(entry.leases for entry in tiny.tools.prefixes._entries)
-    assert tiny.tools.prefixes.size_bytes() <= CACHE_BYTES
+    check_nothing_is_open(tiny)
+    assert gemma(tiny).prefixes.size_bytes() <= CACHE_BYTES
     assert resident_bytes() - before < BOUND_BYTES

@@ -1,90 +1,232 @@
-"""With nothing pinned and full canvases, our loop gives exactly the tokens of transformers' `generate`."""
+"""The search gives exactly the tokens of transformers' code: `generate` where that can do the same, else a plain loop.
 
+`generate` knows no pins. So the loop that is compared with stands here, made of transformers' own parts: its forward
+pass, temperature, sampler and stopping rule, one whole pass a step and nothing kept between them.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
+from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
+    DiffusionGemmaGenerationConfig,
+    EntropyBoundSampler,
+    EntropyBoundSamplerConfig,
+    LinearTemperatureScheduleLogitsProcessor,
+    StableAndConfidentStoppingCriteria,
+)
 
-from inference.engine.canvas.batch import Canvas
+from inference.engine import Engine
+from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search.denoise import Denoising, NoiseSource
-from inference.models.checkpoint import SamplerProperties
-from inference.models.diffusion_gemma import fused
+from inference.engine.canvas.plan import Planner
+from inference.engine.search.denoise import Denoising
+from inference.engine.search.sampler import UniformNoise
+from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.models.diffusion_gemma.adapter import EncodedContext
+from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+from inference.models.family import SamplerSettings
+from tests.inference.loaded import gemma
 from tests.inference.models.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, WINDOW, random_model
 
 CANVASES = 2
 PREFIX_TOKENS = WINDOW + 2 * CANVAS_TOKENS + 5
+STEPS = 12
+OPEN_ROW = Row((OPEN,) * CANVAS_TOKENS, ((0, 0, CANVAS_TOKENS),))
+STOPPING = [(0.1, 0.005, 1), (4.0, 0.5, 1), (1.0, 2.0, 2), (0.5, 10.0, 0)]
+"""Entropy bound, confidence and stability."""
 
 
-@pytest.fixture(scope="module", params=["stock", "shortcuts"])
-def model(request: pytest.FixtureRequest) -> Any:
-    """As transformers made it, and with the shortcuts the product takes."""
-    model = random_model()
-    if request.param == "shortcuts":
-        fused.take(model)
-    return model
+@pytest.fixture(scope="module", params=[Network, FusedNetwork], ids=["plain", "fused"])
+def network(request: pytest.FixtureRequest) -> Network:
+    """The layers of transformers, and those that the product runs on any device."""
+    found: Network = request.param(random_model())
+    return found
 
 
 def prompt(seed: int) -> torch.Tensor:
     return torch.randint(0, VOCABULARY_SIZE, (1, PREFIX_TOKENS), generator=torch.Generator().manual_seed(seed))
 
 
-def ours(model: Any, ids: list[int], settings: SamplerProperties, seed: int) -> tuple[list[int], int]:
+def denoised(
+    network: Network, cache: PrefixCache, ids: Sequence[int], rows: Sequence[Row], settings: SamplerSettings, noise: Any
+) -> Denoising:
+    """The end of our loop over canvases that follow a prefix."""
+    context = EncodedContext(network, cache.acquire(ids), ids)
+    for _ in context.encode():
+        pass
+    loop = Denoising(context, CanvasBatch.of(rows, network.device), settings, noise)
+    while not loop.finished:
+        loop.step()
+    context.close()
+    return loop
+
+
+def noise(network: Network, seed: int) -> UniformNoise:
+    return UniformNoise(network.vocabulary_size, torch.Generator(network.device).manual_seed(seed))
+
+
+def ours(network: Network, ids: list[int], settings: SamplerSettings, seed: int) -> tuple[list[int], int]:
     """The tokens of our loop over several canvases, each encoded into the prefix of the next, and the steps taken."""
-    network = Network(model)
-    lease = PrefixCache(network, budget_bytes=1 << 30).acquire(ids)
-    source = NoiseSource(None, torch.Generator(network.device).manual_seed(seed))
-    pending, written, steps = ids, [], 0
+    cache, stream = PrefixCache(network, budget_bytes=1 << 30), noise(network, seed)
+    prefix, steps = list(ids), 0
     for _ in range(CANVASES):
-        network.encode(torch.tensor([pending], device=network.device), lease)
-        lease.commit(pending)
-        open_rows = Row((OPEN,) * CANVAS_TOKENS, ((0, 0, CANVAS_TOKENS),))
-        loop = Denoising(network, lease.view(), Canvas.of([open_rows], network.device), settings, source)
-        while not loop.finished:
-            loop.step()
-        pending, steps = loop.answer[0].tolist(), steps + loop.step_number
-        written += pending
-    return written, steps
+        loop = denoised(network, cache, prefix, [OPEN_ROW], settings, stream)
+        prefix, steps = prefix + loop.answer[0].tolist(), steps + loop.step_number
+    return prefix[len(ids) :], steps
+
+
+def generated(model: Any, ids: torch.Tensor, seed: int, settings: SamplerSettings, canvases: int) -> Any:
+    """What transformers' `generate` says."""
+    config = DiffusionGemmaGenerationConfig(
+        max_new_tokens=canvases * CANVAS_TOKENS,
+        max_denoising_steps=settings.max_steps,
+        sampler_config=EntropyBoundSamplerConfig(entropy_bound=settings.entropy_bound),
+        t_min=settings.t_min,
+        t_max=settings.t_max,
+        stability_threshold=settings.stability,
+        confidence_threshold=settings.confidence,
+    )
+    torch.manual_seed(seed)
+    return model.generate(ids, generation_config=config)
+
+
+@torch.inference_mode()
+def by_hand(
+    model: Any, prefix: Sequence[int], row: Row, settings: SamplerSettings, seed: int, bias: torch.Tensor | None = None
+) -> tuple[list[int], int]:
+    """The tokens of a canvas with pins, and the steps taken; `bias` (holes, V) is added to the logits of its holes."""
+    given, prefix_ids = torch.tensor([row.ids]), torch.tensor([list(prefix)])
+    holes = given == OPEN
+    sampler = EntropyBoundSampler(
+        EntropyBoundSamplerConfig(settings.entropy_bound), int(holes.sum()), VOCABULARY_SIZE, settings.max_steps
+    )
+    cooler = LinearTemperatureScheduleLogitsProcessor(settings.t_min, settings.t_max, settings.max_steps)
+    stopping = StableAndConfidentStoppingCriteria(settings.stability, settings.confidence)
+    torch.manual_seed(seed)
+    canvas, conditioning = sampler.initialize_canvas(1, torch.device("cpu")), None
+    for step in range(settings.max_steps):
+        shown = given.masked_scatter(holes, canvas)
+        raw = model(input_ids=prefix_ids, decoder_input_ids=shown, self_conditioning_logits=conditioning).logits
+        left = torch.tensor(settings.max_steps - step, dtype=torch.int32)
+        logits = cooler(None, raw[holes] if bias is None else raw[holes] + bias, cur_step=left)
+        drawn = torch.multinomial(logits.softmax(-1), 1).T
+        canvas = sampler.renoise_canvas(sampler.accept_canvas(canvas, drawn, logits[None], left), left)
+        certain = torch.nn.functional.one_hot(shown, VOCABULARY_SIZE).log().clamp(min=-1e4)
+        conditioning = certain.masked_scatter(holes[..., None], logits.to(certain.dtype)).to(model.dtype)
+        if bool(stopping(logits.argmax(-1)[None], logits[None]).all()):
+            break
+    answer = given.masked_scatter(holes, logits.argmax(-1)[None])
+    return answer[0].tolist(), step + 1
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(
-    ("bound", "confidence", "stability"),
-    [(0.1, 0.005, 1), (4.0, 0.5, 1), (1.0, 2.0, 2), (0.5, 10.0, 0)],
-)
-def test_tokens_equal_those_of_generate(model: Any, seed: int, bound: float, confidence: float, stability: int) -> None:
+@pytest.mark.parametrize(("bound", "confidence", "stability"), STOPPING)
+def test_tokens_equal_those_of_generate(
+    network: Network, seed: int, bound: float, confidence: float, stability: int
+) -> None:
     """Same weights, settings and random stream: same tokens, over two canvases behind a prefix beyond the window."""
-    from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
-        DiffusionGemmaGenerationConfig,
-        EntropyBoundSamplerConfig,
-    )
-
-    ids = prompt(seed)
-    config = DiffusionGemmaGenerationConfig(
-        max_new_tokens=CANVASES * CANVAS_TOKENS,
-        max_denoising_steps=12,
-        sampler_config=EntropyBoundSamplerConfig(entropy_bound=bound),
-        t_min=0.4,
-        t_max=0.8,
-        stability_threshold=stability,
-        confidence_threshold=confidence,
-    )
-    stock = random_model()
-    torch.manual_seed(seed)
-    theirs = stock.generate(ids, generation_config=config)
-    settings = SamplerProperties(12, bound, 0.8, 0.4, stability, confidence)
-    tokens, steps = ours(model, ids[0].tolist(), settings, seed)
+    ids, settings = prompt(seed), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
+    theirs = generated(random_model(), ids, seed, settings, CANVASES)
+    tokens, steps = ours(network, ids[0].tolist(), settings, seed)
     assert tokens == theirs.sequences[0, PREFIX_TOKENS:].tolist()
     assert steps == round(len(tokens) / theirs.tokens_per_forward.item())
 
 
-def test_a_pinned_token_that_changes_is_found_out(model: Any) -> None:
-    network = Network(model)
-    lease = PrefixCache(network, budget_bytes=1 << 30).acquire([])
-    canvas = Canvas.of([Row((5, OPEN, OPEN, 6), ((1, 1, 3),))], network.device)
-    loop = Denoising(network, lease.view(), canvas, SamplerProperties(4), NoiseSource(None, torch.Generator()))
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("bound", "confidence", "stability"), STOPPING)
+def test_a_batch_of_canvases_equals_that_of_generate(
+    network: Network, seed: int, bound: float, confidence: float, stability: int
+) -> None:
+    """Three canvases behind one prefix; each stops when it is done, whatever the others do."""
+    ids, settings = prompt(seed), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
+    theirs = generated(random_model(), ids.expand(3, -1), seed, settings, 1)
+    loop = denoised(network, PrefixCache(network, 0), ids[0].tolist(), [OPEN_ROW] * 3, settings, noise(network, seed))
+    assert loop.answer.tolist() == theirs.sequences[:, PREFIX_TOKENS:].tolist()
+    assert loop.steps.tolist() == [round(CANVAS_TOKENS / each) for each in theirs.tokens_per_forward.tolist()]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("bound", "confidence", "stability"), STOPPING)
+def test_tokens_equal_those_of_generate_in_bfloat16(seed: int, bound: float, confidence: float, stability: int) -> None:
+    model = random_model().to(torch.bfloat16)
+    ids, settings = prompt(seed), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
+    theirs = generated(model, ids, seed, settings, CANVASES)
+    tokens, _ = ours(Network(model), ids[0].tolist(), settings, seed)
+    assert tokens == theirs.sequences[0, PREFIX_TOKENS:].tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("bound", "confidence", "stability"), STOPPING)
+def test_with_nothing_pinned_the_plain_loop_is_generate(
+    seed: int, bound: float, confidence: float, stability: int
+) -> None:
+    """So that what the loop of this file says of pins is worth something."""
+    ids, settings = prompt(seed), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
+    model = random_model()
+    tokens, _ = by_hand(model, ids[0].tolist(), OPEN_ROW, settings, seed)
+    assert tokens == generated(model, ids, seed, settings, 1).sequences[0, PREFIX_TOKENS:].tolist()
+
+
+PINNED = [
+    Row((OPEN,) * 6 + (7, 8, 9), ((0, 0, 6),)),
+    Row((11, 12, *(OPEN,) * 5, 13, *(OPEN,) * 3, 14, 15, 16), ((2, 2, 7), (8, 8, 11))),
+    Row((OPEN, 5, OPEN, 6, OPEN, 7), ((0, 0, 1), (2, 2, 3), (4, 4, 5))),
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("index", range(len(PINNED)), ids=["suffix", "two holes", "three of one token"])
+@pytest.mark.parametrize("prefix", [PREFIX_TOKENS, 3], ids=["long prefix", "short prefix"])
+def test_pinned_canvases_equal_those_of_the_plain_loop(network: Network, seed: int, index: int, prefix: int) -> None:
+    """Pinned tokens condition every step, in the canvas and as what the model said of those rows before."""
+    ids, settings = prompt(seed)[0, :prefix].tolist(), SamplerSettings(STEPS, 1.0, 0.8, 0.4, 1, 0.05)
+    tokens, steps = by_hand(network.model, ids, PINNED[index], settings, seed)
+    loop = denoised(network, PrefixCache(network, 0), ids, [PINNED[index]], settings, noise(network, seed))
+    assert loop.answer[0].tolist() == tokens
+    assert loop.step_number == steps
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("index", range(len(PINNED)))
+def test_pinned_canvases_equal_those_of_the_plain_loop_in_bfloat16(seed: int, index: int) -> None:
+    network, settings = Network(random_model().to(torch.bfloat16)), SamplerSettings(STEPS, 1.0, 0.8, 0.4, 1, 0.05)
+    ids = prompt(seed)[0].tolist()
+    tokens, _ = by_hand(network.model, ids, PINNED[index], settings, seed)
+    loop = denoised(network, PrefixCache(network, 0), ids, [PINNED[index]], settings, noise(network, seed))
+    assert loop.answer[0].tolist() == tokens
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engine, seed: int) -> None:
+    """All the way from text to text: the hole begins and ends inside a word, and its first token is healed."""
+    segments = (Text("def area(wid"), Hole(min_tokens=9, max_tokens=9, single_line=True), Text("asure(x)\n"))
+    request = InfillRequest("r", segments, seed=seed, max_steps=STEPS)
+    model, settings = released.loaded, released.loaded.properties.sampler
+    planner = Planner(model.vocabulary, model.properties, request)
+    plan = planner.plan(planner.groups[0], [])
+    row = plan.layout.compose([9])
+    constraint = model.constraints.of(CanvasBatch.of([row], model.family.device), plan.layout.holes)
+    limited = SamplerSettings(
+        STEPS, settings.entropy_bound, settings.t_max, settings.t_min, settings.stability, settings.confidence
+    )
+    bias = constraint.biases[constraint.of_row]
+    tokens, steps = by_hand(gemma(released).network.model, plan.prefix_ids, row, limited, seed, bias)
+    ((first, _, end),) = row.spans
+    (candidate,) = (event for event in released.infill(request) if isinstance(event, Candidate))
+    written = model.vocabulary.bytes_of(tokens[first:end])
+    assert written.startswith(b"d"), "the token that was healed"
+    assert candidate.texts[0] == written[1:].decode(errors="replace")
+    assert candidate.steps == steps
+
+
+def test_a_pinned_token_that_changes_is_found_out(network: Network) -> None:
+    context = EncodedContext(network, PrefixCache(network, budget_bytes=1 << 30).acquire([]), [])
+    canvas = CanvasBatch.of([Row((5, OPEN, OPEN, 6), ((1, 1, 3),))], network.device)
+    loop = Denoising(context, canvas, SamplerSettings(4), noise(network, 0))
     loop.step()
     canvas.pinned[0, 3] = 7
     with pytest.raises(AssertionError, match="pinned"):

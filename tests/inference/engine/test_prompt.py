@@ -10,8 +10,8 @@ REQUEST = InfillRequest(
 
 
 def test_a_chat_checkpoint_reads_the_wish_and_other_files_in_the_users_turn(released: Engine) -> None:
-    vocabulary = released.tools.vocabulary
-    frame = prompt.frame(vocabulary, released.tools.properties, REQUEST)
+    vocabulary = released.loaded.vocabulary
+    frame = prompt.frame(vocabulary, released.loaded.properties, REQUEST)
     text = vocabulary.decode(list(frame.before))
     assert "File other.py:\nOTHER = 1" in text
     assert "Use pathlib.\nWrite sizes.py in full" in text
@@ -22,28 +22,28 @@ def test_a_chat_checkpoint_reads_the_wish_and_other_files_in_the_users_turn(rele
 
 
 def test_a_plain_checkpoint_reads_the_file_alone(embedded: Engine) -> None:
-    frame = prompt.frame(embedded.tools.vocabulary, embedded.tools.properties, REQUEST)
+    frame = prompt.frame(embedded.loaded.vocabulary, embedded.loaded.properties, REQUEST)
     assert frame.before == ()
-    assert frame.after == (embedded.tools.vocabulary.id_of("<eos>"),)
+    assert frame.after == (embedded.loaded.vocabulary.id_of("<eos>"),)
 
 
 def test_a_plain_checkpoint_has_no_use_for_other_files_and_a_chat_one_keeps_room_for_the_file(
     embedded: Engine, released: Engine
 ) -> None:
     assert embedded.context_tokens == 0
-    properties = released.tools.properties
+    properties = released.loaded.properties
     assert 0 < released.context_tokens < properties.max_prefix_tokens
     many = tuple(Snippet(f"file_{number}.py", f"OTHER_{number} = 1\n" * 200) for number in range(40))
     request = InfillRequest("r", (), path="sizes.py", context=many)
-    frame = prompt.frame(released.tools.vocabulary, properties, request)
-    text = released.tools.vocabulary.decode(list(frame.before))
+    frame = prompt.frame(released.loaded.vocabulary, properties, request)
+    text = released.loaded.vocabulary.decode(list(frame.before))
     assert len(frame.before) <= released.context_tokens + 16
     assert "OTHER_0 = 1" in text
     assert "OTHER_39 = 1" not in text
 
 
 def test_the_start_of_the_window_stays_while_the_cursor_moves_a_little(embedded: Engine) -> None:
-    vocabulary, properties = embedded.tools.vocabulary, embedded.tools.properties
+    vocabulary, properties = embedded.loaded.vocabulary, embedded.loaded.properties
     text = "".join(f"value_{number} = {number}\n" for number in range(900))
     windows = [prompt.prefix(vocabulary, properties, text + "x" * typed, 256) for typed in range(12)]
     assert len({window[:16] for window in windows}) == 1
@@ -51,5 +51,5 @@ def test_the_start_of_the_window_stays_while_the_cursor_moves_a_little(embedded:
 
 
 def test_a_short_file_is_read_from_its_start(embedded: Engine) -> None:
-    ids = prompt.prefix(embedded.tools.vocabulary, embedded.tools.properties, "x = 1\n", 256)
-    assert ids[0] == embedded.tools.vocabulary.id_of("<bos>")
+    ids = prompt.prefix(embedded.loaded.vocabulary, embedded.loaded.properties, "x = 1\n", 256)
+    assert ids[0] == embedded.loaded.vocabulary.id_of("<bos>")

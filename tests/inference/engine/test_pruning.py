@@ -1,20 +1,21 @@
 """Of many lengths few are finished: those that go on do so from where they stand, as held as before."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pytest
 import torch
 
 from inference.engine import Engine
-from inference.engine.canvas.batch import Canvas
+from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.plan import Plan, Planner
-from inference.engine.infilling import _Held
 from inference.engine.search import answers
-from inference.engine.search.denoise import Denoising, NoiseSource
+from inference.engine.search.denoise import Denoising
 from inference.engine.search.pruning import FINISHED, TRIAL_SUFFIX_TOKENS, is_due, prune, tried
+from inference.engine.search.sampler import noise_of
 from inference.messages import Hole, InfillRequest, Text
-from inference.models.diffusion_gemma.prefix_cache import Lease
+from inference.models.family import Context
+from tests.inference.loaded import opened
 
 REST = "\n\n\nx = 1\n" + "def less(a, b):\n    return a < b\n" * 3
 SEGMENTS = (Text("def size(path):\n    ret"), Hole(max_tokens=16, single_line=True), Text(REST))
@@ -22,26 +23,18 @@ REQUEST = InfillRequest("r", SEGMENTS)
 
 
 @contextmanager
-def begun(engine: Engine, lengths: Sequence[int], wanted: int) -> Iterator[tuple[Denoising, Lease, Plan]]:
+def begun(engine: Engine, lengths: Sequence[int], wanted: int) -> Iterator[tuple[Denoising, Context, Plan]]:
     """A canvas of each length, to be denoised in up to 20 steps."""
-    tools = engine.tools
-    planner = Planner(tools.vocabulary, tools.properties, REQUEST)
+    model = engine.loaded
+    planner = Planner(model.vocabulary, model.properties, REQUEST)
     plan = planner.plan(planner.groups[0], [])
     rows = tried([plan.layout.compose([length]) for length in lengths], wanted)
-    canvas = Canvas.of(rows, tools.network.device)
-    source = NoiseSource(tools.properties.mask_token_id, torch.Generator().manual_seed(1))
-    with closing(_Held(tools.prefixes.acquire(plan.prefix_ids))) as held:
-        if rest := plan.prefix_ids[held.lease.length :]:
-            tools.network.encode(torch.tensor([rest]), held.lease)
-            held.lease.commit(rest)
-        view = held.lease.view(len(lengths))
-        constraint = tools.constraints.of(canvas, plan.layout.holes)
-        sampler = tools.properties.sampler
-        yield (
-            Denoising(tools.network, view, canvas, sampler, source, max_steps=20, constraint=constraint),
-            held.lease,
-            plan,
-        )
+    canvas = CanvasBatch.of(rows, model.family.device)
+    noise = noise_of(model.family.traits, model.properties, torch.Generator().manual_seed(1))
+    constraint = model.constraints.of(canvas, plan.layout.holes)
+    with opened(engine, plan.prefix_ids) as context:
+        loop = Denoising(context, canvas, model.properties.sampler, noise, max_steps=20, constraint=constraint)
+        yield loop, context, plan
 
 
 def suffixes(loop: Denoising) -> list[tuple[int, ...]]:
@@ -52,52 +45,52 @@ def suffixes(loop: Denoising) -> list[tuple[int, ...]]:
 
 
 def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
-    tools, lengths = embedded.tools, (2, 5, 7, 1)
-    with begun(embedded, lengths, 1) as (loop, lease, plan):
+    model, lengths = embedded.loaded, (2, 5, 7, 1)
+    with begun(embedded, lengths, 1) as (loop, context, plan):
         (hole,) = plan.layout.holes
         assert hole.allowed is not None, "the first row is held to what healing took off the prefix"
         for _ in range(3):
             loop.step()
-        before, sure, soft = loop.answer, loop.row_confidences, loop._soft
+        before, sure, feedback, owner = loop.answer, loop.row_confidences, loop.feedback, loop.canvas.owner
         kept = [2, 0, 1]
-        loop.go_on_with(kept, loop.canvas.keep(kept, plan.layout.suffix, plan.layout.width), lease.view(3))
+        loop.go_on_with(kept, loop.canvas.keep(kept, plan.layout.suffix, plan.layout.width))
         assert [end - first for ((_, first, end),) in loop.canvas.spans] == [lengths[old] for old in kept]
         for new, old in enumerate(kept):
             ((_, _, end),) = loop.canvas.spans[new]
             assert torch.equal(loop.answer[new, :end], before[old, :end])
             assert torch.equal(loop.row_confidences[new, :end], sure[old, :end])
-            assert soft is not None
-            assert loop._soft is not None
-            assert torch.equal(loop._soft[new, :end], soft[old, :end])
-        fresh, held = tools.constraints.of(loop.canvas, plan.layout.holes), loop._constraint
+            assert feedback is not None
+            assert loop.feedback is not None
+            assert torch.equal(loop.feedback[loop.canvas.owner == new], feedback[owner == old])
+        fresh, held = model.constraints.of(loop.canvas, plan.layout.holes), loop.constraint
         assert held is not None
         assert torch.equal(fresh.biases[fresh.of_row], held.biases[held.of_row])
         loop.step()
         assert is_due(loop, plan, 1)
-        best = answers.ranked(tools, lease, plan, answers.standing(loop), quick=False)[:FINISHED]
-        prune(tools, loop, lease, plan, 1)
-        left = answers.ranked(tools, lease, plan, answers.standing(loop), quick=False)
+        best = answers.ranked(model, context, plan, answers.standing(loop), quick=False)[:FINISHED]
+        prune(model, loop, context, plan, 1)
+        left = answers.ranked(model, context, plan, answers.standing(loop), quick=False)
         assert [(one.texts, one.written.steps) for one in left] == [(one.texts, one.written.steps) for one in best]
         while not loop.finished:
             loop.step()
         ((_, first, _),) = loop.canvas.spans[0]
         assert int(loop.answer[0, first]) in hole.allowed
         assert not set(loop.answer[0].tolist()[first:]) & {
-            tools.properties.mask_token_id,
-            tools.properties.slack_token_id,
+            model.properties.mask_token_id,
+            model.properties.slack_token_id,
         }
 
 
 @pytest.mark.parametrize("wanted", [1, FINISHED, FINISHED + 1])
 def test_few_are_denoised_to_the_end_and_those_see_the_whole_suffix(embedded: Engine, wanted: int) -> None:
-    with begun(embedded, range(1, 11), wanted) as (loop, lease, plan):
+    with begun(embedded, range(1, 11), wanted) as (loop, context, plan):
         assert len(plan.layout.suffix) > TRIAL_SUFFIX_TOKENS
         kept = []
         while not loop.finished:
             assert set(suffixes(loop)) == {plan.layout.suffix[: None if kept else TRIAL_SUFFIX_TOKENS]}
             loop.step()
             if is_due(loop, plan, wanted):
-                prune(embedded.tools, loop, lease, plan, wanted)
+                prune(embedded.loaded, loop, context, plan, wanted)
                 kept.append(loop.canvas.batch)
                 assert not is_due(loop, plan, wanted)
     assert kept == [max(FINISHED, wanted)]
@@ -105,11 +98,11 @@ def test_few_are_denoised_to_the_end_and_those_see_the_whole_suffix(embedded: En
 
 def test_those_that_are_left_see_the_whole_suffix_also_where_nothing_is_dropped(embedded: Engine) -> None:
     """What the user typed, or that two were alike, may have left no more than are wanted."""
-    with begun(embedded, (8, 9, 10), wanted=2) as (loop, lease, plan):
-        loop.go_on_with([0], loop.canvas.keep([0], plan.layout.suffix[:3], plan.layout.width), lease.view(1))
+    with begun(embedded, (8, 9, 10), wanted=2) as (loop, context, plan):
+        loop.go_on_with([0], loop.canvas.keep([0], plan.layout.suffix[:3], plan.layout.width))
         while not is_due(loop, plan, 2):
             loop.step()
-        prune(embedded.tools, loop, lease, plan, 2)
+        prune(embedded.loaded, loop, context, plan, 2)
         assert suffixes(loop) == [plan.layout.suffix]
 
 

@@ -1,27 +1,16 @@
 """Scores are exact causal likelihoods, the same in a batch as alone, and tell a good fill from a bad one."""
 
-import torch
-
 from inference.engine import Engine
+from inference.engine.canvas.fills import Written
 from inference.engine.search import rank
 from inference.engine.search.rank import Judged
-from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
-
-
-def encoded(engine: Engine, ids: list[int]) -> Lease:
-    lease = engine.tools.prefixes.acquire(ids)
-    if lease.length < len(ids):
-        engine.tools.network.encode(torch.tensor([ids[lease.length :]]), lease)
-        lease.commit(ids[lease.length :])
-    return lease
+from tests.inference.loaded import causal_logits, gemma, opened
 
 
 def by_hand(engine: Engine, ids: list[int], judged: Judged) -> float:
     """The same from one fresh pass over everything."""
     every = [*ids, *judged.fill, *judged.suffix]
-    fresh = PrefixCache(engine.tools.network, 0).acquire(every)
-    hidden = engine.tools.network.encode(torch.tensor([every]), fresh)
-    log_probabilities = engine.tools.network.logits(hidden[0]).log_softmax(-1)
+    log_probabilities = causal_logits(gemma(engine).network, every).log_softmax(-1)
     each = [float(log_probabilities[row, every[row + 1]]) for row in range(len(ids) - 1, len(every) - 1)]
     fill, suffix = each[: len(judged.fill)], each[len(judged.fill) :]
     smoothing, weight = judged.weights
@@ -31,8 +20,8 @@ def by_hand(engine: Engine, ids: list[int], judged: Judged) -> float:
 
 def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine) -> None:
     for engine in (embedded, released):
-        ids = engine.tools.vocabulary.encode("def f(a, b):\n    total = a + b\n    return")
-        encode = engine.tools.vocabulary.encode
+        ids = engine.loaded.vocabulary.encode("def f(a, b):\n    total = a + b\n    return")
+        encode = engine.loaded.vocabulary.encode
         texts = [
             (" total", "\n", rank.REST_OF_LINE),
             (" a", "", rank.REST_OF_LINE),
@@ -40,24 +29,28 @@ def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine
             (" b * b\n    b *= b", "\n\nprint(1)", rank.SEVERAL_LINES),
         ]
         candidates = [Judged(encode(fill), encode(suffix), weights) for fill, suffix, weights in texts]
-        lease = encoded(engine, ids)
-        found = rank.scores(engine.tools.network, lease.view(4, len(ids) - 1), ids[-1], candidates)
-        lease.release()
+        with opened(engine, ids) as context:
+            found = rank.scores(context, candidates)
         for score, judged in zip(found, candidates, strict=True):
             assert abs(score - by_hand(engine, ids, judged)) < 1e-3
 
 
 def test_likely_code_scores_above_noise(embedded: Engine) -> None:
-    ids = embedded.tools.vocabulary.encode("import os\nimport sys\n\n\ndef main():\n   ")
-    encode = embedded.tools.vocabulary.encode
+    ids = embedded.loaded.vocabulary.encode("import os\nimport sys\n\n\ndef main():\n   ")
+    encode = embedded.loaded.vocabulary.encode
     candidates = [Judged(encode(text), encode("\n"), rank.REST_OF_LINE) for text in (" return None", " )(]qx 77 zz")]
-    lease = encoded(embedded, ids)
-    good, bad = rank.scores(embedded.tools.network, lease.view(2, len(ids) - 1), ids[-1], candidates)
-    lease.release()
+    with opened(embedded, ids) as context:
+        good, bad = rank.scores(context, candidates)
     assert good > bad
 
 
 def test_without_a_prefix_the_first_token_is_given(embedded: Engine) -> None:
-    lease = embedded.tools.prefixes.acquire([])
-    assert rank.scores(embedded.tools.network, lease.view(1), None, [Judged([7], [], rank.SEVERAL_LINES)]) == [0.0]
-    lease.release()
+    with opened(embedded, []) as context:
+        assert rank.scores(context, [Judged([7], [], rank.SEVERAL_LINES)]) == [0.0]
+
+
+def test_of_a_model_that_cannot_score_the_surer_fill_ranks_first() -> None:
+    """Only the tokens it chose count, not those that were given or stand behind the hole."""
+    sure, unsure = (Written([5, 6, 7, 8], [1.0, 1.0, chance, 1.0], [(1, 2, 3)], 1) for chance in (0.9, 0.2))
+    assert rank.by_confidence(sure) > rank.by_confidence(unsure)
+    assert rank.by_confidence(Written([5], [1.0], [(0, 1, 1)], 1)) == 0.0

@@ -4,8 +4,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.engine.canvas.constraints import FORBIDDEN
 from inference.engine.search import sampler
-from inference.models.checkpoint import SamplerProperties
+from inference.models.family import SamplerSettings
 
 ENTROPIES = st.lists(st.floats(0, 5, width=32), min_size=1, max_size=12)
 
@@ -39,13 +40,13 @@ def test_entropy_is_that_of_the_distribution() -> None:
 
 
 def test_a_forbidden_token_has_no_share_in_the_entropy() -> None:
-    logits = torch.tensor([[1.0, 1.0, sampler.FORBIDDEN]])
+    logits = torch.tensor([[1.0, 1.0, FORBIDDEN]])
     entropy = sampler.entropy(logits, logits.softmax(-1))
     torch.testing.assert_close(entropy, torch.tensor([2.0]).log())
 
 
 def test_the_temperature_falls_from_first_to_last_step() -> None:
-    settings = SamplerProperties(t_max=0.8, t_min=0.4)
+    settings = SamplerSettings(t_max=0.8, t_min=0.4)
     values = [float(sampler.temperature(settings, left, 8)) for left in range(8, 0, -1)]
     assert values == sorted(values, reverse=True)
     assert abs(values[0] - 0.8) < 1e-6

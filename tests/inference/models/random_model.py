@@ -45,13 +45,17 @@ def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS, layers: int 
     return model
 
 
-def save_random_checkpoint(folder: Path, canvas_tokens: int = 64, layers: int = 4) -> None:
-    """A checkpoint folder as a hub would hold it: no infill.json, so it is taken for a released DiffusionGemma."""
-    random_model(canvas_tokens=canvas_tokens, layers=layers).save_pretrained(folder)
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    names = [*SPECIAL_TOKENS, *alphabet]
+def byte_tokenizer() -> Tokenizer:
+    """A token for each byte, behind the special ones."""
+    names = [*SPECIAL_TOKENS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     tokenizer = Tokenizer(models.BPE(vocab={name: id_ for id_, name in enumerate(names)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    tokenizer.save(str(folder / "tokenizer.json"))
+    return tokenizer
+
+
+def save_random_checkpoint(folder: Path, canvas_tokens: int = 64, layers: int = 4) -> None:
+    """A checkpoint folder as a hub would hold it: no infill.json, so it is taken for a released DiffusionGemma."""
+    random_model(canvas_tokens=canvas_tokens, layers=layers).save_pretrained(folder)
+    byte_tokenizer().save(str(folder / "tokenizer.json"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine import Engine, ModelError
-from inference.models import checkpoint
+from inference.models import registry
+from inference.models.family import ModelError
 
 
 def rewrite(folder: Path, **changes: object) -> None:
@@ -58,37 +58,37 @@ def test_a_broken_checkpoint_is_named_and_explained(random_folder: Path, tmp_pat
     breaks, message = BROKEN[index]
     breaks(folder)
     with pytest.raises(ModelError, match=message) as caught:
-        Engine.load(str(folder), device="cpu")
+        registry.load(str(folder), device="cpu")
     assert "broken" in str(caught.value)
 
 
 @pytest.mark.parametrize("model", ["/no/such/folder", "nothing", "../..", ""])
 def test_a_name_that_is_no_model_is_refused(model: str) -> None:
     with pytest.raises(ModelError, match="no such model|config.json is missing"):
-        checkpoint.find(model)
+        registry.find(model)
 
 
 def test_a_hub_model_that_is_not_here_is_not_fetched_unasked() -> None:
     with pytest.raises(ModelError, match="not on this machine.*--allow-download"):
-        checkpoint.find("google/no-such-diffusion-checkpoint")
+        registry.find("google/no-such-diffusion-checkpoint")
 
 
 @pytest.mark.parametrize(("options", "message"), [({"device": "abacus"}, "abacus"), ({"dtype": "int3"}, "int3")])
 def test_a_device_or_dtype_that_is_not_there_is_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        Engine.load(**options)  # type: ignore[arg-type]
+        registry.load(**options)  # type: ignore[arg-type]
 
 
 def test_progress_runs_from_0_to_1(random_folder: Path) -> None:
     told: list[float] = []
-    Engine.load(str(random_folder), device="cpu", on_progress=lambda fraction, _: told.append(fraction))
+    registry.load(str(random_folder), device="cpu", on_progress=lambda fraction, _: told.append(fraction))
     assert told == sorted(told)
     assert told[0] == 0.0
     assert told[-1] == 1.0
 
 
 def test_a_folder_without_infill_json_is_taken_for_a_released_checkpoint(random_folder: Path) -> None:
-    properties = checkpoint.find(str(random_folder)).properties
+    properties = registry.find(str(random_folder)).properties
     assert properties.corruption == "uniform"
     assert properties.slack_token_id is None
     assert properties.prompt == "chat"
@@ -96,4 +96,15 @@ def test_a_folder_without_infill_json_is_taken_for_a_released_checkpoint(random_
 
 
 def test_the_embedded_checkpoint_is_small() -> None:
-    assert checkpoint.find("embedded").weight_bytes <= 20_000_000
+    assert registry.find("embedded").weight_bytes <= 20_000_000
+
+
+def test_a_file_that_is_no_tokenizer_is_refused(random_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "broken"
+    shutil.copytree(random_folder, folder)
+    unknown = {"type": "WordPiece", "prefix": "##", "cleanup": True}
+    other_decoder = json.dumps(json.loads((folder / "tokenizer.json").read_text()) | {"decoder": unknown})
+    for content in ("", "{}", '{"model": 1}', other_decoder):
+        (folder / "tokenizer.json").write_text(content)
+        with pytest.raises(ModelError, match="tokenizer"):
+            registry.load(str(folder), device="cpu")

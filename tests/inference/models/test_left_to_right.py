@@ -5,38 +5,37 @@ import torch
 
 from inference.engine import Engine
 from inference.models.diffusion_gemma import left_to_right
-from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+from tests.inference.loaded import causal_logits, check_nothing_is_open, gemma
 
 PREFIX = "import os\n\n\ndef size(path):\n    return"
 
 
 def test_each_token_is_the_likeliest_after_those_before_it(embedded: Engine, released: Engine) -> None:
     for engine in (embedded, released):
-        network = engine.tools.network
-        ids = engine.tools.vocabulary.encode(PREFIX)
-        written = list(left_to_right.tokens(network, engine.tools.prefixes, ids, 12))
+        network = gemma(engine).network
+        ids = engine.loaded.vocabulary.encode(PREFIX)
+        written = list(left_to_right.tokens(gemma(engine).prefixes, ids, 12))
         whole = [*ids, *written]
-        fresh = PrefixCache(network, 0).acquire(whole)
-        predicted = network.logits(network.encode(torch.tensor([whole]), fresh)[0]).argmax(-1).tolist()
+        predicted = causal_logits(network, whole).argmax(-1).tolist()
         assert predicted[len(ids) - 1 : -1] == written
 
 
 def test_forbidden_tokens_are_not_written(embedded: Engine) -> None:
-    ids = embedded.tools.vocabulary.encode(PREFIX)
-    bias = torch.full((embedded.tools.network.vocabulary_size,), -1e9)
+    ids = embedded.loaded.vocabulary.encode(PREFIX)
+    bias = torch.full((gemma(embedded).network.vocabulary_size,), -1e9)
     bias[[7, 8]] = 0.0
-    written = list(left_to_right.tokens(embedded.tools.network, embedded.tools.prefixes, ids, 5, bias))
+    written = list(left_to_right.tokens(gemma(embedded).prefixes, ids, 5, bias))
     assert set(written) <= {7, 8}
 
 
 def test_stopping_early_frees_the_prefix(embedded: Engine) -> None:
-    ids = embedded.tools.vocabulary.encode(PREFIX)
-    writing = left_to_right.tokens(embedded.tools.network, embedded.tools.prefixes, ids, 100)
+    ids = embedded.loaded.vocabulary.encode(PREFIX)
+    writing = left_to_right.tokens(gemma(embedded).prefixes, ids, 100)
     next(writing)
     writing.close()
-    assert not any(entry.leases for entry in embedded.tools.prefixes._entries)
+    check_nothing_is_open(embedded)
 
 
 def test_there_must_be_something_to_start_from(embedded: Engine) -> None:
     with pytest.raises(ValueError, match="at least one token"):
-        next(left_to_right.tokens(embedded.tools.network, embedded.tools.prefixes, [], 1))
+        next(left_to_right.tokens(gemma(embedded).prefixes, [], 1))

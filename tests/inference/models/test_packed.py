@@ -9,11 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from inference.engine.engine import Engine
-from inference.models.diffusion_gemma import packed
+from inference.models import registry
+from inference.models.diffusion_gemma import fast_passes
+from inference.models.diffusion_gemma.adapter import DiffusionGemma
+from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.packed import Packed
-from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
+from inference.models.diffusion_gemma.packed import PackedNetwork, native_bfloat16
+from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
 from tests.inference.models.random_model import VOCABULARY_SIZE, WINDOW, random_model
 
 
@@ -36,12 +38,12 @@ def ids(count: int, batch: int = 1) -> Tensor:
     return torch.randint(0, VOCABULARY_SIZE, (batch, count))
 
 
-def encoded(network: Network, tokens: Tensor) -> Lease:
-    lease = PrefixCache(network, 1 << 30).acquire([])
+def encoded(network: Network, tokens: Tensor) -> EncodedPrefix:
+    prefix = PrefixCache(network, 1 << 30).acquire([])
     if tokens.shape[1]:
-        network.encode_plainly(tokens, lease)
-        lease.commit(tokens[0].tolist())
-    return lease
+        network.encode(tokens, prefix)
+        prefix.commit(tokens[0].tolist())
+    return prefix
 
 
 @pytest.mark.parametrize("prefix", [0, 3, WINDOW, 3 * WINDOW])
@@ -49,14 +51,14 @@ def encoded(network: Network, tokens: Tensor) -> Lease:
 def test_a_canvas_comes_out_as_from_the_plain_pass(
     network: Network, prefix: int, products: torch.dtype, tolerance: float
 ) -> None:
-    passes = Packed(network, products)
+    packed = PackedNetwork(network.model, products)
     for batch, width in [(1, 1), (1, 16), (3, 9)]:
         view, canvas = encoded(network, ids(prefix)).view(batch), ids(width, batch)
         valid = torch.arange(width)[None].expand(batch, -1) < torch.arange(width, width - batch, -1)[:, None]
         for soft in (None, torch.randn(batch, width, network.hidden_size)):
             for shown in (None, valid):
-                wanted = network.decode_plainly(canvas, soft, view, shown)
-                found = passes.decode(canvas, soft, view, shown)
+                wanted = network.decode(canvas, soft, view, shown)
+                found = packed.decode(canvas, soft, view, shown)
                 keep = valid if shown is not None else torch.ones_like(valid)
                 assert (found - wanted)[keep].norm() <= tolerance * wanted[keep].norm()
 
@@ -64,35 +66,38 @@ def test_a_canvas_comes_out_as_from_the_plain_pass(
 @pytest.mark.parametrize("past", [0, 5, WINDOW - 1, 2 * WINDOW])
 @pytest.mark.parametrize("new", [1, 7, WINDOW + 5])
 def test_a_prefix_is_encoded_as_by_the_plain_pass(network: Network, past: int, new: int) -> None:
-    passes, before, after = Packed(network, torch.bfloat16), ids(past), ids(new)
-    leases = [encoded(network, before) for _ in range(2)]
-    wanted, found = network.encode_plainly(after, leases[0]), passes.encode(after, leases[1])
+    packed, before, after = PackedNetwork(network.model, torch.bfloat16), ids(past), ids(new)
+    prefixes = [encoded(network, before) for _ in range(2)]
+    wanted, found = network.encode(after, prefixes[0]), packed.encode(after, prefixes[1])
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
-    for lease in leases:
-        lease.commit(after[0].tolist())
-    for one, other in zip(leases[0].view().layers, leases[1].view().layers, strict=True):
+    for prefix in prefixes:
+        prefix.commit(after[0].tolist())
+    for one, other in zip(prefixes[0].view().layers, prefixes[1].view().layers, strict=True):
         torch.testing.assert_close(one.keys, other.keys, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(one.values, other.values, rtol=1e-3, atol=1e-4)
 
 
-def test_several_experts_are_left_to_the_plain_pass() -> None:
-    network = Network(random_model())
-    packed.take(network, exact=True)
-    assert network.fast_decode is None
-    assert network.fast_encode is None
+@pytest.mark.parametrize(("products", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.02)])
+def test_logits_and_self_conditioning_come_out_as_from_the_plain_products(
+    network: Network, products: torch.dtype, tolerance: float
+) -> None:
+    packed, hidden = PackedNetwork(network.model, products), torch.randn(5, network.hidden_size)
+    logits = network.canvas_logits(hidden)
+    assert (packed.canvas_logits(hidden) - logits).norm() <= tolerance * logits.norm()
+    probabilities = logits.softmax(-1)
+    expected = network.expected_embeddings(logits, probabilities)
+    assert (packed.expected_embeddings(logits, probabilities) - expected).norm() <= tolerance * expected.norm()
 
 
-def test_only_passes_that_agree_with_the_plain_ones_are_used() -> None:
-    good, broken = Network(model_of_one_expert()), Network(model_of_one_expert())
-    packed.take(good, exact=True)
-    assert good.fast_decode is not None
-    exact = broken.decode_plainly
-    broken.decode_plainly = lambda *given: exact(*given) * 1.2  # type: ignore[method-assign]
-    packed.take(broken, exact=True)
-    assert broken.fast_decode is None
+def test_several_experts_are_left_to_the_layers_one_by_one() -> None:
+    assert type(fast_passes.fastest(random_model())) is FusedNetwork
+    assert type(fast_passes.fastest(model_of_one_expert())) is PackedNetwork
 
 
-@pytest.mark.skipif(not packed.native_bfloat16(), reason="this CPU does not multiply bfloat16 itself")
+@pytest.mark.skipif(not native_bfloat16(), reason="this CPU does not multiply bfloat16 itself")
 def test_less_precision_is_used_unless_the_user_names_one() -> None:
-    assert Engine.load("embedded").tools.network.half_head is not None
-    assert Engine.load("embedded", dtype="float32").tools.network.half_head is None
+    for dtype, products in ((None, torch.bfloat16), ("float32", torch.float32)):
+        family = registry.load("embedded", dtype=dtype)
+        assert isinstance(family, DiffusionGemma)
+        assert family.network.canvas_dtype == products
+        assert family.dtype == "float32"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from inference.models.diffusion_gemma.network import Network, PrefixView
-from inference.models.diffusion_gemma.prefix_cache import Lease, PrefixCache
+from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
 from tests.inference.models.random_model import VOCABULARY_SIZE, WINDOW, random_model
 
 LONG = 3 * WINDOW
@@ -22,14 +22,14 @@ def tokens(count: int, seed: int = 0) -> list[int]:
     return torch.randint(0, VOCABULARY_SIZE, (count,), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
-def encoded(cache: PrefixCache, ids: Sequence[int], chunk: int = 1000) -> Lease:
-    lease = cache.acquire(ids)
-    while lease.length < len(ids):
-        part = ids[lease.length : lease.length + chunk]
-        cache.network.encode(torch.tensor([list(part)]), lease)
-        lease.commit(part)
-    lease.seal()
-    return lease
+def encoded(cache: PrefixCache, ids: Sequence[int], chunk: int = 1000) -> EncodedPrefix:
+    prefix = cache.acquire(ids)
+    while prefix.length < len(ids):
+        part = ids[prefix.length : prefix.length + chunk]
+        cache.network.encode(torch.tensor([list(part)]), prefix)
+        prefix.commit(part)
+    prefix.seal()
+    return prefix
 
 
 def decoded(network: Network, view: PrefixView) -> torch.Tensor:
@@ -38,13 +38,13 @@ def decoded(network: Network, view: PrefixView) -> torch.Tensor:
 
 def check_equals_fresh(cache: PrefixCache, ids: Sequence[int], *, reused: int) -> None:
     """The decoder sees through the reused prefix what it sees through one encoded at once."""
-    lease = encoded(cache, ids)
+    prefix = encoded(cache, ids)
     fresh = encoded(PrefixCache(cache.network, 1 << 30), ids)
-    assert lease.reused == reused
+    assert prefix.reused == reused
     torch.testing.assert_close(
-        decoded(cache.network, lease.view()), decoded(cache.network, fresh.view()), rtol=1e-4, atol=1e-4
+        decoded(cache.network, prefix.view()), decoded(cache.network, fresh.view()), rtol=1e-4, atol=1e-4
     )
-    lease.release()
+    prefix.release()
     cache.check_integrity()
 
 
@@ -81,10 +81,12 @@ def test_many_edits_in_a_row_keep_equal_to_fresh(network: Network) -> None:
     for number in range(12):
         cut = int(torch.randint(1, len(ids), (1,), generator=generator))
         ids = ids[:cut] + tokens(9, seed=100 + number)
-        lease = encoded(cache, ids, chunk=5)
+        prefix = encoded(cache, ids, chunk=5)
         fresh = encoded(PrefixCache(network, 1 << 30), ids)
-        torch.testing.assert_close(decoded(network, lease.view()), decoded(network, fresh.view()), rtol=1e-4, atol=1e-4)
-        lease.release()
+        torch.testing.assert_close(
+            decoded(network, prefix.view()), decoded(network, fresh.view()), rtol=1e-4, atol=1e-4
+        )
+        prefix.release()
         cache.check_integrity()
 
 
@@ -124,9 +126,9 @@ def test_two_writers_never_share_rows(network: Network) -> None:
 
 def test_the_budget_holds_once_nobody_reads(network: Network) -> None:
     cache = PrefixCache(network, budget_bytes=0)
-    lease = encoded(cache, tokens(LONG))
+    prefix = encoded(cache, tokens(LONG))
     assert cache.size_bytes() > 0
-    lease.release()
+    prefix.release()
     assert cache.size_bytes() == 0
 
 

@@ -8,7 +8,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import DiffusionGemmaForBlockDiffusion
 
-from inference.models import checkpoint as accepted
+from inference.models import registry
 from inference.training import model, run, subject, tokenizer
 from inference.training.config import ConfigError, DataConfig, LoraConfig, RunConfig, TrainingConfig
 from inference.training.trainer import Phase
@@ -58,7 +58,7 @@ def test_only_adapters_train_and_the_merged_folder_has_them_in_encoder_and_decod
     assert "model.decoder.layers.0.self_attn.q_proj.weight" in changed
     assert "model.encoder.language_model.layers.0.self_attn.q_proj.weight" in changed
     assert not any(part in name for name in changed for part in ("experts", "router", "embed_tokens", "norm"))
-    properties = accepted.find(str(tmp_path / "final")).properties
+    properties = registry.find(str(tmp_path / "final")).properties
     assert (properties.corruption, properties.mask_token_id, properties.slack_token_id) == ("uniform", None, 4)
     trainer.train(Phase(steps=1), lambda: False)
     assert run.prepare(config, tmp_path).state.step == 4

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
-from inference.models import checkpoint as accepted
+from inference.models import registry
 from inference.training import card, checkpoint, run
 from inference.training.config import ConfigError, RunConfig, read
 from inference.training.trainer import Phase
@@ -58,8 +58,8 @@ def test_both_losses_fall(finished: Path) -> None:
 def test_a_finished_run_and_every_checkpoint_fill_holes(finished: Path, name: str) -> None:
     """The engine takes the folder as a model; the fill is bad, the pins hold."""
     folder = finished / name
-    assert accepted.find(str(folder)).properties.slack_token_id == 4
-    engine = Engine.load(str(folder), device="cpu")
+    assert registry.find(str(folder)).properties.slack_token_id == 4
+    engine = Engine(registry.load(str(folder), device="cpu"))
     request = InfillRequest(
         "1", segments=(Text("def f(a):\n    return "), Hole(max_tokens=8), Text("\n\n\nx = f(1)\n"))
     )

@@ -1,0 +1,39 @@
+"""What tests ask of a loaded model beside what the engine asks: its network, its cache, and prefixes read at once."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from inference.engine import Engine
+from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+
+
+def gemma(engine: Engine) -> DiffusionGemma:
+    """The model of an engine that runs on this family."""
+    assert isinstance(engine.loaded.family, DiffusionGemma)
+    return engine.loaded.family
+
+
+@contextmanager
+def opened(engine: Engine, prefix_ids: Sequence[int]) -> Iterator[EncodedContext]:
+    """A prefix, encoded."""
+    context = gemma(engine).open(prefix_ids)
+    for _ in context.encode():
+        pass
+    yield context
+    context.close()
+
+
+def causal_logits(network: Network, ids: Sequence[int]) -> torch.Tensor:
+    """(n, V) logits of the token after each of `ids`, from one fresh pass over everything."""
+    fresh = PrefixCache(network, 0).acquire([])
+    return network.logits(network.encode(torch.tensor([list(ids)], device=network.device), fresh)[0])
+
+
+def check_nothing_is_open(engine: Engine) -> None:
+    """Once no request runs nobody reads a prefix, and the cache's bookkeeping agrees with its buffers."""
+    gemma(engine).prefixes.check_integrity()
+    assert gemma(engine).prefixes.readers == 0

@@ -1,0 +1,46 @@
+"""A faster way to the same result is used only where it gives the same result, and the log says when it is not."""
+
+import pytest
+import torch
+
+from inference.models.diffusion_gemma import fast_passes
+from inference.models.diffusion_gemma.fused import FusedNetwork
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.static_shapes import RecordedNetwork
+from tests.inference.models.random_model import random_model
+
+
+def test_what_agrees_with_the_plainer_network_is_used_and_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    plain = Network(random_model())
+    for faster in (FusedNetwork(plain.model), RecordedNetwork(plain.model, record=False)):
+        assert fast_passes.verified(lambda faster=faster: faster, plain) is faster  # type: ignore[misc]
+    assert not caplog.records
+
+
+def test_what_differs_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    plain = Network(random_model())
+    assert fast_passes.verified(lambda: FusedNetwork(random_model(seed=1)), plain) is plain
+    assert "FusedNetwork differs from Network and is not used" in caplog.text
+
+
+def test_a_difference_in_the_prefix_alone_or_in_the_canvas_alone_is_found() -> None:
+    """Each of the two stacks has a scalar of its own for each layer; all else is shared."""
+    for stack in ("encoder", "decoder"):
+        other = random_model()
+        layers = other.model.decoder.layers if stack == "decoder" else other.model.encoder.language_model.layers
+        layers[0].layer_scalar.fill_(1.1)
+        assert fast_passes.difference(Network(other), Network(random_model())) > 1
+
+
+def test_what_is_no_number_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    plain, broken = Network(random_model()), random_model()
+    broken.model.decoder.layers[-1].layer_scalar.fill_(torch.nan)
+    assert fast_passes.verified(lambda: FusedNetwork(broken), plain) is plain
+    assert "is not used" in caplog.text
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device can record")
+def test_what_cannot_run_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    plain = Network(random_model())
+    assert fast_passes.verified(lambda: RecordedNetwork(plain.model), plain) is plain
+    assert "cannot run here and is not used" in caplog.text
