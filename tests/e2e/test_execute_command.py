@@ -234,7 +234,7 @@ async def test_an_unknown_command_is_refused(bench: Workbench) -> None:
     assert refused.value.code == INVALID_PARAMS
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def alone() -> AsyncIterator[Editor]:
     """An editor with a worker of its own."""
     folder = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))

@@ -22,7 +22,7 @@ from tests.editors.vscode.code_server import CodeServer, why_missing
 from tests.editors.vscode.private_network import PrivateNetwork
 from tests.editors.vscode.window import Window
 
-STARTING_S = 240
+STARTING_S = 600
 Workers = Callable[[], list[Status]]
 
 
