@@ -14,6 +14,7 @@ _LINES = ".editor-instance .view-lines"
 _STATUS = '[id="infill-ls.infill.infill.status"]'
 _DIALOG = ".monaco-dialog-box"
 _INPUT = ".quick-input-widget .quick-input-box input"
+_ROW = ".quick-input-list .monaco-list-row"
 _SAVING_MS = 2_000
 _WATCH = (Path(__file__).parent / "watch.js").read_text()
 
@@ -35,7 +36,7 @@ class Window:
         assert not self.file.exists(), "each test has files of its own"
         self.file.write_bytes(text.encode())
         self.press("Control+p")
-        self._enter(str(self.file), wait=f'.quick-input-list .monaco-list-row.focused:has-text("{name}")')
+        self._enter(str(self.file), wait=f'{_ROW}.focused:has-text("{name}")')
         self.page.wait_for_selector(f'.tab.active[data-resource-name="{name}"]')
         self.page.wait_for_selector(f"{_LINES} .view-line >> nth=0")
         self.page.wait_for_selector(".quick-input-widget", state="hidden")
@@ -94,7 +95,7 @@ class Window:
     def go_to(self, line: int, column: int = 1) -> None:
         """Puts the cursor there; both count from 1."""
         self.press("Control+g")
-        self._enter(f":{line}:{column}")
+        self._enter(f":{line}:{column}", wait=f'{_ROW}:has-text("line {line} at column {column}.")')
         self.page.wait_for_selector(".quick-input-widget", state="hidden")
 
     def press(self, *keys: str) -> None:
@@ -109,11 +110,11 @@ class Window:
     def run(self, title: str) -> None:
         """Choose a command from the palette by its title."""
         self.press("F1")
-        self._enter(f">{title}", wait=f'.quick-input-list .monaco-list-row.focused:has-text("{title}")')
+        self._enter(f">{title}", wait=f'{_ROW}.focused:has-text("{title}")')
 
     def choose(self, title: str) -> None:
         """Choose what has `title` in the list that is open."""
-        self.page.locator(f'.quick-input-list .monaco-list-row:has-text("{title}")').first.click()
+        self.page.locator(f'{_ROW}:has-text("{title}")').first.click()
 
     def light_bulb(self) -> list[str]:
         """Opens the light bulb's menu. Returns the titles in it."""
@@ -158,11 +159,8 @@ class Window:
             return True
         return False
 
-    def _enter(self, words: str, wait: str | None = None) -> None:
+    def _enter(self, words: str, wait: str) -> None:
         self.page.wait_for_selector(_INPUT)
         self.page.fill(_INPUT, words)
-        if wait:
-            self.page.wait_for_selector(wait)
-        else:
-            self.page.wait_for_timeout(300)  # the list is filled when it is quiet
+        self.page.wait_for_selector(wait)
         self.page.keyboard.press("Enter")
