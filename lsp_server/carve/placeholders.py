@@ -97,8 +97,8 @@ def _filled_out(view: View, body: FunctionBody, code: list[Node]) -> Span | None
 def _is_meant(view: View, function: Node) -> bool:
     """Whether a function has no body on purpose, as its header, documentation, a comment or its class tells."""
     start, end = extent(view, function)
-    said = view.text[start : line_end(view.text, end)]
-    if re.search(_MEANT, said) or (view.table.empty_on_purpose and re.search(view.table.empty_on_purpose, said)):
+    text = view.text[start : line_end(view.text, end)]
+    if re.search(_MEANT, text) or (view.table.empty_on_purpose and re.search(view.table.empty_on_purpose, text)):
         return True
     owner = next((node for node in ancestors(function) if node.type in view.table.classes), None)
     name = None if owner is None else owner.child_by_field_name("name")

@@ -35,8 +35,9 @@ def segments(
 ) -> tuple[Text | Hole, ...]:
     """`text` as pinned text and holes, in order, between `before` and `after`, without empty pinned text.
 
-    The model only reads pinned text, and nobody writes it back. So it may show each `marker` as a name, and each lone
-    surrogate as U+FFFD. Raises ValueError where spans overlap, are out of order, or reach outside the text.
+    The model only reads pinned text, which is never written back. So it has a name in place of each `marker`, and
+    U+FFFD in place of each lone surrogate. Raises ValueError where spans overlap, are out of order, or reach outside
+    the text.
     """
     _check(text, spans)
     parts: list[Text | Hole] = []

@@ -1,7 +1,7 @@
 """Outlines of files: the names, signatures and texts of their top-level definitions, read from the tree.
 
 Grammars agree on the names of a definition's fields (`name`, `body`, `declarator`), so nothing here depends on the
-language but the text that stands for a body left out.
+language except the text in place of a body that is left out.
 """
 
 from collections.abc import Iterator, Sequence

@@ -50,7 +50,7 @@ class Snapshot:
 
 
 class Document:
-    """The text of one open document, which only `apply` changes. `around` returns what stands before and after it."""
+    """The text of one open document, which only `apply` changes. `around` returns the text before and after it."""
 
     def __init__(
         self, uri: str, language_id: str, version: int, text: str, around: Callable[[], tuple[str, str]] | None = None

@@ -1,4 +1,4 @@
-"""Open notebooks: their cells, the order of these, and the text around each. Knows no LSP types.
+"""Open notebooks: their cells in order, and the text around each cell. Knows no LSP types.
 
 Each cell is a document of its own. A fill in a cell sees the cells of the same language before and after it, pinned
 like the rest of its own text.

@@ -35,9 +35,9 @@ def check(language_id: str, case: Case, uri: str = "") -> None:
     request, colon, expected = case.expected["---"].partition(": ")
     request, expected = (request, expected) if colon or request == "function" else ("", request)
     spans = carved(request, source, start, end)
-    told = "" if request == "function" else "; ".join(map(described, spans)) or "nothing"
+    described_as = "" if request == "function" else "; ".join(map(described, spans)) or "nothing"
     drawn = with_holes(text, [(span.start, span.end) for span in spans])
-    assert (drawn, told) == ("".join(c for c in case.text if c not in "‸«»"), expected)
+    assert (drawn, described_as) == ("".join(c for c in case.text if c not in "‸«»"), expected)
 
 
 def carved(request: str, source: Source, start: int, end: int) -> Sequence[carve.Span]:

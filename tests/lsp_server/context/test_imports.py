@@ -75,7 +75,7 @@ def test_javascript_imports_are_found(workspace: Workspace, document: str, line:
 
 
 @pytest.mark.parametrize(
-    ("document", "text", "found", "said"),
+    ("document", "text", "found", "part"),
     [
         ("src/a.c", '#include "io.h"\n#include <stdio.h>\n', "include/io.h", "int read_all(int fd);"),
         ("src/a.cpp", '#include "../include/io.h"\n', "include/io.h", "int read_all(int fd);"),
@@ -89,7 +89,7 @@ def test_javascript_imports_are_found(workspace: Workspace, document: str, line:
     ],
 )
 def test_other_languages_imports_are_found(
-    workspace: Workspace, document: str, text: str, found: str, said: str
+    workspace: Workspace, document: str, text: str, found: str, part: str
 ) -> None:
     workspace.at("include/io.h", "int read_all(int fd);\nstruct point { int x; };\n")
     workspace.at("src/config.rs", "pub fn load(path: &str) -> u8 {\n    1\n}\n")
@@ -98,7 +98,7 @@ def test_other_languages_imports_are_found(
     workspace.at("lua/tax/rate.lua", "function rate(x)\n  return x * 2\nend\n")
     shown = workspace.shown(document, text)
     assert list(shown) == [found]
-    assert said in shown[found]
+    assert part in shown[found]
 
 
 def test_what_is_not_saved_counts_in_an_imported_file_too(workspace: Workspace) -> None:

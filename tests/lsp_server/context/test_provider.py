@@ -14,7 +14,7 @@ from tests.lsp_server.context.workspace import HELPERS, PATIENT_MS, Workspace
 
 
 async def test_a_pipe_a_huge_and_a_binary_file_are_passed_over(workspace: Workspace) -> None:
-    """The pipe has no writer: whoever opens it to read waits for ever."""
+    """The pipe has no writer: opening it to read would block for ever."""
     os.mkfifo(workspace.root / "pipe.py")
     workspace.write(huge="x = 1\n" * 40_000, binary="x = '\0'\n", good="def good(): pass\n")
     (workspace.root / "latin.py").write_bytes("x = 'é'\n".encode("latin-1"))

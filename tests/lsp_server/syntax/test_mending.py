@@ -17,7 +17,7 @@ def moved(span: carve.Span | None, by: int) -> carve.Span | None:
     return span and carve.Span(span.start + by, span.end + by, span.kind, span.starts_with, span.single_line)
 
 
-STRING = ' + f("a (b", [c.d - 1])'  # not in Rust, where a string that stands open goes on below
+STRING = ' + f("a (b", [c.d - 1])'  # not in Rust, where an open string goes on below
 
 
 @pytest.mark.parametrize(
