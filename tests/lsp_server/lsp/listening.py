@@ -1,7 +1,7 @@
 """What the real worker is asked."""
 
 from inference.messages import InfillRequest
-from lsp_server.worker import Fill, WorkerClient, WorkerOptions
+from lsp_server.worker import WorkerAnswer, WorkerClient, WorkerOptions
 from lsp_server.worker.link import OnDraft
 
 
@@ -12,6 +12,6 @@ class Listening(WorkerClient):
         super().__init__(WorkerOptions(), name="tests")
         self.asked: list[InfillRequest] = []
 
-    async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> Fill:
+    async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
         self.asked.append(request)
         return await super().infill(request, on_draft)
