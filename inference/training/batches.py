@@ -14,6 +14,7 @@ from tokenizers import Encoding, Tokenizer
 
 from inference.training import holes
 from inference.training.canvas import Canvas, Composer
+from inference.training.framing import Framing, Plain
 from inference.training.holes import Document, Hole
 from inference.training.tokenizer import Tokens
 
@@ -42,11 +43,20 @@ class Batch:
 
     stream: Ints  # (B, P)
     stream_lengths: Ints  # (B,)
+    text_starts: Ints  # (B,): stream tokens before the first of the text
     canvas: Ints  # (B, K, C)
     hole: Bools  # (B, K, C): rows to be denoised
     lengths: Ints  # (B, K): rows that are no padding
     splits: Ints  # (B, K): stream tokens that canvas k sees
     has_slack: Bools  # (B, K)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What examples are like: the share of canvases that are one hole, and the most characters of other holes."""
+
+    whole_canvases: float = 0.0
+    longest_characters: int = holes.LONGEST_CHARACTERS
 
 
 @dataclass(frozen=True)
@@ -63,9 +73,17 @@ class Batches:
     """Draws batches from documents, every character equally likely to be near a hole."""
 
     def __init__(
-        self, documents: Sequence[Document], tokenizer: Tokenizer, tokens: Tokens, shape: Shape, seed: int
+        self,
+        documents: Sequence[Document],
+        tokenizer: Tokenizer,
+        tokens: Tokens,
+        shape: Shape,
+        seed: int,
+        framing: Framing | None = None,
+        mixture: Mixture = Mixture(),
     ) -> None:
         self._documents, self._tokenizer, self._shape, self._seed = documents, tokenizer, shape, seed
+        self._framing, self._mixture = framing or Plain(tokens), mixture
         self._tokens, self._composer = tokens, Composer(tokenizer, tokens, shape.canvas_tokens)
         self._ends = np.cumsum([len(document.text) for document in documents])
 
@@ -75,8 +93,9 @@ class Batches:
         shape, pad = self._shape, self._tokens.pad
         made = [self._example(rng) for _ in range(shape.streams)]
         return Batch(
-            stream=np.array([_padded(stream, shape.prefix_tokens, pad) for stream, _, _ in made]),
-            stream_lengths=np.array([len(stream) for stream, _, _ in made]),
+            stream=np.array([_padded(stream.ids, shape.prefix_tokens, pad) for stream, _, _ in made]),
+            stream_lengths=np.array([len(stream.ids) for stream, _, _ in made]),
+            text_starts=np.array([stream.offset for stream, _, _ in made]),
             canvas=np.array([[_padded(one.ids, shape.canvas_tokens, pad) for one in ones] for _, ones, _ in made]),
             hole=np.array([[_padded(one.hole, shape.canvas_tokens, 0) for one in ones] for _, ones, _ in made], bool),
             lengths=np.array([[len(one.ids) for one in ones] for _, ones, _ in made]),
@@ -84,35 +103,40 @@ class Batches:
             has_slack=np.array([[one.has_slack for one in ones] for _, ones, _ in made]),
         )
 
-    def _example(self, rng: np.random.Generator) -> tuple[list[int], list[Canvas], list[int]]:
+    def _example(self, rng: np.random.Generator) -> tuple["Stream", list[Canvas], list[int]]:
         """One stream, its canvases and where they split it; drawn again where the text has no place for a hole."""
         while True:
             place = int(rng.integers(0, self._ends[-1]))
             number = int(np.searchsorted(self._ends, place, side="right"))
             document = self._documents[number]
             anchor = place - (int(self._ends[number]) - len(document.text))
-            stream = self._stream(document.text, anchor, rng)
+            stream = self._stream(document, anchor, rng)
             found = [self._canvas(document, stream, rng) for _ in range(self._shape.canvases)]
             made = [item for item in found if item is not None]
             if len(made) == self._shape.canvases:
-                return stream.ids, [canvas for canvas, _ in made], [split for _, split in made]
+                return stream, [canvas for canvas, _ in made], [split for _, split in made]
 
-    def _stream(self, text: str, anchor: int, rng: np.random.Generator) -> "Stream":
+    def _stream(self, document: Document, anchor: int, rng: np.random.Generator) -> "Stream":
         """Up to P tokens of text around the anchor, from the file's start or the middle of it."""
-        size = self._shape.prefix_tokens
+        size, text = self._shape.prefix_tokens, document.text
         start = anchor - int(rng.uniform(0.2, 1.0) * size * _CHARACTERS_PER_TOKEN)
         start = max(0, text.rfind("\n", 0, max(0, start)))
+        if start > 0 and rng.random() < 0.5:
+            start += 1  # an excerpt begins with a line, the engine's window with the line break before it
         encoding = self._tokenizer.encode(text[start : start + 8 * size], add_special_tokens=False)
         skip = int(rng.integers(0, 16)) if start > 0 and rng.random() < 0.5 else 0  # the engine cuts anywhere
         ends = start + 8 * size >= len(text)
-        bos, eos = self._tokens.bos, self._tokens.eos
-        return Stream.of(encoding, start, skip, size, [bos] if start == 0 else [], [eos] if ends else [])
+        before = self._framing.before(document, start, rng)
+        return Stream.of(encoding, start, skip, size, before, self._tokens.ending if ends else ())
 
     def _canvas(self, document: Document, stream: "Stream", rng: np.random.Generator) -> tuple[Canvas, int] | None:
         """A canvas whose first hole is somewhere in or right behind the stream, and its split."""
+        if self._mixture.whole_canvases and rng.random() < self._mixture.whole_canvases:
+            split = int(rng.integers(0, len(stream.starts)))
+            return self._composer.whole(document, stream.starts[split]), split + stream.offset
         low, high = stream.starts[0], stream.starts[-1]
         anchor = int(rng.integers(low, high + 1))
-        has_slack = bool(rng.random() < _SLACK_SHARE)
+        has_slack = self._tokens.slack is not None and bool(rng.random() < _SLACK_SHARE)
         chosen = self._holes(document, anchor, _HOLE_COUNTS[has_slack], rng)
         if not chosen:
             return None
@@ -130,7 +154,7 @@ class Batches:
         count = int(rng.choice(list(counts), p=list(counts.values())))
         gap = _SMALL_GAP_CHARACTERS if count == _FULL else _GAP_CHARACTERS
         for _ in range(count):
-            hole = holes.choose(document, anchor, rng)
+            hole = holes.choose(document, anchor, rng, self._mixture.longest_characters)
             if hole is None:
                 break
             if hole.cursor < hole.end:

@@ -40,10 +40,10 @@ class Canvas:
         self.ids += ids[:room]
         self.hole += [False] * len(ids[:room])
 
-    def open(self, ids: Sequence[int], slots: int, slack: int) -> None:
-        """Appends a hole: its content, then slack up to its slots."""
-        self.ids += [*ids, *[slack] * (slots - len(ids))]
-        self.hole += [True] * slots
+    def open(self, ids: Sequence[int], slack: Sequence[int] = ()) -> None:
+        """Appends a hole: its content, then its slack."""
+        self.ids += [*ids, *slack]
+        self.hole += [True] * (len(ids) + len(slack))
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,28 @@ class Composer:
             if slots == 0:
                 continue
             canvas.pin(pinned, self.width)
-            canvas.open(content, slots, self.tokens.slack)
+            canvas.open(content, self._slack(slots - len(content)))
             end = start + taken
         self._finish(canvas, document.text, end, rng)
         return canvas
+
+    def whole(self, document: Document, start: int) -> Canvas:
+        """The canvas that goes on with a document at `start`, all of it a hole. Behind the file's end comes its ending,
+        whose last token fills the rest."""
+        canvas, text = Canvas(), document.text[start : start + _CHARACTERS_PER_TOKEN * self.width]
+        ids = self._encode(text).ids
+        if start + len(text) >= len(document.text):
+            ids = [*ids, *self.tokens.ending, *self.tokens.ending[-1:] * self.width]
+        canvas.open(ids[: self.width])
+        return canvas
+
+    def _slack(self, count: int) -> list[int]:
+        return [] if self.tokens.slack is None else [self.tokens.slack] * count
+
+    @property
+    def _most_tokens(self) -> int:
+        """The longest hole: with slack tokens, the most slots; without, what leaves room for some suffix."""
+        return MOST_SLOTS if self.tokens.slack is not None else self.width * 3 // 4
 
     def _room(self, canvas: Canvas) -> int:
         return self.width - _FREE_ROWS - len(canvas.ids)
@@ -95,7 +113,7 @@ class Composer:
     def _content(self, text: str, room: int) -> tuple[list[int], int]:
         """A hole's tokens, cut where they are too many, and how many characters they stand for."""
         encoding = self._encode(text)
-        count = min(len(encoding.ids), MOST_SLOTS, max(0, room))
+        count = min(len(encoding.ids), self._most_tokens, max(0, room))
         return encoding.ids[:count], encoding.offsets[count - 1][1] if count else 0
 
     def _slots(self, kind: HoleKind, length: int, room: int, rng: np.random.Generator) -> int:
@@ -111,7 +129,7 @@ class Composer:
             rest, at_end = "\n" if rng.random() < 0.7 else "", True
         else:
             at_end = end + len(rest) >= len(text)
-        canvas.pin([*self._encode(rest).ids, *([self.tokens.eos] if at_end else [])], self.width)
+        canvas.pin([*self._encode(rest).ids, *(self.tokens.ending if at_end else ())], self.width)
 
     def _encode(self, text: str) -> Encoding:
         return self.tokenizer.encode(text, add_special_tokens=False)

@@ -16,8 +16,13 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
+from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
+    DiffusionGemmaGenerationConfig,
+    EntropyBoundSamplerConfig,
+)
 from transformers.utils import logging
 
+from inference.training import gemma_tokenizer
 from inference.training.config import DataConfig
 from inference.training.tokenizer import SPECIAL_TOKENS, Tokens
 
@@ -50,18 +55,45 @@ class State(msgspec.Struct, frozen=True):
 
 def write_model(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, data: DataConfig) -> None:
     """A folder that `--model` and `from_pretrained` accept. The model itself stays as it is."""
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    shipped = copy.deepcopy(model).to("cpu", torch.bfloat16)
-    shipped.save_pretrained(folder, max_shard_size=_SHARD)
-    write_tokenizer(folder, tokenizer)
+    _shipped(model).save_pretrained(folder, max_shard_size=_SHARD)
+    write_tokenizer(folder, tokenizer, _SPECIAL)
     write_properties(folder, tokens, data)
 
 
-def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
-    """A tokenizer of ours as transformers reads it."""
+def write_released(folder: Path, model: Any, tokenizer: Tokenizer) -> None:
+    """A folder with the files of a released DiffusionGemma, its sampling settings included, and no `infill.json`."""
+    shipped = _shipped(model)
+    shipped.config.eos_token_id = list(gemma_tokenizer.END_IDS)
+    shipped.generation_config = _released_generation(shipped.config.canvas_length)
+    shipped.save_pretrained(folder, max_shard_size=_SHARD)
+    write_tokenizer(folder, tokenizer, gemma_tokenizer.NAMES)
+
+
+def _shipped(model: Any) -> Any:
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    return copy.deepcopy(model).to("cpu", torch.bfloat16)
+
+
+def _released_generation(canvas_tokens: int) -> DiffusionGemmaGenerationConfig:
+    return DiffusionGemmaGenerationConfig(  # type: ignore[no-untyped-call]
+        max_new_tokens=canvas_tokens,
+        max_denoising_steps=48,
+        sampler_config=EntropyBoundSamplerConfig(entropy_bound=0.1),
+        t_min=0.4,
+        t_max=0.8,
+        stability_threshold=1,
+        confidence_threshold=0.005,
+        bos_token_id=gemma_tokenizer.BOS,
+        pad_token_id=gemma_tokenizer.PAD,
+        eos_token_id=list(gemma_tokenizer.END_IDS),
+    )
+
+
+def write_tokenizer(folder: Path, tokenizer: Tokenizer, special: Mapping[str, Any]) -> None:
+    """A tokenizer as transformers reads it; `special` names its special tokens by their use."""
     fast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
-        **_SPECIAL,
+        **special,
         clean_up_tokenization_spaces=False,
     )
     fast.save_pretrained(folder)

@@ -1,5 +1,6 @@
 """What a run is, from a TOML file. A key that is not known is an error, not a default."""
 
+from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -7,6 +8,17 @@ import msgspec
 
 class ConfigError(ValueError):
     """A configuration file that cannot be used; the message says which and why."""
+
+
+class Conventions(StrEnum):
+    """How a checkpoint is prompted and noised.
+
+    `own`: the file alone, a mask token, holes padded with a slack token, said in `infill.json`. `released`: as Google's
+    DiffusionGemma, with conversation turns, random tokens for noise, a tokenizer of Gemma's kind, and nothing of ours.
+    """
+
+    OWN = "own"
+    RELEASED = "released"
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -19,6 +31,7 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     mlp_size: int
     expert_size: int
     vocabulary_size: int
+    conventions: Conventions = Conventions.OWN
     sliding_window_tokens: int = 1024
     max_positions: int = 4096
 
@@ -29,6 +42,10 @@ class DataConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     prefix_tokens: int
     canvas_tokens: int
     canvases: int = 2
+    whole_canvases: float = 0.0
+    """The share of canvases that are one hole, which goes on right where the prefix ends: plain block diffusion."""
+
+    longest_hole_characters: int = 400
     source_mb: float = 40.0
     sources: tuple[str, ...] = ()
     """Names from `inference.training.sources`; empty for all of them."""
@@ -108,5 +125,6 @@ def _check(file: Path, config: RunConfig) -> None:
         raise ConfigError(f"{file}: model.sliding_window_tokens must hold a prefix and a canvas")
     if model.max_positions < data.prefix_tokens + data.canvas_tokens:
         raise ConfigError(f"{file}: model.max_positions must hold a prefix and a canvas")
-    if model.vocabulary_size < 300:
-        raise ConfigError(f"{file}: model.vocabulary_size must hold all bytes and some words: at least 300")
+    least = {Conventions.OWN: 300, Conventions.RELEASED: 700}[model.conventions]
+    if model.vocabulary_size < least:
+        raise ConfigError(f"{file}: model.vocabulary_size must hold all bytes and some words: at least {least}")

@@ -50,7 +50,8 @@ def corrupt(batch: Batch, tokens: Tokens, rows: int, rng: np.random.Generator) -
     noisy = _noised(batch, tokens, rng)
     chosen, real = _loss_rows(batch.hole.reshape(len(noisy), -1), rows, rng)
     targets = _rows_of(batch.canvas, chosen)
-    hidden = real & (targets != tokens.slack) & (_rows_of(noisy, chosen) != targets)
+    is_text = np.ones_like(real) if tokens.slack is None else targets != tokens.slack
+    hidden = real & is_text & (_rows_of(noisy, chosen) != targets)
     return Corrupted(noisy, chosen, targets, real.astype(np.float32), hidden)
 
 

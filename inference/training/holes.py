@@ -23,7 +23,7 @@ _CODE_SHARE = 0.85
 _WHOLE_LINE_SHARE = 0.35
 _SHORT_BLOCK_SHARE = 0.3
 _NEAR_CHARACTERS = 150
-_LONGEST_CHARACTERS = 400
+LONGEST_CHARACTERS = 400
 _KINDS = ("rest of line", "lines", "brackets", "expression", "block", "part of line")
 _WEIGHTS = (0.30, 0.14, 0.14, 0.10, 0.16, 0.16)
 _SPANS = {"brackets": BRACKETS, "expression": EXPRESSION, "block": BLOCK}
@@ -40,16 +40,17 @@ class Hole(NamedTuple):
 
 @dataclass(frozen=True)
 class Document:
-    """A file's text with its spans and its prose."""
+    """A file's text with its spans and its prose, and its path as a user may name it."""
 
     text: str
     spans: Spans
     prose: Prose
+    path: str = ""
 
     @classmethod
-    def of(cls, text: str) -> "Document":
+    def of(cls, text: str, path: str = "") -> "Document":
         """Reads the syntax of a text."""
-        return cls(text, *syntax.spans(text))
+        return cls(text, *syntax.spans(text), path)
 
     def code(self, anchor: int) -> int:
         """The anchor, or where the comments or the documentation string around it end."""
@@ -61,21 +62,26 @@ class Document:
         return anchor
 
 
-def choose(document: Document, anchor: int, rng: np.random.Generator) -> Hole | None:
-    """A hole whose cursor is at or after `anchor` and near it; None where the text ends before one."""
+def choose(document: Document, anchor: int, rng: np.random.Generator, longest: int = LONGEST_CHARACTERS) -> Hole | None:
+    """A hole whose cursor is at or after `anchor` and near it; None where the text ends before one.
+
+    One of several lines has at most `longest` characters.
+    """
     if rng.random() < _CODE_SHARE:
         anchor = document.code(anchor)
-    found, kind = _choose(document, anchor, _KINDS[rng.choice(len(_KINDS), p=_WEIGHTS)], rng)
+    found, kind = _choose(document, anchor, _KINDS[rng.choice(len(_KINDS), p=_WEIGHTS)], rng, longest)
     return None if found is None else Hole(*found, kind)
 
 
-def _choose(document: Document, anchor: int, name: str, rng: np.random.Generator) -> tuple[Span | None, HoleKind]:
+def _choose(
+    document: Document, anchor: int, name: str, rng: np.random.Generator, longest: int
+) -> tuple[Span | None, HoleKind]:
     if name == "lines":
-        return _lines(document.text, anchor, rng), HoleKind.BLOCK
+        return _lines(document.text, anchor, rng, longest), HoleKind.BLOCK
     if name == "part of line":
         return _part_of_line(document.text, anchor, rng), HoleKind.LINE
     if name in _SPANS:
-        span = _span(document, anchor, _SPANS[name], rng)
+        span = _span(document, anchor, _SPANS[name], rng, longest)
         if span is not None:
             return span, _KIND_OF_SPAN[_SPANS[name]]
     return _rest_of_line(document.text, anchor, rng), HoleKind.LINE
@@ -104,7 +110,7 @@ def _part_of_line(text: str, anchor: int, rng: np.random.Generator) -> Span | No
     return words[first].start(), words[last - 1].end()
 
 
-def _lines(text: str, anchor: int, rng: np.random.Generator) -> Span | None:
+def _lines(text: str, anchor: int, rng: np.random.Generator, longest: int) -> Span | None:
     """From the start of the next line over some that follow it, as long as they are indented no less."""
     line = _line(text, max(anchor, text.find("\n", anchor)))
     if line is None:
@@ -113,7 +119,7 @@ def _lines(text: str, anchor: int, rng: np.random.Generator) -> Span | None:
     indent = start - text.rfind("\n", 0, start) - 1
     for _ in range(int(rng.integers(1, 6))):
         following = _line(text, end)
-        if following is None or following[1] - start > _LONGEST_CHARACTERS:
+        if following is None or following[1] - start > longest:
             break
         if following[0] - text.rfind("\n", 0, following[0]) - 1 < indent:
             break
@@ -121,11 +127,11 @@ def _lines(text: str, anchor: int, rng: np.random.Generator) -> Span | None:
     return start, end
 
 
-def _span(document: Document, anchor: int, kind: int, rng: np.random.Generator) -> Span | None:
+def _span(document: Document, anchor: int, kind: int, rng: np.random.Generator, longest: int) -> Span | None:
     """One of the next spans of a kind, whole or from somewhere inside it; a block mostly where it has several lines."""
     first, last = np.searchsorted(document.spans[:, 0], (anchor, anchor + _NEAR_CHARACTERS))
     near = document.spans[first:last]
-    near = near[(near[:, 2] == kind) & (near[:, 1] - near[:, 0] <= _LONGEST_CHARACTERS)]
+    near = near[(near[:, 2] == kind) & (near[:, 1] - near[:, 0] <= longest)]
     short = kind != BLOCK or rng.random() < _SHORT_BLOCK_SHARE
     spans = [(int(start), int(end)) for start, end, _ in near if short or "\n" in document.text[start:end]]
     if not spans:

@@ -14,6 +14,7 @@ from transformers import DiffusionGemmaForBlockDiffusion
 
 from inference.training import checkpoint, tokenizer
 from inference.training.config import ConfigError, DataConfig, LoraConfig
+from inference.training.framing import Plain
 from inference.training.subject import Subject
 from inference.training.tokenizer import Tokens
 
@@ -30,7 +31,7 @@ def subject(config: LoraConfig, data: DataConfig, device: torch.device) -> Subje
     read = tokenizer.load(folder / "tokenizer.json")
     tokens = tokens_of(read, config.slack_token)
     adapted = adapt(base, config)
-    return Subject(base, read, tokens, _writer(adapted, folder, tokens, data))
+    return Subject(base, read, tokens, Plain(tokens), _writer(adapted, folder, tokens, data))
 
 
 def adapt(base: Any, config: LoraConfig) -> Any:
@@ -50,7 +51,7 @@ def adapt(base: Any, config: LoraConfig) -> Any:
 def tokens_of(read: Tokenizer, slack_token: str) -> Tokens:
     """The ids of a released checkpoint: it has no mask token, and a token no text uses becomes slack."""
     pad, eos, bos, slack = (_id_of(read, name) for name in ("<pad>", "<eos>", "<bos>", slack_token))
-    return Tokens(pad, eos, bos, slack, mask=None, first_text=0, vocabulary_size=read.get_vocab_size())
+    return Tokens(pad, eos, bos, slack, mask=None, first_text=0, vocabulary_size=read.get_vocab_size(), ending=(eos,))
 
 
 def _id_of(read: Tokenizer, name: str) -> int:

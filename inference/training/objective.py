@@ -69,7 +69,8 @@ class Objective:
         masks = {
             kind: trunk.visible(splits, to(batch.lengths), *sizes, window) for kind, window in self._windows.items()
         }
-        real = torch.arange(1, sizes[0], device=self._device) < to(batch.stream_lengths)[:, None]
+        following = torch.arange(1, sizes[0], device=self._device)
+        real = (following < to(batch.stream_lengths)[:, None]) & (following >= to(batch.text_starts)[:, None])
         return Inputs(
             stream=stream,
             canvas=to(corrupted.noisy).flatten(1),

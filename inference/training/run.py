@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors.torch import load_file
+from torch import Tensor
 
 from inference.training import config as configs
-from inference.training import corpus, model, sources, subject
-from inference.training.batches import Batches, Shape
-from inference.training.config import ConfigError, RunConfig
+from inference.training import corpus, model, sources, subject, tokenizer, vocabulary_transfer
+from inference.training.batches import Batches, Mixture, Shape
+from inference.training.config import ConfigError, Conventions, RunConfig
 from inference.training.corpus import SourceFile
 from inference.training.feed import Feed
 from inference.training.holes import Document
@@ -48,7 +49,8 @@ def run(
 ) -> None:
     """Trains for `minutes` (None: until stopped), then decays the learning rate to zero over `decay_minutes`.
 
-    `start` is a checkpoint folder whose tokenizer and weights a new run goes on from.
+    `start` is a checkpoint folder whose weights a new run goes on from; its tokenizer too, where the conventions are
+    the same, else the run trains its own, whose embeddings start from those of the folder.
     """
     with _stopping() as stopped:
         trainer = prepare(config, out, start)
@@ -64,8 +66,8 @@ def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
 
     Raises ConfigError where `start` is no checkpoint of the shape that is configured.
     """
-    if start is not None and not (out / "tokenizer.json").exists():
-        out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
+    if start is not None and not (out / "tokenizer.json").exists() and _same_conventions(config, start):
         shutil.copyfile(start / "tokenizer.json", out / "tokenizer.json")
     files = corpus.load(out / "corpus.msgpack", config.data.source_mb, _sources(config.data.sources))
     chosen = subject.of(config, out / "tokenizer.json", [file.text for file in files if not file.held_out])
@@ -74,28 +76,47 @@ def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
     text = sum(len(file.text) for file in files)
     resumed = trainer.resume()
     if start is not None and not resumed:
-        _begin_with(trainer, start)
+        _begin_with(trainer, start, chosen)
     origin = f"resumed at step {trainer.state.step}" if resumed else f"from {start}" if start else "a new run"
     print(f"{origin}: {count / 1e6:.1f}M parameters, {len(files)} files, {text / 1e6:.1f}M characters", flush=True)
     return trainer
 
 
-def _begin_with(trainer: Trainer, start: Path) -> None:
+def _same_conventions(config: RunConfig, start: Path) -> bool:
+    """A checkpoint of the released kind has no `infill.json`."""
+    released = config.model is not None and config.model.conventions is Conventions.RELEASED
+    return released != (start / "infill.json").is_file()
+
+
+def _begin_with(trainer: Trainer, start: Path, chosen: Subject) -> None:
     try:
-        trainer.begin_with(load_file(start / "model.safetensors"))
+        weights = load_file(start / "model.safetensors")
+        same = (start / "tokenizer.json").read_bytes() == (trainer.folder / "tokenizer.json").read_bytes()
+        trainer.begin_with(weights if same else _with_new_embeddings(weights, start, chosen))
     except (KeyError, RuntimeError, OSError) as error:
         raise ConfigError(f"--from {start}: no checkpoint of the shape that is configured: {error}") from error
+
+
+def _with_new_embeddings(weights: dict[str, Tensor], start: Path, chosen: Subject) -> dict[str, Tensor]:
+    old, tokens = tokenizer.load(start / "tokenizer.json"), chosen.tokens
+    (name,) = (name for name in weights if name.endswith("decoder.embed_tokens.weight"))
+    table = vocabulary_transfer.embeddings(
+        old, weights[name].float(), chosen.tokenizer, first_text=tokens.first_text, seed=0
+    )
+    return weights | {name: table}
 
 
 def _material(config: RunConfig, files: Sequence[SourceFile], chosen: Subject) -> Material:
     """Batches of the training and of the held-out files."""
     data, training = config.data, config.training
     shape = Shape(training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
+    mixture = Mixture(data.whole_canvases, data.longest_hole_characters)
     rows = int(training.loss_rows * data.canvases * data.canvas_tokens)
 
     def feed(held_out: bool, seed: int) -> Feed:
-        kept = [Document.of(file.text) for file in files if file.held_out == held_out]
-        return Feed(Batches(kept, chosen.tokenizer, chosen.tokens, shape, seed), chosen.tokens, rows, seed)
+        kept = [Document.of(file.text, file.name) for file in files if file.held_out == held_out]
+        batches = Batches(kept, chosen.tokenizer, chosen.tokens, shape, seed, chosen.framing, mixture)
+        return Feed(batches, chosen.tokens, rows, seed)
 
     return Material(chosen.write, feed(False, training.seed), feed(True, _HELD_OUT_SEED))
 

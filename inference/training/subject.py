@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from inference.training import checkpoint, model, tokenizer
-from inference.training.config import DataConfig, ModelConfig, RunConfig
+from inference.training import checkpoint, gemma_tokenizer, model, tokenizer
+from inference.training.config import Conventions, DataConfig, ModelConfig, RunConfig
+from inference.training.framing import Conversation, Framing, Plain
 from inference.training.tokenizer import Tokens
 
 
@@ -21,6 +22,7 @@ class Subject:
     model: Any
     tokenizer: Tokenizer
     tokens: Tokens
+    framing: Framing
     write: Callable[[Path], None]
 
 
@@ -31,7 +33,8 @@ def of(config: RunConfig, tokenizer_file: Path, texts: Sequence[str]) -> Subject
 
         return lora.subject(config.lora, config.data, device())
     assert config.model is not None, "the configuration was checked when it was read"
-    return _fresh(config.model, config.data, config.training.seed, _tokenizer(config.model, tokenizer_file, texts))
+    make = _released if config.model.conventions is Conventions.RELEASED else _own
+    return make(config.model, config.data, config.training.seed, _tokenizer(config.model, tokenizer_file, texts))
 
 
 def device() -> torch.device:
@@ -39,14 +42,24 @@ def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _fresh(shape: ModelConfig, data: DataConfig, seed: int, trained: Tokenizer) -> Subject:
-    built = model.build(shape, data.canvas_tokens, seed).to(device())
+def _own(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> Subject:
+    built, trained = model.build(shape, data.canvas_tokens, seed).to(device()), tokenizer.load(file)
     tokens = tokenizer.own_tokens(shape.vocabulary_size)
     write = partial(checkpoint.write_model, model=built, tokenizer=trained, tokens=tokens, data=data)
-    return Subject(built, trained, tokens, write)
+    return Subject(built, trained, tokens, Plain(tokens), write)
 
 
-def _tokenizer(shape: ModelConfig, file: Path, texts: Sequence[str]) -> Tokenizer:
+def _released(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> Subject:
+    """As the released checkpoint is, and with its kind of files only."""
+    built, trained = model.build(shape, data.canvas_tokens, seed).to(device()), tokenizer.load(file)
+    tokens = gemma_tokenizer.tokens(shape.vocabulary_size)
+    write = partial(checkpoint.write_released, model=built, tokenizer=trained)
+    return Subject(built, trained, tokens, Conversation(file, data.prefix_tokens), write)
+
+
+def _tokenizer(shape: ModelConfig, file: Path, texts: Sequence[str]) -> Path:
+    """The file, which is written where it is not there yet."""
     if not file.is_file():
-        tokenizer.train(texts, shape.vocabulary_size).save(str(file))
-    return tokenizer.load(file)
+        kind = gemma_tokenizer if shape.conventions is Conventions.RELEASED else tokenizer
+        kind.train(texts, shape.vocabulary_size).save(str(file))
+    return file

@@ -18,20 +18,24 @@ _UNITS = r"\n *| ?_*[A-Za-z]+| ?\d| ?_+| ?[^\sA-Za-z\d_]+| +(?= \S)| +|[^\S\n ]+
 
 @dataclass(frozen=True)
 class Tokens:
-    """The ids that training needs to know. Without a mask token, noise is random tokens, as DiffusionGemma's is."""
+    """The ids that training needs to know. `ending` follows the text of a file.
+
+    Without a mask token, noise is random tokens, as DiffusionGemma's is; without slack, holes have their exact lengths.
+    """
 
     pad: int
     eos: int
     bos: int
-    slack: int
+    slack: int | None
     mask: int | None
     first_text: int
     vocabulary_size: int
+    ending: tuple[int, ...]
 
 
 def own_tokens(vocabulary_size: int) -> Tokens:
     """The ids of a tokenizer that `train` made."""
-    return Tokens(PAD, EOS, BOS, SLACK, MASK, FIRST_TEXT_TOKEN, vocabulary_size)
+    return Tokens(PAD, EOS, BOS, SLACK, MASK, FIRST_TEXT_TOKEN, vocabulary_size, (EOS,))
 
 
 def train(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:

@@ -26,6 +26,7 @@ from inference.training.model import trained
 from inference.training.objective import Inputs, Losses, Objective, means
 from inference.training.optimizer import Optimizer
 from inference.training.report import Report
+from inference.training.work_clock import WorkClock
 
 _REGAIN_STEPS = 20
 """What the optimizers remember."""
@@ -68,7 +69,7 @@ class Trainer:
 
     def __init__(self, model: Any, config: RunConfig, material: Material, folder: Path) -> None:
         training = config.training
-        self.model, self._config, self._material, self._folder = model, config, material, folder
+        self.model, self._config, self._material, self.folder = model, config, material, folder
         self._parameters = trained(model)
         self._optimizer = Optimizer(self._parameters, training.matrix_lr, training.other_lr)
         self._average = Average(self._parameters, training.average_steps)
@@ -81,7 +82,7 @@ class Trainer:
 
     def resume(self) -> bool:
         """Goes on from the newest checkpoint, if there is one."""
-        newest = checkpoint.latest(self._folder / "checkpoints")
+        newest = checkpoint.latest(self.folder / "checkpoints")
         if newest is None:
             return False
         self.state, weights, averages = checkpoint.read_state(newest)
@@ -102,16 +103,15 @@ class Trainer:
 
     def train(self, phase: Phase, stopped: Callable[[], bool]) -> None:
         """Trains to the end of a phase, or until `stopped`. Only a phase that does not decay leaves checkpoints."""
-        first, began = self.state, time.monotonic()
-        saved, feed = began, self._material.training.since(first.step, self._config.training.workers)
+        first, clock, saved = self.state, WorkClock(), time.monotonic()
+        feed = self._material.training.since(first.step, self._config.training.workers)
         while not stopped():
-            progress = phase.progress((time.monotonic() - began) / 60, self.state.step - first.step)
+            progress = phase.progress(clock.seconds / 60, self.state.step - first.step)
             if progress >= 1:
                 break
             losses = self._step(*next(feed), 1 - progress if phase.decays else 1.0)
-            if self.state.step == first.step + 1:
-                began = time.monotonic()  # the first step compiles, for minutes: that is no training
-            self.state = msgspec.structs.replace(self.state, seconds=first.seconds + time.monotonic() - began)
+            clock.lap()
+            self.state = msgspec.structs.replace(self.state, seconds=first.seconds + clock.seconds)
             self._report.training(phase.name, self.state, losses)
             if self.state.step % self._config.report.evaluate_steps == 0:
                 self._report.held_out(phase.name, self.state, self.evaluate(averaged=not phase.decays))
@@ -129,7 +129,7 @@ class Trainer:
 
     def save(self) -> None:
         """A checkpoint of this step: usable as it is (averaged weights), and all that resuming needs."""
-        checkpoints = self._folder / "checkpoints"
+        checkpoints = self.folder / "checkpoints"
 
         def write(folder: Path) -> None:
             with self._average.in_place():

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from tokenizers import Tokenizer
 
-from inference.training import tokenizer
+from inference.training import gemma_tokenizer, tokenizer
 from inference.training.holes import Document
 
 _MODULES = (json.decoder, json.encoder, textwrap, json)
@@ -23,6 +23,12 @@ def texts() -> list[str]:
 def small_tokenizer(texts: list[str]) -> Tokenizer:
     """600 entries."""
     return tokenizer.train(texts, 600)
+
+
+@pytest.fixture(scope="session")
+def small_gemma_tokenizer(texts: list[str]) -> Tokenizer:
+    """900 entries, of Gemma's kind."""
+    return gemma_tokenizer.train(texts, 900)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,69 @@
+"""What stands before the text of a file in a training stream: nothing but <bos>, or a conversation.
+
+A conversation is the engine's own prompt, so that a checkpoint is trained on exactly what it will be asked with.
+"""
+
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import numpy as np
+
+from inference.engine import prompt
+from inference.engine.checkpoint import Properties
+from inference.engine.vocabulary import Vocabulary
+from inference.messages import InfillRequest, Snippet
+from inference.training.holes import Document
+from inference.training.tokenizer import Tokens
+
+_PATH_SHARE = 0.5
+_CONTEXT_SHARE = 0.15
+_CONTEXT_CHARACTERS = (100, 500)
+_FAR_CHARACTERS = 3000
+"""Context is text at least so far behind the stream's start, so that neither stream nor canvas shows it."""
+
+
+class Framing(Protocol):
+    """Puts tokens before the text of a stream."""
+
+    def before(self, document: Document, start: int, rng: np.random.Generator) -> tuple[int, ...]:
+        """The tokens before the text of a stream that begins at character `start` of a file."""
+
+
+class Plain:
+    """The file alone: <bos> at its start, else nothing."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def before(self, document: Document, start: int, rng: np.random.Generator) -> tuple[int, ...]:
+        """See Framing."""
+        return (self._tokens.bos,) if start == 0 else ()
+
+
+class Conversation:
+    """The user asks for a file, by its name or not, sometimes with other text for context; the model writes it."""
+
+    def __init__(self, tokenizer_file: Path, prefix_tokens: int) -> None:
+        self._vocabulary = Vocabulary(tokenizer_file)
+        self._properties = Properties(prompt="chat", max_prefix_tokens=prefix_tokens)
+
+    def before(self, document: Document, start: int, rng: np.random.Generator) -> tuple[int, ...]:
+        """See Framing."""
+        request = InfillRequest("", ())
+        if rng.random() < _PATH_SHARE:
+            request = msgspec.structs.replace(request, path=document.path)
+        if rng.random() < _CONTEXT_SHARE and (snippet := _far_from(document, start, rng)) is not None:
+            request = msgspec.structs.replace(request, context=(snippet,))
+        return prompt.frame(self._vocabulary, self._properties, request).before
+
+
+def _far_from(document: Document, start: int, rng: np.random.Generator) -> Snippet | None:
+    """Some lines of the same file that the stream does not reach; None where there are none."""
+    text, first = document.text, start + _FAR_CHARACTERS
+    if first >= len(text):
+        return None
+    at = text.rfind("\n", 0, int(rng.integers(first, len(text)))) + 1
+    end = text.find("\n", at + int(rng.integers(*_CONTEXT_CHARACTERS)))
+    found = text[at : end if end >= 0 else None][: 2 * _CONTEXT_CHARACTERS[1]]
+    return Snippet(document.path or "other.py", found) if found.strip() else None

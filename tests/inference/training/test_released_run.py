@@ -1,0 +1,103 @@
+"""A run with the released checkpoint's conventions, in miniature: its result is read as a released checkpoint is."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from transformers import DiffusionGemmaForBlockDiffusion
+from transformers.models.diffusion_gemma.generation_diffusion_gemma import DiffusionGemmaGenerationConfig
+
+from inference.engine import checkpoint as accepted
+from inference.engine.checkpoint import SamplerProperties
+from inference.engine.engine import Engine
+from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.training import run
+from inference.training.config import RunConfig, read
+from inference.training.trainer import Phase
+
+_CONFIGS = Path(run.__file__).parent / "configs"
+
+
+@pytest.fixture(scope="module")
+def config() -> RunConfig:
+    """The miniature configuration of this kind."""
+    return read(_CONFIGS / "miniature-twin.toml")
+
+
+@pytest.fixture(scope="module")
+def finished(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 40 steps that decays over 20 more."""
+    out = tmp_path_factory.mktemp("run")
+    trainer = run.prepare(config, out)
+    trainer.train(Phase(steps=40), lambda: False)
+    trainer.train(Phase(steps=20, decays=True), lambda: False)
+    trainer.export(out / "final")
+    return out
+
+
+def test_both_losses_fall(finished: Path) -> None:
+    """On what is trained on, and on files the model never sees."""
+    lines = [json.loads(line) for line in (finished / "log.jsonl").read_text().splitlines()]
+    for kind in ("train", "held-out"):
+        first, *_, last = (line for line in lines if line["kind"] == kind)
+        assert last["causal"] < first["causal"] - 0.2
+        assert last["hole"] < first["hole"] - 0.2
+
+
+def test_the_folder_is_read_as_a_released_checkpoint(finished: Path) -> None:
+    """Uniform noise, turns, no mask, no slack, the published sampler, though nothing of ours says so."""
+    folder = finished / "final"
+    assert not (folder / "infill.json").exists()
+    properties = accepted.find(str(folder)).properties
+    assert (properties.corruption, properties.prompt) == ("uniform", "chat")
+    assert properties.mask_token_id is properties.slack_token_id is None
+    assert properties.canvas_tokens == 64
+    assert properties.sampler == SamplerProperties()
+
+
+def test_generation_settings_are_complete(finished: Path) -> None:
+    """So that transformers and vLLM serve the folder as it is; the ends of a reply are the released ones."""
+    settings = DiffusionGemmaGenerationConfig.from_pretrained(finished / "final")
+    assert settings.eos_token_id == [1, 106, 50]
+    assert settings.pad_token_id == 0
+    written = json.loads((finished / "final" / "generation_config.json").read_text())
+    assert written["sampler_config"] == {"_cls_name": "EntropyBoundSamplerConfig", "entropy_bound": 0.1}
+    assert {"max_denoising_steps", "t_min", "t_max", "stability_threshold", "confidence_threshold"} <= set(written)
+    assert None not in written.values()
+    assert json.loads((finished / "final" / "config.json").read_text())["eos_token_id"] == [1, 106, 50]
+
+
+def test_a_hole_is_filled_between_turns(finished: Path) -> None:
+    """The fill is bad, the pins hold."""
+    engine = Engine.load(str(finished / "final"), device="cpu")
+    request = InfillRequest(
+        "1", segments=(Text("def f(a):\n    return "), Hole(max_tokens=8), Text("\n\n\nx = f(1)\n")), path="a.py"
+    )
+    (candidate,) = (event for event in engine.infill(request) if isinstance(event, Candidate))
+    assert len(candidate.texts) == 1
+
+
+def test_a_run_can_start_from_a_checkpoint_of_our_own_conventions(config: RunConfig, tmp_path: Path) -> None:
+    """It trains a tokenizer of its own and takes over all weights; the embeddings are those of the same text."""
+    own = read(_CONFIGS / "miniature.toml")
+    first = run.prepare(own, tmp_path / "own")
+    first.export(tmp_path / "own" / "final")
+    second = run.prepare(config, tmp_path / "released", tmp_path / "own" / "final")
+    shipped = DiffusionGemmaForBlockDiffusion.from_pretrained(tmp_path / "own" / "final", dtype=torch.float32)
+    layer, embedding = "model.decoder.layers.0.mlp.up_proj.weight", "model.decoder.embed_tokens.weight"
+    assert torch.equal(second.model.get_parameter(layer), shipped.get_parameter(layer))
+    assert len(second.model.get_parameter(embedding)) == 900
+    bos = second.model.get_parameter(embedding)[2]
+    assert torch.equal(bos, shipped.get_parameter(embedding)[2])
+    third = run.prepare(msgspec.structs.replace(config), tmp_path / "next", _exported(second, tmp_path))
+    assert (tmp_path / "next" / "tokenizer.json").read_bytes() == (
+        tmp_path / "released" / "final" / "tokenizer.json"
+    ).read_bytes()
+    assert third.state.step == 0
+
+
+def _exported(trainer: object, folder: Path) -> Path:
+    trainer.export(folder / "released" / "final")  # type: ignore[attr-defined]
+    return folder / "released" / "final"
