@@ -90,8 +90,10 @@ class Composer:
         return canvas
 
     def whole(self, document: Document, start: int) -> Canvas:
-        """The canvas that goes on with a document at `start`, all of it a hole. Behind the file's end comes its ending,
-        whose last token fills the rest."""
+        """The canvas that goes on with a document at `start`, all of it one hole.
+
+        Behind the end of the file comes the ending; its last token fills the rest.
+        """
         canvas, text = Canvas(), document.text[start : start + _CHARACTERS_PER_TOKEN * self.width]
         ids = self._encode(text).ids
         if start + len(text) >= len(document.text):

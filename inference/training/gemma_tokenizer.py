@@ -1,14 +1,14 @@
 """A small tokenizer of Gemma's kind: BPE over `▁`, byte fallback, tokens for runs of spaces and of line breaks.
 
 Special tokens have the names and ids of Gemma's, with unused ones between them, so code that reads a released
-checkpoint reads one with this tokenizer. Only the merges are learnt, on words, digits and groups of signs. Encoding does
-not split text into those again, as Gemma's does not: no merge joins two of them.
+checkpoint reads one with this tokenizer. Only the merges are learnt, on words, digits and groups of signs. Encoding
+does not split text into those again, as Gemma's does not: no merge joins two of them.
 """
 
 import json
 from collections.abc import Iterable
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from inference.training.tokenizer import Tokens, as_text
 
@@ -60,7 +60,13 @@ def train(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
     tokenizer.decoder = decoders.Sequence([decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in specials])
     tokenizer.add_tokens([AddedToken(run, special=False, normalized=True) for run in _RUNS])
-    return as_text(tokenizer)
+    return as_text(with_bos(tokenizer))
+
+
+def with_bos(tokenizer: Tokenizer) -> Tokenizer:
+    """Lets it put <bos> before a text unless asked not to, as Gemma's does."""
+    tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", BOS)])
+    return tokenizer
 
 
 def _learn(texts: Iterable[str], count: int) -> tuple[list[str], list[tuple[str, str]]]:

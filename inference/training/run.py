@@ -83,12 +83,13 @@ def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
 
 
 def _same_conventions(config: RunConfig, start: Path) -> bool:
-    """A checkpoint of the released kind has no `infill.json`."""
+    """Whether both are of our own kind, whose folders have an `infill.json`, or both of the released kind."""
     released = config.model is not None and config.model.conventions is Conventions.RELEASED
     return released != (start / "infill.json").is_file()
 
 
 def _begin_with(trainer: Trainer, start: Path, chosen: Subject) -> None:
+    """Takes over the weights; where the tokenizers differ, the embeddings of the same text."""
     try:
         weights = load_file(start / "model.safetensors")
         same = (start / "tokenizer.json").read_bytes() == (trainer.folder / "tokenizer.json").read_bytes()
@@ -150,7 +151,9 @@ def _stopping() -> Iterator[list[int]]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="infill-ls train", description="Train an infilling checkpoint.")
-    parser.add_argument("--config", default="embedded-cpu", help="a TOML file, or embedded-cpu or miniature")
+    parser.add_argument(
+        "--config", default="embedded-cpu", help="a TOML file, or the name of one of ours, like embedded-cpu"
+    )
     parser.add_argument("--out", type=Path, required=True, help="the folder of the run")
     parser.add_argument("--from", dest="start", type=Path, help="a checkpoint folder that a new run goes on from")
     parser.add_argument("--minutes", type=float, help="how long to train; without it until stopped, 0: not at all")

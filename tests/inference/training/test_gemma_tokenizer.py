@@ -43,6 +43,12 @@ def test_special_tokens_have_the_released_names_and_ids(vocabulary: Vocabulary) 
     assert gemma_tokenizer.END_IDS == (1, 106, 50)
 
 
+def test_bos_comes_first_unless_it_is_not_asked_for(small_gemma_tokenizer: Tokenizer) -> None:
+    """As Gemma's; code that means a piece of a text has to say so."""
+    assert small_gemma_tokenizer.encode("x").ids[0] == gemma_tokenizer.BOS
+    assert gemma_tokenizer.BOS not in small_gemma_tokenizer.encode("x", add_special_tokens=False).ids
+
+
 def test_runs_of_spaces_and_of_line_breaks_are_one_token_each(small_gemma_tokenizer: Tokenizer) -> None:
     """So indentation is a token of its own, a digit is one, and one space belongs to the word after it."""
     encoded = small_gemma_tokenizer.encode("def f(self):\n\n        return self.x + 10", add_special_tokens=False)
