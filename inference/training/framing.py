@@ -8,11 +8,12 @@ from typing import Protocol
 
 import msgspec
 import numpy as np
+from tokenizers import Tokenizer
 
-from inference.engine import prompt
-from inference.engine.checkpoint import Properties
-from inference.engine.vocabulary import Vocabulary
+from inference.engine.canvas import prompt
+from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest, Snippet
+from inference.models.family import Properties
 from inference.training.holes import Document
 from inference.training.tokenizer import Tokens
 
@@ -45,7 +46,7 @@ class Conversation:
     """The user asks for a file, by its name or not, sometimes with other text for context; the model writes it."""
 
     def __init__(self, tokenizer_file: Path, prefix_tokens: int) -> None:
-        self._vocabulary = Vocabulary(tokenizer_file)
+        self._vocabulary = Vocabulary(Tokenizer.from_file(str(tokenizer_file)))
         self._properties = Properties(prompt="chat", max_prefix_tokens=prefix_tokens)
 
     def before(self, document: Document, start: int, rng: np.random.Generator) -> tuple[int, ...]:

@@ -15,14 +15,14 @@ from transformers import DiffusionGemmaForBlockDiffusion
 from inference.training import checkpoint, tokenizer
 from inference.training.config import ConfigError, DataConfig, LoraConfig
 from inference.training.framing import Plain
-from inference.training.subject import Subject
 from inference.training.tokenizer import Tokens
+from inference.training.trainable import TrainableModel
 
 _TARGETS = r"model\.decoder\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
 """Attention and the dense part of the feed-forward layers. Experts and router stay as they are."""
 
 
-def subject(config: LoraConfig, data: DataConfig, device: torch.device) -> Subject:
+def load(config: LoraConfig, data: DataConfig, device: torch.device) -> TrainableModel:
     """Adapters over a checkpoint, which is a folder or a hub id. Raises ConfigError."""
     folder = _folder(config.base)
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
@@ -31,7 +31,7 @@ def subject(config: LoraConfig, data: DataConfig, device: torch.device) -> Subje
     read = tokenizer.load(folder / "tokenizer.json")
     tokens = tokens_of(read, config.slack_token)
     adapted = adapt(base, config)
-    return Subject(base, read, tokens, Plain(tokens), _writer(adapted, folder, tokens, data))
+    return TrainableModel(base, read, tokens, Plain(tokens), _writer(adapted, folder, tokens, data))
 
 
 def adapt(base: Any, config: LoraConfig) -> Any:

@@ -17,13 +17,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from inference.training import config as configs
-from inference.training import corpus, model, sources, subject, tokenizer, vocabulary_transfer
+from inference.training import corpus, fresh_model, lora, model, sources, tokenizer, vocabulary_transfer
 from inference.training.batches import Batches, Mixture, Shape
 from inference.training.config import ConfigError, Conventions, RunConfig
 from inference.training.corpus import SourceFile
 from inference.training.feed import Feed
 from inference.training.holes import Document
-from inference.training.subject import Subject
+from inference.training.trainable import TrainableModel, device
 from inference.training.trainer import Material, Phase, Trainer
 
 _HELD_OUT_SEED = 0
@@ -70,7 +70,7 @@ def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
     if start is not None and not (out / "tokenizer.json").exists() and _same_conventions(config, start):
         shutil.copyfile(start / "tokenizer.json", out / "tokenizer.json")
     files = corpus.load(out / "corpus.msgpack", config.data.source_mb, _sources(config.data.sources))
-    chosen = subject.of(config, out / "tokenizer.json", [file.text for file in files if not file.held_out])
+    chosen = _model_of(config, out / "tokenizer.json", files)
     trainer = Trainer(chosen.model, config, _material(config, files, chosen), out)
     count = sum(one.numel() for one in model.trained(trainer.model).values())
     text = sum(len(file.text) for file in files)
@@ -88,7 +88,16 @@ def _same_conventions(config: RunConfig, start: Path) -> bool:
     return released != (start / "infill.json").is_file()
 
 
-def _begin_with(trainer: Trainer, start: Path, chosen: Subject) -> None:
+def _model_of(config: RunConfig, tokenizer_file: Path, files: Sequence[SourceFile]) -> TrainableModel:
+    """A fresh small model, or adapters over a big one. A tokenizer that is missing is trained on the training files."""
+    if config.lora is not None:
+        return lora.load(config.lora, config.data, device())
+    assert config.model is not None, "the configuration was checked when it was read"
+    texts = [file.text for file in files if not file.held_out]
+    return fresh_model.build(config.model, config.data, config.training.seed, tokenizer_file, texts)
+
+
+def _begin_with(trainer: Trainer, start: Path, chosen: TrainableModel) -> None:
     """Takes over the weights; where the tokenizers differ, the embeddings of the same text."""
     try:
         weights = load_file(start / "model.safetensors")
@@ -98,7 +107,7 @@ def _begin_with(trainer: Trainer, start: Path, chosen: Subject) -> None:
         raise ConfigError(f"--from {start}: no checkpoint of the shape that is configured: {error}") from error
 
 
-def _with_new_embeddings(weights: dict[str, Tensor], start: Path, chosen: Subject) -> dict[str, Tensor]:
+def _with_new_embeddings(weights: dict[str, Tensor], start: Path, chosen: TrainableModel) -> dict[str, Tensor]:
     old, tokens = tokenizer.load(start / "tokenizer.json"), chosen.tokens
     (name,) = (name for name in weights if name.endswith("decoder.embed_tokens.weight"))
     table = vocabulary_transfer.embeddings(
@@ -107,7 +116,7 @@ def _with_new_embeddings(weights: dict[str, Tensor], start: Path, chosen: Subjec
     return weights | {name: table}
 
 
-def _material(config: RunConfig, files: Sequence[SourceFile], chosen: Subject) -> Material:
+def _material(config: RunConfig, files: Sequence[SourceFile], chosen: TrainableModel) -> Material:
     """Batches of the training and of the held-out files."""
     data, training = config.data, config.training
     shape = Shape(training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)

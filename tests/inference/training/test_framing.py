@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from inference.engine import prompt
-from inference.engine.checkpoint import Properties
-from inference.engine.vocabulary import Vocabulary
+from inference.engine.canvas import prompt
+from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
+from inference.models.family import Properties
 from inference.training import gemma_tokenizer
 from inference.training.batches import Batches, Mixture, Shape
 from inference.training.framing import Conversation, Plain
@@ -34,7 +34,7 @@ def test_a_conversation_is_the_engines_own_prompt(tokenizer_file: Path) -> None:
     document = Document.of("x = 1\n" * 3000, "pkg/module.py")
     conversation, rng = Conversation(tokenizer_file, prefix_tokens=600), np.random.default_rng(0)
     seen = {conversation.before(document, 0, rng) for _ in range(60)}
-    vocabulary, properties = Vocabulary(tokenizer_file), Properties(prompt="chat")
+    vocabulary, properties = Vocabulary(Tokenizer.from_file(str(tokenizer_file))), Properties(prompt="chat")
     for request in (InfillRequest("", ()), InfillRequest("", (), path="pkg/module.py")):
         frame = prompt.frame(vocabulary, properties, request)
         assert frame.before in seen

@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from inference.engine.vocabulary import Vocabulary
+from inference.engine.canvas.vocabulary import Vocabulary
 from inference.training import gemma_tokenizer
 
 _SPACE = "\u2581"
@@ -18,7 +18,7 @@ def vocabulary(small_gemma_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPa
     """The tokenizer as the engine reads it."""
     file = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
     small_gemma_tokenizer.save(str(file))
-    return Vocabulary(file)
+    return Vocabulary(Tokenizer.from_file(str(file)))
 
 
 def test_every_text_comes_back_as_it_was(vocabulary: Vocabulary) -> None:

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from transformers import DiffusionGemmaForBlockDiffusion
 
 from inference.models import registry
-from inference.training import model, run, subject, tokenizer
+from inference.training import model, run, tokenizer, trainable
 from inference.training.config import ConfigError, DataConfig, LoraConfig, RunConfig, TrainingConfig
 from inference.training.trainer import Phase
 from tests.inference.models.random_model import VOCABULARY_SIZE, random_model
@@ -80,7 +80,7 @@ def test_a_slack_token_that_is_none_is_an_error(config: RunConfig, small_tokeniz
     with pytest.raises(ConfigError, match="<unused0>"):
         lora.tokens_of(small_tokenizer, "<unused0>")
     with pytest.raises(ConfigError, match="no-such"):
-        lora.subject(LoraConfig(base="no-such/model", slack_token="x"), config.data, subject.device())
+        lora.load(LoraConfig(base="no-such/model", slack_token="x"), config.data, trainable.device())
 
 
 def test_without_a_mask_token_all_noise_is_random_tokens(small_tokenizer: Tokenizer) -> None:

@@ -9,10 +9,10 @@ import torch
 from transformers import DiffusionGemmaForBlockDiffusion
 from transformers.models.diffusion_gemma.generation_diffusion_gemma import DiffusionGemmaGenerationConfig
 
-from inference.engine import checkpoint as accepted
-from inference.engine.checkpoint import SamplerProperties
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.models import registry
+from inference.models.family import SamplerSettings
 from inference.training import run
 from inference.training.config import RunConfig, read
 from inference.training.trainer import Phase
@@ -50,11 +50,11 @@ def test_the_folder_is_read_as_a_released_checkpoint(finished: Path) -> None:
     """Uniform noise, turns, no mask, no slack, the published sampler, though nothing of ours says so."""
     folder = finished / "final"
     assert not (folder / "infill.json").exists()
-    properties = accepted.find(str(folder)).properties
+    properties = registry.find(str(folder)).properties
     assert (properties.corruption, properties.prompt) == ("uniform", "chat")
     assert properties.mask_token_id is properties.slack_token_id is None
     assert properties.canvas_tokens == 64
-    assert properties.sampler == SamplerProperties()
+    assert properties.sampler == SamplerSettings()
 
 
 def test_generation_settings_are_complete(finished: Path) -> None:
@@ -71,7 +71,7 @@ def test_generation_settings_are_complete(finished: Path) -> None:
 
 def test_a_hole_is_filled_between_turns(finished: Path) -> None:
     """The fill is bad, the pins hold."""
-    engine = Engine.load(str(finished / "final"), device="cpu")
+    engine = Engine(registry.load(str(finished / "final"), device="cpu"))
     request = InfillRequest(
         "1", segments=(Text("def f(a):\n    return "), Hole(max_tokens=8), Text("\n\n\nx = f(1)\n")), path="a.py"
     )

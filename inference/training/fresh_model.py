@@ -1,0 +1,39 @@
+"""Builds a fresh small model to be trained, with a tokenizer of its own."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from inference.training import checkpoint, gemma_tokenizer, model, tokenizer
+from inference.training.config import Conventions, DataConfig, ModelConfig
+from inference.training.framing import Conversation, Plain
+from inference.training.trainable import TrainableModel, device
+
+
+def build(shape: ModelConfig, data: DataConfig, seed: int, file: Path, texts: Sequence[str]) -> TrainableModel:
+    """A model of this shape with new weights. Where the tokenizer's file is missing, it is trained on `texts`."""
+    make = _released if shape.conventions is Conventions.RELEASED else _own
+    return make(shape, data, seed, _tokenizer(shape, file, texts))
+
+
+def _own(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> TrainableModel:
+    built, trained = model.build(shape, data.canvas_tokens, seed).to(device()), tokenizer.load(file)
+    tokens = tokenizer.own_tokens(shape.vocabulary_size)
+    write = partial(checkpoint.write_model, model=built, tokenizer=trained, tokens=tokens, data=data)
+    return TrainableModel(built, trained, tokens, Plain(tokens), write)
+
+
+def _released(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> TrainableModel:
+    """As the released checkpoint is, and with its kind of files only."""
+    built, trained = model.build(shape, data.canvas_tokens, seed).to(device()), tokenizer.load(file)
+    tokens = gemma_tokenizer.tokens(shape.vocabulary_size)
+    write = partial(checkpoint.write_released, model=built, tokenizer=trained)
+    return TrainableModel(built, trained, tokens, Conversation(file, data.prefix_tokens), write)
+
+
+def _tokenizer(shape: ModelConfig, file: Path, texts: Sequence[str]) -> Path:
+    """The file, which is written where it is not there yet."""
+    if not file.is_file():
+        kind = gemma_tokenizer if shape.conventions is Conventions.RELEASED else tokenizer
+        kind.train(texts, shape.vocabulary_size).save(str(file))
+    return file
