@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from lsp_server.settings.layers import Layer, nearest, plain
+from lsp_server.settings.layers import Layer, converted, nearest, plain
 from lsp_server.settings.schema import Settings
 
 PREFIX = "INFILL_LS_"
@@ -60,7 +60,7 @@ def _variables(group: Struct, prefix: str, keys: tuple[str, ...]) -> Iterator[tu
 def _value(text: str, variable: _Variable) -> Any:
     """The value that a variable's text stands for. Raises msgspec.ValidationError."""
     items = [item.strip() for item in text.split(",") if item.strip()]
-    return msgspec.convert(items if variable.is_list else text.strip(), variable.type, strict=False)
+    return converted(items if variable.is_list else text.strip(), variable.type, strict=False)
 
 
 def _nested(keys: tuple[str, ...], value: Any) -> Any:

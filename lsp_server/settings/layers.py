@@ -72,6 +72,19 @@ def nearest(name: str, known: Sequence[str]) -> str:
     return f" (did you mean {folded[near[0]]!r}?)" if near else ""
 
 
+def converted(value: object, kind: Any, *, strict: bool = True) -> Any:
+    """A raw value as one of type `kind`. Raises msgspec.ValidationError, also for text with half a surrogate pair.
+
+    Not `strict`: text may stand for a number or a boolean.
+    """
+    try:
+        found = msgspec.convert(value, kind, strict=strict)
+        msgspec.json.encode(found)
+    except UnicodeEncodeError:
+        raise msgspec.ValidationError("Text holds half a surrogate pair") from None
+    return found
+
+
 def plain(error: msgspec.ValidationError) -> str:
     """What is wrong with a value, as the user is told."""
     return str(error).replace("`", "").removesuffix(" - at $")
@@ -118,7 +131,7 @@ def _read(schema: type[Struct], raw: Mapping[str, Any], where: str, problems: li
             values[field.name] = _read(type(default), value, f"{where}: {key}", problems)
             continue
         try:
-            values[field.name] = msgspec.convert(value, field.type)
+            values[field.name] = converted(value, field.type)
         except msgspec.ValidationError as error:
             problems.append(f"{where}: {key}: {plain(error)}; ignored")
     return values

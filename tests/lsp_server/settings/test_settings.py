@@ -34,6 +34,12 @@ def test_settings_are_read_in_camel_case() -> None:
         {"nonsense": 1},
         {"deadlineMs": {"automatic": "soon"}},
         {"deadlineMs": 5},
+        {"marker": "\ud800"},
+        {"dtype": "\ud800"},
+        {"completion": "\ud800"},
+        {"maxSteps": "\ud800"},
+        {"disabledGlobs": ["\ud800"]},
+        {"deadlineMs": "\ud800"},
     ],
 )
 def test_one_bad_key_is_reported_and_the_rest_is_used(raw: dict[str, object]) -> None:
@@ -169,6 +175,8 @@ def test_the_environment_sets_what_the_settings_do(variable: str, text: str, rea
         ("INFILL_LS_MAX_STEPS", "many", "Expected int"),
         ("INFILL_LS_CONFIDENCE_FLOOR", "nan", "Expected float"),
         ("INFILL_LS_COLOUR", "red", "no such setting; ignored"),
+        ("INFILL_LS_MARKER", "\udcff", "half a surrogate pair; ignored"),
+        ("INFILL_LS_DTYPE", "\udcff", "half a surrogate pair; ignored"),
     ],
 )
 def test_a_bad_variable_is_reported_by_name(variable: str, text: str, said: str) -> None:
