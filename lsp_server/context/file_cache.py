@@ -1,6 +1,7 @@
 """Reads files of the workspace and keeps what was read until they change. Belongs to one thread."""
 
 import os
+import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -65,7 +66,7 @@ class FileCache:
             raise TooLate
         try:
             about = path.stat()
-            if about.st_size > MAX_SOURCE_BYTES:
+            if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_SOURCE_BYTES:
                 return None
             real = allowed(path, folders)
         except (OSError, ValueError):  # it does not exist, its name has a NUL in it, or its links form a circle
