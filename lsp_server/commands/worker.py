@@ -8,11 +8,12 @@ import subprocess
 import sys
 from dataclasses import replace
 
+from inference.messages import ErrorCode
 from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.diagnosis.workers import describe_status
 from lsp_server.fill.pipeline import worker_options
 from lsp_server.settings.schema import LONGEST_IDLE_S
-from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions, alive
+from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
 from lsp_server.worker.paths import paths_of
 from lsp_server.worker.spawn import command, require_folders
 
@@ -25,9 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--idle-s",
         type=_seconds,
-        default=None,
         metavar="S",
-        help="end after this long without clients (default: %(default)g)",
+        help="end after this long without clients (default: the setting, else 600)",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--foreground", action="store_true", help="run it here until Ctrl-C (the default)")
@@ -70,7 +70,9 @@ def _run_here(options: WorkerOptions) -> int:
 async def _start(options: WorkerOptions) -> int:
     async with WorkerClient(options, name=NAME) as client:
         try:
-            await alive.loaded(client)
+            await alive.load(client)
+            if client.state not in (ClientState.READY, ClientState.BUSY):
+                raise WorkerFailure(ErrorCode.STOPPED, "The worker has ended")
         except WorkerFailure as failure:
             log = str(client.paths.log)
             raise failure if log in str(failure) else WorkerFailure(failure.code, f"{failure} (log: {log})") from None

@@ -60,6 +60,8 @@ class WorkerConnection:
 
     async def _restart(self) -> None:
         old = self.client
+        if self._warming is not None:
+            self._warming.cancel()
         try:
             async with asyncio.timeout(END_S):
                 await old.shut_down()
@@ -92,7 +94,7 @@ class WorkerConnection:
 
     async def _start(self) -> None:
         try:
-            await alive.loaded(self.client)
+            await alive.load(self.client)
         except WorkerFailure as failure:
             self._show(str(failure), types.MessageType.Error)
         except Exception as error:  # a fault of ours, and nobody waits for this task

@@ -38,6 +38,11 @@ async def loaded(worker: WorkerClient) -> None:
     await while_alive(worker, worker.settled(), GRACE_S)
 
 
+async def load(worker: WorkerClient) -> None:
+    """The same, but a worker that somebody ends while it loads stays ended, which is no failure."""
+    await while_alive(worker, worker.load(), GRACE_S)
+
+
 async def answer(worker: WorkerClient, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
     """The worker's answer to `request`, however late, as long as it is alive. Raises WorkerFailure.
 

@@ -127,12 +127,16 @@ class WorkerClient:
         Waits however long loading takes: `alive.loaded` gives up on a worker that hangs.
         """
         while self.state not in (ClientState.READY, ClientState.BUSY):
-            await self.status(start=True)
-            while self.state in (ClientState.STARTING, ClientState.LOADING):
-                self._changed.clear()
-                await self._changed.wait()
-            if self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
-                raise WorkerFailure(ErrorCode.MODEL if self._link else self._backoff.code, self.reason)
+            await self.load()
+
+    async def load(self) -> None:
+        """The same, but do not start the worker again if somebody ends it while it loads."""
+        await self.status(start=True)
+        while self.state in (ClientState.STARTING, ClientState.LOADING):
+            self._changed.clear()
+            await self._changed.wait()
+        if self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
+            raise WorkerFailure(ErrorCode.MODEL if self._link else self._backoff.code, self.reason)
 
     async def answers(self, limit_s: float) -> bool:
         """Whether the worker that this client is connected to says anything within `limit_s`; True without one."""

@@ -131,6 +131,34 @@ async def test_a_worker_stopped_while_it_loads_is_given_up_and_shown(start_raw: 
         kill(pid)
 
 
+ALONE = {**PATIENT, "device": "cpu", "dtype": "float32"}
+"""Options that no other test uses, so that the worker is not there yet."""
+
+
+async def test_a_worker_that_the_user_ends_while_it_loads_is_not_started_again(
+    start_raw: StartRaw, runtime_folder: Path
+) -> None:
+    client = await start_raw(ALONE)
+    await client.becomes("loading")
+    words = [sys.executable, "-m", "lsp_server.cli", "worker", "--stop", "--device", "cpu", "--dtype", "float32"]
+    stopping = await asyncio.create_subprocess_exec(*words, env=environment(runtime_folder))
+    assert await stopping.wait() == 0
+    await client.becomes("stopped")
+    await asyncio.sleep(0.5)
+    assert (await client.status())["state"] == "stopped"
+    assert "window/showMessage" not in [note["method"] for note in client.notes]
+
+
+@pytest.mark.parametrize("state", ["starting", "loading"])
+async def test_a_worker_restarted_before_it_has_loaded_shows_no_error(start_raw: StartRaw, state: str) -> None:
+    client = await start_raw(ALONE)
+    await client.becomes(state)
+    client.request(1, "workspace/executeCommand", {"command": "infill-ls.restartWorker", "arguments": []})
+    assert (await client.reply(1))["result"] == {"applied": True, "reason": None}
+    assert "window/showMessage" not in [note["method"] for note in client.notes]
+    kill((await client.status())["pid"])
+
+
 async def test_where_all_is_well_nothing_is_written_to_stderr(
     start_raw: StartRaw, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,6 +32,14 @@ def checks_of(result: Result) -> dict[str, Any]:
     return {check["name"]: check for check in json.loads(result.stdout)["checks"]}
 
 
+@pytest.mark.parametrize("name", ["serve", "fill", "worker", "status", "doctor"])
+def test_each_command_explains_its_arguments(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: infill-ls {name}" in capsys.readouterr().out
+
+
 @pytest.fixture
 def private(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
