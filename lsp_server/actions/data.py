@@ -29,13 +29,8 @@ class ActionData(msgspec.Struct, frozen=True):
         place = (offered.kind, offered.start, offered.end, holes)
         return cls(snapshot.uri, snapshot.version, *place, offered.strength, offered.instruction)
 
-    @classmethod
-    def read(cls, data: Any) -> "ActionData":
-        """The data that `to_json` wrote. Raises msgspec.ValidationError."""
-        return msgspec.convert(data, cls)
-
     def to_json(self) -> dict[str, Any]:
-        """As the `data` of a code action."""
+        """As the raw JSON of a code action's `data`."""
         return {**msgspec.structs.asdict(self), "kind": self.kind.value}
 
     def action(self, snapshot: Snapshot, marker: str) -> Action:

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable
 
 import attrs
-import msgspec
 from lsprotocol import types
 from lsprotocol.types import CodeAction
 
@@ -12,7 +11,7 @@ from lsp_server.actions.data import ActionData
 from lsp_server.actions.kinds import Cancelled, NotDone
 from lsp_server.handlers.action_edit import perform
 from lsp_server.lsp.capabilities import FILL_KIND, REPAIR_KIND
-from lsp_server.lsp.replies import ReplyError
+from lsp_server.lsp.replies import ReplyError, read_raw
 from lsp_server.session import Session
 
 
@@ -20,10 +19,7 @@ def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Aw
     """An action that is not ours comes back as it is: some clients also resolve actions without `data`."""
     if action.data is None or action.edit is not None or not _is_ours(action.kind):
         return action
-    try:
-        data = ActionData.read(action.data)
-    except msgspec.ValidationError:
-        raise ReplyError("invalid params for codeAction/resolve: data", types.ErrorCodes.InvalidParams) from None
+    data: ActionData = read_raw("params for codeAction/resolve: data", action.data, ActionData)
     snapshot = session.snapshot(data.uri)
     if snapshot is None:
         raise ReplyError(f"cannot fill: {session.why_off(data.uri)}")

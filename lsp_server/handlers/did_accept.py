@@ -1,18 +1,16 @@
 """`infill/didAccept` and the command of the same name: the user accepted an inline completion, or the start of one."""
 
-import logging
 from dataclasses import replace
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 from lsp_server.documents.positions import first_units
 from lsp_server.fill.pipeline import Budget
+from lsp_server.lsp.replies import read_raw
 from lsp_server.session import Session
 
 METHOD = "infill/didAccept"
-log = logging.getLogger(__name__)
 
 
 class TextDocument(Struct, frozen=True):
@@ -30,12 +28,8 @@ class DidAcceptParams(Struct, frozen=True, rename="camel"):
 
 
 def did_accept(session: Session, params: Any) -> None:
-    """`params` is raw JSON; where it cannot be read, the document still gets fills."""
-    try:
-        accepted = msgspec.convert(params, DidAcceptParams)
-    except msgspec.ValidationError as error:
-        log.warning("ignored %s: %s", METHOD, error)
-        return
+    """`params` is raw JSON. Where it cannot be read, the document still gets fills."""
+    accepted: DidAcceptParams = read_raw(f"params for {METHOD}", params, DidAcceptParams)
     accept(session, accepted.text_document.uri, accepted.id, accepted.accepted_length)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any
 
-import msgspec
 from lsprotocol import types
 from msgspec import Meta, Struct
 
@@ -16,7 +15,7 @@ from lsp_server.actions.kinds import CANNOT_APPLY, STALE, ActionKind, Cancelled,
 from lsp_server.handlers.action_edit import perform
 from lsp_server.handlers.did_accept import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX
-from lsp_server.lsp.replies import ReplyError
+from lsp_server.lsp.replies import ReplyError, read_raw
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 
@@ -64,11 +63,7 @@ def answer(*, applied: bool, reason: str | None = None) -> Answer:
 
 def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
     """The command's first argument as a `kind`. Raises ReplyError, which names what is wrong with it."""
-    try:
-        return msgspec.convert(next(iter(params.arguments or ()), None), kind)
-    except msgspec.ValidationError as error:
-        message = f"invalid argument for {params.command}: {str(error).replace('`', '')}"
-        raise ReplyError(message, types.ErrorCodes.InvalidParams) from None
+    return read_raw(f"argument for {params.command}", next(iter(params.arguments or ()), None), kind)
 
 
 def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> Awaitable[Answer]:

@@ -6,7 +6,9 @@ that it happened and the log learns where; neither gets the text of a document, 
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
+import msgspec
 from cattrs import transform_error
 from lsprotocol.types import ErrorCodes, LSPErrorCodes, ResponseError
 
@@ -22,6 +24,17 @@ class ReplyError(Exception):
 def invalid_params(method: str, error: Exception) -> ReplyError:
     """The reply to params that do not fit `method`: it names the fields, never their values."""
     return ReplyError(f"invalid params for {method}: {_places(error)}", ErrorCodes.InvalidParams)
+
+
+def read_raw(what: str, value: Any, kind: type[Any]) -> Any:
+    """Raw JSON as a `kind`. Raises ReplyError, which says what is wrong with `what`, such as `params for a/method`."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        reason = str(error).replace("`", "")
+    except UnicodeEncodeError:
+        reason = "half a surrogate pair"
+    raise ReplyError(f"invalid {what}: {reason}", ErrorCodes.InvalidParams)
 
 
 def refusal(code: ErrorCodes, message: str) -> ResponseError:

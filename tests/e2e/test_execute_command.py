@@ -216,6 +216,7 @@ PLACE = plain(here(Position(0, 0)))
         ({"uri": "file:///a.py", "range": {"start": {"line": -1, "character": 0}, "end": PLACE["end"]}}, "start.line"),
         ({"uri": "file:///a.py", "range": PLACE, "strength": 2}, "$.strength"),
         ({"uri": "file:///a.py", "range": PLACE, "instruction": ["?"]}, "$.instruction"),
+        ({"uri": "file:///a.py", "range": PLACE, "strength": "\ud800"}, "half a surrogate pair"),
     ],
 )
 async def test_arguments_that_make_no_sense_are_refused_by_name(

@@ -282,5 +282,6 @@ async def test_in_a_storm_of_keys_each_request_is_answered_once_and_the_worker_i
 async def test_a_notification_that_cannot_be_read_does_no_harm(start_raw: StartRaw, runtime_folder: Path) -> None:
     user = Typist.at(await start_raw(QUICK), runtime_folder, BODY)
     user.says("infill/didAccept", id=7, acceptedLength=-1)
+    user.says("infill/didAccept", id="\ud800", acceptedLength="\ud800")
     user.says("infill/didReject")
     assert await user.offered()

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+import msgspec
 import pytest
 
 from inference.messages import Hole
@@ -69,4 +70,4 @@ def test_an_offered_action_remembers_whether_a_strength_was_said(strength: float
     snapshot = snapshot_of(BROKEN)
     (offered,) = repairs(snapshot, "???", [DiagnosticText(0, 5, "?")])
     data = ActionData.of(offered, snapshot).to_json() | {"strength": strength}
-    assert ActionData.read(data).action(snapshot, "???").strength == strength
+    assert msgspec.convert(data, ActionData).action(snapshot, "???").strength == strength
