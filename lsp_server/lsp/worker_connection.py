@@ -17,7 +17,7 @@ from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
 CLIENT_NAME = "infill-ls serve"
-ANSWER_S = 2.0
+REFRESH_S = 2.0
 """How long `refresh` waits for the worker."""
 END_S = 30.0
 """How long `restart` waits for the old worker to end."""
@@ -76,7 +76,7 @@ class WorkerConnection:
     async def refresh(self) -> None:
         """Ask a worker that runs how it is; do not start one for that, nor wait for one that hangs."""
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(REFRESH_S):
                 await self.client.status()
         except (WorkerFailure, TimeoutError) as failure:
             log.info("no status: %s", failure or "the worker does not answer")

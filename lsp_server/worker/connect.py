@@ -28,7 +28,7 @@ from lsp_server.worker.paths import WorkerPaths, why_not_private
 
 HANDSHAKE_S = 15.0
 """A worker answers at once, unless its machine is busy loading a model from a cold disk."""
-ANSWER_S = 5.0
+STATUS_S = 5.0
 """How long a client waits that only wants the worker's status."""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from inference.messages import Status
-from lsp_server.worker.connect import ANSWER_S, Attached, NotListeningError, attach
+from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, attach
 from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.paths import WorkerPaths, paths_at, socket_folders
 
@@ -46,9 +46,9 @@ async def running_workers(name: str) -> tuple[RunningWorker, ...]:
 
 async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | None:
     try:
-        attached = await attach(paths, name, ANSWER_S)
+        attached = await attach(paths, name, STATUS_S)
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(STATUS_S):
                 status = await _first_status(attached)
         finally:
             attached.stream.close()

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from lsp_server.lsp.worker_connection import ANSWER_S
+from lsp_server.lsp.worker_connection import REFRESH_S
 from tests.e2e.editor import SERVER, environment
 from tests.workers import PATIENCE_S
 
@@ -201,7 +201,7 @@ class RawClient:
         for _ in range(_STALE):
             began = time.monotonic()
             await self.status()
-            if time.monotonic() - began >= ANSWER_S / 2:
+            if time.monotonic() - began >= REFRESH_S / 2:
                 return
         raise AssertionError("the worker is not held")
 
