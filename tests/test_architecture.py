@@ -1,7 +1,7 @@
 """The table in CONTRIBUTING.md, checked: which room imports which, followed through every module in between.
 
-Also what fresh interpreters load, and two rules for tests. The graph of imports is grimp's, import-linter's own; it
-holds imports inside functions too, so a room cannot hide one.
+Also what fresh interpreters load, and the rules for tests: nothing mocked, and no reaching into another object. The
+graph of imports is grimp's, import-linter's own; it holds imports inside functions too, so a room cannot hide one.
 """
 
 import ast
@@ -183,6 +183,55 @@ def test_tests_run_the_real_thing() -> None:
     assert not users
     assert not [file for file in tests if "unittest" in imported_by(file)]
     assert not [file for file in tests if "monkeypatch.setattr" in _attributes(file)]
+
+
+ALLOWED_PRIVATE = {"_attn_implementation"}
+"""Names of other projects that have no public equivalent: transformers' configurations take their attention so."""
+
+NAMED_TUPLE = {"_replace", "_asdict", "_fields"}
+"""Public, for all their underscore."""
+
+
+def test_no_test_reaches_into_another_object() -> None:
+    assert not [f"{file}: {found}" for file in files("tests") for found in private_uses(file.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "engine.cache._entries",
+        "engine._limit = 3",
+        "make()._limit += 1",
+        "del engine._limit",
+        "setattr(engine, '_limit', 3)",
+        "getattr(engine, '_limit')",
+        "from lsp_server.worker.link import _read",
+    ],
+)
+def test_reaching_into_another_object_is_seen(code: str) -> None:
+    """The check above fails when it should."""
+    assert private_uses(code)
+    assert not private_uses("self._x = cls._y = row._replace(a=1).__class__\nconfig._attn_implementation = 'sdpa'")
+
+
+def private_uses(code: str) -> list[str]:
+    """Where a module uses a private name of an object that is neither `self` nor `cls`, or imports a private name."""
+    nodes = ast.walk(ast.parse(code))
+    return [ast.unparse(node) for node in nodes if any(map(_is_private, _used_names(node)))]
+
+
+def _used_names(node: ast.AST) -> Iterator[str]:
+    """The names that a node takes from another object or module, written as an attribute, a string or an import."""
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls"):
+        yield node.attr
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "setattr", "delattr"):
+        yield from (str(each.value) for each in node.args[1:2] if isinstance(each, ast.Constant))
+    elif isinstance(node, ast.ImportFrom):
+        yield from (alias.name for alias in node.names)
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in ALLOWED_PRIVATE | NAMED_TUPLE
 
 
 def imported_by(file: Path) -> set[str]:
