@@ -9,6 +9,8 @@ from pathlib import Path
 MAX_LOG_BYTES = 1024 * 1024
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
 log = logging.getLogger("infill-ls.worker")
+_models = logging.getLogger("inference")
+"""Its children warn of what a model cannot do here, such as a faster pass that is not used."""
 
 
 class _PrivateFileHandler(RotatingFileHandler):
@@ -18,7 +20,10 @@ class _PrivateFileHandler(RotatingFileHandler):
 
 
 def set_up(path: Path, *, foreground: bool) -> None:
-    """Log to `path` (older lines in `path`.1) and, in the foreground, to stderr as well. Raises OSError."""
+    """Log to `path` (older lines in `path`.1) and, in the foreground, to stderr as well. Raises OSError.
+
+    Warnings of `inference` go there too. Else they would reach stderr, whose last line is taken for why a worker ended.
+    """
     handlers: list[logging.Handler] = [
         _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8")
     ]
@@ -27,8 +32,10 @@ def set_up(path: Path, *, foreground: bool) -> None:
     for handler in handlers:
         handler.setFormatter(logging.Formatter(_FORMAT))
         log.addHandler(handler)
+        _models.addHandler(handler)
     log.setLevel(logging.INFO)
-    log.propagate = False
+    _models.setLevel(logging.WARNING)
+    log.propagate = _models.propagate = False
 
 
 def describe(error: BaseException) -> str:

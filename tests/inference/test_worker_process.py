@@ -51,6 +51,19 @@ async def test_one_worker_from_start_to_end(start_worker: StartWorker) -> None:
     assert mode_of(worker.paths.log) == 0o600
 
 
+def test_what_a_model_warns_of_goes_to_the_log_and_not_to_stderr(tmp_path: Path) -> None:
+    """The last line of stderr is taken for the reason why a worker ended."""
+    code = (
+        "import logging, pathlib\n"
+        "from inference.serving import logs\n"
+        f"logs.set_up(pathlib.Path({str(tmp_path / 'log')!r}), foreground=False)\n"
+        "logging.getLogger('inference.models.diffusion_gemma.fast_passes').warning('a slower pass runs')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert "WARNING a slower pass runs" in (tmp_path / "log").read_text()
+
+
 async def test_a_model_that_cannot_be_loaded_is_reported_and_the_worker_ends(start_worker: StartWorker) -> None:
     worker = start_worker(*NO_MODEL)
     client = await worker.connect()
