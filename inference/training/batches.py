@@ -13,9 +13,9 @@ import numpy.typing as npt
 from tokenizers import Encoding, Tokenizer
 
 from inference.training import holes
-from inference.training.canvas import Canvas, Composer
-from inference.training.framing import Framing, Plain
+from inference.training.composer import Canvas, Composer
 from inference.training.holes import Document, Hole
+from inference.training.prompt_framing import Framing, Plain
 from inference.training.tokenizer import Tokens
 
 Ints = npt.NDArray[np.int64]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from inference.training import checkpoint, gemma_tokenizer, model, tokenizer
+from inference.training import gemma_tokenizer, model, model_folder, tokenizer
 from inference.training.config import Conventions, DataConfig, ModelConfig
-from inference.training.framing import Conversation, Plain
+from inference.training.prompt_framing import Conversation, Plain
 from inference.training.trainable import TrainableModel, device
 
 
@@ -19,7 +19,7 @@ def build(shape: ModelConfig, data: DataConfig, seed: int, file: Path, texts: Se
 def _own(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> TrainableModel:
     built, trained = model.build(shape, data.canvas_tokens, seed).to(device()), tokenizer.load(file)
     tokens = tokenizer.own_tokens(shape.vocabulary_size)
-    write = partial(checkpoint.write_model, model=built, tokenizer=trained, tokens=tokens, data=data)
+    write = partial(model_folder.write_model, model=built, tokenizer=trained, tokens=tokens, data=data)
     return TrainableModel(built, trained, tokens, Plain(tokens), write)
 
 
@@ -27,7 +27,7 @@ def _released(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> Tr
     """As the released checkpoint is, and with its kind of files only."""
     built, trained = model.build(shape, data.canvas_tokens, seed).to(device()), tokenizer.load(file)
     tokens = gemma_tokenizer.tokens(shape.vocabulary_size)
-    write = partial(checkpoint.write_released, model=built, tokenizer=trained)
+    write = partial(model_folder.write_released, model=built, tokenizer=trained)
     return TrainableModel(built, trained, tokens, Conversation(file, data.prefix_tokens), write)
 
 

@@ -12,9 +12,9 @@ import torch
 from tokenizers import Tokenizer
 from transformers import DiffusionGemmaForBlockDiffusion
 
-from inference.training import checkpoint, tokenizer
+from inference.training import model_folder, tokenizer
 from inference.training.config import ConfigError, DataConfig, LoraConfig
-from inference.training.framing import Plain
+from inference.training.prompt_framing import Plain
 from inference.training.tokenizer import Tokens
 from inference.training.trainable import TrainableModel
 
@@ -78,7 +78,7 @@ def _writer(tuner: Any, base: Path, tokens: Tokens, data: DataConfig) -> Callabl
         for file in ("tokenizer.json", "tokenizer_config.json"):
             if (base / file).is_file():
                 (folder / file).write_bytes((base / file).read_bytes())
-        checkpoint.write_properties(folder, tokens, data)
+        model_folder.write_properties(folder, tokens, data)
 
     return write
 

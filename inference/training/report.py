@@ -4,7 +4,7 @@ import json
 import time
 from pathlib import Path
 
-from inference.training.checkpoint import State
+from inference.training.model_folder import State
 from inference.training.objective import Losses
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from inference.training.framing import Framing
+from inference.training.prompt_framing import Framing
 from inference.training.tokenizer import Tokens
 
 

@@ -15,14 +15,14 @@ import msgspec
 import numpy as np
 import torch
 
-from inference.training import checkpoint
+from inference.training import model_folder
 from inference.training.average import Average
 from inference.training.batches import Batch
-from inference.training.checkpoint import State
 from inference.training.config import RunConfig
 from inference.training.corruption import Corrupted
 from inference.training.feed import Feed
 from inference.training.model import trained
+from inference.training.model_folder import State
 from inference.training.objective import Inputs, Losses, Objective, means
 from inference.training.optimizer import Optimizer
 from inference.training.report import Report
@@ -82,10 +82,10 @@ class Trainer:
 
     def resume(self) -> bool:
         """Goes on from the newest checkpoint, if there is one."""
-        newest = checkpoint.latest(self.folder / "checkpoints")
+        newest = model_folder.latest(self.folder / "checkpoints")
         if newest is None:
             return False
-        self.state, weights, averages = checkpoint.read_state(newest)
+        self.state, weights, averages = model_folder.read_state(newest)
         with torch.no_grad():
             for name, saved in weights.items():
                 self._parameters[name].copy_(saved)
@@ -134,14 +134,14 @@ class Trainer:
         def write(folder: Path) -> None:
             with self._average.in_place():
                 self._material.writer(folder)
-            checkpoint.write_state(folder, self.state, self._parameters, self._average.weights)
+            model_folder.write_state(folder, self.state, self._parameters, self._average.weights)
 
-        checkpoint.atomically(checkpoint.folder_of(checkpoints, self.state.step), write)
-        checkpoint.prune(checkpoints, self._config.report.keep_checkpoints)
+        model_folder.atomically(model_folder.folder_of(checkpoints, self.state.step), write)
+        model_folder.prune(checkpoints, self._config.report.keep_checkpoints)
 
     def export(self, folder: Path) -> None:
         """The weights as they are now, as a folder for `--model`."""
-        checkpoint.atomically(folder, self._material.writer)
+        model_folder.atomically(folder, self._material.writer)
 
     def evaluate(self, *, averaged: bool) -> Losses:
         """Losses on the held-out files, of the averaged weights or the last: always the same batches and noise."""

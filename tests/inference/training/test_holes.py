@@ -10,7 +10,7 @@ from inference.engine.canvas.plan import DEFAULT_SLOTS
 from inference.messages import HoleKind
 from inference.training import corruption, holes, syntax
 from inference.training.batches import Batch, Batches, Shape
-from inference.training.canvas import DEFAULT_SHARE, MOST_SLOTS, Composer
+from inference.training.composer import DEFAULT_SHARE, MOST_SLOTS, Composer
 from inference.training.feed import Feed
 from inference.training.holes import Document, Hole
 from inference.training.tokenizer import BOS, EOS, FIRST_TEXT_TOKEN, MASK, SLACK, own_tokens

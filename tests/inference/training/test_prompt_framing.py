@@ -13,8 +13,8 @@ from inference.messages import InfillRequest
 from inference.models.family import Properties
 from inference.training import gemma_tokenizer
 from inference.training.batches import Batches, Mixture, Shape
-from inference.training.framing import Conversation, Plain
 from inference.training.holes import Document
+from inference.training.prompt_framing import Conversation, Plain
 from inference.training.tokenizer import BOS, own_tokens
 
 _TOKENS = gemma_tokenizer.tokens(900)
