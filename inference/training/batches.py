@@ -13,9 +13,9 @@ import numpy.typing as npt
 from tokenizers import Encoding, Tokenizer
 
 from inference.training import holes
-from inference.training.composer import Canvas, Composer
-from inference.training.holes import Document, Hole
-from inference.training.prompt_framing import Framing, Plain
+from inference.training.composer import Composer, TrainingCanvas
+from inference.training.holes import TrainingDocument, TrainingHole
+from inference.training.prompt_framing import Framing, PlainFraming
 from inference.training.tokenizer import Tokens
 
 Ints = npt.NDArray[np.int64]
@@ -60,7 +60,7 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Shape:
+class BatchShape:
     """Sizes of a batch: B, P, K, C."""
 
     streams: int
@@ -74,16 +74,16 @@ class Batches:
 
     def __init__(
         self,
-        documents: Sequence[Document],
+        documents: Sequence[TrainingDocument],
         tokenizer: Tokenizer,
         tokens: Tokens,
-        shape: Shape,
+        shape: BatchShape,
         seed: int,
         framing: Framing | None = None,
         mixture: Mixture = Mixture(),
     ) -> None:
         self._documents, self._tokenizer, self._shape, self._seed = documents, tokenizer, shape, seed
-        self._framing, self._mixture = framing or Plain(tokens), mixture
+        self._framing, self._mixture = framing or PlainFraming(tokens), mixture
         self._tokens, self._composer = tokens, Composer(tokenizer, tokens, shape.canvas_tokens)
         self._ends = np.cumsum([len(document.text) for document in documents])
 
@@ -103,7 +103,7 @@ class Batches:
             has_slack=np.array([[one.has_slack for one in ones] for _, ones, _ in made]),
         )
 
-    def _example(self, rng: np.random.Generator) -> tuple["Stream", list[Canvas], list[int]]:
+    def _example(self, rng: np.random.Generator) -> tuple["TextStream", list[TrainingCanvas], list[int]]:
         """One stream, its canvases and where they split it; drawn again where the text has no place for a hole."""
         while True:
             place = int(rng.integers(0, self._ends[-1]))
@@ -116,7 +116,7 @@ class Batches:
             if len(made) == self._shape.canvases:
                 return stream, [canvas for canvas, _ in made], [split for _, split in made]
 
-    def _stream(self, document: Document, anchor: int, rng: np.random.Generator) -> "Stream":
+    def _stream(self, document: TrainingDocument, anchor: int, rng: np.random.Generator) -> "TextStream":
         """Up to P tokens of text around the anchor, from the file's start or the middle of it."""
         size, text = self._shape.prefix_tokens, document.text
         start = anchor - int(rng.uniform(0.2, 1.0) * size * _CHARACTERS_PER_TOKEN)
@@ -127,9 +127,11 @@ class Batches:
         skip = int(rng.integers(0, 16)) if start > 0 and rng.random() < 0.5 else 0  # the engine cuts anywhere
         ends = start + 8 * size >= len(text)
         before = self._framing.before(document, start, rng)
-        return Stream.of(encoding, start, skip, size, before, self._tokens.ending if ends else ())
+        return TextStream.of(encoding, start, skip, size, before, self._tokens.ending if ends else ())
 
-    def _canvas(self, document: Document, stream: "Stream", rng: np.random.Generator) -> tuple[Canvas, int] | None:
+    def _canvas(
+        self, document: TrainingDocument, stream: "TextStream", rng: np.random.Generator
+    ) -> tuple[TrainingCanvas, int] | None:
         """A canvas whose first hole is somewhere in or right behind the stream, and its split."""
         if self._mixture.whole_canvases and rng.random() < self._mixture.whole_canvases:
             split = int(rng.integers(0, len(stream.starts)))
@@ -147,10 +149,10 @@ class Batches:
         return (canvas, split + stream.offset) if any(canvas.hole) and split + stream.offset > 0 else None
 
     def _holes(
-        self, document: Document, anchor: int, counts: Mapping[int, float], rng: np.random.Generator
-    ) -> list[Hole]:
+        self, document: TrainingDocument, anchor: int, counts: Mapping[int, float], rng: np.random.Generator
+    ) -> list[TrainingHole]:
         """Holes in order, with text between them; `counts` are the shares of how many."""
-        found: list[Hole] = []
+        found: list[TrainingHole] = []
         count = int(rng.choice(list(counts), p=list(counts.values())))
         gap = _SMALL_GAP_CHARACTERS if count == _FULL else _GAP_CHARACTERS
         for _ in range(count):
@@ -164,7 +166,7 @@ class Batches:
 
 
 @dataclass(frozen=True)
-class Stream:
+class TextStream:
     """Tokens and where the text of each begins (characters of the file); `offset` special tokens stand before them."""
 
     ids: list[int]
@@ -175,7 +177,7 @@ class Stream:
     @classmethod
     def of(
         cls, encoding: Encoding, start: int, skip: int, size: int, before: Sequence[int], after: Sequence[int]
-    ) -> "Stream":
+    ) -> "TextStream":
         """At most `size` tokens: `before`, the text's but the first `skip`, and, if all fit, `after`."""
         skip = min(skip, max(0, len(encoding.ids) - 1))
         last = min(len(encoding.ids), skip + size - len(before))

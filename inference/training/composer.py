@@ -12,7 +12,7 @@ from tokenizers import Encoding, Tokenizer
 
 from inference.engine.canvas.plan import DEFAULT_SLOTS
 from inference.messages import HoleKind
-from inference.training.holes import Document, Hole
+from inference.training.holes import TrainingDocument, TrainingHole
 from inference.training.tokenizer import Tokens
 
 MOST_SLOTS = 64
@@ -27,7 +27,7 @@ _CHARACTERS_PER_TOKEN = 8
 
 
 @dataclass
-class Canvas:
+class TrainingCanvas:
     """Rows of one canvas. `hole` marks the rows to be denoised, `slack` the slack rows among them."""
 
     ids: list[int] = field(default_factory=list)
@@ -55,14 +55,20 @@ class Composer:
     width: int
 
     def compose(
-        self, document: Document, start: int, holes: Sequence[Hole], rng: np.random.Generator, *, has_slack: bool
-    ) -> Canvas:
+        self,
+        document: TrainingDocument,
+        start: int,
+        holes: Sequence[TrainingHole],
+        rng: np.random.Generator,
+        *,
+        has_slack: bool,
+    ) -> TrainingCanvas:
         """The canvas of some holes in order; `start` is where the token healed into the first one begins.
 
         A canvas is either for sizing (every hole has slack) or for filling (every hole has its exact length): the
         engine first settles the lengths on the one and then denoises the other.
         """
-        canvas = Canvas(has_slack=has_slack)
+        canvas = TrainingCanvas(has_slack=has_slack)
         end = start
         for cursor, stop, kind in holes:
             if canvas.ids:
@@ -89,12 +95,12 @@ class Composer:
         self._finish(canvas, document.text, end, rng)
         return canvas
 
-    def whole(self, document: Document, start: int) -> Canvas:
+    def whole(self, document: TrainingDocument, start: int) -> TrainingCanvas:
         """The canvas that goes on with a document at `start`, all of it one hole.
 
         Behind the end of the file comes the ending; its last token fills the rest.
         """
-        canvas, text = Canvas(), document.text[start : start + _CHARACTERS_PER_TOKEN * self.width]
+        canvas, text = TrainingCanvas(), document.text[start : start + _CHARACTERS_PER_TOKEN * self.width]
         ids = self._encode(text).ids
         if start + len(text) >= len(document.text):
             ids = [*ids, *self.tokens.ending, *self.tokens.ending[-1:] * self.width]
@@ -109,7 +115,7 @@ class Composer:
         """The longest hole: with slack tokens, the most slots; without, what leaves room for some suffix."""
         return MOST_SLOTS if self.tokens.slack is not None else self.width * 3 // 4
 
-    def _room(self, canvas: Canvas) -> int:
+    def _room(self, canvas: TrainingCanvas) -> int:
         return self.width - _FREE_ROWS - len(canvas.ids)
 
     def _content(self, text: str, room: int) -> tuple[list[int], int]:
@@ -124,7 +130,7 @@ class Composer:
         size = min(room, DEFAULT_SLOTS[kind] if usual else int(rng.integers(4, MOST_SLOTS + 1)))
         return size if 0 < length <= size else 0
 
-    def _finish(self, canvas: Canvas, text: str, end: int, rng: np.random.Generator) -> None:
+    def _finish(self, canvas: TrainingCanvas, text: str, end: int, rng: np.random.Generator) -> None:
         """Pins what follows: the rest of the file as far as it fits, or an end of file that comes early."""
         rest = text[end : end + _CHARACTERS_PER_TOKEN * self.width]
         if rng.random() < 0.1:  # people write at the end of files that are not finished

@@ -14,7 +14,7 @@ import msgspec
 
 from inference.training import sources
 from inference.training.duplicates import Duplicates
-from inference.training.sources import Source
+from inference.training.sources import SourcePackage
 
 HELD_OUT_PERCENT = 5
 _SIZE_BYTES = range(400, 150_000)
@@ -47,7 +47,7 @@ def is_held_out(text: str) -> bool:
     return int.from_bytes(hashlib.sha256(plain.encode()).digest()[:4], "big") % 100 < HELD_OUT_PERCENT
 
 
-def load(cache: Path, max_mb: float, wanted: Iterable[Source] = sources.SOURCES) -> list[SourceFile]:
+def load(cache: Path, max_mb: float, wanted: Iterable[SourcePackage] = sources.SOURCES) -> list[SourceFile]:
     """The corpus of a run: from `cache` if it is there, else collected and written to it."""
     if cache.is_file():
         return msgspec.msgpack.decode(cache.read_bytes(), type=list[SourceFile])
@@ -57,7 +57,7 @@ def load(cache: Path, max_mb: float, wanted: Iterable[Source] = sources.SOURCES)
     return files
 
 
-def collect(wanted: Iterable[Source], max_mb: float) -> Iterator[SourceFile]:
+def collect(wanted: Iterable[SourcePackage], max_mb: float) -> Iterator[SourceFile]:
     """Files of the sources up to their caps and `max_mb` each, near duplicates of earlier ones left out."""
     duplicates = Duplicates()
     for source in wanted:
@@ -78,7 +78,7 @@ def sizes(files: Iterable[SourceFile]) -> dict[str, int]:
     return dict(count)
 
 
-def _readable(source: Source) -> Iterator[tuple[str, str]]:
+def _readable(source: SourcePackage) -> Iterator[tuple[str, str]]:
     """A source's files in an order that does not depend on their folders, so that a cap takes a fair sample."""
     found = [item for item in sources.files_of(source) if not _LEFT_OUT.search(item[0])]
     for name, path in sorted(found, key=lambda item: hashlib.sha256(item[0].encode()).digest()):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inference.training import gemma_tokenizer, model, model_folder, tokenizer
 from inference.training.config import Conventions, DataConfig, ModelConfig
-from inference.training.prompt_framing import Conversation, Plain
+from inference.training.prompt_framing import ChatFraming, PlainFraming
 from inference.training.trainable import TrainableModel, device
 
 
@@ -20,7 +20,7 @@ def _own(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> Trainab
     built, trained = model.build(shape, data.canvas_tokens, seed).to(device()), tokenizer.load(file)
     tokens = tokenizer.own_tokens(shape.vocabulary_size)
     write = partial(model_folder.write_model, model=built, tokenizer=trained, tokens=tokens, data=data)
-    return TrainableModel(built, trained, tokens, Plain(tokens), write)
+    return TrainableModel(built, trained, tokens, PlainFraming(tokens), write)
 
 
 def _released(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> TrainableModel:
@@ -28,7 +28,7 @@ def _released(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> Tr
     built, trained = model.build(shape, data.canvas_tokens, seed).to(device()), tokenizer.load(file)
     tokens = gemma_tokenizer.tokens(shape.vocabulary_size)
     write = partial(model_folder.write_released, model=built, tokenizer=trained)
-    return TrainableModel(built, trained, tokens, Conversation(file, data.prefix_tokens), write)
+    return TrainableModel(built, trained, tokens, ChatFraming(file, data.prefix_tokens), write)
 
 
 def _tokenizer(shape: ModelConfig, file: Path, texts: Sequence[str]) -> Path:

@@ -1,6 +1,6 @@
-"""Choosing holes in a text as carving will meet them. Character offsets; it knows nothing of tokens.
+"""Chooses holes in a text as carving will meet them. Character offsets; it knows nothing of tokens.
 
-What stood between a hole's cursor and its end is what the model has to write.
+The model has to write what stood between a hole's cursor and its end.
 """
 
 import re
@@ -13,7 +13,8 @@ from inference.messages import HoleKind
 from inference.training import syntax
 from inference.training.syntax import BLOCK, BRACKETS, EXPRESSION, Prose, Spans
 
-Span = tuple[int, int]
+CharacterSpan = tuple[int, int]
+"""Start and end in a text."""
 
 _WORD = re.compile(r"[^\W\d]\w*|\d+|[^\w\s]")
 _START = re.compile(r"(?<!\w)\w|[^\w\s]")
@@ -30,7 +31,7 @@ _SPANS = {"brackets": BRACKETS, "expression": EXPRESSION, "block": BLOCK}
 _KIND_OF_SPAN = {BRACKETS: HoleKind.ARGUMENTS, EXPRESSION: HoleKind.EXPRESSION, BLOCK: HoleKind.BLOCK}
 
 
-class Hole(NamedTuple):
+class TrainingHole(NamedTuple):
     """From the cursor to the end, and the kind that a request for it would name."""
 
     cursor: int
@@ -39,7 +40,7 @@ class Hole(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Document:
+class TrainingDocument:
     """A file's text with its spans and its prose, and its path as a user may name it."""
 
     text: str
@@ -48,7 +49,7 @@ class Document:
     path: str = ""
 
     @classmethod
-    def of(cls, text: str, path: str = "") -> "Document":
+    def of(cls, text: str, path: str = "") -> "TrainingDocument":
         """Reads the syntax of a text."""
         return cls(text, *syntax.spans(text), path)
 
@@ -62,7 +63,9 @@ class Document:
         return anchor
 
 
-def choose(document: Document, anchor: int, rng: np.random.Generator, longest: int = LONGEST_CHARACTERS) -> Hole | None:
+def choose(
+    document: TrainingDocument, anchor: int, rng: np.random.Generator, longest: int = LONGEST_CHARACTERS
+) -> TrainingHole | None:
     """A hole whose cursor is at or after `anchor` and near it; None where the text ends before one.
 
     One of several lines has at most `longest` characters.
@@ -70,12 +73,12 @@ def choose(document: Document, anchor: int, rng: np.random.Generator, longest: i
     if rng.random() < _CODE_SHARE:
         anchor = document.code(anchor)
     found, kind = _choose(document, anchor, _KINDS[rng.choice(len(_KINDS), p=_WEIGHTS)], rng, longest)
-    return None if found is None else Hole(*found, kind)
+    return None if found is None else TrainingHole(*found, kind)
 
 
 def _choose(
-    document: Document, anchor: int, name: str, rng: np.random.Generator, longest: int
-) -> tuple[Span | None, HoleKind]:
+    document: TrainingDocument, anchor: int, name: str, rng: np.random.Generator, longest: int
+) -> tuple[CharacterSpan | None, HoleKind]:
     if name == "lines":
         return _lines(document.text, anchor, rng, longest), HoleKind.BLOCK
     if name == "part of line":
@@ -87,7 +90,7 @@ def _choose(
     return _rest_of_line(document.text, anchor, rng), HoleKind.LINE
 
 
-def _rest_of_line(text: str, anchor: int, rng: np.random.Generator) -> Span | None:
+def _rest_of_line(text: str, anchor: int, rng: np.random.Generator) -> CharacterSpan | None:
     """From somewhere in the line of the anchor, or the whole of the next one: a cursor is often on an empty line."""
     if rng.random() < _WHOLE_LINE_SHARE and (following := text.find("\n", anchor)) >= 0:
         return _line(text, following)
@@ -98,7 +101,7 @@ def _rest_of_line(text: str, anchor: int, rng: np.random.Generator) -> Span | No
     return cursor, line[1]
 
 
-def _part_of_line(text: str, anchor: int, rng: np.random.Generator) -> Span | None:
+def _part_of_line(text: str, anchor: int, rng: np.random.Generator) -> CharacterSpan | None:
     """Some words and signs of a line with more behind them; the rest of the line where there are too few."""
     line = _line(text, anchor)
     if line is None:
@@ -110,7 +113,7 @@ def _part_of_line(text: str, anchor: int, rng: np.random.Generator) -> Span | No
     return words[first].start(), words[last - 1].end()
 
 
-def _lines(text: str, anchor: int, rng: np.random.Generator, longest: int) -> Span | None:
+def _lines(text: str, anchor: int, rng: np.random.Generator, longest: int) -> CharacterSpan | None:
     """From the start of the next line over some that follow it, as long as they are indented no less."""
     line = _line(text, max(anchor, text.find("\n", anchor)))
     if line is None:
@@ -127,7 +130,9 @@ def _lines(text: str, anchor: int, rng: np.random.Generator, longest: int) -> Sp
     return start, end
 
 
-def _span(document: Document, anchor: int, kind: int, rng: np.random.Generator, longest: int) -> Span | None:
+def _span(
+    document: TrainingDocument, anchor: int, kind: int, rng: np.random.Generator, longest: int
+) -> CharacterSpan | None:
     """One of the next spans of a kind, whole or from somewhere inside it; a block mostly where it has several lines."""
     first, last = np.searchsorted(document.spans[:, 0], (anchor, anchor + _NEAR_CHARACTERS))
     near = document.spans[first:last]
@@ -141,7 +146,7 @@ def _span(document: Document, anchor: int, kind: int, rng: np.random.Generator, 
     return (start, end) if whole else (_inside(document.text, (start, end), rng), end)
 
 
-def _inside(text: str, span: Span, rng: np.random.Generator) -> int:
+def _inside(text: str, span: CharacterSpan, rng: np.random.Generator) -> int:
     """A place inside a span where a word or sign begins, or has just ended: where people stop to think."""
     words = list(_WORD.finditer(text, *span))
     if not words:
@@ -150,7 +155,7 @@ def _inside(text: str, span: Span, rng: np.random.Generator) -> int:
     return word.start() if rng.random() < 0.6 or word.end() >= span[1] else word.end()
 
 
-def _line(text: str, anchor: int) -> Span | None:
+def _line(text: str, anchor: int) -> CharacterSpan | None:
     """The content, without indentation and space at its end, of the first line that is not blank after `anchor`.
 
     Where the anchor stands in the middle of a line, what follows it of that line counts, whole words only.

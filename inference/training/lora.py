@@ -14,7 +14,7 @@ from transformers import DiffusionGemmaForBlockDiffusion
 
 from inference.training import model_folder, tokenizer
 from inference.training.config import ConfigError, DataConfig, LoraConfig
-from inference.training.prompt_framing import Plain
+from inference.training.prompt_framing import PlainFraming
 from inference.training.tokenizer import Tokens
 from inference.training.trainable import TrainableModel
 
@@ -31,7 +31,7 @@ def load(config: LoraConfig, data: DataConfig, device: torch.device) -> Trainabl
     read = tokenizer.load(folder / "tokenizer.json")
     tokens = tokens_of(read, config.slack_token)
     adapted = adapt(base, config)
-    return TrainableModel(base, read, tokens, Plain(tokens), _writer(adapted, folder, tokens, data))
+    return TrainableModel(base, read, tokens, PlainFraming(tokens), _writer(adapted, folder, tokens, data))
 
 
 def adapt(base: Any, config: LoraConfig) -> Any:

@@ -1,20 +1,13 @@
-"""Folders on disk: what `--model` accepts, and beside it what a run needs to go on.
-
-A folder appears whole or not at all. Weights are shipped in bfloat16; the run's own in `resume/`, in float32.
-"""
+"""Writes a trained model as a folder that `--model` and transformers accept. Weights are shipped in bfloat16."""
 
 import copy
-import os
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
-from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
     DiffusionGemmaGenerationConfig,
@@ -30,7 +23,6 @@ _SPECIAL: dict[str, Any] = {
     **dict(zip(("pad_token", "eos_token", "bos_token", "mask_token"), SPECIAL_TOKENS, strict=False)),
     "additional_special_tokens": list(SPECIAL_TOKENS[-1:]),
 }
-_FOLDER = "step-{:07d}"
 _SHARD = "15MB"
 _MASK_SAMPLER = {
     "max_steps": 32,
@@ -43,14 +35,6 @@ _MASK_SAMPLER = {
 }
 """A small mask checkpoint is rarely sure: few rows are accepted at a time, but some in each step, however unsure it is.
 Most fills are stable long before the last step."""
-
-
-class State(msgspec.Struct, frozen=True):
-    """How far a run has come, over all the times it was resumed. `seconds` of training, `rows` through the network."""
-
-    step: int = 0
-    rows: int = 0
-    seconds: float = 0.0
 
 
 def write_model(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, data: DataConfig) -> None:
@@ -113,45 +97,3 @@ def write_properties(folder: Path, tokens: Tokens, data: DataConfig) -> None:
     if tokens.mask is not None:
         properties |= {"continuations": 8, "sampler": _MASK_SAMPLER}
     (folder / "infill.json").write_bytes(msgspec.json.format(msgspec.json.encode(properties), indent=2))
-
-
-def atomically(folder: Path, write: Callable[[Path], None]) -> None:
-    """Lets `write` fill a folder that then takes its name in one step; an older one of that name is replaced."""
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    write(temporary)
-    shutil.rmtree(folder, ignore_errors=True)
-    temporary.rename(folder)
-
-
-def write_state(folder: Path, state: State, weights: Mapping[str, Tensor], averages: Mapping[str, Tensor]) -> None:
-    """Adds to a folder what resuming needs."""
-    inside = folder / "resume"
-    inside.mkdir()
-    save_file({name: one.detach().cpu().contiguous() for name, one in weights.items()}, inside / "weights.safetensors")
-    save_file({name: one.cpu().contiguous() for name, one in averages.items()}, inside / "averages.safetensors")
-    (inside / "state.json").write_bytes(msgspec.json.encode(state))
-
-
-def read_state(folder: Path) -> tuple[State, dict[str, Tensor], dict[str, Tensor]]:
-    """What `write_state` wrote: state, weights, averages."""
-    inside = folder / "resume"
-    state = msgspec.json.decode((inside / "state.json").read_bytes(), type=State)
-    return state, load_file(inside / "weights.safetensors"), load_file(inside / "averages.safetensors")
-
-
-def folder_of(checkpoints: Path, step: int) -> Path:
-    """Where the checkpoint of a step stands."""
-    return checkpoints / _FOLDER.format(step)
-
-
-def latest(checkpoints: Path) -> Path | None:
-    """The newest checkpoint of a run, None before its first."""
-    return max(checkpoints.glob("step-*"), default=None)
-
-
-def prune(checkpoints: Path, keep: int) -> None:
-    """Removes all but the newest checkpoints."""
-    for old in sorted(checkpoints.glob("step-*"))[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)

@@ -21,7 +21,7 @@ from inference.training.corruption import Corrupted
 
 
 @dataclass(frozen=True)
-class Inputs:
+class TrainingInputs:
     """A batch on its device."""
 
     stream: Tensor  # (B, P)
@@ -60,7 +60,7 @@ class Objective:
         self._row_losses = wrap(self._row_losses_of)
         self._soft_rows = wrap(self._soft_rows_of)
 
-    def inputs(self, batch: Batch, corrupted: Corrupted) -> Inputs:
+    def inputs(self, batch: Batch, corrupted: Corrupted) -> TrainingInputs:
         """A batch, corrupted, as tensors."""
         to = self._tensor
         stream, splits = to(batch.stream), to(batch.splits)
@@ -71,7 +71,7 @@ class Objective:
         }
         following = torch.arange(1, sizes[0], device=self._device)
         real = (following < to(batch.stream_lengths)[:, None]) & (following >= to(batch.text_starts)[:, None])
-        return Inputs(
+        return TrainingInputs(
             stream=stream,
             canvas=to(corrupted.noisy).flatten(1),
             rope=trunk.rotary(self._decoder, at),
@@ -86,7 +86,7 @@ class Objective:
     def _tensor(self, table: npt.NDArray[Any]) -> Tensor:
         return torch.as_tensor(table, device=self._device)
 
-    def soft(self, inputs: Inputs, *, conditioned: bool) -> Tensor:
+    def soft(self, inputs: TrainingInputs, *, conditioned: bool) -> Tensor:
         """The self-conditioning signal (B, K * C, d): zero, or what a first pass would have told.
 
         As the engine gives it: expected embeddings at hole rows, the token's own embedding at pinned rows.
@@ -100,7 +100,7 @@ class Objective:
             index = inputs.rows[..., None].expand_as(rows)
             return embedding(inputs.canvas).float().scatter(1, index, rows)  # type: ignore[no-any-return]
 
-    def loss(self, inputs: Inputs, soft: Tensor) -> tuple[Tensor, Tensor]:
+    def loss(self, inputs: TrainingInputs, soft: Tensor) -> tuple[Tensor, Tensor]:
         """What is minimised, and the (B, P - 1 + R) losses of the rows, detached."""
         with self._casting():
             losses = self._row_losses(inputs, soft)
@@ -112,20 +112,20 @@ class Objective:
     def _casting(self) -> AbstractContextManager[Any]:
         return torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast)
 
-    def _rows(self, inputs: Inputs, soft: Tensor) -> tuple[Tensor, Tensor]:
+    def _rows(self, inputs: TrainingInputs, soft: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden states of the stream's rows (B, P, d) and of the loss rows of its canvases (B, R, d)."""
         hidden = trunk.run(self._decoder, inputs.stream, inputs.canvas, soft, inputs.rope, inputs.masks)
         columns = inputs.stream.shape[1]
         index = inputs.rows[..., None].expand(-1, -1, hidden.shape[-1])
         return hidden[:, :columns], hidden[:, columns:].gather(1, index)
 
-    def _row_losses_of(self, inputs: Inputs, soft: Tensor) -> Tensor:
+    def _row_losses_of(self, inputs: TrainingInputs, soft: Tensor) -> Tensor:
         stream, rows = self._rows(inputs, soft)
         logits = self._logits(torch.cat([stream[:, :-1], rows], 1))
         losses = F.cross_entropy(logits.flatten(0, 1), inputs.targets.flatten(), reduction="none")
         return losses.view(inputs.targets.shape)
 
-    def _soft_rows_of(self, inputs: Inputs, zero: Tensor) -> Tensor:
+    def _soft_rows_of(self, inputs: TrainingInputs, zero: Tensor) -> Tensor:
         _, rows = self._rows(inputs, zero)
         embedding = self._decoder.embed_tokens
         chances = self._logits(rows).softmax(-1).to(rows.dtype)
@@ -137,7 +137,7 @@ class Objective:
         return torch.tanh(raw / self._softcap) * self._softcap
 
 
-def means(losses: Tensor, inputs: Inputs) -> Losses:
+def means(losses: Tensor, inputs: TrainingInputs) -> Losses:
     """What the log tells of row losses (B, P - 1 + R)."""
     columns = inputs.next_weights.shape[1]
     stream, rows = losses[:, :columns], losses[:, columns:]

@@ -14,7 +14,7 @@ from inference.engine.canvas import prompt
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest, Snippet
 from inference.models.family import Properties
-from inference.training.holes import Document
+from inference.training.holes import TrainingDocument
 from inference.training.tokenizer import Tokens
 
 _PATH_SHARE = 0.5
@@ -27,29 +27,29 @@ _FAR_CHARACTERS = 3000
 class Framing(Protocol):
     """Puts tokens before the text of a stream."""
 
-    def before(self, document: Document, start: int, rng: np.random.Generator) -> tuple[int, ...]:
+    def before(self, document: TrainingDocument, start: int, rng: np.random.Generator) -> tuple[int, ...]:
         """The tokens before the text of a stream that begins at character `start` of a file."""
 
 
-class Plain:
+class PlainFraming:
     """The file alone: <bos> at its start, else nothing."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
 
-    def before(self, document: Document, start: int, rng: np.random.Generator) -> tuple[int, ...]:
+    def before(self, document: TrainingDocument, start: int, rng: np.random.Generator) -> tuple[int, ...]:
         """See Framing."""
         return (self._tokens.bos,) if start == 0 else ()
 
 
-class Conversation:
+class ChatFraming:
     """The user asks for a file, by its name or not, sometimes with other text for context; the model writes it."""
 
     def __init__(self, tokenizer_file: Path, prefix_tokens: int) -> None:
         self._vocabulary = Vocabulary(Tokenizer.from_file(str(tokenizer_file)))
         self._properties = Properties(prompt="chat", max_prefix_tokens=prefix_tokens)
 
-    def before(self, document: Document, start: int, rng: np.random.Generator) -> tuple[int, ...]:
+    def before(self, document: TrainingDocument, start: int, rng: np.random.Generator) -> tuple[int, ...]:
         """See Framing."""
         request = InfillRequest("", ())
         if rng.random() < _PATH_SHARE:
@@ -59,7 +59,7 @@ class Conversation:
         return prompt.frame(self._vocabulary, self._properties, request).before
 
 
-def _far_from(document: Document, start: int, rng: np.random.Generator) -> Snippet | None:
+def _far_from(document: TrainingDocument, start: int, rng: np.random.Generator) -> Snippet | None:
     """Some lines of the same file that the stream does not reach; None where there are none."""
     text, first = document.text, start + _FAR_CHARACTERS
     if first >= len(text):

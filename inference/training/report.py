@@ -4,11 +4,11 @@ import json
 import time
 from pathlib import Path
 
-from inference.training.model_folder import State
 from inference.training.objective import Losses
+from inference.training.snapshots import RunState
 
 
-class Report:
+class TrainingReport:
     """Means over the steps since the last line; speed by the clock of this run."""
 
     def __init__(self, file: Path, every_steps: int) -> None:
@@ -16,7 +16,7 @@ class Report:
         self._losses: list[Losses] = []
         self._rows, self._since = 0, time.monotonic()
 
-    def training(self, phase: str, state: State, losses: Losses) -> None:
+    def training(self, phase: str, state: RunState, losses: Losses) -> None:
         """Takes in one step; every so many steps a line is due."""
         if not self._losses:
             self._rows, self._since = (state.rows, time.monotonic()) if not self._rows else (self._rows, self._since)
@@ -26,11 +26,11 @@ class Report:
             self._tell(phase, state, _mean(self._losses), tokens_per_second=round((state.rows - self._rows) / elapsed))
             self._losses, self._rows, self._since = [], state.rows, time.monotonic()
 
-    def held_out(self, phase: str, state: State, losses: Losses) -> None:
+    def held_out(self, phase: str, state: RunState, losses: Losses) -> None:
         """A line about files the model never sees."""
         self._tell("held-out" if phase == "train" else f"held-out {phase}", state, losses)
 
-    def _tell(self, kind: str, state: State, losses: Losses, **more: float) -> None:
+    def _tell(self, kind: str, state: RunState, losses: Losses, **more: float) -> None:
         numbers = {name: round(getattr(losses, name), 4) for name in ("hole", "text", "causal")}
         entry = {
             "kind": kind,

@@ -18,13 +18,13 @@ from torch import Tensor
 
 from inference.training import config as configs
 from inference.training import corpus, fresh_model, lora, model, sources, tokenizer, vocabulary_transfer
-from inference.training.batches import Batches, Mixture, Shape
+from inference.training.batches import Batches, BatchShape, Mixture
 from inference.training.config import ConfigError, Conventions, RunConfig
 from inference.training.corpus import SourceFile
 from inference.training.feed import Feed
-from inference.training.holes import Document
+from inference.training.holes import TrainingDocument
 from inference.training.trainable import TrainableModel, device
-from inference.training.trainer import Material, Phase, Trainer
+from inference.training.trainer import Material, Trainer, TrainingPhase
 
 _HELD_OUT_SEED = 0
 """Held-out losses of runs that differ in their seed can be compared."""
@@ -55,9 +55,9 @@ def run(
     with _stopping() as stopped:
         trainer = prepare(config, out, start)
         if minutes != 0:
-            trainer.train(Phase(minutes), lambda: bool(stopped))
+            trainer.train(TrainingPhase(minutes), lambda: bool(stopped))
         if decay_minutes and not stopped:
-            trainer.train(Phase(decay_minutes, decays=True), lambda: bool(stopped))
+            trainer.train(TrainingPhase(decay_minutes, decays=True), lambda: bool(stopped))
             trainer.export(out / "final")
 
 
@@ -119,19 +119,19 @@ def _with_new_embeddings(weights: dict[str, Tensor], start: Path, chosen: Traina
 def _material(config: RunConfig, files: Sequence[SourceFile], chosen: TrainableModel) -> Material:
     """Batches of the training and of the held-out files."""
     data, training = config.data, config.training
-    shape = Shape(training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
+    shape = BatchShape(training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
     mixture = Mixture(data.whole_canvases, data.longest_hole_characters)
     rows = int(training.loss_rows * data.canvases * data.canvas_tokens)
 
     def feed(held_out: bool, seed: int) -> Feed:
-        kept = [Document.of(file.text, file.name) for file in files if file.held_out == held_out]
+        kept = [TrainingDocument.of(file.text, file.name) for file in files if file.held_out == held_out]
         batches = Batches(kept, chosen.tokenizer, chosen.tokens, shape, seed, chosen.framing, mixture)
         return Feed(batches, chosen.tokens, rows, seed)
 
     return Material(chosen.write, feed(False, training.seed), feed(True, _HELD_OUT_SEED))
 
 
-def _sources(names: Sequence[str]) -> list[sources.Source]:
+def _sources(names: Sequence[str]) -> list[sources.SourcePackage]:
     known = {source.name: source for source in sources.SOURCES}
     for name in names:
         if name not in known:

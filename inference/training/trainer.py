@@ -15,17 +15,17 @@ import msgspec
 import numpy as np
 import torch
 
-from inference.training import model_folder
+from inference.training import snapshots
 from inference.training.average import Average
 from inference.training.batches import Batch
 from inference.training.config import RunConfig
 from inference.training.corruption import Corrupted
 from inference.training.feed import Feed
 from inference.training.model import trained
-from inference.training.model_folder import State
-from inference.training.objective import Inputs, Losses, Objective, means
+from inference.training.objective import Losses, Objective, TrainingInputs, means
 from inference.training.optimizer import Optimizer
-from inference.training.report import Report
+from inference.training.report import TrainingReport
+from inference.training.snapshots import RunState
 from inference.training.work_clock import WorkClock
 
 _REGAIN_STEPS = 20
@@ -42,7 +42,7 @@ class Material:
 
 
 @dataclass(frozen=True)
-class Phase:
+class TrainingPhase:
     """A stretch of a run: `minutes` or `steps` long, whichever ends first; without either until it is stopped."""
 
     minutes: float | None = None
@@ -76,16 +76,16 @@ class Trainer:
         self._objective = Objective(
             model, training.causal_weight, autocast=training.autocast, compiled=training.compile
         )
-        self._report = Report(folder / "log.jsonl", config.report.log_steps)
-        self.state = State()
+        self._report = TrainingReport(folder / "log.jsonl", config.report.log_steps)
+        self.state = RunState()
         self._resumed_step = 0
 
     def resume(self) -> bool:
         """Goes on from the newest checkpoint, if there is one."""
-        newest = model_folder.latest(self.folder / "checkpoints")
+        newest = snapshots.latest(self.folder / "checkpoints")
         if newest is None:
             return False
-        self.state, weights, averages = model_folder.read_state(newest)
+        self.state, weights, averages = snapshots.read_state(newest)
         with torch.no_grad():
             for name, saved in weights.items():
                 self._parameters[name].copy_(saved)
@@ -101,7 +101,7 @@ class Trainer:
                 parameter.copy_(weights[name.replace("model.encoder.language_model.", "model.decoder.")])
         self._average = Average(self._parameters, self._config.training.average_steps)
 
-    def train(self, phase: Phase, stopped: Callable[[], bool]) -> None:
+    def train(self, phase: TrainingPhase, stopped: Callable[[], bool]) -> None:
         """Trains to the end of a phase, or until `stopped`. Only a phase that does not decay leaves checkpoints."""
         first, clock, saved = self.state, WorkClock(), time.monotonic()
         feed = self._material.training.since(first.step, self._config.training.workers)
@@ -120,7 +120,7 @@ class Trainer:
                 saved = time.monotonic()
         self._finish(phase)
 
-    def _finish(self, phase: Phase) -> None:
+    def _finish(self, phase: TrainingPhase) -> None:
         """A checkpoint of a phase that can be prolonged; of a decay, which cannot, how it ended."""
         if phase.decays:
             self._report.held_out(phase.name, self.state, self.evaluate(averaged=False))
@@ -134,14 +134,14 @@ class Trainer:
         def write(folder: Path) -> None:
             with self._average.in_place():
                 self._material.writer(folder)
-            model_folder.write_state(folder, self.state, self._parameters, self._average.weights)
+            snapshots.write_state(folder, self.state, self._parameters, self._average.weights)
 
-        model_folder.atomically(model_folder.folder_of(checkpoints, self.state.step), write)
-        model_folder.prune(checkpoints, self._config.report.keep_checkpoints)
+        snapshots.atomically(snapshots.folder_of(checkpoints, self.state.step), write)
+        snapshots.prune(checkpoints, self._config.report.keep_checkpoints)
 
     def export(self, folder: Path) -> None:
         """The weights as they are now, as a folder for `--model`."""
-        model_folder.atomically(folder, self._material.writer)
+        snapshots.atomically(folder, self._material.writer)
 
     def evaluate(self, *, averaged: bool) -> Losses:
         """Losses on the held-out files, of the averaged weights or the last: always the same batches and noise."""
@@ -168,6 +168,6 @@ class Trainer:
         warmup = max(1, self._config.training.warmup_steps)
         return min(1.0, (step + 1) / warmup, (step + 1 - self._resumed_step) / min(warmup, _REGAIN_STEPS))
 
-    def _losses(self, inputs: Inputs) -> Losses:
+    def _losses(self, inputs: TrainingInputs) -> Losses:
         """With gradients, though nothing needs them: without, all would be compiled once more."""
         return means(self._objective.loss(inputs, self._objective.soft(inputs, conditioned=False))[1], inputs)

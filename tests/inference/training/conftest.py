@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from inference.training import gemma_tokenizer, tokenizer
-from inference.training.holes import Document
+from inference.training.holes import TrainingDocument
 
 _MODULES = (json.decoder, json.encoder, textwrap, json)
 
@@ -32,6 +32,6 @@ def small_gemma_tokenizer(texts: list[str]) -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def documents(texts: list[str]) -> list[Document]:
+def documents(texts: list[str]) -> list[TrainingDocument]:
     """The texts with their spans."""
-    return [Document.of(text) for text in texts]
+    return [TrainingDocument.of(text) for text in texts]

@@ -9,14 +9,14 @@ from tokenizers import Tokenizer
 from inference.engine.canvas.plan import DEFAULT_SLOTS
 from inference.messages import HoleKind
 from inference.training import corruption, holes, syntax
-from inference.training.batches import Batch, Batches, Shape
+from inference.training.batches import Batch, Batches, BatchShape
 from inference.training.composer import DEFAULT_SHARE, MOST_SLOTS, Composer
 from inference.training.feed import Feed
-from inference.training.holes import Document, Hole
+from inference.training.holes import TrainingDocument, TrainingHole
 from inference.training.tokenizer import BOS, EOS, FIRST_TEXT_TOKEN, MASK, SLACK, own_tokens
 
 _TOKENS = own_tokens(600)
-_SHAPE = Shape(streams=6, prefix_tokens=64, canvases=2, canvas_tokens=64)
+_SHAPE = BatchShape(streams=6, prefix_tokens=64, canvases=2, canvas_tokens=64)
 
 
 def test_spans_are_characters_of_the_text() -> None:
@@ -34,14 +34,14 @@ def test_prose_is_passed_over() -> None:
     text = (
         'def f():\n    """Says.\n\n    More.\n    """\n    # one\n    # two\n    x = "no prose"  # three\n    y = 1\n'
     )
-    document = Document.of(text)
+    document = TrainingDocument.of(text)
     assert document.code(text.index("x")) == text.index("x")
     assert document.code(text.index("prose")) == text.index("prose")
     for word, following in (("Says", "x ="), ("More", "x ="), ("one", "x ="), ("two", "x ="), ("three", "y =")):
         assert text[document.code(text.index(word)) :].lstrip().startswith(following), word
 
 
-def test_a_hole_begins_after_its_anchor_and_has_content(documents: Sequence[Document]) -> None:
+def test_a_hole_begins_after_its_anchor_and_has_content(documents: Sequence[TrainingDocument]) -> None:
     """A hole of a line stays in it, and only what stands between brackets may end with a line break."""
     rng = np.random.default_rng(0)
     for _ in range(500):
@@ -56,12 +56,14 @@ def test_a_hole_begins_after_its_anchor_and_has_content(documents: Sequence[Docu
 
 
 @pytest.fixture(scope="module")
-def batch(documents: Sequence[Document], small_tokenizer: Tokenizer) -> Batch:
+def batch(documents: Sequence[TrainingDocument], small_tokenizer: Tokenizer) -> Batch:
     """A batch of six streams."""
     return Batches(documents, small_tokenizer, _TOKENS, _SHAPE, seed=0).draw(0)
 
 
-def test_a_batch_depends_on_seed_and_step_alone(documents: Sequence[Document], small_tokenizer: Tokenizer) -> None:
+def test_a_batch_depends_on_seed_and_step_alone(
+    documents: Sequence[TrainingDocument], small_tokenizer: Tokenizer
+) -> None:
     """So a resumed run goes on as if it had not stopped."""
     first, second = (Batches(documents, small_tokenizer, _TOKENS, _SHAPE, seed=1) for _ in range(2))
     first.draw(4)
@@ -70,7 +72,7 @@ def test_a_batch_depends_on_seed_and_step_alone(documents: Sequence[Document], s
 
 
 def test_prefix_and_canvas_without_slack_are_the_document(
-    batch: Batch, documents: Sequence[Document], small_tokenizer: Tokenizer
+    batch: Batch, documents: Sequence[TrainingDocument], small_tokenizer: Tokenizer
 ) -> None:
     """Nothing is lost or doubled where a hole begins, between holes, and where the last one ends."""
     for b in range(_SHAPE.streams):
@@ -84,7 +86,7 @@ def test_prefix_and_canvas_without_slack_are_the_document(
 
 
 def test_a_stream_begins_with_bos_only_at_the_start_of_a_file(
-    documents: Sequence[Document], small_tokenizer: Tokenizer
+    documents: Sequence[TrainingDocument], small_tokenizer: Tokenizer
 ) -> None:
     """Elsewhere it begins anywhere."""
     batches = Batches(documents, small_tokenizer, _TOKENS, _SHAPE, seed=2)
@@ -129,9 +131,9 @@ def test_loss_rows_are_hole_rows_with_their_targets(batch: Batch) -> None:
 def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: Tokenizer) -> None:
     """The token before each hole is part of it; what follows is tokenized by itself."""
     text = "value = first(one)\nother = second(two)\n"
-    document = Document.of(text)
-    line = Hole(text.index("first"), text.index("\n"), HoleKind.LINE)
-    argument = Hole(text.index("two"), text.index("two") + 3, HoleKind.ARGUMENTS)
+    document = TrainingDocument.of(text)
+    line = TrainingHole(text.index("first"), text.index("\n"), HoleKind.LINE)
+    argument = TrainingHole(text.index("two"), text.index("two") + 3, HoleKind.ARGUMENTS)
     start = text.index(" =")
     composer, rng = Composer(small_tokenizer, _TOKENS, 64), np.random.default_rng(3)
     canvas = composer.compose(document, start, [line, argument], rng, has_slack=False)
@@ -149,12 +151,12 @@ def test_a_hole_starts_one_token_early_as_the_engine_lets_it(small_tokenizer: To
 def test_slots_tell_the_kind_and_nothing_of_the_length(small_tokenizer: Tokenizer) -> None:
     """P(slack) has to be an honest estimate of the length, given the kind and that it fits. A cut hole has no slack."""
     text = "a\n" + "word = other\n" * 60
-    document, rng = Document.of(text), np.random.default_rng(5)
+    document, rng = TrainingDocument.of(text), np.random.default_rng(5)
     composer, draws = Composer(small_tokenizer, _TOKENS, 128), 400
     middle = next(end for end in range(3, len(text)) if len(small_tokenizer.encode(text[1:end]).ids) == 20)
 
     def sizes(end: int, kind: HoleKind) -> list[int]:
-        hole = Hole(2, end, kind)
+        hole = TrainingHole(2, end, kind)
         return [sum(composer.compose(document, 1, [hole], rng, has_slack=True).hole) for _ in range(draws)]
 
     for kind in (HoleKind.ARGUMENTS, HoleKind.LINE, HoleKind.BLOCK):
@@ -182,7 +184,9 @@ def test_noise_in_order_hides_the_end_of_each_hole() -> None:
     assert 0 < later[..., 1].mean() < 1
 
 
-def test_other_processes_draw_the_same_batches(documents: Sequence[Document], small_tokenizer: Tokenizer) -> None:
+def test_other_processes_draw_the_same_batches(
+    documents: Sequence[TrainingDocument], small_tokenizer: Tokenizer
+) -> None:
     """In the same order, from the step a run has come to."""
     feed = Feed(Batches(documents, small_tokenizer, _TOKENS, _SHAPE, seed=3), _TOKENS, rows=40, seed=3)
     here, there = feed.since(7, workers=0), feed.since(7, workers=2)

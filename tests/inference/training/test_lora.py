@@ -11,7 +11,7 @@ from transformers import DiffusionGemmaForBlockDiffusion
 from inference.models import registry
 from inference.training import model, run, tokenizer, trainable
 from inference.training.config import ConfigError, DataConfig, LoraConfig, RunConfig, TrainingConfig
-from inference.training.trainer import Phase
+from inference.training.trainer import TrainingPhase
 from tests.inference.models.random_model import VOCABULARY_SIZE, random_model
 
 pytest.importorskip("peft")
@@ -50,7 +50,7 @@ def test_only_adapters_train_and_the_merged_folder_has_them_in_encoder_and_decod
     names = list(model.trained(trainer.model))
     assert names
     assert all("lora_" in name for name in names)
-    trainer.train(Phase(steps=3), lambda: False)
+    trainer.train(TrainingPhase(steps=3), lambda: False)
     trainer.export(tmp_path / "final")
     before, after = weights(base), weights(tmp_path / "final")
     assert set(before) == set(after)
@@ -60,7 +60,7 @@ def test_only_adapters_train_and_the_merged_folder_has_them_in_encoder_and_decod
     assert not any(part in name for name in changed for part in ("experts", "router", "embed_tokens", "norm"))
     properties = registry.find(str(tmp_path / "final")).properties
     assert (properties.corruption, properties.mask_token_id, properties.slack_token_id) == ("uniform", None, 4)
-    trainer.train(Phase(steps=1), lambda: False)
+    trainer.train(TrainingPhase(steps=1), lambda: False)
     assert run.prepare(config, tmp_path).state.step == 4
 
 

@@ -12,13 +12,13 @@ from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
 from inference.models.family import Properties
 from inference.training import gemma_tokenizer
-from inference.training.batches import Batches, Mixture, Shape
-from inference.training.holes import Document
-from inference.training.prompt_framing import Conversation, Plain
+from inference.training.batches import Batches, BatchShape, Mixture
+from inference.training.holes import TrainingDocument
+from inference.training.prompt_framing import ChatFraming, PlainFraming
 from inference.training.tokenizer import BOS, own_tokens
 
 _TOKENS = gemma_tokenizer.tokens(900)
-_SHAPE = Shape(streams=6, prefix_tokens=224, canvases=2, canvas_tokens=64)
+_SHAPE = BatchShape(streams=6, prefix_tokens=224, canvases=2, canvas_tokens=64)
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,8 @@ def tokenizer_file(small_gemma_tokenizer: Tokenizer, tmp_path_factory: pytest.Te
 
 def test_a_conversation_is_the_engines_own_prompt(tokenizer_file: Path) -> None:
     """With and without the path; of text for context there is some now and then, and it leaves room for the file."""
-    document = Document.of("x = 1\n" * 3000, "pkg/module.py")
-    conversation, rng = Conversation(tokenizer_file, prefix_tokens=600), np.random.default_rng(0)
+    document = TrainingDocument.of("x = 1\n" * 3000, "pkg/module.py")
+    conversation, rng = ChatFraming(tokenizer_file, prefix_tokens=600), np.random.default_rng(0)
     seen = {conversation.before(document, 0, rng) for _ in range(60)}
     vocabulary, properties = Vocabulary(Tokenizer.from_file(str(tokenizer_file))), Properties(prompt="chat")
     for request in (InfillRequest("", ()), InfillRequest("", (), path="pkg/module.py")):
@@ -45,15 +45,15 @@ def test_a_conversation_is_the_engines_own_prompt(tokenizer_file: Path) -> None:
 
 def test_a_plain_file_begins_with_bos_and_nothing_stands_before_its_middle() -> None:
     """As small checkpoints of our own are prompted."""
-    plain, document, rng = Plain(own_tokens(600)), Document.of("x = 1\n"), np.random.default_rng(0)
+    plain, document, rng = PlainFraming(own_tokens(600)), TrainingDocument.of("x = 1\n"), np.random.default_rng(0)
     assert plain.before(document, 0, rng) == (BOS,)
     assert plain.before(document, 5, rng) == ()
 
 
 @pytest.fixture(scope="module")
-def batches(documents: Sequence[Document], small_gemma_tokenizer: Tokenizer, tokenizer_file: Path) -> Batches:
+def batches(documents: Sequence[TrainingDocument], small_gemma_tokenizer: Tokenizer, tokenizer_file: Path) -> Batches:
     """Batches in conversations, half of their canvases whole."""
-    framing, mixture = Conversation(tokenizer_file, _SHAPE.prefix_tokens), Mixture(whole_canvases=0.5)
+    framing, mixture = ChatFraming(tokenizer_file, _SHAPE.prefix_tokens), Mixture(whole_canvases=0.5)
     return Batches(documents, small_gemma_tokenizer, _TOKENS, _SHAPE, 0, framing, mixture)
 
 
@@ -68,7 +68,7 @@ def test_streams_hold_a_conversation_and_losses_begin_with_the_file(batches: Bat
 
 
 def test_prefix_and_canvas_together_are_the_document(
-    batches: Batches, documents: Sequence[Document], small_gemma_tokenizer: Tokenizer
+    batches: Batches, documents: Sequence[TrainingDocument], small_gemma_tokenizer: Tokenizer
 ) -> None:
     """Whole canvases and such with holes; holes have no slack, and the end of the turn follows the end of the file."""
     for step in range(5):

@@ -15,7 +15,7 @@ from inference.models import registry
 from inference.models.family import SamplerSettings
 from inference.training import run
 from inference.training.config import RunConfig, read
-from inference.training.trainer import Phase
+from inference.training.trainer import TrainingPhase
 
 _CONFIGS = Path(run.__file__).parent / "configs"
 
@@ -31,8 +31,8 @@ def finished(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """A run of 40 steps that decays over 20 more."""
     out = tmp_path_factory.mktemp("run")
     trainer = run.prepare(config, out)
-    trainer.train(Phase(steps=40), lambda: False)
-    trainer.train(Phase(steps=20, decays=True), lambda: False)
+    trainer.train(TrainingPhase(steps=40), lambda: False)
+    trainer.train(TrainingPhase(steps=20, decays=True), lambda: False)
     trainer.export(out / "final")
     return out
 

@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.training import card, model_folder, run
+from inference.training import card, run, snapshots
 from inference.training.config import ConfigError, RunConfig, read
-from inference.training.trainer import Phase
+from inference.training.trainer import TrainingPhase
 
 MINIATURE = Path(run.__file__).parent / "configs" / "miniature.toml"
 
@@ -38,8 +38,8 @@ def finished(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """A run of 60 steps that decays over 20 more."""
     out = tmp_path_factory.mktemp("run")
     trainer = run.prepare(config, out)
-    trainer.train(Phase(steps=60), lambda: False)
-    trainer.train(Phase(steps=20, decays=True), lambda: False)
+    trainer.train(TrainingPhase(steps=60), lambda: False)
+    trainer.train(TrainingPhase(steps=20, decays=True), lambda: False)
     trainer.export(out / "final")
     return out
 
@@ -72,21 +72,21 @@ def test_a_run_goes_on_where_it_stopped(config: RunConfig, finished: Path, tmp_p
     """Step count, weights and averages are those of the checkpoint; time adds up; the decay left the trunk alone."""
     trainer = run.prepare(config, finished)
     assert trainer.state.step == 60
-    state, weights, _ = model_folder.read_state(finished / "checkpoints" / "step-0000060")
+    state, weights, _ = snapshots.read_state(finished / "checkpoints" / "step-0000060")
     assert state == trainer.state
     name, saved = next(iter(weights.items()))
     assert torch.equal(trainer.model.get_parameter(name), saved)
-    trainer.train(Phase(steps=5), lambda: False)
+    trainer.train(TrainingPhase(steps=5), lambda: False)
     assert trainer.state.step == 65
     assert trainer.state.seconds > state.seconds
-    assert model_folder.latest(finished / "checkpoints") == finished / "checkpoints" / "step-0000065"
+    assert snapshots.latest(finished / "checkpoints") == finished / "checkpoints" / "step-0000065"
 
 
 def test_only_the_newest_checkpoints_are_kept(config: RunConfig, finished: Path) -> None:
     """And no half-written folder is left."""
     trainer = run.prepare(config, finished)
     for _ in range(4):
-        trainer.train(Phase(steps=1), lambda: False)
+        trainer.train(TrainingPhase(steps=1), lambda: False)
     folders = sorted(path.name for path in (finished / "checkpoints").iterdir())
     assert len(folders) == config.report.keep_checkpoints
     assert all(name.startswith("step-") for name in folders)
@@ -96,7 +96,7 @@ def test_a_request_to_stop_saves_first(config: RunConfig, tmp_path: Path) -> Non
     """SIGTERM ends the run after the step it is in."""
     threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
     run.run(config, tmp_path, minutes=None, decay_minutes=1)
-    assert model_folder.latest(tmp_path / "checkpoints") is not None
+    assert snapshots.latest(tmp_path / "checkpoints") is not None
     assert not (tmp_path / "final").exists()
 
 

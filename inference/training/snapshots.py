@@ -1,0 +1,65 @@
+"""What a run keeps on disk so that it can go on: its newest snapshots, each a model folder with the run's state in it.
+
+A folder appears whole or not at all. The model's weights are in bfloat16; the run's own, in `resume/`, in float32.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+_FOLDER = "step-{:07d}"
+
+
+class RunState(msgspec.Struct, frozen=True):
+    """How far a run has come, over all the times it was resumed. `seconds` of training, `rows` through the network."""
+
+    step: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+
+
+def atomically(folder: Path, write: Callable[[Path], None]) -> None:
+    """Lets `write` fill a folder that then takes its name in one step; an older one of that name is replaced."""
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    write(temporary)
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary.rename(folder)
+
+
+def write_state(folder: Path, state: RunState, weights: Mapping[str, Tensor], averages: Mapping[str, Tensor]) -> None:
+    """Adds to a folder what resuming needs."""
+    inside = folder / "resume"
+    inside.mkdir()
+    save_file({name: one.detach().cpu().contiguous() for name, one in weights.items()}, inside / "weights.safetensors")
+    save_file({name: one.cpu().contiguous() for name, one in averages.items()}, inside / "averages.safetensors")
+    (inside / "state.json").write_bytes(msgspec.json.encode(state))
+
+
+def read_state(folder: Path) -> tuple[RunState, dict[str, Tensor], dict[str, Tensor]]:
+    """What `write_state` wrote: state, weights, averages."""
+    inside = folder / "resume"
+    state = msgspec.json.decode((inside / "state.json").read_bytes(), type=RunState)
+    return state, load_file(inside / "weights.safetensors"), load_file(inside / "averages.safetensors")
+
+
+def folder_of(checkpoints: Path, step: int) -> Path:
+    """Where the checkpoint of a step stands."""
+    return checkpoints / _FOLDER.format(step)
+
+
+def latest(checkpoints: Path) -> Path | None:
+    """The newest checkpoint of a run, None before its first."""
+    return max(checkpoints.glob("step-*"), default=None)
+
+
+def prune(checkpoints: Path, keep: int) -> None:
+    """Removes all but the newest checkpoints."""
+    for old in sorted(checkpoints.glob("step-*"))[:-keep]:
+        shutil.rmtree(old, ignore_errors=True)
