@@ -120,7 +120,7 @@ def _file_to_fill(args: argparse.Namespace) -> FileToFill:
 
 def _require_allowed(file: Path, path: Path, settings: Settings) -> None:
     """Raises BadInput where the file, or what it is a link to, may not be filled."""
-    for name in (path, path.resolve()):
+    for name in (path, Path(os.path.realpath(path))):  # unlike `resolve`, it takes links that form a circle
         if reason := why_off(name.as_posix(), language_of(str(name)), settings):
             raise BadInput(f"{file}: {reason}")
 

@@ -150,6 +150,15 @@ def test_a_pipe_is_not_read(fill: Run, tmp_path: Path) -> None:
     assert "not a regular file" in done.stderr
 
 
+def test_links_that_form_a_circle_are_bad_input(fill: Run, tmp_path: Path) -> None:
+    loop = tmp_path / "loop.py"
+    loop.symlink_to(loop)
+    done = fill(loop)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "Too many levels of symbolic links" in done.stderr
+
+
 def test_text_goes_out_as_utf_8_whatever_the_terminal_says(file: Path, runtime_folder: Path) -> None:
     file.write_text("name = 'é😀'\nx = ???\n")
     command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--steps", "2"]
