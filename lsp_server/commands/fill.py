@@ -18,7 +18,7 @@ from lsp_server.commands import output
 from lsp_server.commands.arguments import COMMAND_LINE, add_model_arguments, given_settings
 from lsp_server.context import ContextSource
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.reading import BadInput, offset_of, read_named_file
+from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
 from lsp_server.documents.writing import replace_text
 from lsp_server.fill.candidates import current_texts, without_new_markers
 from lsp_server.fill.other_files import other_files
@@ -141,7 +141,7 @@ def _spans(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[ca
 
 
 def _span_at(snapshot: Snapshot, place: str, file: Path, marker: str) -> carve.Span:
-    span = carve.at_cursor(snapshot, offset_of(snapshot.lines, place, file), marker)
+    span = carve.at_cursor(snapshot, offset_at_line_col(snapshot.lines, place, file), marker)
     if span is None:
         raise BadInput(f"{file}: nothing to fill at {place}; choose the end of a word, of a line, or a missing body")
     return span

@@ -10,7 +10,9 @@ from pathlib import Path
 from lsp_server import carve
 from lsp_server.diagnosis.machine import Check, Verdict
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.reading import BadInput, offset_of, read_named_file
+from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
+from lsp_server.inline.request import hole_for
+from lsp_server.inline.suggestion import Cursor
 from lsp_server.settings.environment import PREFIX
 from lsp_server.settings.file import NAME
 from lsp_server.settings.privacy import why_off
@@ -69,7 +71,7 @@ def _language(file: Path, snapshot: Snapshot) -> Check:
 
 def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) -> Check:
     try:
-        offset = offset_of(snapshot.lines, position, file)
+        offset = offset_at_line_col(snapshot.lines, position, file)
     except BadInput as error:
         return Check("hole", Verdict.FAIL, str(error), "give a position inside the file")
     if reason := why_no_hole(snapshot, offset, settings.marker):
@@ -91,7 +93,7 @@ def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:
     hole = carve.at_cursor(snapshot, offset, marker)
     if hole is None:
         return _why_not_carved(snapshot, offset)
-    if snapshot.lines.line_of(hole.start) != snapshot.lines.line_of(hole.end):
+    if hole_for(snapshot, Cursor(offset), marker) is None:
         return "the hole here spans several lines, and editors show nothing over those: use the code action"
     return None
 

@@ -52,7 +52,7 @@ def read_named_file(file: Path) -> str:
         raise BadInput(f"{file}: {error}{advice}") from None
 
 
-def offset_of(lines: LineIndex, place: str, file: Path) -> int:
+def offset_at_line_col(lines: LineIndex, place: str, file: Path) -> int:
     """The `str` index of `LINE:COL`, both counted from 1, in characters. Raises BadInput where there is none."""
     line, column = _line_and_column(place)
     if line > lines.line_count or column - 1 > lines.line_end(line - 1) - lines.line_start(line - 1):

@@ -56,7 +56,7 @@ def execute_command(session: Session, params: types.ExecuteCommandParams) -> Ans
     return handler(session, params)
 
 
-def answer(*, applied: bool, reason: str | None = None) -> Answer:
+def command_answer(*, applied: bool, reason: str | None = None) -> Answer:
     """What every command answers."""
     return {"applied": applied, "reason": reason}
 
@@ -102,20 +102,20 @@ async def _filled(
         applied, reason = await session.editor.apply_edit(edit, f"infill: {action.title}")
         reason = reason or left
     except Cancelled as cancelled:  # the user knows
-        return answer(applied=False, reason=str(cancelled))
+        return command_answer(applied=False, reason=str(cancelled))
     except NotDone as not_done:
         applied, reason = False, str(not_done)
     if reason and given.tell:
         session.editor.show(reason, types.MessageType.Warning)
-    return answer(applied=applied, reason=reason)
+    return command_answer(applied=applied, reason=reason)
 
 
 async def _restart_worker(session: Session) -> Answer:
     try:
         await session.worker.restart()
     except WorkerFailure as failure:
-        return answer(applied=False, reason=str(failure))
-    return answer(applied=True)
+        return command_answer(applied=False, reason=str(failure))
+    return command_answer(applied=True)
 
 
 def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Answer:
@@ -126,7 +126,7 @@ def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Answer:
         case _:
             message = f"invalid arguments for {params.command}: expected an id and a URI"
             raise ReplyError(message, types.ErrorCodes.InvalidParams)
-    return answer(applied=False)
+    return command_answer(applied=False)
 
 
 COMMANDS: dict[str, Handler] = {

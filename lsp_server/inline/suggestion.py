@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.inline.anchor import Anchor
-from lsp_server.syntax.lines import line_start
+from lsp_server.syntax.lines import is_one_line, line_start
 
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _QUOTES = "\"'`"
@@ -68,7 +68,7 @@ class Suggestion:
             return None
         typed, behind = text[anchor.start : offset], text[offset : anchor.end]
         if (typed, behind) == (anchor.head, anchor.tail):  # as when it was made, whatever stands there
-            return Shown(anchor.start, anchor.end, self.text) if _on_one_line(typed + behind) else None
+            return Shown(anchor.start, anchor.end, self.text) if is_one_line(typed + behind) else None
         if not self.continues(typed):
             return None
         done = max(line_start(text, offset) - anchor.start, 0)
@@ -86,7 +86,7 @@ class Suggestion:
     def _fits_behind(self, typed: str, behind: str) -> bool:
         """Whether `behind`, the text behind the cursor, is what stood there at first and what an editor closed."""
         anchor = self.anchor
-        if not _on_one_line(behind):
+        if not is_one_line(behind):
             return False
         if len(typed) < anchor.cursor:  # the cursor has moved back, or something in front was deleted
             return behind == anchor.tail
@@ -97,7 +97,7 @@ class Suggestion:
     def _beyond(self, text: str, start: int, end: int, selected: str) -> Shown | None:
         """What extends the selected item, in the range that the item replaces."""
         anchor = self.anchor
-        if not anchor.start <= start <= end <= anchor.end or not _on_one_line(text[anchor.start : anchor.end]):
+        if not anchor.start <= start <= end <= anchor.end or not is_one_line(text, anchor.start, anchor.end):
             return None
         typed, behind = text[anchor.start : start] + selected, text[end : anchor.end]
         if not self.continues(typed) or not anchor.tail.endswith(behind):
@@ -127,8 +127,4 @@ def _closers_of(typed: str) -> str:
 
 def _is_line_end(text: str) -> bool:
     """Whether this is the end of a line and at most the indentation of the next."""
-    return not _on_one_line(text) and text.isspace()
-
-
-def _on_one_line(text: str) -> bool:
-    return "\n" not in text and "\r" not in text
+    return not is_one_line(text) and text.isspace()

@@ -35,8 +35,8 @@ def end_of_line_before(text: str, offset: int) -> int:
     return start - 2 if text.endswith("\r\n", 0, start) else start - 1
 
 
-def is_one_line(text: str, start: int, end: int) -> bool:
-    """Whether there is no line end in [start, end)."""
+def is_one_line(text: str, start: int = 0, end: int | None = None) -> bool:
+    """Whether there is no line end in [start, end). `end` None means the end of the text."""
     return text.find("\n", start, end) < 0 and text.find("\r", start, end) < 0
 
 
