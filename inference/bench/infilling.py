@@ -47,7 +47,9 @@ def load(args: argparse.Namespace, options: SolveOptions) -> Solver:
     from inference.engine import Engine
     from inference.models import registry
 
-    return Solver(Engine(registry.load(args.model, device=args.device, dtype=args.dtype)), options)
+    engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype))
+    engine.warm_up()  # or the first task would be timed with what is set up on first use
+    return Solver(engine, options)
 
 
 def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace) -> list[TaskResult]:

@@ -1,7 +1,7 @@
-"""One request on its way: plan, encode, settle the lengths, denoise, rerank; then the next canvas.
+"""Works on one request: plan, encode, settle the lengths, denoise, rerank; then the next canvas.
 
-The work is cut into steps of at most one forward pass, so that the worker can interleave requests, amend one, and stop
-one, between any two of them.
+Each step makes at most one forward pass. Between two steps the worker can turn to another request, amend this one or
+stop it.
 """
 
 import itertools
@@ -29,8 +29,8 @@ InfillEvent = Draft | Candidate | Done
 
 
 @dataclass
-class _Progress:
-    """What is counted while a request runs."""
+class _Counters:
+    """Time, steps and tokens of one request so far, for its `Stats`."""
 
     started: float = field(default_factory=time.monotonic)
     encode_ms: float = 0.0
@@ -49,8 +49,8 @@ class _Progress:
 class Infilling(Generator[InfillEvent | None, None, None]):
     """The work on one request, as a generator: each step does at most one forward pass.
 
-    It yields drafts where asked for, then the candidates, best first, then Done; None means worked, nothing to tell.
-    Closing it stops the work and frees all it holds.
+    It yields drafts if the request wants them, then the candidates, best first, then Done. None is a step with nothing
+    to report. Closing it stops the work and frees all it holds.
     """
 
     def __init__(self, model: LoadedModel, request: InfillRequest, deadline: float | None) -> None:
@@ -63,7 +63,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         else:
             generator.manual_seed(request.seed)
         self._noise = sampler.noise_of(model.family.traits, model.properties, generator)
-        self._progress = _Progress()
+        self._counters = _Counters()
         self._amended: dict[int, str] = {}
         self._changed = False
         self._events = self._work()
@@ -97,7 +97,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
                 canvases = canvases[: self._still_good(canvases)]
         yield from self._candidates(canvases, complete=not self._late())
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
-        yield Done(self._request.id, outcome, self._progress.stats())
+        yield Done(self._request.id, outcome, self._counters.stats())
 
     def _still_good(self, canvases: Sequence[list[RankedFill]]) -> int:
         """How many of the canvases done so far begin as what was typed meanwhile; what follows is planned anew.
@@ -134,7 +134,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
                 score=sum(part.score for part in parts) / len(parts),
                 steps=sum(part.written.steps for part in parts),
                 tokens=sum(part.tokens for part in parts),
-                ms=self._progress.ms(),
+                ms=self._counters.ms(),
                 complete=complete,
                 unfilled=tuple(range(done, len(holes))),
                 confidence=sum(part.written.confidence for part in parts) / len(parts),
@@ -143,7 +143,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
     def _canvas(self, group: Group, earlier: Sequence[str], found: list[RankedFill]) -> Iterator[InfillEvent | None]:
         """Fills one canvas behind the `earlier` fills; its answers, best first, are appended to `found`."""
         plan = self._planner.plan(group, earlier)
-        self._progress.canvases += 1
+        self._counters.canvases += 1
         with closing(self._model.family.open(plan.prefix_ids)) as context:
             yield from self._encode(context, plan.prefix_ids)
             written = yield from self._continue(context, plan)
@@ -157,11 +157,11 @@ class Infilling(Generator[InfillEvent | None, None, None]):
                 yield self._draft(loop, plan, earlier, found[0].written)
 
     def _encode(self, context: Context, ids: Sequence[int]) -> Iterator[None]:
-        self._progress.prefix_tokens += len(ids)
-        self._progress.reused_tokens += context.reused_tokens
+        self._counters.prefix_tokens += len(ids)
+        self._counters.reused_tokens += context.reused_tokens
         began = time.monotonic()
         for _ in context.encode():
-            self._progress.encode_ms += (time.monotonic() - began) * 1000
+            self._counters.encode_ms += (time.monotonic() - began) * 1000
             yield None
             began = time.monotonic()
 
@@ -193,7 +193,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         return choices + [choices[i % len(choices)] for i in range(missing)]
 
     def _slack(self, context: Context, plan: Plan) -> list[list[float]]:
-        self._progress.steps += 1
+        self._counters.steps += 1
         return length.slack_curves(self._model, context, plan.layout, self._noise)
 
     @property
@@ -233,7 +233,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         """Steps until the answer stands, or until the deadline: then the answer is what stands."""
         while not loop.finished:
             loop.step()
-            self._progress.steps += 1
+            self._counters.steps += 1
             if pruning.is_due(loop, plan, self._wanted):
                 yield None
                 pruning.prune(self._model, loop, context, plan, self._wanted)

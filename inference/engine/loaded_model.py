@@ -1,4 +1,4 @@
-"""What every request to one loaded model uses."""
+"""Bundles a loaded model with what every request to it needs: its tokens as text, and which it may write."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""From a model's name to a folder that is safe to load, checked before a single weight is read.
+"""Finds the folder that a model's name stands for, and checks that it is safe to load before any weight is read.
 
 Only safetensors are accepted, and no code of a checkpoint is ever run. This module knows the files of a checkpoint and
 not what a family makes of them.
@@ -40,7 +40,7 @@ class Checkpoint:
         return str(self.config["model_type"])
 
     def tokenizer(self) -> Tokenizer:
-        """Reads `tokenizer.json`. Raises ModelError when it is none, or of a kind whose bytes we do not know."""
+        """Reads `tokenizer.json`. Raises ModelError if it cannot be read or is of a kind whose tokens have no bytes."""
         file = self.folder / "tokenizer.json"
         try:
             tokenizer = Tokenizer.from_file(str(file))
@@ -52,7 +52,7 @@ class Checkpoint:
 
 
 DefaultProperties = Callable[[Path, dict[str, Any]], Properties]
-"""What a family takes for granted of a checkpoint without `infill.json`, from its folder and its config.json."""
+"""From a checkpoint's folder and config.json to what its family assumes where there is no `infill.json`."""
 
 
 def find(model: str, families: Mapping[str, DefaultProperties], *, allow_download: bool = False) -> Checkpoint:

@@ -1,4 +1,4 @@
-"""Where and in which precision torch computes a model, and whether it fits there."""
+"""Chooses the device and the precision that a model is computed in, and checks that it fits there."""
 
 import psutil
 import torch

@@ -7,7 +7,7 @@ torch tensors on `Family.device`. To add a family, write a folder beside this fi
 Shapes: B canvases, W rows of each, N hole rows of all canvases together, V vocabulary size.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -17,6 +17,10 @@ import msgspec
 if TYPE_CHECKING:  # a worker asks for ModelError before it can afford to import torch
     from tokenizers import Tokenizer
     from torch import Tensor, device
+
+
+OnProgress = Callable[[float, str], None]
+"""Told how far loading is, 0 to 1, and what is being done."""
 
 
 class ModelError(Exception):

@@ -1,15 +1,12 @@
-"""Which family a checkpoint belongs to, and how to load it. A new family is one more line in `_FAMILIES`."""
+"""Finds and loads the model of a checkpoint, by the family it belongs to. To add a family, add it to `_FAMILIES`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from inference.models import checkpoint, diffusion_gemma
 from inference.models.checkpoint import EMBEDDED, Checkpoint
-from inference.models.family import Family, Properties
-
-Progress = Callable[[float, str], None]
-"""Is told a fraction (0 to 1) and what is being done."""
+from inference.models.family import Family, OnProgress, Properties
 
 
 class FamilyModule(Protocol):
@@ -18,7 +15,7 @@ class FamilyModule(Protocol):
     def default_properties(self, folder: Path, config: dict[str, Any]) -> Properties:
         """What is true of a checkpoint of this family that has no `infill.json`."""
 
-    def load(self, found: Checkpoint, device: str | None, dtype: str | None, progress: Progress) -> Family:
+    def load(self, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
         """The model in memory, on a device and in a dtype of the user's choice (None: the family's). Raises ModelError.
 
         Only where no dtype is named may it compute in less precision than the dtype that it chooses.
@@ -30,7 +27,7 @@ _FAMILIES: Mapping[str, FamilyModule] = {"diffusion_gemma": diffusion_gemma}
 
 
 def _silent(_fraction: float, _what: str) -> None:
-    """Progress nobody asked for."""
+    """Drops progress that nobody asked for."""
 
 
 def find(model: str, *, allow_download: bool = False) -> Checkpoint:
@@ -45,7 +42,7 @@ def load(
     device: str | None = None,
     dtype: str | None = None,
     allow_download: bool = False,
-    on_progress: Progress = _silent,
+    on_progress: OnProgress = _silent,
 ) -> Family:
     """The model called `model`, in memory. Takes seconds to minutes.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from inference.messages import ErrorCode
-from inference.models.family import ModelError
+from inference.models.family import ModelError, OnProgress
 from inference.serving.faults import is_out_of_memory
 from inference.serving.infiller import Infiller
 from inference.serving.logs import describe, log
@@ -18,9 +18,6 @@ from inference.serving.scheduler import DeviceLostError, Scheduler
 from inference.serving.startup import WorkerArguments
 
 PROGRESS_EVERY_S = 0.1
-
-OnProgress = Callable[[float, str], None]
-"""Told how far loading is, 0 to 1, and what is being done."""
 
 LoadInfiller = Callable[[WorkerArguments, OnProgress], Infiller]
 """Loads what fills holes; takes seconds to minutes. Raises ModelError where that cannot be used."""

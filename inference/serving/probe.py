@@ -1,4 +1,4 @@
-"""What a worker would find here: `python -m inference.serving.probe --model M` prints one JSON object and ends.
+"""Prints what a worker would find here, as one JSON object: `python -m inference.serving.probe --model M`.
 
 For `infill-ls doctor`, which must not import torch itself. Loads no weights and downloads nothing.
 """

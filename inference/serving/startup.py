@@ -1,4 +1,4 @@
-"""How a worker starts: its command line, a folder that nobody else can enter, and the lock that keeps it alone."""
+"""Starts a worker: reads its command line, makes sure that its folder is private, and takes the lock of its socket."""
 
 import argparse
 import contextlib

@@ -1,4 +1,4 @@
-"""The requests that the worker has taken on, and whose step is next. Knows no engine and no threads.
+"""Keeps the requests that the worker has taken on and decides whose step is next. Knows no engine and no threads.
 
 The document that has used least engine time goes first, and in it the request that has used least. On a tie the newest
 goes first, because the user is looking at it. A newcomer starts level with the least served, so that it neither waits

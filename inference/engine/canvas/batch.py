@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference.engine.canvas.layout import OPEN, Row
+from inference.engine.canvas.layout import OPEN, HoleRows, Row
 
 _PADDING = OPEN - 1
 
@@ -32,8 +32,8 @@ class CanvasBatch:
     """(N,) its number among that canvas's hole rows."""
     counts: Tensor
     """(B,) hole rows of each canvas."""
-    spans: tuple[tuple[tuple[int, int, int], ...], ...]
-    """For each canvas and hole its rows `[first, open_first, end)`."""
+    spans: tuple[tuple[HoleRows, ...], ...]
+    """For each canvas and hole its rows."""
 
     @classmethod
     def of(cls, rows: Sequence[Row], device: torch.device) -> "CanvasBatch":
@@ -43,7 +43,7 @@ class CanvasBatch:
         return cls._of_ids(torch.tensor(padded, dtype=torch.long, device=device), tuple(row.spans for row in rows))
 
     @classmethod
-    def _of_ids(cls, ids: Tensor, spans: tuple[tuple[tuple[int, int, int], ...], ...]) -> "CanvasBatch":
+    def _of_ids(cls, ids: Tensor, spans: tuple[tuple[HoleRows, ...], ...]) -> "CanvasBatch":
         """(B, W) ids with OPEN at hole rows and _PADDING behind the shorter canvases."""
         is_hole, valid = ids == OPEN, ids != _PADDING
         width = ids.shape[1]

@@ -1,9 +1,9 @@
-"""What is written in the holes of a canvas, from its rows back to text."""
+"""Turns the hole rows of a canvas back into text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.engine.canvas.layout import Slots
+from inference.engine.canvas.layout import HoleRows, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 
 
@@ -15,17 +15,13 @@ class Fills:
     tokens: int
 
 
-Span = tuple[int, int, int]
-"""The rows `[first, open_first, end)` of one hole; those before `open_first` were given."""
-
-
 @dataclass(frozen=True)
 class Written:
     """A canvas with something in every hole, by whatever means: W ids, and the probability of each."""
 
     ids: Sequence[int]
     confidences: Sequence[float]
-    spans: Sequence[Span]
+    spans: Sequence[HoleRows]
     steps: int
     """The passes it took: denoising steps, or one a token."""
 
@@ -36,7 +32,7 @@ class Written:
         return sum(chosen) / len(chosen) if chosen else 1.0
 
 
-def texts(vocabulary: Vocabulary, ids: Sequence[int], spans: Sequence[Span], holes: Sequence[Slots]) -> Fills:
+def texts(vocabulary: Vocabulary, ids: Sequence[int], spans: Sequence[HoleRows], holes: Sequence[Slots]) -> Fills:
     """The texts of the holes of one canvas (W,), without the bytes that healing moved into them."""
     found = []
     for (first, _, end), hole in zip(spans, holes, strict=True):
@@ -45,7 +41,7 @@ def texts(vocabulary: Vocabulary, ids: Sequence[int], spans: Sequence[Span], hol
 
 
 def pieces(
-    vocabulary: Vocabulary, ids: Sequence[int], confidences: Sequence[float], span: Span, hole: Slots
+    vocabulary: Vocabulary, ids: Sequence[int], confidences: Sequence[float], span: HoleRows, hole: Slots
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """One hole as it stands: a text per token, whole characters only, and the confidence of each.
 

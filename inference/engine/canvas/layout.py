@@ -10,6 +10,9 @@ from dataclasses import dataclass
 OPEN = -1
 """Stands for a row the model is to fill."""
 
+HoleRows = tuple[int, int, int]
+"""The rows `[first, open_first, end)` of one hole on a canvas; those before `open_first` are given."""
+
 
 @dataclass(frozen=True)
 class Pinned:
@@ -40,10 +43,10 @@ class Slots:
 
 @dataclass(frozen=True)
 class Row:
-    """One composed canvas: ids with OPEN at hole rows, and for each hole its rows `[first, open_first, end)`."""
+    """One composed canvas: ids with OPEN at hole rows, and for each hole its rows."""
 
     ids: tuple[int, ...]
-    spans: tuple[tuple[int, int, int], ...]
+    spans: tuple[HoleRows, ...]
 
     def cut(self, suffix: int) -> "Row":
         """The same canvas with at most so many tokens behind its last hole."""
@@ -74,7 +77,7 @@ class Layout:
         Raises ValueError where the holes and the pinned tokens between them do not fit.
         """
         ids: list[int] = []
-        spans: list[tuple[int, int, int]] = []
+        spans: list[HoleRows] = []
         remaining = iter(lengths)
         for part in self.parts:
             if isinstance(part, Pinned):

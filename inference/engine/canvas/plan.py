@@ -1,4 +1,4 @@
-"""From a request's segments to canvases: which holes share one, what is pinned on it, where each hole's tokens start.
+"""Plans the canvases of a request: which holes share one, what is pinned on it, where each hole's tokens start.
 
 Holes that are near enough share a canvas and are filled together; the others follow, each canvas seeing the fills of
 those before it. Healing: a hole starts one token early, so that text like `x = ` does not end in half a token; that

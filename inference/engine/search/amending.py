@@ -1,4 +1,4 @@
-"""Pin-as-you-go: what the user types or accepts while a canvas is denoised becomes part of what is pinned on it."""
+"""Pins on a canvas what the user types or accepts while it is denoised."""
 
 from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.plan import Plan

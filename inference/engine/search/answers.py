@@ -1,4 +1,4 @@
-"""The different answers for the holes of one canvas, best first, and how one looks while it is being written."""
+"""Ranks the different answers for the holes of one canvas, and shows an unfinished one as a draft."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

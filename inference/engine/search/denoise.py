@@ -1,8 +1,8 @@
 """The denoising loop: one batch of canvases, one forward pass a step, pins held at every step.
 
 Only hole rows get logits, entropies, samples and feedback; with a vocabulary of 262,144 that is where the stock loop
-spends its memory. With nothing pinned and one full canvas this loop draws the same random
-numbers in the same order as transformers' `generate`, and gives exactly its tokens (tests/inference/engine).
+spends its memory. With nothing pinned and one full canvas, this loop draws the same random numbers in the same order as
+transformers' `generate` and gives exactly its tokens (tests/inference/engine/test_parity.py).
 """
 
 from collections.abc import Sequence

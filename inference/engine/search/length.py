@@ -1,13 +1,13 @@
-"""How many tokens a hole gets. The right number is unknown, and a canvas cannot grow: the weak spot of diffusion.
+"""Chooses how many tokens a hole gets. The right number is unknown, and a canvas cannot grow: diffusion's weak spot.
 
-A checkpoint with a slack token says it itself: on an all-noise canvas, P(slack at j) is the probability that the fill
-has at most j tokens. Lengths are taken where that curve says they are: at its middle, its quarters, its eighths, and so
-on, each to the nearest of a rising grid, until there are as many as wanted. Unmasking the most confident tokens with
-slack among them would empty the hole instead, because slack is one token against a spread of others; so the length is
-settled first and slack then forbidden.
+A checkpoint with a slack token tells the length itself: on an all-noise canvas, P(slack at j) is the probability that
+the fill has at most j tokens. Lengths are read off that curve at its middle, its quarters, its eighths, and so on, each
+rounded to a rising grid, until there are as many as wanted. The length is settled first and slack then forbidden:
+unmasking the most confident tokens with slack among them would empty the hole, because slack is one token against a
+spread of others.
 
-A checkpoint without one gets a handful of lengths of the whole grid, as in PILL. Either way they are denoised side by
-side (pruning.py) and reranked (rank.py). Which way it is the model's traits say (`LengthSignal`).
+A checkpoint without a slack token gets a handful of lengths from the whole grid, as in PILL. Either way the lengths are
+denoised side by side (pruning.py) and reranked (rank.py). The model's traits say which way applies (`LengthSignal`).
 """
 
 import itertools
@@ -26,7 +26,7 @@ from inference.models.family import Context
 _GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 _OF_SEVERAL_LINES = 3
 _FINEST = 1024
-"""The last parts of a curve that are looked at are its 1024ths; one that is steeper has fewer lengths to tell."""
+"""The finest parts of a curve that are read are its 1024ths. A steeper curve yields fewer lengths."""
 
 
 def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: Noise) -> list[list[float]]:
@@ -53,8 +53,8 @@ def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: No
 def worth_trying(holes: Sequence[Slots], most: int) -> int:
     """How many lengths of a slack curve to try, `most` at most.
 
-    Of a line the likelihood of what comes out tells best which was right; of several lines it prefers the shortest, so
-    that only the middle of the curve and its quarters are tried.
+    For one line, the likelihood of the fill tells best which length was right. For several lines it prefers the
+    shortest, so only the middle of the curve and its quarters are tried.
     """
     return most if all(hole.single_line for hole in holes) else min(_OF_SEVERAL_LINES, most)
 

@@ -1,8 +1,8 @@
-"""Many lengths are tried, few are finished: the likelihood tells good from bad long before the text stands.
+"""Drops the canvases of unlikely lengths early: many lengths are tried, few are finished.
 
-After an eighth of the steps a few canvases go on; until then they see only the beginning of the suffix. (One round of
-successive halving: Jamieson and Talwalkar, 2016, https://arxiv.org/abs/1502.07943.) The likelihood judges early what it
-no longer can at the end: a canvas that is too long has become fluent by then.
+After an eighth of the steps only a few canvases go on; until then all see only the beginning of the suffix. (One round
+of successive halving: Jamieson and Talwalkar, 2016, https://arxiv.org/abs/1502.07943.) The likelihood tells good from
+bad early and not at the end, when even a canvas that is too long has become fluent.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from inference.engine.search.denoise import Denoising
 from inference.models.family import Context
 
 _LEAST_STEPS, _PART_OF_STEPS = 4, 8
-"""When it is settled what is finished. A checkpoint that takes more steps gets more."""
+"""When to drop canvases: after this many steps, or this part of them where that is more."""
 
 FINISHED = 2
-"""So many are finished, or as many as candidates are wanted."""
+"""How many canvases are finished; more where more candidates are wanted."""
 
 TRIAL_SUFFIX_TOKENS = 24
-"""How much of the suffix a canvas sees before it is known whether it will be finished."""
+"""How much of the suffix a canvas sees until the others are dropped."""
 
 
 def tried(rows: Sequence[Row], wanted: int) -> list[Row]:

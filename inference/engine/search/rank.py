@@ -1,11 +1,11 @@
-"""Which candidate is best: the exact causal likelihood of its fill and of the first tokens that follow it.
+"""Scores candidates by the exact causal likelihood of their fills and of the first tokens that follow.
 
 One extra pass over all candidates scores them as a left-to-right model would (the reranking of PILL, with exact instead
-of estimated probabilities). Of a model that has no causal likelihood, the probabilities of the tokens it chose count.
+of estimated probabilities). A model without a causal likelihood is ranked by the probabilities of the tokens it chose.
 
-The suffix has a mean of its own, because in one mean over both it would weigh the less, the longer the fill. The sum
-over a line is divided by a little more than its length: with the plain mean a line that repeats itself wins by the many
-easy tokens at its end. (The length penalty of Wu et al., 2016, https://arxiv.org/abs/1609.08144, with alpha 1.) The
+The suffix has a mean of its own: in one mean over both, it would weigh less the longer the fill is. The sum over a line
+is divided by a little more than its length: with the plain mean, a line that repeats itself wins by the many easy
+tokens at its end. (The length penalty of Wu et al., 2016, https://arxiv.org/abs/1609.08144, with alpha 1.) The
 numbers were chosen on holes of tuning files, together with when fills are dropped (pruning.py).
 """
 
@@ -21,7 +21,7 @@ from inference.models.family import Context
 
 _LEAST = 1e-9
 SUFFIX_TOKENS = 16
-"""How many tokens behind the last hole count; a fill that does not lead on to them is a bad fill."""
+"""How many tokens behind the last hole are scored; a good fill leads on to them."""
 
 
 class Weights(NamedTuple):

@@ -4,12 +4,11 @@ What registry.py needs to know of the family stands here; torch is imported when
 """
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import Family, Properties, SamplerSettings
+from inference.models.family import Family, OnProgress, Properties, SamplerSettings
 
 
 def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
@@ -28,7 +27,7 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
     return Properties(canvas_tokens=config.get("canvas_length") or 256, prompt="chat", sampler=sampler)
 
 
-def load(found: Checkpoint, device: str | None, dtype: str | None, progress: Callable[[float, str], None]) -> Family:
+def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
     """The model in memory. Raises ModelError where it does not fit or its weights are not what the checkpoint says.
 
     Where no dtype is named, a CPU may multiply the rows of canvases in bfloat16 although it computes in float32.

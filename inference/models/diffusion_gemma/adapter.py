@@ -1,6 +1,6 @@
 """DiffusionGemma behind the `Family` protocol: prefixes are encoded once and cached, canvases decoded against them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from tokenizers import Tokenizer
@@ -11,7 +11,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import fast_passes, weights
 from inference.models.diffusion_gemma.network import Network, PrefixView
 from inference.models.diffusion_gemma.prefix_cache import ContinuationCache, EncodedPrefix, PrefixCache, ScoringCache
-from inference.models.family import LengthSignal, NoiseKind, Properties, Traits
+from inference.models.family import LengthSignal, NoiseKind, OnProgress, Properties, Traits
 
 _CACHE_SHARE = 0.25
 _CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20
@@ -37,9 +37,7 @@ class DiffusionGemma:
         )
 
     @classmethod
-    def load(
-        cls, found: Checkpoint, device: str | None, dtype: str | None, progress: Callable[[float, str], None]
-    ) -> "DiffusionGemma":
+    def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "DiffusionGemma":
         """See `FamilyModule.load`."""
         tokenizer, place = found.tokenizer(), devices.choose_device(device)
         model = weights.read(found, place, devices.choose_dtype(dtype, place), progress)

@@ -1,18 +1,15 @@
-"""From a checked checkpoint to the weights in memory, as transformers' own class holds them."""
+"""Reads the weights of a checked checkpoint into transformers' own class."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import ModelError
-
-Progress = Callable[[float, str], None]
+from inference.models.family import ModelError, OnProgress
 
 
-def read(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, progress: Progress) -> Any:
+def read(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, progress: OnProgress) -> Any:
     """The `DiffusionGemmaForBlockDiffusion` of a checkpoint, on its device and in its dtype.
 
     Raises ModelError where it does not fit or its weights are not what the checkpoint says.
