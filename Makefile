@@ -11,14 +11,13 @@ export OMP_WAIT_POLICY := PASSIVE
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
-# Two halves beside each other: most tests wait for a worker or a child process more than they compute.
+# Two halves beside each other: most tests wait for a worker or a child process more than they compute. You watch the
+# units; what the end-to-end tests print follows when they have ended.
 test: $(VENV)/.ready
-	$(MAKE) --no-print-directory --jobs=2 --keep-going $(SYNC) test-e2e test-units
-
-SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+	$(MAKE) --no-print-directory --jobs=2 --keep-going test-e2e test-units E2E_LOG=.e2e.log
 
 test-e2e: $(VENV)/.ready
-	$(BIN)/python -m pytest tests/e2e
+	@$(BIN)/python -m pytest tests/e2e $(if $(E2E_LOG),> $(E2E_LOG) 2>&1; status=$$?; cat $(E2E_LOG); exit $$status)
 
 test-units: $(VENV)/.ready
 	$(BIN)/python -m pytest tests --ignore=tests/e2e
