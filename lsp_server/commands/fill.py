@@ -32,6 +32,8 @@ from lsp_server.worker import WorkerClient, WorkerFailure, alive
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 _DAY_MS = 24 * 3600 * 1000
+_SPARE_CANDIDATES = 3
+"""At least this many answers are asked for, because some are not fit to be put in."""
 
 
 class NothingFound(Exception):
@@ -155,7 +157,8 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
         client = WorkerClient(worker_options(file.settings), name="infill-ls fill", on_status=shown.status)
         try:
             await alive.loaded(client)  # only then does the deadline start to count
-            result = await _ask(client, file, budget, FillOptions(seed=args.seed), shown if shown.is_seen else None)
+            asked = replace(budget, candidates=max(budget.candidates, _SPARE_CANDIDATES))
+            result = await _ask(client, file, asked, FillOptions(seed=args.seed), shown if shown.is_seen else None)
             status = await alive.while_alive(client, client.status(), alive.GRACE_S)
         finally:
             await client.close()

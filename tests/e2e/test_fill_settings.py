@@ -1,6 +1,7 @@
 """`infill-ls fill` obeys privacy and settings as the server does: flags over the environment over infill-ls.toml."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -26,6 +27,7 @@ class Done:
     """How the command ended, and what the worker was asked."""
 
     status: int
+    stdout: str
     stderr: str
     requests: list[InfillRequest]
 
@@ -42,10 +44,10 @@ async def fill(relay: Relay, file: Path, *arguments: str, **environment: str) ->
     command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), *arguments]
     everything = os.environ | {"INFILL_LS_RUNTIME_DIR": str(relay.folder)} | environment
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, env=everything
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=everything
     )
-    _, stderr = await process.communicate()
-    return Done(process.returncode or 0, stderr.decode(), list(relay.requests))
+    stdout, stderr = await process.communicate()
+    return Done(process.returncode or 0, stdout.decode(), stderr.decode(), list(relay.requests))
 
 
 @pytest.fixture
@@ -86,10 +88,10 @@ async def test_without_settings_it_asks_as_the_server_does(resident: WorkerPaths
         ),
         (
             "candidates = { invoked = 4 }",
-            "CANDIDATES_INVOKED=2",
-            "--candidates 1",
+            "CANDIDATES_INVOKED=5",
+            "--candidates 6",
             lambda request: request.candidates,
-            (4, 2, 1),
+            (4, 5, 6),
         ),
         ('marker = "<one>"', "MARKER=<two>", "--marker <three>", hole_texts, (["<one>"], ["<two>"], ["<three>"])),
     ],
@@ -115,6 +117,14 @@ async def test_the_folders_file_counts_less_than_the_environment_and_that_less_t
             await fill(relay, file, *flag.split(), **environment),
         ]
     assert [read(done.request) for done in runs] == list(values)
+
+
+async def test_one_answer_is_chosen_among_several(resident: WorkerPaths, project: Path) -> None:
+    """Some of what a model writes does not fit, and then the next one is shown instead of nothing."""
+    async with relay_to(resident.socket) as relay:
+        done = await fill(relay, project / "main.py", "--json", "--candidates", "1")
+    assert done.request.candidates > 1
+    assert len(json.loads(done.stdout)["candidates"]) == 1
 
 
 async def test_a_marker_outside_the_holes_is_not_shown_to_the_model(resident: WorkerPaths, project: Path) -> None:
