@@ -15,11 +15,16 @@ def choose_device(wanted: str | None) -> torch.device:
     """The device to run on: the wanted one, else CUDA, else Apple's, else the CPU. Raises ModelError."""
     if wanted is None:
         wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    advice = "give cpu, cuda or mps, or leave it out to use the best one"
     try:
-        torch.empty(1, device=wanted)
+        device = torch.device(wanted)
+    except RuntimeError as error:  # its message lists two dozen devices, most of them unknown to users
+        raise ModelError(f"device '{wanted}' does not exist; {advice}") from error
+    try:
+        torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"device '{wanted}' cannot be used here: {str(error).splitlines()[0]}") from error
-    return torch.device(wanted)
+        raise ModelError(f"device '{wanted}' cannot be used here: {str(error).splitlines()[0]}; {advice}") from error
+    return device
 
 
 def choose_dtype(wanted: str | None, device: torch.device) -> torch.dtype:

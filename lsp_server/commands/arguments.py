@@ -38,5 +38,15 @@ def given_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def settings_of(args: argparse.Namespace) -> Settings:
     """The settings of a command that belongs to no folder: the environment's, and the command line's over them."""
-    layers, _ = environment_layers(os.environ)
-    return resolve([*layers, Layer(COMMAND_LINE, given_settings(args))])[0]
+    return _resolved(args)[0]
+
+
+def problems_of(args: argparse.Namespace) -> list[str]:
+    """One line for each variable and argument of such a command that cannot be used."""
+    return _resolved(args)[1]
+
+
+def _resolved(args: argparse.Namespace) -> tuple[Settings, list[str]]:
+    layers, problems = environment_layers(os.environ)
+    settings, others = resolve([*layers, Layer(COMMAND_LINE, given_settings(args))])
+    return settings, problems + others

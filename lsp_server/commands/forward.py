@@ -11,6 +11,8 @@ EXIT_USAGE = 2
 def bench(arguments: Sequence[str]) -> int:
     """Run the benchmark that `arguments` name first with the rest of them; returns its exit status."""
     if not arguments or arguments[0] not in BENCHMARKS:
+        if arguments and not arguments[0].startswith("-"):
+            print(f"infill-ls bench: there is no benchmark {arguments[0]!r}", file=sys.stderr)
         print(f"usage: infill-ls bench {{{','.join(BENCHMARKS)}}} [--help] [its arguments]", file=sys.stderr)
         return 0 if arguments[:1] in (["-h"], ["--help"]) else EXIT_USAGE
     return _run(f"inference.bench.{arguments[0].replace('-', '_')}", arguments[1:])

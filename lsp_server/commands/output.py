@@ -138,7 +138,8 @@ def _write(text: str) -> None:
 def diff(report: FillReport, name: str) -> str:
     """A unified diff from the file to the result."""
     before, after = (_LINE.findall(text) for text in (report.snapshot.text, report.text))
-    lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+    inside = name.lstrip("/")  # `git apply` and `patch -p1` take no absolute path
+    lines = difflib.unified_diff(before, after, f"a/{inside}", f"b/{inside}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 from inference.messages import ErrorCode
-from lsp_server.commands.arguments import add_model_arguments, settings_of
+from lsp_server.commands.arguments import add_model_arguments, problems_of, settings_of
 from lsp_server.diagnosis.workers import describe_status
 from lsp_server.fill.pipeline import worker_options
 from lsp_server.settings.schema import LONGEST_IDLE_S
@@ -38,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run, start or stop the worker. Exit status 1 where that failed."""
+    for problem in problems_of(args):
+        print(f"infill-ls worker: {problem}", file=sys.stderr)
     options = options_of(args)
     if args.where:
         print(paths_of(options).socket)
@@ -74,8 +76,10 @@ async def _start(options: WorkerOptions) -> int:
             if client.state not in (ClientState.READY, ClientState.BUSY):
                 raise WorkerFailure(ErrorCode.STOPPED, "The worker has ended")
         except WorkerFailure as failure:
-            log = str(client.paths.log)
-            raise failure if log in str(failure) else WorkerFailure(failure.code, f"{failure} (log: {log})") from None
+            log = client.paths.log
+            if str(log) in str(failure) or not log.is_file():
+                raise
+            raise WorkerFailure(failure.code, f"{failure} (log: {log})") from None
         print(describe_status(client.last_status) if client.last_status else "")
         return 0
 

@@ -15,7 +15,7 @@ from lsp_server.inline.request import hole_for
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.settings.environment import PREFIX
 from lsp_server.settings.file import NAME
-from lsp_server.settings.privacy import why_off
+from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.resolver import configuration_for, workspace_of
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import TABLES, grammar_of, language_of, table_of
@@ -46,17 +46,27 @@ def examine_file(file: Path, position: str | None, settings: Settings) -> Iterat
     """Whether `file` gets fills, and whether there is a hole at `position` (LINE:COL), if one is given."""
     path, language = file.absolute(), language_of(str(file))
     if reason := why_off(path.as_posix(), language, settings):
-        yield Check("file", Verdict.FAIL, f"{file}: {reason}", "fill in another file, or change that setting")
+        yield Check("file", Verdict.FAIL, f"{file}: {reason}", _how_to_allow(path.as_posix(), settings))
         return
     try:
         text = read_named_file(file)
     except BadInput as error:
-        yield Check("file", Verdict.FAIL, str(error), "give a text file in UTF-8")
+        words, _, advice = str(error).partition("; ")
+        yield Check("file", Verdict.FAIL, words, advice or "check the path")
         return
     snapshot = Document(path.as_uri(), language, 0, text).snapshot()
     yield Check("file", Verdict.OK, f"{file}: {snapshot.lines.line_count} lines, not switched off")
     yield _language(file, snapshot)
     yield _hole_at(snapshot, position, file, settings) if position else _markers(snapshot, settings)
+
+
+def _how_to_allow(path: str, settings: Settings) -> str:
+    """What to do about a file that gets no fills."""
+    if not is_secret(path, settings):
+        return "change that setting; the settings above say where it can come from"
+    if is_secret(path, Settings()):
+        return "no setting changes that; if it holds no secrets, give it another name"
+    return "change secretGlobs; the settings above say where it can come from"
 
 
 def _language(file: Path, snapshot: Snapshot) -> Check:
@@ -73,7 +83,8 @@ def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) 
     try:
         offset = offset_at_line_col(snapshot.lines, position, file)
     except BadInput as error:
-        return Check("hole", Verdict.FAIL, str(error), "give a position inside the file")
+        words, _, advice = str(error).partition("; ")
+        return Check("hole", Verdict.FAIL, words, advice)
     if reason := why_no_hole(snapshot, offset, settings.marker):
         found, _, advice = reason.partition(": ")
         return Check("hole", Verdict.FAIL, f"none at {position}: {found}", advice)

@@ -109,7 +109,8 @@ def probe(options: WorkerOptions) -> dict[str, Any]:
 
 def _device(found: dict[str, Any], options: WorkerOptions) -> Check:
     if problem := found["device_problem"]:
-        return Check("device", Verdict.FAIL, problem, "leave out --device and --dtype to let the worker choose")
+        words, _, advice = problem.partition("; ")
+        return Check("device", Verdict.FAIL, words, advice or "leave out --device and --dtype to let the worker choose")
     devices = ", ".join(_describe_device(device) for device in found["devices"])
     if devices:
         return Check("device", Verdict.OK, devices)

@@ -55,8 +55,11 @@ def read_named_file(file: Path) -> str:
 def offset_at_line_col(lines: LineIndex, place: str, file: Path) -> int:
     """The `str` index of `LINE:COL`, both counted from 1, in characters. Raises BadInput where there is none."""
     line, column = _line_and_column(place)
-    if line > lines.line_count or column - 1 > lines.line_end(line - 1) - lines.line_start(line - 1):
-        raise BadInput(f"{file}: --at {place} is outside the file")
+    if line > lines.line_count:
+        raise BadInput(f"{file}: --at {place} is outside the file; its last line is {lines.line_count}")
+    last = lines.line_end(line - 1) - lines.line_start(line - 1) + 1
+    if column > last:
+        raise BadInput(f"{file}: --at {place} is outside the file; the last column of line {line} is {last}")
     return lines.offset(line - 1, column - 1, Encoding.UTF32)
 
 
@@ -76,5 +79,5 @@ def _content(descriptor: int, max_bytes: int) -> bytes:
 def _line_and_column(place: str) -> tuple[int, int]:
     line, _, column = place.partition(":")
     if not all(part.isdecimal() and len(part) <= _MAX_DIGITS and int(part) for part in (line, column)):
-        raise BadInput(f"--at {place[:40]}: give a line and a column counted from 1, as in --at 12:5")
+        raise BadInput(f"--at {place[:40]} is not LINE:COL; give both counted from 1, as in --at 12:5")
     return int(line), int(column)

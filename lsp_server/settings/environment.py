@@ -35,7 +35,7 @@ def environment_layers(environment: Mapping[str, str]) -> tuple[list[Layer], lis
         if not name.startswith(PREFIX) or name in NO_SETTINGS or not text:
             continue
         if name not in known:
-            near = nearest(name.removeprefix(PREFIX), [variable.removeprefix(PREFIX) for variable in known])
+            near = nearest(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known], PREFIX)
             problems.append(f"environment variable {name}: no such setting{near}; ignored")
             continue
         try:

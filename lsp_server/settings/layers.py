@@ -65,11 +65,11 @@ def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[S
     return settings, problems
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
-    """` (did you mean …?)` with the most similar of the known names, or nothing where none is."""
+def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
+    """` (did you mean …?)` with `prefix` and the most similar of the known names, or nothing where none is."""
     folded = {_folded(candidate): candidate for candidate in known}
     near = get_close_matches(_folded(name), list(folded), n=1, cutoff=0.75)
-    return f" (did you mean {folded[near[0]]!r}?)" if near else ""
+    return f" (did you mean {prefix + folded[near[0]]!r}?)" if near else ""
 
 
 def converted(value: object, kind: Any, *, strict: bool = True) -> Any:

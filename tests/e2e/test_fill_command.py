@@ -72,6 +72,7 @@ def test_as_json_it_prints_one_object_that_agrees_with_itself(fill: Run, file: P
 
 def test_a_diff_applies_to_the_file(fill: Run, file: Path, tmp_path: Path) -> None:
     done = fill(file, "--diff", "--steps", 4)
+    assert done.stdout.startswith(f"--- a{file}\n+++ b{file}\n")
     patch = tmp_path / "patch"
     patch.write_text(re.sub(r"^(---|\+\+\+) .*$", r"\1 sized.py", done.stdout, flags=re.MULTILINE))
     subprocess.run(["git", "apply", "-p0", patch.name], cwd=tmp_path, check=True)
@@ -109,8 +110,8 @@ def test_another_marker_can_be_named(fill: Run, file: Path) -> None:
         (None, (), "no such file"),
         (b"\xff\xfe", (), "not UTF-8"),
         (b"x = 1\n", (), "no hole; put ??? where"),
-        (b"x = 1\n", ("--at", "9:1"), "--at 9:1 is outside"),
-        (b"x = 1\n", ("--at", "1:99"), "--at 1:99 is outside"),
+        (b"x = 1\n", ("--at", "9:1"), "--at 9:1 is outside the file; its last line is 2"),
+        (b"x = 1\n", ("--at", "1:99"), "--at 1:99 is outside the file; the last column of line 1 is 6"),
         (b"x = 1\n", ("--at", "0:1"), "counted from 1"),
         (b"x = 1\n", ("--at", "first"), "counted from 1"),
         (b"word\n", ("--at", "1:3"), "nothing to fill at 1:3"),

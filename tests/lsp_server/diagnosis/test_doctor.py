@@ -56,8 +56,24 @@ def test_what_keeps_a_file_from_being_filled_is_told(
         file.write_bytes(text.encode() if isinstance(text, str) else text)
     found = examined(file, place)[check]
     assert found.verdict is verdict
-    assert said in found.found
+    assert said in f"{found.found}; {found.advice}"
     assert found.advice
+
+
+def test_the_advice_fits_what_is_wrong(project: Path) -> None:
+    (project / "infill-ls.toml").write_text('disabledGlobs = ["gen_*"]\nsecretGlobs = ["mine.py"]\n')
+    (project / "a.py").write_text("name = 1\n")
+    (project / "bytes.py").write_bytes(b"\xff")
+    for name, advice in {
+        ".env": "no setting changes that",
+        "mine.py": "change secretGlobs",
+        "gen_a.py": "change that setting",
+        "gone.py": "check the path",
+        "bytes.py": "give a text file in UTF-8",
+    }.items():
+        assert advice in examined(project / name)["file"].advice
+    for place, advice in {"9:1": "its last line is 2", "1:20": "the last column of line 1 is 9", "x": "12:5"}.items():
+        assert advice in examined(project / "a.py", place)["hole"].advice
 
 
 def test_a_secret_file_is_not_even_opened(project: Path) -> None:

@@ -171,7 +171,7 @@ def test_the_environment_sets_what_the_settings_do(variable: str, text: str, rea
 @pytest.mark.parametrize(
     ("variable", "text", "said"),
     [
-        ("INFILL_LS_MAX_STEP", "8", "did you mean 'MAX_STEPS'?"),
+        ("INFILL_LS_MAX_STEP", "8", "did you mean 'INFILL_LS_MAX_STEPS'?"),
         ("INFILL_LS_MAX_STEPS", "many", "Expected int"),
         ("INFILL_LS_CONFIDENCE_FLOOR", "nan", "Expected float"),
         ("INFILL_LS_COLOUR", "red", "no such setting; ignored"),

@@ -97,6 +97,8 @@ def test_doctor_says_what_is_wrong_and_what_to_do(private: Path) -> None:
     assert set(failed) == {"model", "device", "runtime folder"}
     assert all(check["advice"] for check in failed.values())
     assert "chmod 700" in failed["runtime folder"]["advice"]
+    assert failed["device"]["found"] == "device 'abacus' does not exist"
+    assert "cpu, cuda or mps" in failed["device"]["advice"]
 
 
 def test_a_worker_in_the_foreground_logs_to_the_terminal_and_ends_on_ctrl_c(private: Path) -> None:
@@ -159,6 +161,32 @@ def test_an_idle_time_that_no_clock_can_count_is_refused(seconds: str, capsys: p
     with pytest.raises(SystemExit):
         main(["worker", "--stop", "--model", "./nowhere", f"--idle-s={seconds}"])
     assert f"'{seconds}' is not a number of seconds" in capsys.readouterr().err
+
+
+def test_a_variable_or_argument_that_a_worker_cannot_use_is_told(
+    private: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(private))
+    monkeypatch.setenv("INFILL_LS_IDLE_SECONDS", "soon")
+    monkeypatch.setenv("INFILL_LS_MODL", "embedded")
+    assert main(["worker", "--where", "--model="]) == 0
+    idle, model, given = capsys.readouterr().err.splitlines()
+    assert idle.startswith("infill-ls worker: environment variable INFILL_LS_IDLE_SECONDS: Expected float")
+    assert "no such setting (did you mean 'INFILL_LS_MODEL'?)" in model
+    assert given.startswith("infill-ls worker: command line: model: ")
+
+
+def test_a_folder_that_cannot_be_used_is_named_and_no_log_that_is_not_there(private: Path) -> None:
+    private.chmod(0o755)
+    result = infill_ls("worker", "--background", folder=private)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "chmod 700" in result.stderr
+    assert ".log" not in result.stderr
+
+
+def test_a_benchmark_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "speed"]) == 2
+    assert "there is no benchmark 'speed'" in capsys.readouterr().err
 
 
 def test_stopping_what_does_not_run_is_no_error(private: Path) -> None:
