@@ -41,6 +41,11 @@ class RecordedNetwork(FusedNetwork):
         """The shapes that are kept, the least recently used first."""
         return tuple(self._programs)
 
+    @property
+    def prefix_sizes(self) -> tuple[int, ...]:
+        """The rows of the prefix buffers that are kept; those that no kept shape uses are dropped."""
+        return tuple(sorted(self._rows))
+
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
         """The same as `Network.decode`."""

@@ -63,6 +63,17 @@ def test_shapes_that_are_long_unused_are_forgotten(network: Network) -> None:
     assert shapes.shapes[0][0] > 2, "the first two shapes are forgotten"
 
 
+def test_prefix_buffers_that_no_kept_shape_uses_are_dropped(network: Network) -> None:
+    shapes = RecordedNetwork(network.model, record=False)
+    check(network, shapes, 4, 1, 4)
+    for batch in range(1, MAX_PROGRAMS):
+        check(network, shapes, 300, batch, 4)
+    assert shapes.prefix_sizes == (256, 512)
+    check(network, shapes, 300, MAX_PROGRAMS, 4)
+    assert shapes.prefix_sizes == (512,)
+    assert {rows for _, _, rows in shapes.shapes} == set(shapes.prefix_sizes)
+
+
 def test_a_step_in_a_known_shape_takes_no_new_memory_for_the_prefix(network: Network) -> None:
     shapes, view = RecordedNetwork(network.model, record=False), encoded(network, 600).view()
     canvas = torch.randint(0, VOCABULARY_SIZE, (1, 8))
