@@ -1,0 +1,48 @@
+"""The twin of the released checkpoint that tests and settings rely on: `tests/data/twin`."""
+
+from pathlib import Path
+
+import pytest
+
+from inference.engine import checkpoint
+from inference.engine.checkpoint import SamplerProperties
+from inference.engine.engine import Engine
+from inference.messages import Candidate, Hole, InfillRequest, Text
+
+TWIN = Path(__file__).parents[2] / "data" / "twin"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    """The twin, loaded as any released checkpoint is."""
+    return Engine.load(str(TWIN), device="cpu")
+
+
+def fill(engine: Engine, before: str, tokens: int, after: str) -> str:
+    """What it writes into a hole of exactly so many tokens on one line."""
+    hole = Hole(min_tokens=tokens, max_tokens=tokens, single_line=True)
+    request = InfillRequest("1", (Text(before), hole, Text(after)), path="module.py", max_steps=16, seed=0)
+    (candidate,) = (event for event in engine.infill(request) if isinstance(event, Candidate))
+    return candidate.texts[0]
+
+
+def test_the_twin_is_read_as_a_released_checkpoint() -> None:
+    """Nothing in its folder is ours."""
+    properties = checkpoint.find(str(TWIN)).properties
+    assert not (TWIN / "infill.json").exists()
+    assert (properties.corruption, properties.prompt, properties.canvas_tokens) == ("uniform", "chat", 256)
+    assert properties.mask_token_id is properties.slack_token_id is None
+    assert properties.sampler == SamplerProperties()
+
+
+@pytest.mark.parametrize(
+    ("before", "tokens", "after", "expected"),
+    [
+        ("def f(items):\n    for ", 1, " in items:\n        print(item)\n", "item"),
+        ("import json\n\n\ndef load(text):\n    return json.", 2, "(text)\n", "loads"),
+        ("def check(value):\n    if value ", 1, " None:\n        raise ValueError(value)\n", "is"),
+    ],
+)
+def test_it_fills_what_both_sides_tell(engine: Engine, before: str, tokens: int, after: str, expected: str) -> None:
+    """Given the right number of tokens, that of the text in front which the hole takes over included."""
+    assert fill(engine, before, tokens, after) == expected
