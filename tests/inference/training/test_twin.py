@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine import checkpoint
-from inference.engine.checkpoint import SamplerProperties
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.models import registry
+from inference.models.family import SamplerSettings
 
 TWIN = Path(__file__).parents[2] / "data" / "twin"
 
@@ -15,7 +15,7 @@ TWIN = Path(__file__).parents[2] / "data" / "twin"
 @pytest.fixture(scope="module")
 def engine() -> Engine:
     """The twin, loaded as any released checkpoint is."""
-    return Engine.load(str(TWIN), device="cpu")
+    return Engine(registry.load(str(TWIN), device="cpu"))
 
 
 def fill(engine: Engine, before: str, tokens: int, after: str) -> str:
@@ -28,11 +28,11 @@ def fill(engine: Engine, before: str, tokens: int, after: str) -> str:
 
 def test_the_twin_is_read_as_a_released_checkpoint() -> None:
     """Nothing in its folder is ours."""
-    properties = checkpoint.find(str(TWIN)).properties
+    properties = registry.find(str(TWIN)).properties
     assert not (TWIN / "infill.json").exists()
     assert (properties.corruption, properties.prompt, properties.canvas_tokens) == ("uniform", "chat", 256)
     assert properties.mask_token_id is properties.slack_token_id is None
-    assert properties.sampler == SamplerProperties()
+    assert properties.sampler == SamplerSettings()
 
 
 @pytest.mark.parametrize(
