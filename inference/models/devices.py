@@ -1,8 +1,5 @@
 """Chooses the device and the precision that a model is computed in, and checks that it fits there."""
 
-import ctypes
-import sys
-
 import psutil
 import torch
 
@@ -12,11 +9,6 @@ from inference.models.family import ModelError
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _HEADROOM = 1.15
 """Weights need this much more memory than they take, for the activations of the smallest request."""
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""Parameters of glibc's `mallopt`."""
-_KEPT_BYTES, _HEAP_BLOCK_BYTES = 128 << 20, 32 << 20
-"""How much freed memory the C library keeps, and up to which size it takes blocks from there (glibc's own maximum)."""
 
 
 def choose_device(wanted: str | None) -> torch.device:
@@ -61,17 +53,3 @@ def check_fits(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype)
             f"{checkpoint.name} needs {needed / 1e9:.1f} GB in {str(dtype).removeprefix('torch.')}, but {device} has "
             f"{free / 1e9:.1f} GB free; use a smaller dtype, another device, or the embedded model"
         )
-
-
-def reuse_freed_memory() -> None:
-    """Let the C library keep the memory of freed tensors for the next pass, where it is glibc; else do nothing.
-
-    By default glibc returns what is free at the end of its heap, from a limit that depends on which blocks were freed
-    before. The same fill then takes 4,000 or 48,000 page faults, and up to a tenth more time.
-    """
-    if sys.platform != "linux":
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, _HEAP_BLOCK_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)

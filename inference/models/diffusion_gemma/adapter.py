@@ -42,8 +42,6 @@ class DiffusionGemma:
         tokenizer, place = found.tokenizer(), devices.choose_device(device)
         model = weights.read(found, place, devices.choose_dtype(dtype, place), progress)
         progress(0.9, "preparing")
-        if place.type == "cpu":
-            devices.reuse_freed_memory()
         network = fast_passes.fastest(model, exact=dtype is not None)
         limit = _CACHE_LIMIT_CPU_BYTES if place.type == "cpu" else _CACHE_LIMIT_BYTES
         cache_bytes = min(int(devices.free_bytes(place) * _CACHE_SHARE), limit)
