@@ -12,13 +12,14 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from filelock import FileLock
-
 from inference.messages import ErrorCode
-from inference.serving import listener, logs, startup
+from inference.serving import logs, startup
+from inference.serving.claim import Claim
 from inference.serving.connection import ClientConnection
 from inference.serving.engine_thread import LoadInfiller, load_engine, start_engine_thread
 from inference.serving.infiller import Infiller
+from inference.serving.listener import Listener, OnConnect
+from inference.serving.reachable import stay_reachable
 from inference.serving.scheduler import Scheduler
 from inference.serving.startup import NotPrivateError, WorkerArguments
 from inference.serving.worker_service import WorkerService
@@ -35,36 +36,39 @@ SWITCH_S = 0.001
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until the end; returns the exit status. The lock is released when the process ends, after its memory."""
     arguments = startup.parse(argv)
-    lock = FileLock(arguments.lock, mode=0o600, thread_local=False)
+    claim = Claim(arguments.socket)
     try:
         startup.require_private_folder(arguments.socket.parent)
-        if not startup.take(lock, arguments.socket):
+        if not claim.take():
             print(f"another worker is running at {arguments.socket}", file=sys.stderr)
             return EXIT_TAKEN
         logs.set_up(arguments.log, foreground=arguments.foreground)
-        return asyncio.run(serve(arguments, load_engine))
+        return asyncio.run(serve(arguments, claim, load_engine))
     except (NotPrivateError, OSError) as error:
         print(f"the worker cannot start: {error}", file=sys.stderr)
         return EXIT_REFUSED
 
 
-async def serve(arguments: WorkerArguments, load: LoadInfiller) -> int:
+async def serve(arguments: WorkerArguments, claim: Claim, load: LoadInfiller) -> int:
     """Listen, load what fills holes, and serve until told to end or idle; returns the exit status. Raises OSError."""
     sys.setswitchinterval(SWITCH_S)
     scheduler = Scheduler()
     service = WorkerService(arguments, scheduler)
     _on_signals(service.shut_down)
-    opened = await listener.listen(arguments.socket, arguments.transport, _greeter(service))
+    opened = Listener(arguments.socket, arguments.transport, _greeter(service))
+    await opened.open()
     service.token = opened.token
     logs.log.info("listening at %s for %s", arguments.socket, arguments.model)
     start_engine_thread(arguments, load, scheduler, ObserverOnLoop(service))
+    watch = asyncio.create_task(stay_reachable(arguments, claim, opened, service.give_way))
     await service.ended.wait()
+    watch.cancel()
     opened.close()
     await _flush(service.connections)
     return service.exit_code
 
 
-def _greeter(service: WorkerService) -> listener.OnConnect:
+def _greeter(service: WorkerService) -> OnConnect:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await ClientConnection(service, reader, writer).serve()
 

@@ -11,6 +11,7 @@ from itertools import count
 
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest
 from inference.serving import startup
+from inference.serving.claim import Claim
 from inference.worker import serve
 
 ANSWER = "choose_{}(first, [second, total], default=first)"
@@ -37,5 +38,6 @@ class EchoInfiller:
 
 
 if __name__ == "__main__":
-    status = asyncio.run(serve(startup.parse(sys.argv[1:]), lambda arguments, _: EchoInfiller(arguments.model)))
+    arguments = startup.parse(sys.argv[1:])
+    status = asyncio.run(serve(arguments, Claim(arguments.socket), lambda told, _: EchoInfiller(told.model)))
     os._exit(status)  # the engine's thread waits for work

@@ -16,36 +16,55 @@ BACKLOG = 128
 
 
 class Listener:
-    """An open socket at `path`. The caller holds the lock, so nobody else listens there."""
+    """An open socket at `path`. The caller holds the claim to it, so nobody else listens there."""
 
-    def __init__(self, server: asyncio.Server, path: Path, token: str) -> None:
-        self._server = server
-        self._path = path
-        self.token = token
+    def __init__(self, path: Path, transport: str, on_connect: OnConnect) -> None:
+        self._path, self._transport, self._on_connect = path, transport, on_connect
+        self._server: asyncio.Server | None = None
+        self._made: os.stat_result | None = None
+        self._endpoint = b""
+        self.token = secrets.token_hex(32) if transport == "tcp" else ""
+
+    async def open(self) -> None:
+        """Listen, replacing what a killed worker left there; again, where the file is gone. Raises OSError."""
+        if self._transport == "tcp":
+            await self._open_tcp()
+        else:
+            await self._open_unix()
+        self._made = self._path.lstat()
+
+    @property
+    def stands(self) -> bool:
+        """Whether a client that comes now finds us."""
+        try:
+            if self._made is None or not os.path.samestat(self._made, self._path.lstat()):
+                return False
+            return self._transport != "tcp" or self._path.read_bytes() == self._endpoint
+        except OSError:
+            return False
 
     def close(self) -> None:
-        """Take no more clients and remove the socket."""
-        with suppress(OSError):
-            self._path.unlink()
-        self._server.close()
+        """Take no more clients and remove the socket, unless another worker has put its own there."""
+        if self.stands:
+            with suppress(OSError):
+                self._path.unlink()
+        if self._server is not None:
+            self._server.close()
 
+    async def _open_unix(self) -> None:
+        deleted, path = self._server, self._path
+        path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._on_connect, path, backlog=BACKLOG)
+        path.chmod(0o600)
+        if deleted is not None:
+            deleted.close()
 
-async def listen(path: Path, transport: str, on_connect: OnConnect) -> Listener:
-    """Listen at `path`, replacing what a killed worker left there. Raises OSError."""
-    path.unlink(missing_ok=True)  # noqa: ASYNC240 - nobody is served yet
-    if transport == "tcp":
-        return await _listen_tcp(path, on_connect)
-    server = await asyncio.start_unix_server(on_connect, path, backlog=BACKLOG)
-    path.chmod(0o600)  # noqa: ASYNC240
-    return Listener(server, path, token="")
-
-
-async def _listen_tcp(path: Path, on_connect: OnConnect) -> Listener:
-    token = secrets.token_hex(32)
-    server = await asyncio.start_server(on_connect, "127.0.0.1", 0, backlog=BACKLOG)
-    port = server.sockets[0].getsockname()[1]
-    _write_private_file(path, json.dumps({"port": port, "token": token}).encode())
-    return Listener(server, path, token)
+    async def _open_tcp(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_server(self._on_connect, "127.0.0.1", 0, backlog=BACKLOG)
+        port = self._server.sockets[0].getsockname()[1]
+        self._endpoint = json.dumps({"port": port, "token": self.token}).encode()
+        _write_private_file(self._path, self._endpoint)
 
 
 def read_port(path: Path) -> int:

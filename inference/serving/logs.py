@@ -18,6 +18,13 @@ class _PrivateFileHandler(RotatingFileHandler):
         Path(self.baseFilename).touch(mode=0o600)
         return super()._open()
 
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line; where the file was deleted, into a new one."""
+        file = Path(self.baseFilename)
+        if not file.exists() and file.parent.is_dir():
+            self.close()
+        super().emit(record)
+
 
 def set_up(path: Path, *, foreground: bool) -> None:
     """Log to `path` (older lines in `path`.1) and, in the foreground, to stderr as well. Raises OSError.

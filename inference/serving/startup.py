@@ -1,24 +1,15 @@
-"""Starts a worker: reads its command line, makes sure that its folder is private, and takes the lock of its socket."""
+"""Starts a worker: reads its command line, and makes sure that its folder is private."""
 
 import argparse
-import contextlib
 import os
-import socket
 import stat
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-from inference.serving import listener
-
 TRANSPORTS = ("unix", "tcp")
 NATIVE_TRANSPORT = "tcp" if os.name == "nt" else "unix"
 """asyncio serves no Unix sockets on Windows."""
-TAKE_OVER_S = 15.0
-"""How long a new worker waits for one that is ending."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +25,6 @@ class WorkerArguments:
     transport: str
     log: Path
     foreground: bool
-
-    @property
-    def lock(self) -> Path:
-        """The file that the worker locks for as long as it lives, so that a socket never has two workers."""
-        return self.socket.with_suffix(".lock")
 
 
 class NotPrivateError(Exception):
@@ -81,31 +67,6 @@ def require_private_folder(folder: Path) -> None:
         raise NotPrivateError(f"{folder} is shared with other users; set INFILL_LS_RUNTIME_DIR to a folder of your own")
     if found.st_mode & 0o077:
         raise NotPrivateError(f"other users can enter {folder}; run: chmod 700 {folder}")
-
-
-def take(lock: FileLock, path: Path) -> bool:
-    """Whether the socket at `path` is now ours for the lifetime of this process. Waits for a worker that is ending."""
-    give_up = time.monotonic() + TAKE_OVER_S
-    while time.monotonic() < give_up:
-        with contextlib.suppress(Timeout):
-            lock.acquire(timeout=0.2)
-            return True
-        if _has_listener(path):
-            return False
-    return False
-
-
-def _has_listener(path: Path) -> bool:
-    try:
-        if path.is_socket():
-            with socket.socket(socket.AF_UNIX) as attempt:
-                attempt.settimeout(1.0)
-                attempt.connect(str(path))
-        else:
-            socket.create_connection(("127.0.0.1", listener.read_port(path)), timeout=1.0).close()
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -125,6 +125,11 @@ class WorkerService:
         self._loop.call_soon(self._end_if_finished)  # after the replies to those that were refused
         self._loop.call_later(FINISH_S, self.ended.set)
 
+    def give_way(self) -> None:
+        """Another worker has our place: end, as when asked to."""
+        if self._state.state is not WorkerState.STOPPING:
+            self.shut_down()
+
     # --- From the engine's thread, on the loop ---
 
     def progress(self, fraction: float, detail: str) -> None:

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 from inference.messages import ErrorCode, InfillRequest
 from lsp_server.worker.client import WorkerClient
-from lsp_server.worker.failure import SilentError, WorkerFailure, is_stopped
+from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.link import OnDraft, WorkerAnswer
+from lsp_server.worker.processes import is_stopped
 from lsp_server.worker.state import ClientState
 
 GRACE_S = 2.0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Self
 
 from inference.messages import ErrorCode, InfillRequest, Status, WorkerState
-from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, attach
+from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, join
 from lsp_server.worker.failure import WorkerFailure
 from lsp_server.worker.link import Link, OnDraft, WorkerAnswer
 from lsp_server.worker.paths import WorkerOptions, WorkerPaths, paths_of
@@ -176,7 +176,7 @@ class WorkerClient:
 
     async def _joined(self) -> Link:
         """A connection to a worker that runs. Raises NotListeningError, WorkerFailure."""
-        return self._link or self._adopt(await attach(self.paths, self._name, STATUS_S))
+        return self._link or self._adopt(await join(self.paths, self._name, STATUS_S))
 
     async def _back_off(self) -> None:
         """Wait out a short pause. Raises WorkerFailure instead of a long one."""

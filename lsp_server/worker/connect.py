@@ -6,6 +6,7 @@ What stands at a worker's path is a Unix socket, or a file that names a loopback
 import asyncio
 import json
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +26,15 @@ from inference.messages import (
 )
 from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.paths import WorkerPaths, why_not_private
+from lsp_server.worker.processes import is_stopped, pid_of
 
 HANDSHAKE_S = 15.0
 """A worker answers at once, unless its machine is busy loading a model from a cold disk."""
 STATUS_S = 5.0
 """How long a client waits that only wants the worker's status."""
+RETURN_S = 5.0
+"""A worker whose socket was deleted puts it back within a second, or a few on a busy machine."""
+_POLL_S = 0.2
 
 
 class NotListeningError(Exception):
@@ -105,6 +110,32 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     except BaseException:
         stream.close()
         raise
+
+
+async def join(paths: WorkerPaths, name: str, limit_s: float) -> Attached:
+    """Join the worker of `paths` if its process runs, whether it listens now or has to put its socket back first.
+
+    Raises what `rejoin` raises.
+    """
+    with suppress(NotListeningError):
+        return await attach(paths, name, limit_s)
+    return await rejoin(paths, name, limit_s)
+
+
+async def rejoin(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Attached:
+    """Join the worker at `paths` once it listens again: its process lives, and its socket was deleted.
+
+    Raises NotListeningError when there is no such process, SilentError when it does not come back in `RETURN_S`, and
+    what `attach` raises.
+    """
+    give_up = asyncio.get_running_loop().time() + RETURN_S
+    while (pid := await asyncio.to_thread(pid_of, paths)) is not None:
+        if is_stopped(pid) or asyncio.get_running_loop().time() >= give_up:
+            raise SilentError(paths, pid)
+        await asyncio.sleep(_POLL_S)
+        with suppress(NotListeningError):
+            return await attach(paths, name, limit_s)
+    raise NotListeningError(f"no worker listens at {paths.socket}")
 
 
 async def _greet(stream: WorkerStream, name: str) -> Welcome:

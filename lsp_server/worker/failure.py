@@ -1,12 +1,10 @@
 """What goes wrong with a worker, in words for the user and for the log."""
 
 import traceback
-from contextlib import suppress
-
-import psutil
 
 from inference.messages import ErrorCode
 from lsp_server.worker.paths import WorkerPaths
+from lsp_server.worker.processes import is_stopped, pid_of
 
 
 class WorkerFailure(Exception):
@@ -27,25 +25,12 @@ class SilentError(WorkerFailure):
         self.paths = paths
         self.pid = pid or pid_of(paths)
         who = f"The worker (process {self.pid})" if self.pid else f"What listens at {paths.socket}"
+        gone = "" if paths.socket.exists() else f": {paths.socket} is gone"
         stopped = f"; it is stopped, and goes on after: kill -CONT {self.pid}" if is_stopped(self.pid) else ""
         how = f"kill -9 {self.pid}" if self.pid else f"find its process and end it, or remove {paths.socket}"
-        super().__init__(ErrorCode.STOPPED, f"{who} does not answer{stopped}; to end it: {how} (log: {paths.log})")
-
-
-def pid_of(paths: WorkerPaths) -> int | None:
-    """The process that was started as the worker of `paths`. It cannot be asked, but its command line tells."""
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or ()
-        if "inference.worker" in words and str(paths.socket) in words:
-            return int(process.pid)
-    return None
-
-
-def is_stopped(pid: int | None) -> bool:
-    """Whether the process is there and stopped, as by SIGSTOP, Ctrl-Z or a debugger: it will not go on by itself."""
-    with suppress(psutil.Error):
-        return pid is not None and psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
-    return False
+        super().__init__(
+            ErrorCode.STOPPED, f"{who} does not answer{gone}{stopped}; to end it: {how} (log: {paths.log})"
+        )
 
 
 def traceback_of(error: BaseException) -> str:

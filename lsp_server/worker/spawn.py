@@ -11,9 +11,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from inference.messages import ErrorCode
-from lsp_server.worker.connect import Attached, NotListeningError, attach
-from lsp_server.worker.failure import SilentError, WorkerFailure, is_stopped, pid_of
+from lsp_server.worker.connect import Attached, NotListeningError, attach, rejoin
+from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.paths import WorkerOptions, WorkerPaths, why_not_private
+from lsp_server.worker.processes import is_stopped, pid_of
 
 TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"
 """`tcp` or `unix`, for a system where the usual one does not work."""
@@ -46,13 +47,31 @@ async def _attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str
             with lock.acquire(blocking=False):
                 with suppress(NotListeningError):  # someone may have started it between the two
                     return await attach(paths, name)
+                with suppress(NotListeningError):
+                    return await _rejoin_unless_it_hangs(paths, name)
                 return await _start(paths, options, name)
         except (Timeout, NotListeningError):
             await asyncio.sleep(_POLL_S)
 
 
+async def _rejoin_unless_it_hangs(paths: WorkerPaths, name: str) -> Attached:
+    """Join a worker whose socket was deleted. Raises NotListeningError when there is none that comes back.
+
+    A new one then finds out whether that other process has the lock. Raises SilentError when it is stopped.
+    """
+    try:
+        return await rejoin(paths, name)
+    except SilentError as silent:
+        if is_stopped(silent.pid):
+            raise
+        raise NotListeningError(str(silent)) from silent
+
+
 async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attached:
-    """Start a worker and join it. Raises NotListeningError when another one runs already, else WorkerFailure."""
+    """Start a worker and join it, or the one that runs already.
+
+    Raises NotListeningError when that one has ended meanwhile, else WorkerFailure.
+    """
     process = launch(paths, options)
     while True:
         try:
@@ -62,7 +81,7 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attac
         if is_stopped(process.pid):
             raise SilentError(paths, process.pid)
         if status == _EXIT_TAKEN:
-            raise NotListeningError("another worker is there")
+            return await rejoin(paths, name)
         if status is not None:
             raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not start: {_last_words(paths.errors)}")
         await asyncio.sleep(_POLL_S)

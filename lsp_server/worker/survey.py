@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import msgspec
 
 from inference.messages import Status
-from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, attach
+from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, join
 from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.paths import WorkerPaths, paths_at, socket_folders
+from lsp_server.worker.processes import worker_processes
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ class Survey:
 
 async def survey(name: str) -> Survey:
     """Ask every worker for its status."""
-    sockets = [socket for folder in socket_folders() if folder.is_dir() for socket in folder.glob("*.sock")]
+    folders = socket_folders()
+    sockets = {socket for folder in folders if folder.is_dir() for socket in folder.glob("*.sock")}
+    sockets |= {socket for socket in await asyncio.to_thread(worker_processes) if socket.parent in folders}
     found = await asyncio.gather(*(_ask(paths_at(socket), name) for socket in sockets))
     running = (worker for worker in found if isinstance(worker, RunningWorker))
     return Survey(
@@ -46,7 +49,7 @@ async def running_workers(name: str) -> tuple[RunningWorker, ...]:
 
 async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | None:
     try:
-        attached = await attach(paths, name, STATUS_S)
+        attached = await join(paths, name, STATUS_S)
         try:
             async with asyncio.timeout(STATUS_S):
                 status = await _first_status(attached)

@@ -11,7 +11,8 @@ import pytest
 
 from inference.messages import ErrorCode, Status
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
-from lsp_server.worker.failure import SilentError, pid_of
+from lsp_server.worker.failure import SilentError
+from lsp_server.worker.processes import pid_of
 from tests.workers import PATIENCE_S, fill, kill
 
 BOUND_S = 30.0

@@ -1,0 +1,112 @@
+"""A worker whose files are deleted while it lives comes back, or leaves the place to the one that has taken it."""
+
+import asyncio
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inference.messages import Done, WorkerState
+from tests.workers import Process, RawClient, fill
+
+StartWorker = Callable[..., Process]
+
+
+def socket_file(folder: Path) -> None:
+    (folder / "w.sock").unlink(missing_ok=True)
+
+
+def lock_file(folder: Path) -> None:
+    (folder / "w.lock").unlink(missing_ok=True)
+
+
+def socket_and_lock(folder: Path) -> None:
+    socket_file(folder)
+    lock_file(folder)
+
+
+def another_file_in_its_place(folder: Path) -> None:
+    (folder / "other").write_text("not a socket")
+    (folder / "other").rename(folder / "w.sock")
+
+
+@pytest.mark.parametrize(
+    ("transport", "delete"),
+    [
+        ("unix", socket_file),
+        ("unix", socket_and_lock),
+        ("unix", another_file_in_its_place),
+        ("unix", shutil.rmtree),
+        ("tcp", socket_file),
+    ],
+)
+async def test_a_worker_whose_files_are_deleted_comes_back(
+    start_worker: StartWorker, transport: str, delete: Callable[[Path], None]
+) -> None:
+    worker = start_worker("--idle-s", "600", "--transport", transport)
+    first = await worker.connect()
+    delete(worker.paths.folder)
+    second = await worker.connect()
+    assert (await second.status()).pid == (await first.status()).pid
+    rival = start_worker(folder=worker.paths.folder)
+    assert await rival.exit_status() == 3, "the lock is back too"
+    first.close()
+    second.close()
+    worker.popen.send_signal(signal.SIGTERM)
+    assert await worker.exit_status() == 0
+    assert not worker.paths.socket.exists()
+    assert "listening again" in worker.paths.log.read_text()
+
+
+async def test_a_worker_that_lost_its_place_to_another_finishes_and_ends(start_worker: StartWorker) -> None:
+    """It is stopped while its lock is deleted and another one starts: there is no moment for it to come back."""
+    first = start_worker("--idle-s", "600")
+    client = await first.connect()
+    first.popen.send_signal(signal.SIGSTOP)
+    socket_and_lock(first.paths.folder)
+    second = start_worker("--idle-s", "600", folder=first.paths.folder)
+    assert (await (await second.connect()).status()).pid == second.popen.pid
+    first.popen.send_signal(signal.SIGCONT)
+    while (await client.status()).state is not WorkerState.STOPPING:
+        await asyncio.sleep(0.02)
+    assert await first.exit_status() == 0
+    other = await RawClient.open(second.paths)
+    other.send(fill("x"))
+    assert isinstance(await other.final("x"), Done), "whoever lost has left the socket of the other alone"
+    assert (await other.status()).pid == second.popen.pid
+    third = start_worker(folder=first.paths.folder)
+    assert await third.exit_status() == 3
+
+
+async def test_of_many_that_lose_their_lock_again_and_again_one_remains(start_worker: StartWorker) -> None:
+    workers = [start_worker("--idle-s", "600")]
+    (await workers[0].connect()).close()
+    for _ in range(4):
+        socket_and_lock(workers[0].paths.folder)
+        workers.append(start_worker("--idle-s", "600", folder=workers[0].paths.folder))
+    async with asyncio.timeout(120):
+        while sum(worker.popen.poll() is None for worker in workers) > 1:
+            await asyncio.sleep(0.05)
+    (left,) = [worker for worker in workers if worker.popen.poll() is None]
+    assert {worker.popen.poll() for worker in workers} <= {None, 0, 3}
+    assert (await (await left.connect()).status()).pid == left.popen.pid
+
+
+async def test_a_worker_that_cannot_come_back_says_so_once_and_goes_on_until_it_is_idle(
+    start_worker: StartWorker,
+) -> None:
+    worker = start_worker("--idle-s", "0.1")
+    client = await worker.connect()
+    folder = worker.paths.folder
+    folder.rename(folder.with_name("elsewhere"))
+    folder.write_text("in its place")
+    await asyncio.sleep(3)
+    client.send(fill("x"))
+    assert isinstance(await client.final("x"), Done)
+    client.close()
+    assert await worker.exit_status() == 0
+    assert folder.read_text() == "in its place"
+    said = (folder.with_name("elsewhere") / "w.log").read_text()
+    assert said.count("cannot be reached") == 1

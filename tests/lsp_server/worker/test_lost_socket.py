@@ -1,0 +1,86 @@
+"""The socket file of a worker is deleted while it lives: clients find the worker again, or the process and say so."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from lsp_server.worker import WorkerClient, WorkerOptions
+from lsp_server.worker.failure import SilentError
+from tests.lsp_server.worker.test_commands import infill_ls
+from tests.workers import fill, kill
+
+BOUND_S = 30.0
+"""Half of what a client waits for a worker that starts; a stopped process is not waited for at all."""
+
+
+async def loading(client: WorkerClient) -> int:
+    status = await client.status(start=True)
+    assert status is not None
+    return status.pid
+
+
+def forget(folder: Path) -> None:
+    """Delete what a worker is found by."""
+    for file in (*folder.glob("*.sock"), *folder.glob("*.lock")):
+        file.unlink()
+
+
+async def test_a_client_comes_back_to_the_same_worker_and_starts_no_other(own_folder: Path) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        pid = await loading(client)
+        forget(own_folder)
+        async with WorkerClient(WorkerOptions(), name="tests") as other:
+            assert await loading(other) == pid
+        forget(own_folder)
+        found = json.loads((await asyncio.to_thread(infill_ls, "status", "--json")).stdout)
+        assert [worker["pid"] for worker in found["workers"]] == [pid]
+        forget(own_folder)
+        stopped = await asyncio.to_thread(infill_ls, "worker", "--stop")
+        assert (stopped.returncode, stopped.stdout) == (0, "stopped\n")
+    assert infill_ls("status").returncode == 3
+
+
+async def test_a_worker_that_does_not_come_back_is_named(own_folder: Path) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        pid = await loading(client)
+        os.kill(pid, signal.SIGSTOP)
+        forget(own_folder)
+        try:
+            began = time.monotonic()
+            async with WorkerClient(WorkerOptions(), name="tests") as other:
+                with pytest.raises(SilentError) as failure:
+                    await other.infill(fill())
+            assert time.monotonic() - began < BOUND_S
+            asked = (["status"], ["status", "--json"], ["worker", "--stop"])
+            shown, found, stop = await asyncio.gather(*(asyncio.to_thread(infill_ls, *words) for words in asked))
+        finally:
+            kill(pid)
+    socket = re.escape(str(client.paths.socket))
+    for words in (str(failure.value), shown.stdout, stop.stderr):
+        assert re.search(
+            rf"\(process {pid}\) does not answer: {socket} is gone.*kill -CONT {pid}.*kill -9 {pid}", words
+        )
+    assert [silent["pid"] for silent in json.loads(found.stdout)["silent"]] == [pid]
+    assert {shown.returncode, found.returncode, stop.returncode} == {1}
+
+
+async def test_a_worker_that_keeps_its_lock_and_cannot_listen_again_is_named(own_folder: Path) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        pid = await loading(client)
+        (socket,) = own_folder.glob("*.sock")
+        socket.unlink()
+        socket.mkdir()  # what cannot be replaced by a socket
+        try:
+            async with WorkerClient(WorkerOptions(), name="tests") as other:
+                with pytest.raises(SilentError, match=f"process {pid}") as failure:
+                    await other.infill(fill())
+            assert "kill" in str(failure.value)
+        finally:
+            kill(pid)
+            socket.rmdir()
