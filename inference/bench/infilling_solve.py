@@ -67,7 +67,7 @@ class Solver:
 
     def _plan(self, request: InfillRequest) -> Plan:
         planner = Planner(self._engine.loaded.vocabulary, self._engine.loaded.properties, request)
-        return planner.plan(planner.groups[0], [])
+        return planner.plan(planner.group_from(0), [])
 
     def _true_tokens(self, task: InfillingTask, plan: Plan) -> int:
         """How many open rows the canonical solution takes, together with the text that healing moved into the hole."""

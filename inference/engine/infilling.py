@@ -9,7 +9,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -44,6 +44,18 @@ class _Counters:
 
     def stats(self) -> Stats:
         return Stats(self.ms(), self.encode_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
+
+
+class _Filled(NamedTuple):
+    """A canvas that is done: its holes, and its answers, best first."""
+
+    group: Group
+    found: list[RankedFill]
+
+
+def _end(canvases: Sequence[_Filled]) -> int:
+    """The number of the first hole that these do not fill."""
+    return canvases[-1].group.end if canvases else 0
 
 
 class Infilling(Generator[InfillEvent | None, None, None]):
@@ -87,47 +99,45 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
     def _work(self) -> Generator[InfillEvent | None, None, None]:
         """Canvas after canvas. The first gets at least one step; those the deadline leaves no time for are left."""
-        canvases: list[list[RankedFill]] = []
-        while len(canvases) < len(self._planner.groups) and not (canvases and self._late()):
+        canvases: list[_Filled] = []
+        while _end(canvases) < self._hole_count and not (canvases and self._late()):
             found: list[RankedFill] = []
-            earlier = [text for canvas in canvases for text in canvas[0].texts]
-            yield from self._canvas(self._planner.groups[len(canvases)], earlier, found)
-            canvases.append(found)
+            earlier = [text for canvas in canvases for text in canvas.found[0].texts]
+            group = self._planner.group_from(_end(canvases))
+            yield from self._canvas(group, earlier, found)
+            canvases.append(_Filled(group, found))
             if self._changed:
                 canvases = canvases[: self._still_good(canvases)]
         yield from self._candidates(canvases, complete=not self._late())
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())
 
-    def _still_good(self, canvases: Sequence[list[RankedFill]]) -> int:
-        """How many of the canvases done so far begin as what was typed meanwhile; what follows is planned anew.
+    def _still_good(self, canvases: Sequence[_Filled]) -> int:
+        """How many of the canvases done so far begin as what was typed meanwhile; what follows is done anew.
 
         Of those that do, the answers that do not are dropped; the best one has to, for later canvases have seen it.
         """
         self._amended.clear()
         self._changed = False
-        good = len(canvases)
-        for done, (group, found) in enumerate(zip(self._planner.groups, canvases, strict=False)):
+        for done, (group, found) in enumerate(canvases):
             holes = self._planner.request.holes[group.first : group.end]
             agree = [all(map(str.startswith, it.texts, (hole.starts_with for hole in holes))) for it in found]
             if not agree[0]:
-                good = done
-                break
+                return done
             found[:] = itertools.compress(found, agree)
-        self._planner.regroup(good)
-        return good
+        return len(canvases)
 
-    def _candidates(self, canvases: Sequence[Sequence[RankedFill]], complete: bool) -> Iterator[Candidate]:
+    def _candidates(self, canvases: Sequence[_Filled], complete: bool) -> Iterator[Candidate]:
         """The k-th best canvases of all canvases together; a canvas with fewer gives its best.
 
         Later canvases have seen the best fills of the earlier ones, so the first candidate is the coherent one.
         """
         holes = self._planner.request.holes
-        done = self._planner.groups[len(canvases) - 1].end
+        done = _end(canvases)
         standing = tuple(hole.text or hole.starts_with for hole in holes[done:])
-        count = min(self._wanted, max(len(found) for found in canvases))
+        count = min(self._wanted, max(len(found) for _, found in canvases))
         for number in range(count):
-            parts = [found[number] if number < len(found) else found[0] for found in canvases]
+            parts = [found[number] if number < len(found) else found[0] for _, found in canvases]
             yield Candidate(
                 self._request.id,
                 texts=tuple(text for part in parts for text in part.texts) + standing,

@@ -86,7 +86,7 @@ def test_the_text_before_a_hole_is_read_once_and_its_last_token_belongs_to_the_h
         planner = Planner(
             model.vocabulary, model.properties, InfillRequest("r", (Text(task.parts.before), Hole(), Text("\n")))
         )
-        plan = planner.plan(planner.groups[0], [])
+        plan = planner.plan(planner.group_from(0), [])
         skip = plan.layout.holes[0].skip
         assert before[: len(before) - skip].endswith(model.vocabulary.bytes_of(list(plan.prefix_ids)))
         healed += skip > 0

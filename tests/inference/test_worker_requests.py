@@ -4,20 +4,28 @@ import asyncio
 import random
 from collections import Counter
 
+import pytest
+
 from inference.messages import (
     MAX_STEPS,
+    Amend,
     Cancel,
     Candidate,
     Done,
     Draft,
     Failed,
+    Hole,
     InfillRequest,
     Outcome,
     Status,
+    Text,
     WorkerState,
 )
 from lsp_server.worker.paths import WorkerPaths
 from tests.workers import PATIENCE_S, RawClient, fill, is_idle, long_fill
+
+NOT_DEAF_S = 10.0
+"""Within this any worker answers that is not deaf; it takes a few hundredths of a second."""
 
 
 async def test_drafts_then_candidates_then_done(resident: WorkerPaths) -> None:
@@ -87,6 +95,52 @@ async def test_a_deadline_is_kept_while_others_run(resident: WorkerPaths) -> Non
     status = await client.status()
     assert status.running + status.waiting == 6, "it has not waited for the others to end"
     client.close()
+
+
+LINE = "value=foo(bar,baz[12]);" * 600_000
+"""A file of 14 million characters without a line break. Tokenised in one call it took half a minute."""
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        (Text(LINE), Hole(max_tokens=4), Text("\n")),
+        (Text("x = "), Hole(max_tokens=4), Text(LINE)),
+        (Text("x = "), Hole(max_tokens=4), Text(LINE), Hole(max_tokens=4), Text("\n")),
+        (Text("x = "), Hole(text=LINE, strength=0.5), Text("\n")),
+        (Text("x = "), Hole(starts_with=LINE), Text("\n")),
+    ],
+    ids=["before", "behind", "between", "in a hole", "at the start of a hole"],
+)
+async def test_however_long_a_line_is_others_are_answered(
+    resident: WorkerPaths, segments: tuple[Text | Hole, ...]
+) -> None:
+    """Wherever in the request the line stands; and the request is answered too, or told that it is too large."""
+    client, other = await RawClient.open(resident), await RawClient.open(resident)
+    client.send(InfillRequest("long", segments, max_steps=1))
+    ended = asyncio.create_task(client.final("long"))
+    while not ended.done():
+        async with asyncio.timeout(NOT_DEAF_S):
+            await other.status()
+        await asyncio.sleep(0.01)
+    assert isinstance(await ended, Done) or "does not fit" in ended.result().message  # type: ignore[union-attr]
+    client.close()
+    other.close()
+
+
+async def test_text_typed_meanwhile_that_is_far_too_long_fails_its_request_alone(resident: WorkerPaths) -> None:
+    client, other = await RawClient.open(resident), await RawClient.open(resident)
+    client.send(long_fill("long"))
+    await client.first_draft()
+    client.send(Amend("long", 0, LINE))
+    async with asyncio.timeout(NOT_DEAF_S):
+        failed = await client.final("long")
+    assert isinstance(failed, Failed)
+    assert "does not fit" in failed.message
+    other.send(fill("a"))
+    assert await final_outcome(other, "a") is Outcome.COMPLETE
+    client.close()
+    other.close()
 
 
 async def test_requests_take_turns(resident: WorkerPaths) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from inference.engine.canvas import prompt
+from inference.engine.canvas import cutting, prompt
 from inference.engine.canvas.layout import Layout, Pinned, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
@@ -62,19 +62,20 @@ class Plan:
 
 def text_and_holes(request: InfillRequest) -> TextAndHoles:
     """Neighbouring texts joined. Raises RequestError where there is no hole or a hole's numbers make no sense."""
-    texts, holes = [""], []
+    texts: list[list[str]] = [[]]
+    holes: list[Hole] = []
     for segment in request.segments:
         if isinstance(segment, Text):
-            texts[-1] += segment.text
+            texts[-1].append(segment.text)
             continue
         _check(segment)
         holes.append(segment)
-        texts.append("")
+        texts.append([])
     if not holes:
         raise RequestError("the request has no hole to fill")
     if request.max_steps is not None and not 1 <= request.max_steps <= MAX_STEPS:
         raise RequestError(f"max_steps is between 1 and {MAX_STEPS}, not {request.max_steps}")
-    return TextAndHoles(tuple(texts), tuple(holes))
+    return TextAndHoles(tuple(map("".join, texts)), tuple(holes))
 
 
 def _check(hole: Hole) -> None:
@@ -92,7 +93,8 @@ class Planner:
         self._vocabulary, self._properties = vocabulary, properties
         self._frame = prompt.frame(vocabulary, properties, request)
         self.request = text_and_holes(request)
-        self.groups = tuple(self._groups(0))
+        for hole in self.request.holes:
+            self._check_size(hole)
 
     def plan(self, group: Group, fills: Sequence[str]) -> Plan:
         """The canvas of a group, seeing the fills of all holes before it."""
@@ -115,38 +117,43 @@ class Planner:
         if not 0 <= number < len(holes):
             raise RequestError(f"the request has no hole {number}")
         holes[number] = msgspec.structs.replace(holes[number], starts_with=text, text="", strength=1.0)
+        self._check_size(holes[number])
         self.request = TextAndHoles(self.request.texts, tuple(holes))
 
-    def regroup(self, kept: int) -> None:
-        """Groups anew what follows the first `kept` groups, after the text a hole begins with has changed."""
-        before = self.groups[:kept]
-        start = before[-1].end if before else 0
-        self.groups = before + (tuple(self._groups(start)) if start < len(self.request.holes) else ())
-
-    def _groups(self, start: int) -> list[Group]:
-        """As few groups as fit: a hole joins the canvas before it while its rows, and some suffix, still fit."""
-        groups: list[Group] = []
-        first, used = start, 0
-        for number, hole in enumerate(self.request.holes[start:], start):
+    def group_from(self, first: int) -> Group:
+        """The holes from number `first` that fit on one canvas together, with some of what follows them."""
+        used = 0
+        for number, hole in enumerate(self.request.holes[first:], first):
             slots = self._slots(hole, ())
             need = len(slots.forced) + _least(slots) + 1
             gap = 0 if number == first else self._length(self.request.texts[number])
             spare = min(_SUFFIX_TOKENS, self._length(self.request.texts[number + 1]))
             if number > first and used + gap + need + spare > self._properties.canvas_tokens:
-                groups.append(Group(first, number))
-                first, used, gap = number, 0, 0
+                return Group(first, number)
             used += gap + need
-        return [*groups, Group(first, len(self.request.holes))]
+        return Group(first, len(self.request.holes))
+
+    @property
+    def _most_characters(self) -> int:
+        """What is tokenised of a text that is to stand on a canvas."""
+        return cutting.CHARACTERS_PER_TOKEN * self._properties.canvas_tokens
+
+    def _check_size(self, hole: Hole) -> None:
+        """Raises RequestError where a hole's own text is so long that it fits on no canvas."""
+        given = max(len(hole.text) if hole.strength < 1 else 0, len(hole.starts_with))
+        if given > self._most_characters:
+            canvas = self._properties.canvas_tokens
+            raise RequestError(f"a hole of {given} given characters does not fit a canvas of {canvas}; make it smaller")
 
     def _length(self, text: str) -> int:
         """Tokens of a text, as far as it matters for a canvas."""
-        canvas = self._properties.canvas_tokens
-        return canvas if len(text) > 16 * canvas else len(self._vocabulary.encode(text))
+        long = len(text) > self._most_characters
+        return self._properties.canvas_tokens if long else len(self._vocabulary.encode(text))
 
     def _between(self, number: int, *, last: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What is pinned after a hole, and the token healed into the next hole of the same canvas."""
         text = self.request.texts[number + 1]
-        ids = tuple(self._vocabulary.encode(text[: 16 * self._properties.canvas_tokens]))
+        ids = tuple(self._vocabulary.encode(text[: self._most_characters]))
         if not last:
             return self._heal(ids)
         at_end = number + 1 == len(self.request.holes) and len(ids) <= self._properties.suffix_tokens

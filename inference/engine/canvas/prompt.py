@@ -10,22 +10,22 @@ stands inside the model's turn, as if it were writing the file, and the canvas p
 some end-of-sequence tokens, the tail it saw in tuning. It has neither mask nor fill-in-the-middle tokens.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
-
+from inference.engine.canvas import cutting
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.messages import InfillRequest
+from inference.engine.errors import RequestError
+from inference.messages import InfillRequest, Snippet
 from inference.models.family import Properties
 
 _CHARACTERS_PER_TOKEN = 4
-_WINDOW_PARTS = 4
-"""A window over a long text moves in steps of this part of its size, so that its start, and with it the encoded
-prefix, stays the same from keystroke to keystroke."""
-
 _TAIL_EOS_TOKENS = 8
 _CONTEXT_SHARE = 2
 """Other files get one part in so many of the prefix; the file's own text is what matters most."""
+
+_LONGEST_PATH = 1024
+"""Of a longer path, the end."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,18 @@ class Frame:
 
 
 def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest) -> Frame:
-    """The frame of one request. Falls back to `plain` where a chat checkpoint lacks the turn tokens."""
+    """The frame of one request. Falls back to `plain` where a chat checkpoint lacks the turn tokens.
+
+    Raises RequestError where the instruction leaves too little room for the file.
+    """
     eos = vocabulary.id_of("<eos>")
     start, end = vocabulary.id_of("<|turn>"), vocabulary.id_of("<turn|>")
     if properties.prompt != "chat" or start is None or end is None:
         return Frame((), () if eos is None else (eos,))
     bos = vocabulary.id_of("<bos>")
-    user = vocabulary.encode("user\n" + _instruction(request))
     most = context_tokens(vocabulary, properties)
-    while request.context and len(user) > most:  # the snippets are in their order of use
-        request = msgspec.structs.replace(request, context=request.context[:-1])
-        user = vocabulary.encode("user\n" + _instruction(request))
+    wanted = _wanted(vocabulary, request, most)
+    user = vocabulary.encode("user\n" + _snippets(vocabulary, request.context, most, wanted) + wanted)
     model = vocabulary.encode("model\n")
     line_break = vocabulary.encode("\n")
     before = ((bos,) if bos is not None else ()) + (start, *user, end, *line_break, start, *model)
@@ -62,24 +63,39 @@ def context_tokens(vocabulary: Vocabulary, properties: Properties) -> int:
 
 def prefix(vocabulary: Vocabulary, properties: Properties, text: str, maximum: int) -> tuple[int, ...]:
     """The last tokens of the text before the first hole, at most `maximum`; from a line's start where it is cut."""
-    start = _window_start(text, maximum * _CHARACTERS_PER_TOKEN)
+    start = cutting.window_start(text, maximum * _CHARACTERS_PER_TOKEN)
     ids = vocabulary.encode(text[start:])
     if len(ids) > maximum:
-        step = max(1, maximum // _WINDOW_PARTS)
-        ids = ids[-(-(len(ids) - maximum) // step) * step :]
+        ids = ids[cutting.token_window_start(len(ids), maximum) :]
     elif start == 0 and properties.prompt == "plain" and (bos := vocabulary.id_of("<bos>")) is not None:
         ids = [bos, *ids][-maximum:]
     return tuple(ids)
 
 
-def _window_start(text: str, size: int) -> int:
-    """Where to start reading a long text: a line's start, the same for all cursors near each other."""
-    step = max(1, size // _WINDOW_PARTS)
-    start = max(0, -(-(len(text) - size) // step) * step)
-    return 0 if start == 0 else max(text.rfind("\n", 0, start), 0)
-
-
-def _instruction(request: InfillRequest) -> str:
-    parts = [f"File {snippet.path}:\n{snippet.text}\n\n" for snippet in request.context]
+def _wanted(vocabulary: Vocabulary, request: InfillRequest, most: int) -> str:
+    """What the user asks for, in words. Raises RequestError where the instruction has more than `most` tokens."""
     instruction = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
-    return "".join(parts) + instruction + f"Write {request.path or 'the file'} in full. Reply with its text only."
+    if _tokens_up_to(vocabulary, instruction, most) > most:
+        raise RequestError(
+            f"an instruction of {len(instruction)} characters is too long: at most {most} of the model's tokens, "
+            f"some {most * _CHARACTERS_PER_TOKEN} characters; make it shorter"
+        )
+    return instruction + f"Write {request.path[-_LONGEST_PATH:] or 'the file'} in full. Reply with its text only."
+
+
+def _snippets(vocabulary: Vocabulary, context: Sequence[Snippet], most: int, wanted: str) -> str:
+    """As many of the snippets, which are in their order of use, as fit in `most` tokens beside what is wanted."""
+    texts: list[str] = []
+    room = most - len(vocabulary.encode("user\n" + wanted))
+    for snippet in context:
+        text = f"File {snippet.path}:\n{snippet.text}\n\n"
+        room -= _tokens_up_to(vocabulary, text, max(0, room))
+        if room < 0:
+            break
+        texts.append(text)
+    return "".join(texts)
+
+
+def _tokens_up_to(vocabulary: Vocabulary, text: str, most: int) -> int:
+    """How many tokens a text has; of one that is far too long, only that these are more than `most`."""
+    return most + 1 if len(text) > most * cutting.CHARACTERS_PER_TOKEN else len(vocabulary.encode(text))

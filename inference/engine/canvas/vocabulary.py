@@ -9,6 +9,8 @@ from functools import cached_property
 
 from tokenizers import Tokenizer
 
+from inference.engine.canvas import cutting
+
 
 class Vocabulary:
     """A checkpoint's tokens as bytes."""
@@ -29,8 +31,9 @@ class Vocabulary:
         return self._tokenizer.token_to_id(token)
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text, no special tokens added."""
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+        """The tokens of a text, no special tokens added. A long text is tokenised in pieces, which may break a word."""
+        pieces = (self._tokenizer.encode(piece, add_special_tokens=False).ids for piece in cutting.pieces(text))
+        return [id_ for ids in pieces for id_ in ids]
 
     def bytes_of(self, ids: list[int]) -> bytes:
         """The bytes these tokens stand for; special tokens stand for none."""

@@ -52,7 +52,7 @@ class Case:
 @contextmanager
 def case(engine: Engine, *segments: Text | Hole) -> Iterator[Case]:
     planner = Planner(engine.loaded.vocabulary, engine.loaded.properties, InfillRequest("r", segments))
-    plan = planner.plan(planner.groups[0], [])
+    plan = planner.plan(planner.group_from(0), [])
     with opened(engine, plan.prefix_ids) as context:
         yield Case(engine, context, plan)
 

@@ -203,7 +203,7 @@ def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, sou
     vocabulary, text = engine.loaded.vocabulary, "return os.path.getsize(path)"
     request = InfillRequest("r", (Text(source), Hole(text=text, strength=0.5, single_line=True), Text(REST)))
     planner = Planner(vocabulary, engine.loaded.properties, request)
-    (slots,) = planner.plan(planner.groups[0], ()).layout.holes
+    (slots,) = planner.plan(planner.group_from(0), ()).layout.holes
     given = vocabulary.bytes_of(list(slots.forced + slots.existing))
     before = given[: slots.skip]
     assert given == before + text.encode()

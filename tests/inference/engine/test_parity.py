@@ -207,7 +207,7 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
     request = InfillRequest("r", segments, seed=seed, max_steps=STEPS)
     model, settings = released.loaded, released.loaded.properties.sampler
     planner = Planner(model.vocabulary, model.properties, request)
-    plan = planner.plan(planner.groups[0], [])
+    plan = planner.plan(planner.group_from(0), [])
     row = plan.layout.compose([9])
     constraint = model.constraints.of(CanvasBatch.of([row], model.family.device), plan.layout.holes)
     limited = SamplerSettings(

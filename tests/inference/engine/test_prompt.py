@@ -1,6 +1,8 @@
 """What stands around the text of a file: nothing for a plain checkpoint, a conversation for one tuned on them."""
 
-from inference.engine import Engine
+import pytest
+
+from inference.engine import Engine, RequestError
 from inference.engine.canvas import prompt
 from inference.messages import InfillRequest, Snippet
 
@@ -53,3 +55,22 @@ def test_the_start_of_the_window_stays_while_the_cursor_moves_a_little(embedded:
 def test_a_short_file_is_read_from_its_start(embedded: Engine) -> None:
     ids = prompt.prefix(embedded.loaded.vocabulary, embedded.loaded.properties, "x = 1\n", 256)
     assert ids[0] == embedded.loaded.vocabulary.id_of("<bos>")
+
+
+def test_an_instruction_that_leaves_no_room_for_the_file_is_refused(embedded: Engine, released: Engine) -> None:
+    request = InfillRequest("r", (), instruction="Use pathlib. " * 100_000)
+    with pytest.raises(RequestError, match="instruction of 1300000 characters is too long"):
+        prompt.frame(released.loaded.vocabulary, released.loaded.properties, request)
+    assert prompt.frame(embedded.loaded.vocabulary, embedded.loaded.properties, request).before == ()
+
+
+def test_of_other_files_those_up_to_the_first_that_does_not_fit_are_read(released: Engine) -> None:
+    context = (Snippet("first.py", "FIRST = 1"), Snippet("huge.py", "x" * 1_000_000), Snippet("last.py", "LAST = 1"))
+    request = InfillRequest("r", (), path="folder/" * 100_000 + "sizes.py", context=context)
+    frame = prompt.frame(released.loaded.vocabulary, released.loaded.properties, request)
+    text = released.loaded.vocabulary.decode(list(frame.before))
+    assert "FIRST = 1" in text
+    assert "huge.py" not in text
+    assert "LAST" not in text
+    assert "sizes.py in full" in text
+    assert len(text) < 2000

@@ -27,7 +27,7 @@ def begun(engine: Engine, lengths: Sequence[int], wanted: int) -> Iterator[tuple
     """A canvas of each length, to be denoised in up to 20 steps."""
     model = engine.loaded
     planner = Planner(model.vocabulary, model.properties, REQUEST)
-    plan = planner.plan(planner.groups[0], [])
+    plan = planner.plan(planner.group_from(0), [])
     rows = tried([plan.layout.compose([length]) for length in lengths], wanted)
     canvas = CanvasBatch.of(rows, model.family.device)
     noise = noise_of(model.family.traits, model.properties, torch.Generator().manual_seed(1))
