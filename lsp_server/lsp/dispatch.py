@@ -20,7 +20,7 @@ from lsprotocol.types import ErrorCodes, ResponseError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from lsp_server.lsp.json_rpc import Id, is_id, messages_in, salvaged_from
+from lsp_server.lsp.json_rpc import TOO_DEEP, Id, excess_in, is_id, messages_in, salvaged_from
 from lsp_server.lsp.replies import ReplyError, error_of, invalid_params, refusal
 from lsp_server.worker.failure import traceback_of
 
@@ -54,11 +54,18 @@ class InfillProtocol(LanguageServerProtocol):
         """Take one message's bytes, or a batch of messages. Never raises."""
         try:
             messages = messages_in(body)
-        except (ValueError, RecursionError):
-            self._refuse_unreadable(body)
-            return
-        for message in messages:
-            self._take(message)
+        except RecursionError:
+            for message in salvaged_from(body):
+                self._refuse_excess(message, TOO_DEEP)
+        except ValueError:
+            for message in salvaged_from(body):
+                self._refuse_unreadable(message)
+        else:
+            for message in messages:
+                if excess := excess_in(message):
+                    self._refuse_excess(message, excess)
+                else:
+                    self._take(message)
 
     async def drain(self, limit_s: float) -> None:
         """Cancel every request but the current one, and answer each within `limit_s`."""
@@ -78,17 +85,34 @@ class InfillProtocol(LanguageServerProtocol):
             self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC message"))
         elif "method" in message:
             self._dispatch(message.get("id"), message["method"], message.get("params"))
-        elif "result" in message or "error" in message:
+        elif _is_response(message):
             self._response(message)
         else:
             self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "neither a request nor an answer"))
 
-    def _refuse_unreadable(self, body: bytes) -> None:
-        for message in salvaged_from(body):
-            key, method = message.get("id"), message.get("method")
-            self._reply_error(key if is_id(key) else None, refusal(ErrorCodes.ParseError, "not JSON in UTF-8"))
-            if key is None and isinstance(method, str):
-                self.on_unreadable(method, message.get("params"))
+    def _refuse_unreadable(self, message: dict[str, Any]) -> None:
+        error = refusal(ErrorCodes.ParseError, "not JSON in UTF-8")
+        if _is_notification(message):  # or a request whose id could not be found
+            self._reply_error(None, error)
+        self._refuse(message, error)
+
+    def _refuse_excess(self, message: Any, excess: str) -> None:
+        method = message.get("method") if isinstance(message, dict) else None
+        if isinstance(method, str):
+            self._refuse(message, refusal(ErrorCodes.InvalidParams, f"invalid params for {method}: {excess}"))
+        else:
+            self._refuse(message, refusal(ErrorCodes.InvalidRequest, f"not a JSON-RPC message: {excess}"))
+
+    def _refuse(self, message: Any, error: ResponseError) -> None:
+        """Tell whoever waits for a message that is not handed on: the client, our own request, or a document."""
+        key = message.get("id") if isinstance(message, dict) else None
+        if _is_notification(message):
+            log.info("%s: %s", message["method"], error.message)
+            self.on_unreadable(message["method"], message.get("params"))
+        elif _is_response(message):
+            self._settle(types.ResponseErrorMessage(id=key if isinstance(key, int | str) else None, error=error))
+        else:
+            self._reply_error(key if is_id(key) else None, error)
 
     def _dispatch(self, key: Any, method: Any, params: Any) -> None:
         if isinstance(method, str) and is_id(key):
@@ -122,6 +146,8 @@ class InfillProtocol(LanguageServerProtocol):
     def _notification(self, method: str, params: Any) -> None:
         if method == types.CANCEL_REQUEST:
             self._cancel(params)
+        elif _is_request(method):
+            log.info("%s was sent as a notification and is ignored: it is a request and needs an id", method)
         elif method == types.EXIT or (self.phase is Phase.RUNNING and method in self.fm.features):
             try:
                 outcome = self._call(method, params)
@@ -143,8 +169,12 @@ class InfillProtocol(LanguageServerProtocol):
         except Exception:
             error = refusal(ErrorCodes.InvalidParams, "the client's answer could not be understood")
             structured = types.ResponseErrorMessage(id=message["id"], error=error)
+        self._settle(structured)
+
+    def _settle(self, answer: Any) -> None:
+        """Give the client's answer to the request of ours that waits for it."""
         try:
-            self.handle_message(structured)
+            self.handle_message(answer)
         except Exception as error:
             log.warning("an answer of the client could not be used: %s", traceback_of(error))
 
@@ -234,3 +264,16 @@ class InfillProtocol(LanguageServerProtocol):
             log.error("%s failed: %s", method, traceback_of(error))
         else:
             log.info("%s: %s", method, error)
+
+
+def _is_request(method: str) -> bool:
+    """Whether the LSP says that `method` is a request; False for methods of our own."""
+    return types.METHOD_TO_TYPES.get(method, (None, None))[1] is not None
+
+
+def _is_notification(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("id") is None and isinstance(message.get("method"), str)
+
+
+def _is_response(message: Any) -> bool:
+    return isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)

@@ -6,6 +6,9 @@ from inference.messages import ErrorCode
 from lsp_server.worker.paths import WorkerPaths
 from lsp_server.worker.processes import is_stopped, pid_of
 
+_LOGGED_CALLS = 30
+"""The innermost ones; an endless recursion has a thousand."""
+
 
 class WorkerFailure(Exception):
     """A request that failed. str() is fit to be shown to a user; `code` says what kind of failure it is."""
@@ -35,4 +38,4 @@ class SilentError(WorkerFailure):
 
 def traceback_of(error: BaseException) -> str:
     """Where an unexpected error came from, for the log. Leaves out its own words: they may quote a document."""
-    return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__))}"
+    return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__, limit=-_LOGGED_CALLS))}"

@@ -12,6 +12,7 @@ from lsprotocol import types
 from lsp_server.lsp.replies import ReplyError
 from lsp_server.server import InfillServer
 from tests.lsp_server.lsp.kept_output import KeptOutput
+from tests.workers import PATIENCE_S
 
 SECRET = "the text of a document"
 PATH = "/home/someone/file.py"
@@ -73,6 +74,20 @@ async def test_a_failed_handler_is_found_in_the_log(caplog: pytest.LogCaptureFix
     assert "test/now failed: ValueError" in caplog.text
     assert "in fail" in caplog.text
     assert SECRET not in caplog.text
+
+
+async def test_a_handler_that_calls_itself_for_ever_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    tested = ServerUnderTest()
+
+    def call_itself(params: Any) -> Any:
+        return call_itself(params)
+
+    tested.add("test/now", call_itself)
+    logging.getLogger("lsp_server").addHandler(caplog.handler)
+    tested.send(id=1, method="test/now")
+    logging.getLogger("lsp_server").removeHandler(caplog.handler)
+    assert "in call_itself" in caplog.text
+    assert len(caplog.text.splitlines()) < 100
 
 
 async def test_what_a_handler_refuses_is_said_in_its_words() -> None:
@@ -149,14 +164,25 @@ async def test_drain_answers_even_what_will_not_stop() -> None:
     assert [message["error"]["code"] for message in tested.output.messages] == [-32800]
 
 
-async def test_an_answer_of_the_client_reaches_who_asked_also_when_it_is_nonsense() -> None:
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (b"5", "could not be understood"),
+        (b"[NaN]", "not JSON"),
+        (b"[1e999]", "too large"),
+        (b"[" * 500 + b"]" * 500, "nested"),
+        (b"[" * 5_000 + b"]" * 5_000, "nested"),
+    ],
+)
+async def test_an_answer_of_the_client_reaches_who_asked_also_when_it_is_nonsense(result: bytes, why: str) -> None:
     tested = ServerUnderTest()
     asked = tested.server.protocol.send_request_async(
         "workspace/configuration", types.ConfigurationParams(items=[]), "mine"
     )
-    tested.send(id="mine", result=5)
-    with pytest.raises(Exception, match="could not be understood"):
-        await asked
+    tested.server.protocol.receive(b'{"jsonrpc": "2.0", "id": "mine", "result": %b}' % result)
+    with pytest.raises(Exception, match=why):
+        await asyncio.wait_for(asked, PATIENCE_S)
+    assert not tested.output.replies
 
 
 @pytest.mark.parametrize("body", ["{}", '{"id": 1}', '{"id": null}', '{"id": [1]}', '{"jsonrpc": "2.0", "params": {}}'])
@@ -170,6 +196,9 @@ async def test_what_is_neither_request_nor_answer_is_refused(body: str) -> None:
     "body",
     [
         '{"id": null, "error": {"code": 1, "message": "x"}}',
+        '{"id": "nobody asked", "result": NaN}',
+        '{"id": "nobody asked", "result": ' + "[" * 500 + "]" * 500 + "}",
+        '{"id": null, "result": 1e999}',
         '{"id": [], "result": 1}',
         '{"id": {}, "error": 5}',
         '{"result": 1}',
@@ -199,3 +228,17 @@ async def test_a_second_request_with_a_running_id_is_refused_and_the_first_goes_
     refused, answered = tested.output.messages
     assert (refused["id"], refused["error"]["code"]) == (1, -32600)
     assert answered == {"jsonrpc": "2.0", "id": 1, "result": "first"}
+
+
+async def test_a_request_that_comes_as_a_notification_does_nothing() -> None:
+    """Least of all `shutdown`: it would forget the documents of a client that goes on."""
+    tested = ServerUnderTest()
+    document = {"uri": "file:///p/a.py", "languageId": "python", "version": 1, "text": "x = ???\n"}
+    tested.send(method="textDocument/didOpen", params={"textDocument": document})
+    tested.send(method="shutdown")
+    tested.send(method="initialize", params={"capabilities": {"general": {"positionEncodings": ["utf-8"]}}})
+    tested.send(method="workspace/executeCommand", params={"command": "infill-ls.restartWorker"})
+    await settle()
+    assert tested.output.messages == []
+    assert tested.server.session.documents
+    assert tested.server.exit_status == 1

@@ -1,11 +1,14 @@
 """Generated JSON-RPC: messages that are nearly right, wrong in every part, or none; and the replies each is owed."""
 
+import codecs
 import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
+
+from lsp_server.lsp.json_rpc import salvaged_from
 
 URI = "file:///project/a.py"
 PLACE = {"line": 0, "character": 4}
@@ -88,13 +91,20 @@ def spoiled(message: Any) -> bytes:
     return encoded(message).replace(b"python", b"\xffpython")
 
 
+def _nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
 bodies = st.one_of(
     messages().map(encoded),
     st.lists(messages(), max_size=4).map(encoded),
     st.binary(max_size=20),
     messages().map(cut_short),
     messages().map(spoiled),
-    st.just(b"[" * 100_000),
+    st.just(b"[" * 20_000),
+    st.integers(90, 5_000).map(lambda depth: b'{"id": 2, "method": "no/such", "params": %b}' % _nested(depth)),
+    st.just(b'{"params": {"a": %b}, "method": "no/such", "id": 3}' % (b"9" * 5_000)),
+    messages().map(lambda message: codecs.BOM_UTF8 + encoded(message)),
     st.just(b'{"id": 1, "method": "no/such", "params": NaN}'),
     st.just(b'[{"id": 1, "method": "no/such", "params": -Infinity}, {"id": 2, "method": "no/such"}]'),
 )
@@ -107,24 +117,16 @@ def owed(sent: Sequence[bytes]) -> Counter[Any]:
 
 def _owed_to(body: bytes) -> list[Any]:
     try:
-        message = json.loads(body.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return [None]
+        message = json.loads(body.decode("utf-8", "surrogatepass").removeprefix("\ufeff"), parse_constant=_refuse)
+    except (ValueError, RecursionError):  # of which the server alone can say whose it is; that has tests of its own
+        keys = [message.get("id") for message in salvaged_from(body)]
+        return [key if is_id(key) else None for key in keys]
     messages = message if isinstance(message, list) and message else [message]
-    if is_json(body):
-        return [key for one in messages for key in _reply_to(one)]
-    keys = [one.get("id") if isinstance(one, dict) else None for one in messages]
-    return [key if is_id(key) else None for key in keys]
+    return [key for one in messages for key in _reply_to(one)]
 
 
-def is_json(body: bytes) -> bool:
-    """Whether it is JSON in UTF-8, without the numbers that only Python takes for some."""
-    names: list[str] = []
-    try:
-        json.loads(body.decode("utf-8", "surrogatepass"), parse_constant=names.append)
-    except ValueError:
-        return False
-    return not names
+def _refuse(name: str) -> None:
+    raise ValueError(name)
 
 
 def _reply_to(message: Any) -> list[Any]:
@@ -139,7 +141,7 @@ def _reply_to(message: Any) -> list[Any]:
 
 
 def is_id(value: Any) -> bool:
-    return isinstance(value, int | str) and not isinstance(value, bool)
+    return isinstance(value, int | float | str) and not isinstance(value, bool)
 
 
 def assert_fit_for_a_client(reply: Any) -> None:
