@@ -1,12 +1,15 @@
 """Take a stream of bytes apart into messages, each a `Content-Length` header and a body. No sockets, no files."""
 
+import logging
 import re
 from collections.abc import Iterator
 
 from lsp_server.lsp.transports import MAX_BODY_BYTES
 
+log = logging.getLogger(__name__)
 MAX_HEADER_BYTES = 16 * 1024
 _LENGTH = re.compile(rb"content-length\s*:\s*(\d+)\s*", re.IGNORECASE)
+_LATER_IN_LINE = re.compile(rb"(.*[^\w-])content-length\s*:\s*(\d+)\s*", re.IGNORECASE)
 _KNOWN = re.compile(rb"(content-(length|type)\s*:.*)?\s*", re.IGNORECASE)
 
 
@@ -20,7 +23,7 @@ def framed(body: bytes) -> bytes:
 
 
 class Frames:
-    """Takes a stream apart. Skips headers that the protocol does not know; with `strict`, raises FrameError instead.
+    """Takes a stream apart. Skips what is no header of the protocol; with `strict`, raises FrameError instead.
 
     Be strict on sockets that a web browser can reach: the body of an HTTP request must not pass for a message.
     """
@@ -61,6 +64,9 @@ class Frames:
             raise FrameError("not a header of this protocol")
         if match := _LENGTH.fullmatch(line):
             self._announced = _length(match[1])
+        elif match := _LATER_IN_LINE.fullmatch(line):  # behind the rest of a body whose length was wrong
+            log.warning("the client sent %d bytes that belong to no message; they are skipped", len(match[1]))
+            self._announced = _length(match[2])
         elif self._announced is not None and not line.strip():
             self._in_body = True
 

@@ -43,6 +43,28 @@ def test_however_the_stream_is_cut_the_bodies_are_the_same() -> None:
         assert found == bodies
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"Content-Length: 5\r\n\r\n",
+        b"Content-Length: 0\r\n\r\n",
+        b"Content-Length: -5\r\n\r\n",
+        b"Content-Length: five\r\n\r\n",
+        b"Content-Length: 5 5\r\n\r\n",
+        b"Content-Length: 90\r\n\r\n",
+        b"\r\n",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_after_a_wrong_length_the_stream_is_found_again(wrong: bytes, size: int) -> None:
+    """It would be read as headers for ever, and nobody be answered any more."""
+    good = [b'{"id": %d}' % number for number in range(6)]
+    stream = wrong + b'{"id": 99, "method": "Content-Length: 4"}' + b"".join(map(framed, good))
+    frames = Frames()
+    found = [body for at in range(0, len(stream), size) for body in frames.feed(stream[at : at + size])]
+    assert found[-3:] == good[-3:]
+
+
 def test_headers_that_are_not_known_are_skipped_or_when_strict_refused() -> None:
     stream = b"X-Mine: 5\r\nContent-Length: 2\r\n\r\n{}"
     assert list(Frames().feed(stream)) == [b"{}"]
