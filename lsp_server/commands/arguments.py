@@ -30,6 +30,13 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+    """Whether the checkout that is worked in may choose what otherwise only the user may."""
+    parser.add_argument(
+        "--trust-workspace", action="store_true", default=None, help="let infill-ls.toml choose the model and device"
+    )
+
+
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that the command line gives, under their own names."""
     given = {setting: getattr(args, name, None) for name, setting in _NAMES.items()}

@@ -10,15 +10,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
-from lsp_server.commands.arguments import given_settings
-from lsp_server.lsp.transports import StartConversation, Writer, address, stdio, tcp
+from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings
+from lsp_server.lsp.transports import Listener, StartConversation, Writer, address, stdio, tcp
 from lsp_server.lsp.transports.address import Address
 from lsp_server.server import InfillServer
-
-if TYPE_CHECKING:
-    from websockets.asyncio.server import Server
 
 EXIT_USAGE = 2
 EXIT_LIMIT_S = 4.0
@@ -47,13 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-origin", action="append", default=[], metavar="ORIGIN", help="let web pages of this origin use --ws"
     )
-    parser.add_argument("--model", metavar="ID_OR_FOLDER", help="hub id or folder of the checkpoint")
-    parser.add_argument("--device", metavar="NAME", help="cpu, cuda or mps; the best one found by default")
-    parser.add_argument("--dtype", metavar="NAME", help="bfloat16, float16 or float32; by default what suits")
-    parser.add_argument("--allow-download", action="store_true", default=None, help="download the model if need be")
-    parser.add_argument(
-        "--trust-workspace", action="store_true", default=None, help="let infill-ls.toml choose the model and device"
-    )
+    add_model_arguments(parser)
+    add_trust_argument(parser)
     parser.add_argument("--log-level", default="warning", choices=_LEVELS, help="to stderr (default: %(default)s)")
 
 
@@ -70,10 +61,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve_stdio(start: Callable[[Writer], InfillServer]) -> int:
-    server = stdio.start(start)
+    server, output = stdio.start(start)
     await server.ended.wait()
     _exit_within(EXIT_LIMIT_S, server.exit_status)
     await server.leave()
+    output.close()
+    await output.flushed()
     return server.exit_status
 
 
@@ -83,20 +76,18 @@ async def _listen(args: argparse.Namespace, start: StartConversation) -> int:
         bound = wanted.resolved()
         if not (bound.is_loopback or args.allow_remote):
             return _refuse(f"{wanted} can be reached from other machines; say --allow-remote if you mean that")
-        opened, bound = await _open(args, bound, start)
+        listener, bound = await _open(args, bound, start)
     except OSError as error:
         return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
     if not bound.is_loopback:
         print(_WARNING.format(bound), file=sys.stderr)
     print(f"infill-ls listens at {'tcp' if args.tcp else 'ws'}://{bound}", flush=True)
     await _told_to_end()
-    opened.close()
+    await listener.close()
     return 0
 
 
-async def _open(
-    args: argparse.Namespace, bound: Address, start: StartConversation
-) -> "tuple[asyncio.Server | Server, Address]":
+async def _open(args: argparse.Namespace, bound: Address, start: StartConversation) -> tuple[Listener, Address]:
     if args.tcp:
         return await tcp.listen(bound, start)
     from lsp_server.lsp.transports import websocket  # here and not above: editors that use stdio start faster without

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from inference.messages import MAX_STEPS
+from lsp_server.lsp.transports.framing import framed
 from lsp_server.worker.alive import ANSWER_S, GRACE_S
 from tests.e2e.conftest import PATIENT, StartRaw
-from tests.e2e.editor import environment
+from tests.e2e.editor import SERVER, environment
 from tests.workers import PATIENCE_S, kill
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -44,6 +45,26 @@ async def test_an_editor_that_vanishes_takes_the_server_with_it(start_raw: Start
     assert client.process.stdin is not None
     client.process.stdin.close()
     assert await client.ended() == 1
+
+
+async def test_an_editor_that_stops_reading_and_leaves_takes_the_server_with_it(runtime_folder: Path) -> None:
+    unread, stdout = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        *SERVER, stdin=asyncio.subprocess.PIPE, stdout=stdout, env=environment(runtime_folder)
+    )
+    os.close(stdout)
+    assert process.stdin is not None
+    asking = [b'{"jsonrpc": "2.0", "id": %d, "method": "no/such"}' % number for number in range(5_000)]
+    process.stdin.write(b"".join(map(framed, asking)))  # the answers are many times what a pipe holds
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await process.stdin.drain()
+            process.stdin.close()
+            assert await process.wait() == 1
+    finally:
+        os.close(unread)
+        if process.returncode is None:
+            process.kill()
 
 
 async def test_what_runs_at_shutdown_is_answered_before_it(start_raw: StartRaw) -> None:

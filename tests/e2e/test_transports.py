@@ -109,6 +109,42 @@ async def test_a_request_sees_the_document_of_its_own_arrival_whatever_comes_in_
     await client.vanish()
 
 
+@pytest.mark.parametrize("kind", ["--tcp", "--ws"])
+async def test_told_to_end_it_answers_and_leaves_all_clients_in_silence(runtime_folder: Path, kind: str) -> None:
+    """Also those that leave at that very moment."""
+    process = await start_server(runtime_folder, kind, "0")
+    address = await url_of(process)
+    clients = [await RawClient.join(address, COLD) for _ in range(20)]
+    leaving, staying = clients[:10], clients[10:]
+    for client in leaving:
+        client.request("bye", "shutdown")
+        client.send({"method": "exit"})
+        await asyncio.sleep(0)
+    process.terminate()
+    await asyncio.gather(*(client.vanish() for client in leaving), *(client.gone() for client in staying))
+    assert process.stderr is not None
+    assert (await process.stderr.read()).decode() == ""
+    assert await process.wait() == 0
+
+
+@pytest.mark.parametrize("kind", ["--tcp", "--ws"])
+async def test_a_client_that_vanishes_with_thousands_of_answers_unread_fills_no_log(
+    runtime_folder: Path, kind: str
+) -> None:
+    process = await start_server(runtime_folder, kind, "0")
+    address = await url_of(process)
+    hasty = await channel_to(address)
+    for number in range(5_000):
+        await hasty.send(b'{"jsonrpc": "2.0", "id": %d, "method": "no/such"}' % number)
+    await hasty.close()
+    other = await RawClient.join(address, COLD)
+    await other.status()
+    process.terminate()
+    assert process.stderr is not None
+    assert (await process.stderr.read()).decode() == ""
+    assert await process.wait() == 0
+
+
 async def test_bytes_that_are_no_messages_end_nothing_but_their_client(url: str) -> None:
     good = await RawClient.join(url, COLD)
     bad = await channel_to(url)

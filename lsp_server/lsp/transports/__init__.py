@@ -11,6 +11,10 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 """No editor sends a longer message; it would only fill the memory."""
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
 """A client that leaves more output than this unread counts as gone."""
+FLUSH_S = 1.0
+"""So long may the last messages to a client take."""
+LEAVE_S = 5.0
+"""So long may the clients take to be left when the server ends; more than each needs that does not hang."""
 
 
 class Writer(Protocol):
@@ -49,3 +53,37 @@ async def serve_client(conversation: Conversation, listening: Coroutine[Any, Any
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await conversation.leave()
+
+
+class Clients:
+    """The conversations with all clients that are connected."""
+
+    def __init__(self) -> None:
+        self._conversations: dict[asyncio.Task[Any], Conversation] = {}
+
+    async def serve(self, conversation: Conversation, listening: Coroutine[Any, Any, None]) -> None:
+        """`serve_client`, in the task that ends when the connection has ended."""
+        if task := asyncio.current_task():
+            self._conversations[task] = conversation
+            task.add_done_callback(self._conversations.pop)
+        await serve_client(conversation, listening)
+
+    async def leave(self) -> None:
+        """End every conversation; returns when the connections have ended, or after `LEAVE_S`."""
+        for conversation in self._conversations.values():
+            conversation.ended.set()
+        if tasks := tuple(self._conversations):
+            await asyncio.wait(tasks, timeout=LEAVE_S)
+
+
+class Listener:
+    """Listens for clients. `stop` is called to let no more of them in."""
+
+    def __init__(self, stop: Callable[[], None], clients: Clients) -> None:
+        self._stop = stop
+        self._clients = clients
+
+    async def close(self) -> None:
+        """Let no more clients in, answer and leave those that are there, and do not wait for one that hangs."""
+        self._stop()
+        await self._clients.leave()

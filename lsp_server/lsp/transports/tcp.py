@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
-from lsp_server.lsp.transports import MAX_UNREAD_BYTES, Conversation, StartConversation, serve_client
+from lsp_server.lsp.transports import FLUSH_S, MAX_UNREAD_BYTES, Clients, Conversation, Listener, StartConversation
 from lsp_server.lsp.transports.address import Address
 from lsp_server.lsp.transports.framing import FrameError, Frames, framed
 
@@ -31,20 +32,33 @@ class TcpWriter:
         """Close once all is sent."""
         self._writer.close()
 
+    async def flushed(self) -> None:
+        """Wait until all has gone out, but not for long; the writer must have been closed."""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(FLUSH_S):
+                await self._writer.wait_closed()
 
-async def listen(address: Address, start_conversation: StartConversation) -> tuple[asyncio.Server, Address]:
-    """Listen: the server, and its address with the port it was given. Raises OSError."""
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        output = TcpWriter(writer)
+async def listen(address: Address, start_conversation: StartConversation) -> tuple[Listener, Address]:
+    """Listen, at the address that is returned, with the port that was given. Raises OSError."""
+    clients = Clients()
+
+    async def serve(reader: asyncio.StreamReader, output: TcpWriter) -> None:
         conversation = start_conversation(output)
         try:
-            await serve_client(conversation, _listen_to(reader, conversation))
+            await clients.serve(conversation, _listen_to(reader, conversation))
         finally:
             output.close()
+            await output.flushed()
 
-    server = await asyncio.start_server(serve, address.host, address.port)
-    return server, Address(address.host, server.sockets[0].getsockname()[1])
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """No coroutine: of one that is cancelled, asyncio would write a traceback to stderr."""
+        started.add(task := asyncio.create_task(serve(reader, TcpWriter(writer))))
+        task.add_done_callback(started.discard)
+
+    started: set[asyncio.Task[None]] = set()
+    server = await asyncio.start_server(connected, address.host, address.port)
+    return Listener(server.close, clients), Address(address.host, server.sockets[0].getsockname()[1])
 
 
 async def _listen_to(reader: asyncio.StreamReader, conversation: Conversation) -> None:

@@ -8,22 +8,24 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
 from lsp_server.lsp.transports import (
+    FLUSH_S,
     MAX_BODY_BYTES,
     MAX_UNREAD_BYTES,
+    Clients,
     Conversation,
+    Listener,
     StartConversation,
-    serve_client,
 )
 from lsp_server.lsp.transports.address import Address
 
 log = logging.getLogger(__name__)
-FLUSH_S = 1.0
 
 
 class WebSocketWriter:
@@ -37,10 +39,12 @@ class WebSocketWriter:
 
     def write(self, body: bytes) -> None:
         """Send one message; cut off a client that has let too much pile up."""
+        if self._sending.done() or self._connection.transport.is_closing():
+            return
         if self._unsent_bytes > MAX_UNREAD_BYTES:
             log.warning("a client does not read its messages and is cut off")
             self._connection.transport.abort()
-        elif not self._sending.done():
+        else:
             self._unsent_bytes += len(body)
             self._queue.put_nowait(body)
 
@@ -62,17 +66,18 @@ class WebSocketWriter:
 
 async def listen(
     address: Address, start_conversation: StartConversation, origins: Sequence[str]
-) -> tuple[Server, Address]:
-    """Listen: the server, and its address with the port it was given. Raises OSError.
+) -> tuple[Listener, Address]:
+    """Listen, at the address that is returned, with the port that was given. Raises OSError.
 
     `origins` are those of the web pages that may connect, such as `https://editor.example`.
     """
+    clients = Clients()
 
     async def serve_connection(connection: ServerConnection) -> None:
         output = WebSocketWriter(connection)
         conversation = start_conversation(output)
         try:
-            await serve_client(conversation, _listen_to(connection, conversation))
+            await clients.serve(conversation, _listen_to(connection, conversation))
         finally:
             output.close()
             await output.flushed()
@@ -81,7 +86,8 @@ async def listen(
     server = await serve(
         serve_connection, address.host, address.port, origins=allowed, max_size=MAX_BODY_BYTES, compression=None
     )
-    return server, Address(address.host, next(iter(server.sockets)).getsockname()[1])
+    listener = Listener(partial(server.close, close_connections=False), clients)
+    return listener, Address(address.host, next(iter(server.sockets)).getsockname()[1])
 
 
 async def _listen_to(connection: ServerConnection, conversation: Conversation) -> None:

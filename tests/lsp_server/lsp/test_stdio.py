@@ -1,20 +1,55 @@
 """Reading and writing the process's own streams: however they end, the server is told."""
 
 import asyncio
+import logging
+import os
+import threading
 from io import BytesIO
 
 import pytest
 
+from lsp_server.lsp.transports import MAX_UNREAD_BYTES
+from lsp_server.lsp.transports.framing import framed
 from lsp_server.lsp.transports.stdio import StdioWriter, read_in_thread
+from tests.workers import PATIENCE_S
 
 
-def test_writing_to_an_editor_that_is_gone_tells_and_does_not_raise() -> None:
-    lost: list[bool] = []
+async def test_writing_to_an_editor_that_is_gone_tells_and_does_not_raise() -> None:
+    lost = threading.Event()
     stream = BytesIO()
     stream.close()
-    output = StdioWriter(stream, lambda: lost.append(True))
+    output = StdioWriter(stream, lost.set)
     output.write(b"x")
-    assert lost == [True]
+    assert lost.wait(PATIENCE_S)
+    output.write(b"y")
+
+
+async def test_an_editor_that_does_not_read_keeps_nobody_waiting_and_gets_it_all_in_order() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb", buffering=0) as stream, os.fdopen(reading, "rb") as unread:
+        output = StdioWriter(stream, lambda: None)
+        bodies = [b"%d %b" % (number, b"x" * 10_000) for number in range(100)]  # more than a pipe holds
+        for body in bodies:
+            output.write(body)
+        output.close()
+        sent = b"".join(map(framed, bodies))
+        assert unread.read(len(sent)) == sent
+        await output.flushed()
+
+
+def test_an_editor_that_lets_too_much_pile_up_counts_as_gone(caplog: pytest.LogCaptureFixture) -> None:
+    reading, writing = os.pipe()
+    lost = threading.Event()
+    with os.fdopen(writing, "wb", buffering=0) as stream:
+        output = StdioWriter(stream, lost.set)
+        logging.getLogger("lsp_server").addHandler(caplog.handler)
+        for _ in range(2_000):
+            output.write(b"x" * (MAX_UNREAD_BYTES // 10))
+        logging.getLogger("lsp_server").removeHandler(caplog.handler)
+        assert lost.is_set()
+        assert len({record.created for record in caplog.records}) == 1, "said once, kept by one handler or two"
+        assert "does not read" in caplog.text
+        os.close(reading)  # which ends the writing
 
 
 @pytest.mark.parametrize("after", [b"", b"Content-Length: 99999999999\r\n\r\n{}", b"x" * 20_000])
