@@ -41,7 +41,9 @@ def _run(argv: Sequence[str] | None) -> int:
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
     if chosen in _FORWARDED and arguments[0] == chosen:
         return _forward(chosen, arguments[1:])
-    args = _parser(chosen).parse_args(arguments)
+    args, unknown = _parser(chosen).parse_known_args(arguments)
+    if unknown:
+        args.usage_error(f"unrecognized arguments: {' '.join(unknown)}")
     status: int = import_module(_COMMANDS[args.command][0]).run(args)
     return status
 
@@ -59,6 +61,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, help_) in _COMMANDS.items():
         command = commands.add_parser(name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.")
+        command.set_defaults(usage_error=command.error)  # with the subcommand's usage, not the whole program's
         if name == chosen:
             import_module(module).add_arguments(command)
     for name, help_ in _FORWARDED.items():

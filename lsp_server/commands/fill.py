@@ -15,7 +15,7 @@ import msgspec
 from inference.messages import MAX_CANDIDATES, MAX_STEPS, Candidate, ErrorCode, Snippet
 from lsp_server import carve
 from lsp_server.commands import output
-from lsp_server.commands.arguments import COMMAND_LINE, add_model_arguments, given_settings
+from lsp_server.commands.arguments import COMMAND_LINE, add_model_arguments, add_trust_argument, given_settings
 from lsp_server.context import ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
@@ -71,9 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=_number(0, 2**63 - 1), metavar="N", help="the seed of the random stream")
     add_model_arguments(parser)
-    parser.add_argument(
-        "--trust-workspace", action="store_true", default=None, help="let infill-ls.toml choose the model and device"
-    )
+    add_trust_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

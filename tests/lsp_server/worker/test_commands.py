@@ -40,6 +40,28 @@ def test_each_command_explains_its_arguments(name: str, capsys: pytest.CaptureFi
     assert f"usage: infill-ls {name}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("arguments", [["fill", "a.py"], ["serve"], ["status"]])
+def test_an_argument_that_does_not_exist_shows_the_usage_of_its_command(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--bad"])
+    assert ended.value.code == 2
+    shown = capsys.readouterr().err
+    assert f"usage: infill-ls {arguments[0]} " in shown
+    assert f"infill-ls {arguments[0]}: error: unrecognized arguments: --bad" in shown
+
+
+@pytest.mark.parametrize("arguments", [["serve"], ["fill", "a.py"], ["worker"], ["doctor"]])
+def test_a_number_format_that_does_not_exist_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--dtype", "nonsense"])
+    assert ended.value.code == 2
+    assert "--dtype: invalid choice: 'nonsense' (choose from" in capsys.readouterr().err
+
+
 @pytest.fixture
 def private(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
