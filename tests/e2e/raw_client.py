@@ -91,6 +91,7 @@ async def channel_to(url: str, **options: Any) -> Channel:
 class RawClient:
     """A client of one server. `replies` keeps every reply, `counts` how many there were to each id.
 
+    `arrived` is when the last one came, by the monotonic clock.
     `process` is the server where it is this client's own.
     """
 
@@ -100,6 +101,7 @@ class RawClient:
         self.channel = channel
         self.replies: dict[Any, dict[str, Any]] = {}
         self.counts: Counter[Any] = Counter()
+        self.arrived: dict[Any, float] = {}
         self.notes: list[dict[str, Any]] = []
         self._news = asyncio.Condition()
         self._out: asyncio.Queue[bytes] = asyncio.Queue()
@@ -247,4 +249,5 @@ class RawClient:
             else:
                 self.replies[message["id"]] = message
                 self.counts[message["id"]] += 1
+                self.arrived[message["id"]] = time.monotonic()
             self._news.notify_all()

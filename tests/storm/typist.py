@@ -16,13 +16,13 @@ ACTION = {"line": 11, "character": 7}
 
 @dataclass
 class Typist:
-    """One client, when each of its requests was sent, and which of them it has cancelled."""
+    """One client, and when each of its requests was sent, and cancelled, by the monotonic clock."""
 
     client: RawClient
     chance: random.Random
     uri: str
     sent: dict[str, float] = field(default_factory=dict)
-    cancelled: set[str] = field(default_factory=set)
+    cancelled: dict[str, float] = field(default_factory=dict)
     text: str = ""
     version: int = 1
 
@@ -72,7 +72,7 @@ class Typist:
 
     def _cancel(self, key: str) -> None:
         self.client.cancel(key)
-        self.cancelled.add(key)
+        self.cancelled[key] = time.monotonic()
 
     def lost(self) -> list[str]:
         """The requests that have no reply."""
@@ -81,6 +81,30 @@ class Typist:
     def doubled(self) -> list[str]:
         """The requests that have more than one reply."""
         return [key for key in self.sent if self.client.counts[key] > 1]
+
+    def waits_s(self) -> list[float]:
+        """How long each reply took that nobody cancelled, in seconds, the longest last."""
+        arrived = self.client.arrived
+        return sorted(
+            arrived[key] - at for key, at in self.sent.items() if key in arrived and key not in self.cancelled
+        )
+
+    def cancel_waits_s(self) -> list[float]:
+        """How long each reply took after its request was cancelled; below 0 where it came before."""
+        arrived = self.client.arrived
+        return sorted(arrived[key] - at for key, at in self.cancelled.items() if key in arrived)
+
+    async def still_fills(self, within_s: float) -> bool:
+        """Whether a fill gets an answer; a worker that was killed again and again is not started again at once."""
+        give_up = time.monotonic() + within_s
+        while time.monotonic() < give_up:
+            self._replace(0, len(self.text), "    return ")
+            key = self._new("last")
+            self.client.complete(key, self.uri, LINE, len(self.text), invoked=True)
+            if (await self.client.reply(key)).get("result", {}).get("items"):
+                return True
+            await asyncio.sleep(1)
+        return False
 
     def errors(self) -> dict[str, int]:
         """How many replies were errors, by code."""
