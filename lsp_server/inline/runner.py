@@ -38,6 +38,7 @@ class ComputationRunner:
     def __init__(self, connection: Connection, gather_context: GatherContext) -> None:
         self._connection = connection
         self._gather_context = gather_context
+        self._failing = False
 
     async def run(self, computation: Computation, pause_s: float, *, drafts: bool) -> FillResult:
         """What the worker finds, asked after a pause; nothing where it fails. Cancelling this cancels the request."""
@@ -46,7 +47,7 @@ class ComputationRunner:
             gathering = self._gather_context(computation.snapshot, computation.hole.start)
             context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))  # no pause is longer for the context
             computation.sent_at_s = asyncio.get_running_loop().time()
-            return await fill(
+            filled = await fill(
                 client,
                 computation.snapshot,
                 [computation.hole],
@@ -57,8 +58,12 @@ class ComputationRunner:
                 marker=computation.marker,
             )
         except WorkerFailure as failure:
-            log.warning("no inline completion: %s", failure)
+            level = logging.INFO if self._failing else logging.WARNING  # not again at every letter
+            log.log(level, "no inline completion: %s", failure)
+            self._failing = True
             return FillResult([], late=False)
+        self._failing = False
+        return filled
 
     def amend(self, computation: Computation) -> None:
         """Tell the worker what was typed into the hole."""

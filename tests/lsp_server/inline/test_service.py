@@ -1,6 +1,7 @@
 """Which request gets which answer, and which computations go on. Most wait for their context, before the worker."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
@@ -8,14 +9,14 @@ from tempfile import TemporaryDirectory
 import pytest
 import pytest_asyncio
 
-from inference.messages import Snippet
+from inference.messages import ErrorCode, Snippet
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import Answer, InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor
-from lsp_server.worker import WorkerClient, WorkerOptions
+from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
 
@@ -212,6 +213,20 @@ async def test_a_fault_is_told_to_who_asked(scene: Scene) -> None:
     scene.fault = ValueError("a fault")
     with pytest.raises(ValueError, match="a fault"):
         await scene.ask()
+
+
+async def test_a_worker_that_fails_at_every_letter_is_logged_once_until_it_answers(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    logging.getLogger("lsp_server").addHandler(caplog.handler)
+    failures = [WorkerFailure(ErrorCode.STOPPED, f"gone, next try in {seconds} s") for seconds in (3, 2, 1)]
+    scene.waits_for_context, scene.worker.fills = False, ["1"]
+    for end, scene.fault in enumerate((*failures, None, *failures), start=4):
+        await scene.ask(end)
+        scene.edit(end, end, "2")  # and not what was suggested
+    logging.getLogger("lsp_server").removeHandler(caplog.handler)
+    warnings = {record.created: record.getMessage() for record in caplog.records if record.levelname == "WARNING"}
+    assert list(warnings.values()) == ["no inline completion: gone, next try in 3 s"] * 2
 
 
 async def test_what_leads_elsewhere_is_begun_anew(scene: Scene) -> None:
