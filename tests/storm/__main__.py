@@ -46,8 +46,8 @@ async def faults(client: RawClient, runtime: Path, chance: random.Random, until:
     `client` is asked whether it loads.
     """
     done: Counter[str] = Counter()
-    pause_s = (until - time.monotonic()) / FAULTS
-    while time.monotonic() < until:
+    while (left_s := until - time.monotonic()) > 0:
+        pause_s = left_s / max(2 * (FAULTS - done.total()), 10)  # half the time goes into the faults themselves
         await asyncio.sleep(chance.choice([0.2, 1.5, pause_s, pause_s]))
         if (worker := worker_of(runtime)) is not None:
             loads = (await client.status())["state"] in ("starting", "loading")
