@@ -4,7 +4,6 @@ Only safetensors are accepted, and no code of a checkpoint is ever run. This mod
 not what a family makes of them.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 from tokenizers import Tokenizer
 
+from inference.models import checkpoint_files
 from inference.models.family import ModelError, NoiseKind, Properties
 
 EMBEDDED = "embedded"
@@ -43,12 +43,25 @@ class Checkpoint:
         """Reads `tokenizer.json`. Raises ModelError if it cannot be read or is of a kind whose tokens have no bytes."""
         file = self.folder / "tokenizer.json"
         try:
-            tokenizer = Tokenizer.from_file(str(file))
+            content = checkpoint_files.read(file, checkpoint_files.TOKENIZER_LIMIT_BYTES)
+            tokenizer = Tokenizer.from_buffer(content)
+        except ModelError:
+            raise
         except Exception as error:  # the library raises bare Exception for every problem of the file
             raise ModelError(f"{file} cannot be used: {error}") from error
         if not re.search("ByteLevel|ByteFallback", repr(tokenizer.decoder)):
             raise ModelError(f"{file}: neither a byte-level nor a byte-fallback tokenizer; its tokens have no bytes")
+        last, known = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0), self._vocabulary_size
+        if known is not None and last >= known:
+            raise ModelError(f"{file}: token {last} is not in the model's vocabulary of {known}; download it again")
         return tokenizer
+
+    @property
+    def _vocabulary_size(self) -> int | None:
+        """How many tokens the model knows, where config.json says so in the usual place."""
+        text = self.config.get("text_config")
+        stated = (text if isinstance(text, dict) else self.config).get("vocab_size")
+        return stated if isinstance(stated, int) else None
 
 
 DefaultProperties = Callable[[Path, dict[str, Any]], Properties]
@@ -62,7 +75,7 @@ def find(model: str, families: Mapping[str, DefaultProperties], *, allow_downloa
     there, cannot fill holes, or has no safetensors.
     """
     folder = _folder(model, allow_download)
-    config = _read_json(folder / "config.json", model)
+    config = _read_config(folder / "config.json", model)
     kind = str(config.get("model_type"))
     if kind not in families:
         known = " or ".join(f"'{name}'" for name in families)
@@ -70,7 +83,7 @@ def find(model: str, families: Mapping[str, DefaultProperties], *, allow_downloa
             f"{model}: a '{kind}' model cannot fill holes; a block-diffusion checkpoint is needed "
             f"(model_type {known} in its config.json)"
         )
-    if not (folder / "tokenizer.json").is_file():
+    if not (folder / "tokenizer.json").exists():
         raise ModelError(f"{model}: tokenizer.json is missing from {folder}; download the checkpoint again")
     properties = _stated_properties(folder, model) or families[kind](folder, config)
     return Checkpoint(model, folder, config, properties, _weight_bytes(folder, model))
@@ -106,12 +119,12 @@ def _from_hub(model: str, allow_download: bool) -> Path:
 def _stated_properties(folder: Path, model: str) -> Properties | None:
     """What `infill.json` says; None where there is none."""
     file = folder / "infill.json"
-    if not file.is_file():
-        return None
     try:
-        properties = msgspec.json.decode(file.read_bytes(), type=Properties)
-    except (OSError, msgspec.DecodeError) as error:
-        raise ModelError(f"{model}: {file} cannot be used: {error}") from error
+        properties = msgspec.convert(checkpoint_files.read_json(file), Properties)
+    except FileNotFoundError:
+        return None
+    except msgspec.ValidationError as error:
+        raise checkpoint_files.problem(file, error) from error
     if properties.corruption not in tuple(NoiseKind):
         raise ModelError(f"{model}: {file}: corruption must be 'mask' or 'uniform', not '{properties.corruption}'")
     if properties.corruption == NoiseKind.MASK and properties.mask_token_id is None:
@@ -120,19 +133,21 @@ def _stated_properties(folder: Path, model: str) -> Properties | None:
 
 
 def _weight_bytes(folder: Path, model: str) -> int:
-    files = list(folder.glob("*.safetensors"))
-    if not files:
+    if not any(folder.glob("*.safetensors")):
         raise ModelError(f"{model}: no *.safetensors in {folder}; other weight formats can run code and are refused")
-    return sum(file.stat().st_size for file in files)
+    return sum(file.stat().st_size for file in checkpoint_files.weight_files(folder))
 
 
-def _read_json(file: Path, model: str) -> dict[str, Any]:
+def _read_config(file: Path, model: str) -> dict[str, Any]:
+    """What config.json says, without what would make the model library read other weights than those checked."""
     try:
-        value = json.loads(file.read_text("utf-8"))
+        config = checkpoint_files.read_json(file)
     except FileNotFoundError:
         raise ModelError(f"{model}: {file} is missing; this is not a checkpoint folder") from None
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{model}: {file} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise ModelError(f"{model}: {file} is not a JSON object")
-    return value
+    if "transformers_weights" in config:
+        raise ModelError(
+            f"{file}: transformers_weights: other files than model.safetensors are refused; remove the key"
+        )
+    if (file.parent / "adapter_config.json").exists():
+        raise ModelError(f"{file.parent} holds an adapter (adapter_config.json); merge it into its model first")
+    return config

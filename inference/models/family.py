@@ -10,9 +10,12 @@ Shapes: B canvases, W rows of each, N hole rows of all canvases together, V voca
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import msgspec
+from msgspec import Meta
+
+from inference.messages import MAX_STEPS
 
 if TYPE_CHECKING:  # a worker asks for ModelError before it can afford to import torch
     from tokenizers import Tokenizer
@@ -48,15 +51,26 @@ class LengthSignal(StrEnum):
     """Not at all: several lengths are denoised side by side."""
 
 
+MIN_CANVAS_TOKENS, MAX_CANVAS_TOKENS = 4, 4096
+MAX_CONTEXT_TOKENS = 1 << 20
+
+Count = Annotated[int, Meta(ge=0, le=64)]
+TokenId = Annotated[int, Meta(ge=0)]
+CanvasTokens = Annotated[int, Meta(ge=MIN_CANVAS_TOKENS, le=MAX_CANVAS_TOKENS)]
+Steps = Annotated[int, Meta(ge=1, le=MAX_STEPS)]
+NotNegative = Annotated[float, Meta(ge=0, le=1e6)]
+"""What a checkpoint may ask for. Checked where a file is read; beyond it, memory or time would run out."""
+
+
 class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a checkpoint wants to be sampled. The defaults are DiffusionGemma's published generation settings."""
 
-    max_steps: int = 48
-    entropy_bound: float = 0.1
-    t_max: float = 0.8
-    t_min: float = 0.4
-    stability: int = 1
-    confidence: float = 0.005
+    max_steps: Steps = 48
+    entropy_bound: NotNegative = 0.1
+    t_max: NotNegative = 0.8
+    t_min: NotNegative = 0.4
+    stability: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 1
+    confidence: NotNegative = 0.005
     accept_floor: bool = False
     """Accept at least n/N of the rows after n of N steps: a mask checkpoint then ends with no row left masked."""
 
@@ -70,17 +84,17 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     corruption: str = NoiseKind.UNIFORM.value
-    mask_token_id: int | None = None
-    slack_token_id: int | None = None
-    first_text_token_id: int = 0
-    max_prefix_tokens: int = 8192
-    canvas_tokens: int = 256
-    suffix_tokens: int = 256
+    mask_token_id: TokenId | None = None
+    slack_token_id: TokenId | None = None
+    first_text_token_id: TokenId = 0
+    max_prefix_tokens: Annotated[int, Meta(ge=1, le=MAX_CONTEXT_TOKENS)] = 8192
+    canvas_tokens: CanvasTokens = 256
+    suffix_tokens: Annotated[int, Meta(ge=0, le=MAX_CANVAS_TOKENS)] = 256
     """How much of what follows the last hole stands on the canvas, where it fits. On a CPU every row costs time."""
-    prompt: str = "plain"
-    length_choices: int = 6
+    prompt: Literal["plain", "chat"] = "plain"
+    length_choices: Annotated[int, Meta(ge=1, le=64)] = 6
     """How many lengths are tried side by side, where one answer is wanted; the best few are finished."""
-    continuations: int = 0
+    continuations: Count = 0
     """How many times the model also continues the prefix token by token, as further candidates. Each of their tokens
     takes a pass, so it is for a small checkpoint that was trained to predict the next token."""
     sampler: SamplerSettings = SamplerSettings()

@@ -13,7 +13,10 @@ class FamilyModule(Protocol):
     """What the package of a family offers. Importing it must not import torch: that takes seconds."""
 
     def default_properties(self, folder: Path, config: dict[str, Any]) -> Properties:
-        """What is true of a checkpoint of this family that has no `infill.json`."""
+        """What is true of a checkpoint of this family that has no `infill.json`. Raises ModelError."""
+
+    def check(self, found: Checkpoint) -> None:
+        """Raises ModelError where its files make no sense or do not fit each other. Reads no weights."""
 
     def load(self, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
         """The model in memory, on a device and in a dtype of the user's choice (None: the family's). Raises ModelError.
@@ -33,7 +36,9 @@ def _silent(_fraction: float, _what: str) -> None:
 def find(model: str, *, allow_download: bool = False) -> Checkpoint:
     """The checkpoint called `model`: "embedded", a folder, or a hub id; no weights are read. Raises ModelError."""
     defaults = {name: module.default_properties for name, module in _FAMILIES.items()}
-    return checkpoint.find(model, defaults, allow_download=allow_download)
+    found = checkpoint.find(model, defaults, allow_download=allow_download)
+    _FAMILIES[found.model_type].check(found)
+    return found
 
 
 def load(

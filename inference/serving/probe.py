@@ -47,7 +47,7 @@ def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, st
     try:
         from inference.models import registry
 
-        registry.find(model)
+        registry.find(model).tokenizer()
     except (ModelError, ImportError) as error:
         problems["model_problem"] = str(error)
     try:

@@ -1,12 +1,16 @@
 """Reads the weights of a checked checkpoint into transformers' own class."""
 
+import math
 from typing import Any
 
 import torch
 
-from inference.models import devices
+from inference.models import checkpoint_files, devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError, OnProgress
+
+_MISSING_PARAMETERS = 1 << 26
+"""A small checkpoint may lack this many, 256 MB of them."""
 
 
 def read(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, progress: OnProgress) -> Any:
@@ -21,8 +25,34 @@ def read(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, progr
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    progress(0.35, "checking sizes")
+    _check_sizes(DiffusionGemmaForBlockDiffusion, checkpoint)
     progress(0.4, "loading weights")
     return _read(DiffusionGemmaForBlockDiffusion, checkpoint, device, dtype).eval()
+
+
+def _check_sizes(architecture: Any, checkpoint: Checkpoint) -> None:
+    """Raises ModelError where config.json describes a model far larger than its weights: what is missing takes memory
+    before it is missed. Some may be missing: the vision tower is not needed.
+    """
+    file = checkpoint.folder / "config.json"
+    try:
+        config = architecture.config_class.from_pretrained(checkpoint.folder, local_files_only=True)
+        with torch.device("meta"):  # shapes without memory
+            model = architecture(config)
+    except Exception as error:  # a broken file raises anything, and must not end the worker
+        raise ModelError(f"{file} describes no model that can be built: {_first_line(error)}") from error
+    described = sum(parameter.numel() for parameter in model.parameters())
+    stored = sum(math.prod(tensor.shape) for tensor in checkpoint_files.stored_tensors(checkpoint.folder).values())
+    if described > 2 * stored + _MISSING_PARAMETERS:
+        raise ModelError(
+            f"{file}: text_config and vision_config describe {described / 1e6:.0f} million parameters, but the weights "
+            f"have {stored / 1e6:.0f} million; download the checkpoint again"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
 def _read(architecture: Any, checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype) -> Any:

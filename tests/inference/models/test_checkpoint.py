@@ -1,10 +1,14 @@
 """A checkpoint that cannot be used gets a clear error before anything is loaded."""
 
+import itertools
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from inference.models import registry
@@ -35,6 +39,160 @@ def other_shape(folder: Path) -> None:
     rewrite(folder, text_config=config["text_config"] | {"hidden_size": 128})
 
 
+def text(folder: Path, **changes: object) -> None:
+    rewrite(folder, text_config=json.loads((folder / "config.json").read_text())["text_config"] | changes)
+
+
+def in_place_of(name: str, make: Callable[[Path], object]) -> Callable[[Path], None]:
+    """Something else where a file should be."""
+
+    def replace(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        make(folder / name)
+
+    return replace
+
+
+def written(name: str, content: object) -> Callable[[Path], object]:
+    """A file with other content."""
+    return lambda folder: (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def header(change: Callable[[dict[str, Any]], object], length: int | None = None) -> Callable[[Path], None]:
+    """The safetensors file with another header; `length` is what it says of its length."""
+
+    def replace(folder: Path) -> None:
+        whole = (folder / "model.safetensors").read_bytes()
+        end = 8 + int.from_bytes(whole[:8], "little")
+        entries = json.loads(whole[8:end])
+        change(entries)
+        raw = json.dumps(entries).encode()
+        said = len(raw) if length is None else length
+        (folder / "model.safetensors").write_bytes(said.to_bytes(8, "little") + raw + whole[end:])
+
+    return replace
+
+
+def overlap(entries: dict[str, Any]) -> None:
+    tensors = [entry for name, entry in entries.items() if name != "__metadata__"]
+    one, same = next((a, b) for a, b in itertools.combinations(tensors, 2) if a["shape"] == b["shape"])
+    same["data_offsets"] = one["data_offsets"]
+
+
+def first(**changes: object) -> Callable[[dict[str, Any]], None]:
+    def change(entries: dict[str, Any]) -> None:
+        entries[next(name for name in entries if name != "__metadata__")].update(changes)
+
+    return change
+
+
+def index(name: str) -> Callable[[Path], None]:
+    """Weights in parts, of which the index names one."""
+
+    def replace(folder: Path) -> None:
+        (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
+        written("model.safetensors.index.json", {"weight_map": {"lm_head.weight": name}})(folder)
+
+    return replace
+
+
+def token_beyond(folder: Path) -> None:
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["model"]["vocab"]["beyond"] = 10**6
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
+NESTED = "[" * 100_000
+HOSTILE: list[tuple[Callable[[Path], object], str]] = [
+    *(
+        (in_place_of(name, make), f"{name} is no regular file|{name} cannot be read: it is a folder")
+        for name in ("config.json", "generation_config.json", "infill.json", "tokenizer.json", "model.safetensors")
+        for make in (os.mkfifo, Path.mkdir, lambda file: file.symlink_to("/dev/zero"))
+    ),
+    *(
+        (written(name, content), f"{name} (cannot be read|is not a JSON object)")
+        for name in ("config.json", "generation_config.json", "infill.json")
+        for content in ("", "{", "\x00", NESTED, "1" * 10_000, "null", '{"a": 1}x')
+    ),
+    *((written("tokenizer.json", content), "tokenizer.json cannot be used") for content in ("", "{", NESTED, "null")),
+    (lambda f: (f / "config.json").write_bytes(b"\xff\xfe{}"), "config.json cannot be read"),
+    (lambda f: (f / "config.json").write_text(" " * (5 << 20) + "{}"), "config.json has 5242882 bytes"),
+    (lambda f: text(f, num_hidden_layers=10**6), "config.json: text_config.num_hidden_layers: .*<= 512"),
+    (lambda f: text(f, num_hidden_layers=400, layer_types=None), "num_hidden_layers: 400, the weights have 4"),
+    (lambda f: text(f, num_hidden_layers="4"), "config.json: text_config.num_hidden_layers: Expected `int`"),
+    (lambda f: text(f, num_hidden_layers=True), "config.json: text_config.num_hidden_layers: Expected `int`"),
+    (lambda f: text(f, layer_types=["full_attention"]), "config.json: text_config.layer_types: 1 kinds for 4"),
+    (lambda f: text(f, layer_types=["sideways"] * 4), "config.json: text_config.layer_types: 'sideways'"),
+    (lambda f: text(f, hidden_size=10**9), "config.json: text_config.hidden_size: .*<= 1048576"),
+    (lambda f: text(f, hidden_size=-64), "config.json: text_config.hidden_size: .*>= 1"),
+    (lambda f: text(f, hidden_size=10**6), "config.json: text_config.vocab_size, hidden_size"),
+    (lambda f: text(f, vocab_size=10**6), "config.json: text_config.vocab_size, hidden_size"),
+    (lambda f: text(f, intermediate_size=10**6), "config.json: .* million parameters"),
+    (lambda f: text(f, moe_intermediate_size=10**6, num_experts=1000), "config.json: .* million parameters"),
+    (lambda f: rewrite(f, vision_config={"model_type": "gemma4_vision", "hidden_size": 10**5}), "million parameters"),
+    (lambda f: rewrite(f, vision_config={"num_hidden_layers": 10**6}), "vision_config.num_hidden_layers"),
+    (lambda f: text(f, num_attention_heads=3), "config.json: text_config.num_key_value_heads: 2 does not divide"),
+    (lambda f: text(f, num_attention_heads=0), "config.json: text_config.num_attention_heads: .*>= 1"),
+    (lambda f: text(f, top_k_experts=9), "config.json: text_config.top_k_experts: 9 of 4 experts"),
+    (lambda f: text(f, pad_token_id=10**9), "config.json: text_config.pad_token_id: 1000000000 is no token"),
+    (lambda f: text(f, eos_token_id=[1, -1]), "config.json: text_config.eos_token_id: -1 is no token"),
+    (lambda f: text(f, bos_token_id="2"), "config.json: text_config.bos_token_id: Expected"),
+    (lambda f: rewrite(f, text_config=None), "config.json: text_config: Expected `object`"),
+    (lambda f: rewrite(f, canvas_length=0), "config.json: canvas_length: .*>= 4"),
+    (lambda f: rewrite(f, canvas_length=10**9), "config.json: canvas_length: .*<= 4096"),
+    (lambda f: rewrite(f, dtype=["float32"]), "config.json: dtype: Expected `str"),
+    (lambda f: rewrite(f, transformers_weights="other.bin"), "config.json: transformers_weights"),
+    (written("adapter_config.json", {"base_model_name_or_path": "/elsewhere"}), "adapter_config.json"),
+    (written("generation_config.json", {"max_denoising_steps": 10**9}), "generation_config.json: max_denoising_steps"),
+    (written("generation_config.json", {"max_denoising_steps": "all"}), "generation_config.json: max_denoising_steps"),
+    (written("generation_config.json", {"sampler_config": 7}), "generation_config.json: sampler_config"),
+    (written("generation_config.json", {"t_max": -1}), "generation_config.json: t_max"),
+    (written("infill.json", {"canvas_tokens": 0}), "infill.json: canvas_tokens: .*>= 4"),
+    (written("infill.json", {"canvas_tokens": 10**9}), "infill.json: canvas_tokens: .*<= 4096"),
+    (written("infill.json", {"sampler": {"max_steps": 10**9}}), "infill.json: sampler.max_steps: .*<= 1000"),
+    (written("infill.json", {"max_prefix_tokens": 0}), "infill.json: max_prefix_tokens"),
+    (written("infill.json", {"length_choices": 10**9}), "infill.json: length_choices"),
+    (written("infill.json", {"continuations": -1}), "infill.json: continuations"),
+    (written("infill.json", {"prompt": "shout"}), "infill.json: prompt: .*'shout'"),
+    (written("infill.json", {"corruption": "mask", "mask_token_id": 10**6}), "infill.json: mask_token_id: 1000000"),
+    (written("infill.json", {"slack_token_id": -1}), "infill.json: slack_token_id: .*>= 0"),
+    (written("infill.json", {"slack_token_id": "4"}), "infill.json: slack_token_id: Expected `int"),
+    (written("infill.json", {"first_text_token_id": 321}), "infill.json: first_text_token_id: 321"),
+    (token_beyond, "tokenizer.json: token 1000000 is not in the model's vocabulary of 320"),
+    (header(lambda _: None, 1 << 60), "model.safetensors is cut off"),
+    (header(lambda _: None, (1 << 64) - 1), "model.safetensors is cut off"),
+    (header(lambda _: None, 10), "model.safetensors: its header cannot be read"),
+    (header(overlap), "model.safetensors: header of .*: its bytes are those of another tensor"),
+    (header(first(shape=[1 << 40, 1 << 40])), "model.safetensors: header of .*shape"),
+    (header(first(shape=[-1])), "model.safetensors: header of "),
+    (header(first(data_offsets=[0, 1 << 50])), "model.safetensors: header of .*does not stand"),
+    (header(first(dtype="F64")), "model.safetensors: header of .*does not stand"),
+    (header(first(shape="large")), "model.safetensors: header of .*Expected `array`"),
+    (index("../model-00001-of-00001.safetensors"), "index.json: weight_map: '../model.* is no .* of this folder"),
+    (index("/etc/passwd"), "index.json: weight_map: '/etc/passwd' is no"),
+    (index("weights.bin"), "index.json: weight_map: 'weights.bin' is no"),
+    (index("gone.safetensors"), "index.json: weight_map: gone.safetensors is missing"),
+    (lambda f: (f / "model.safetensors").rename(f / "x.safetensors"), "neither model.safetensors nor"),
+]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_what_a_hostile_folder_says_is_checked_before_it_is_believed(
+    random_folder: Path, tmp_path: Path, number: int
+) -> None:
+    folder = tmp_path / "hostile"
+    shutil.copytree(random_folder, folder)
+    breaks, message = HOSTILE[number]
+    breaks(folder)
+    before = psutil.Process().memory_info().rss
+    with pytest.raises(ModelError, match=message) as caught:
+        registry.load(str(folder), device="cpu")
+    assert "hostile" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert psutil.Process().memory_info().rss - before < 500 << 20
+
+
 BROKEN: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: (f / "config.json").unlink(), "config.json is missing"),
     (lambda f: (f / "config.json").write_text("{"), "cannot be read"),
@@ -43,8 +201,8 @@ BROKEN: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json is missing"),
     (only_pickles, "no \\*.safetensors"),
     (too_large, "GB free"),
-    (cut_off, "cannot be loaded"),
-    (other_shape, "weights are missing or of another shape|cannot be loaded"),
+    (cut_off, "is cut off"),
+    (other_shape, "weights are missing or of another shape"),
     (lambda f: (f / "infill.json").write_text('{"corruption": "salt"}'), "'mask' or 'uniform'"),
     (lambda f: (f / "infill.json").write_text('{"corruption": "mask"}'), "needs mask_token_id"),
     (lambda f: (f / "infill.json").write_text('{"colour": "red"}'), "colour"),

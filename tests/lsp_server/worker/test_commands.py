@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import inference
 from inference.messages import WorkerState
 from lsp_server.cli import main
 from lsp_server.commands import worker
@@ -226,6 +228,25 @@ def test_a_model_that_cannot_be_resolved_is_named_and_leaves_no_traceback(privat
         assert result.returncode in (1, 2)
         assert f"model: '{model}' cannot be resolved: " in result.stdout + result.stderr
         assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+def test_a_hostile_checkpoint_is_named_by_worker_and_doctor_and_leaves_no_traceback(private: Path, name: str) -> None:
+    """A pipe that nobody writes to, or half a file."""
+    folder, file = private / "hostile", private / "a.py"
+    shutil.copytree(Path(inference.__file__).parent / "embedded", folder)
+    (folder / "infill.json").unlink()
+    (folder / name).unlink()
+    os.mkfifo(folder / name) if name == "config.json" else (folder / name).write_text('{"t_max":')
+    file.write_text("x = ???\n")
+    filled = infill_ls("fill", str(file), "--model", str(folder), folder=private)
+    examined = infill_ls("doctor", "--json", "--model", str(folder), folder=private)
+    assert (filled.returncode != 0, examined.returncode) == (True, 1)
+    said = checks_of(examined)["model"]["found"]
+    assert "Traceback" not in filled.stderr + examined.stderr
+    for words in (filled.stderr, said):
+        assert f"{folder / name} " in words
+        assert "is no regular file" in words if name == "config.json" else "cannot be read: Expecting value" in words
 
 
 def test_the_environment_says_how_long_a_worker_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,180 @@
+"""Reads the files of a checkpoint as untrusted input: regular files of a limited size, JSON, headers of safetensors.
+
+A folder may come from anywhere. A pipe would be waited for without end, and a header may claim any size; so everything
+is checked before it is read or before memory is reserved for it. Errors name the file.
+"""
+
+import json
+import math
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from inference.models.family import ModelError
+
+JSON_LIMIT_BYTES = 4 << 20
+"""config.json and its like have some kilobytes."""
+INDEX_LIMIT_BYTES = 64 << 20
+TOKENIZER_LIMIT_BYTES = 256 << 20
+HEADER_LIMIT_BYTES = 16 << 20
+"""A safetensors header has some hundred bytes for each tensor."""
+MAX_DIMENSIONS, MAX_SIZE = 8, 1 << 48
+
+INDEX = "model.safetensors.index.json"
+_SIZES = {
+    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
+    "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8, "C64": 8,
+}  # fmt: skip
+"""Bytes of one element, by the name of its dtype in a header."""
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """What a header says of one tensor: its shape, and the bytes `[begin, end)` behind the header that hold it."""
+
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+class _Entry(msgspec.Struct):
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
+
+
+def read(file: Path, limit_bytes: int) -> bytes:
+    """All of a regular file. Raises FileNotFoundError, or ModelError where it is none, too large or unreadable."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(descriptor, "rb") as stream:
+            found = os.fstat(stream.fileno())
+            _require_regular(file, found)
+            if found.st_size > limit_bytes:
+                raise ModelError(f"{file} has {found.st_size} bytes, more than the {limit_bytes} that it may have")
+            return stream.read(limit_bytes + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ModelError(f"{file} cannot be read: {_reason(file, error)}") from error
+
+
+def read_json(file: Path, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]:
+    """The JSON object in a file. Raises FileNotFoundError or ModelError."""
+    try:
+        value = json.loads(read(file, limit_bytes))
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ModelError(f"{file} cannot be read: {reason}; download it again") from error
+    if not isinstance(value, dict):
+        raise ModelError(f"{file} is not a JSON object; download it again")
+    return value
+
+
+def problem(file: Path, error: msgspec.ValidationError) -> ModelError:
+    """The error for a value in a file that makes no sense: "FILE: a.b: Expected `int` >= 1"."""
+    words, _, place = str(error).partition(" - at `$")
+    key = place.rstrip("`").lstrip(".")
+    return ModelError(f"{file}: {key}: {words}" if key else f"{file}: {words}")
+
+
+def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
+    """What the weights of a folder are, by name, from the headers of its safetensors. Raises ModelError."""
+    found: dict[str, StoredTensor] = {}
+    for file in weight_files(folder):
+        found |= _header(file)
+    return found
+
+
+def weight_files(folder: Path) -> tuple[Path, ...]:
+    """The safetensors files that hold the weights: model.safetensors, or those that the index names.
+
+    Raises ModelError where there are none, or where the index names what is not in the folder.
+    """
+    files = [folder / "model.safetensors"]
+    if not files[0].exists():
+        if not (folder / INDEX).exists():
+            raise ModelError(f"{folder}: neither model.safetensors nor {INDEX} is there; download the checkpoint again")
+        names = read_json(folder / INDEX, INDEX_LIMIT_BYTES).get("weight_map")
+        if not isinstance(names, Mapping) or not names:
+            raise ModelError(f"{folder / INDEX}: weight_map: expected an object with a file name for each tensor")
+        files = [folder / _plain_name(folder, name) for name in dict.fromkeys(map(str, names.values()))]
+    for file in files:
+        _require_regular(file, file.stat())
+    return tuple(files)
+
+
+def _plain_name(folder: Path, name: str) -> str:
+    if Path(name).name != name or "\\" in name or "\0" in name or not name.endswith(".safetensors"):
+        raise ModelError(f"{folder / INDEX}: weight_map: {name[:200]!r} is no *.safetensors file of this folder")
+    if not (folder / name).exists():
+        raise ModelError(f"{folder / INDEX}: weight_map: {name} is missing; download the checkpoint again")
+    return name
+
+
+def _require_regular(file: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise ModelError(f"{file} is no regular file; give a folder with a downloaded checkpoint")
+
+
+def _reason(file: Path, error: OSError) -> str:
+    return "it is a folder" if file.is_dir() else str(error.strerror)
+
+
+def _header(file: Path) -> dict[str, StoredTensor]:
+    """The tensors of one safetensors file. Raises ModelError where the header contradicts itself or the file."""
+    size = file.stat().st_size
+    try:
+        with file.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            if size < 8 or length > size - 8:
+                raise ModelError(
+                    f"{file} is cut off: a header of {length} bytes in a file of {size}; download it again"
+                )
+            if length > HEADER_LIMIT_BYTES:
+                raise ModelError(f"{file}: its header has {length} bytes, more than the {HEADER_LIMIT_BYTES} allowed")
+            entries = msgspec.json.decode(stream.read(length).rstrip(b" "), type=dict[str, Any])
+    except OSError as error:
+        raise ModelError(f"{file} cannot be read: {error.strerror}") from error
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise ModelError(f"{file}: its header cannot be read: {error}; download it again") from error
+    entries.pop("__metadata__", None)
+    found = dict(_tensors(file, entries, size - 8 - length))
+    _require_disjoint(file, found)
+    return found
+
+
+def _tensors(file: Path, entries: Mapping[str, Any], data_bytes: int) -> Iterator[tuple[str, StoredTensor]]:
+    for name, value in entries.items():
+        try:
+            entry = msgspec.convert(value, _Entry)
+        except msgspec.ValidationError as error:
+            raise ModelError(f"{file}: header of {name[:200]}: {error}") from error
+        begin, end = entry.data_offsets
+        if not 0 <= begin <= end <= data_bytes or _bytes_of(entry) not in (None, end - begin):
+            raise ModelError(
+                f"{file}: header of {name[:200]}: {entry.dtype[:9]} of shape {list(entry.shape)[:MAX_DIMENSIONS]} does "
+                f"not stand at bytes {begin} to {end} of {data_bytes}; download the checkpoint again"
+            )
+        yield name, StoredTensor(entry.shape, begin, end)
+
+
+def _bytes_of(entry: _Entry) -> int | None:
+    """How many bytes a tensor takes; None where its dtype is not known, -1 where no memory could hold it."""
+    if len(entry.shape) > MAX_DIMENSIONS or not all(0 <= size < MAX_SIZE for size in entry.shape):
+        return -1
+    size = _SIZES.get(entry.dtype)
+    return None if size is None else math.prod(entry.shape) * size
+
+
+def _require_disjoint(file: Path, tensors: Mapping[str, StoredTensor]) -> None:
+    ends = 0
+    for name, tensor in sorted(tensors.items(), key=lambda item: item[1].begin):
+        if tensor.begin < ends:
+            raise ModelError(f"{file}: header of {name[:200]}: its bytes are those of another tensor as well")
+        ends = max(ends, tensor.end)

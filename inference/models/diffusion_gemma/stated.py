@@ -1,0 +1,163 @@
+"""What the files of a DiffusionGemma checkpoint state, checked before the model library builds anything from it."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from inference.models import checkpoint_files
+from inference.models.checkpoint import Checkpoint
+from inference.models.checkpoint_files import StoredTensor
+from inference.models.family import CanvasTokens, ModelError, NotNegative, Properties, SamplerSettings, Steps
+
+Layers = Annotated[int, Meta(ge=1, le=512)]
+Size = Annotated[int, Meta(ge=1, le=1 << 20)]
+Heads = Annotated[int, Meta(ge=1, le=1024)]
+HeadSize = Annotated[int, Meta(ge=2, le=4096)]
+Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
+Window = Annotated[int, Meta(ge=1, le=1 << 30)]
+TokenIds = int | list[int] | None
+"""Several times what any published model has."""
+
+_LAYER = re.compile(r"(?<!\w)layers\.(\d+)\.")
+_KINDS = ("sliding_attention", "full_attention")
+
+
+class _Stack(msgspec.Struct, kw_only=True):
+    """The sizes of a stack of layers. None: the model library's own."""
+
+    num_hidden_layers: Layers | None = None
+    hidden_size: Size | None = None
+    intermediate_size: Size | None = None
+    num_attention_heads: Heads | None = None
+    num_key_value_heads: Heads | None = None
+    num_global_key_value_heads: Heads | None = None
+    head_dim: HeadSize | None = None
+    global_head_dim: HeadSize | None = None
+    max_position_embeddings: Window | None = None
+    position_embedding_size: Size | None = None
+    patch_size: Heads | None = None
+    rms_norm_eps: NotNegative | None = None
+
+
+class _Text(_Stack, kw_only=True):
+    num_hidden_layers: Layers
+    hidden_size: Size
+    vocab_size: Vocabulary
+    num_experts: Heads | None = None
+    top_k_experts: Heads | None = None
+    moe_intermediate_size: Size | None = None
+    sliding_window: Window | None = None
+    layer_types: list[str] | None = None
+    pad_token_id: TokenIds = None
+    bos_token_id: TokenIds = None
+    eos_token_id: TokenIds = None
+
+
+class _Config(msgspec.Struct):
+    text_config: _Text
+    vision_config: _Stack | None = None
+    canvas_length: CanvasTokens | None = None
+    dtype: str | None = None
+    torch_dtype: str | None = None
+
+
+class _Sampler(msgspec.Struct):
+    entropy_bound: NotNegative | None = None
+
+
+class _Generation(msgspec.Struct):
+    max_denoising_steps: Steps | None = None
+    sampler_config: _Sampler | None = None
+    t_max: NotNegative | None = None
+    t_min: NotNegative | None = None
+    stability_threshold: Annotated[int, Meta(ge=0, le=1000)] | None = None
+    confidence_threshold: NotNegative | None = None
+
+
+def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
+    """A checkpoint without `infill.json` is taken for a released one: uniform noise, no slack token, chat prompt.
+
+    Raises ModelError.
+    """
+    stated, fallback = _generation(folder), SamplerSettings()
+    sampler = SamplerSettings(
+        max_steps=stated.max_denoising_steps or fallback.max_steps,
+        entropy_bound=(stated.sampler_config and stated.sampler_config.entropy_bound) or fallback.entropy_bound,
+        t_max=stated.t_max or fallback.t_max,
+        t_min=stated.t_min or fallback.t_min,
+        stability=fallback.stability if stated.stability_threshold is None else stated.stability_threshold,
+        confidence=stated.confidence_threshold or fallback.confidence,
+    )
+    return Properties(canvas_tokens=_config(folder, config).canvas_length or 256, prompt="chat", sampler=sampler)
+
+
+def check(found: Checkpoint) -> None:
+    """Raises ModelError where config.json, generation_config.json, the token ids or the headers of the weights make no
+    sense, or do not fit each other. Reads no weights.
+    """
+    _generation(found.folder)  # the model library reads it in any case
+    file, text = found.folder / "config.json", _config(found.folder, found.config).text_config
+    _check_heads(file, text)
+    if text.layer_types is not None and len(text.layer_types) != text.num_hidden_layers:
+        count = len(text.layer_types)
+        raise ModelError(f"{file}: text_config.layer_types: {count} kinds for {text.num_hidden_layers} layers")
+    if text.layer_types is not None and (unknown := set(text.layer_types) - set(_KINDS)):
+        raise ModelError(f"{file}: text_config.layer_types: {min(unknown)[:40]!r} is none of {', '.join(_KINDS)}")
+    for key in ("pad_token_id", "bos_token_id", "eos_token_id"):
+        ids = getattr(text, key)
+        for token in ids if isinstance(ids, list) else [ids]:
+            _check_token(file, f"text_config.{key}", token, text.vocab_size)
+    for key in ("mask_token_id", "slack_token_id", "first_text_token_id"):
+        _check_token(found.folder / "infill.json", key, getattr(found.properties, key), text.vocab_size)
+    _check_weights(file, text, checkpoint_files.stored_tensors(found.folder))
+
+
+def _generation(folder: Path) -> _Generation:
+    file = folder / "generation_config.json"
+    try:
+        return msgspec.convert(checkpoint_files.read_json(file), _Generation)
+    except FileNotFoundError:
+        return _Generation()
+    except msgspec.ValidationError as error:
+        raise checkpoint_files.problem(file, error) from error
+
+
+def _config(folder: Path, config: dict[str, Any]) -> _Config:
+    try:
+        return msgspec.convert(config, _Config)
+    except msgspec.ValidationError as error:
+        raise checkpoint_files.problem(folder / "config.json", error) from error
+
+
+def _check_heads(file: Path, text: _Text) -> None:
+    queries = text.num_attention_heads
+    for key in ("num_key_value_heads", "num_global_key_value_heads"):
+        keys = getattr(text, key)
+        if queries and keys and queries % keys:
+            raise ModelError(f"{file}: text_config.{key}: {keys} does not divide num_attention_heads, {queries}")
+    if text.top_k_experts and text.num_experts and text.top_k_experts > text.num_experts:
+        raise ModelError(f"{file}: text_config.top_k_experts: {text.top_k_experts} of {text.num_experts} experts")
+
+
+def _check_token(file: Path, key: str, token: int | None, vocabulary_size: int) -> None:
+    if token is not None and not 0 <= token < vocabulary_size:
+        raise ModelError(f"{file}: {key}: {token} is no token of a vocabulary of {vocabulary_size}")
+
+
+def _check_weights(file: Path, text: _Text, tensors: dict[str, StoredTensor]) -> None:
+    """Raises ModelError where the weights are those of another number of layers, vocabulary or width."""
+    names = [name for name in tensors if "vision" not in name]
+    numbers = [int(found[1]) for name in names if (found := _LAYER.search(name))]
+    if numbers and max(numbers) + 1 != text.num_hidden_layers:
+        stored = max(numbers) + 1
+        raise ModelError(f"{file}: text_config.num_hidden_layers: {text.num_hidden_layers}, the weights have {stored}")
+    for name in names:
+        wanted = (text.vocab_size, text.hidden_size)
+        if name.endswith("embed_tokens.weight") and tensors[name].shape != wanted:
+            raise ModelError(
+                f"{file}: text_config.vocab_size, hidden_size: {wanted}, but {name} is of shape {tensors[name].shape}; "
+                "its weights are missing or of another shape; download the checkpoint again"
+            )
