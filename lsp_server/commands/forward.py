@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-BENCHMARKS = ("latency", "server", "editor", "infilling", "make-data")
+BENCHMARKS = ("latency", "memory", "server", "editor", "infilling", "make-data")
 EXIT_USAGE = 2
 
 

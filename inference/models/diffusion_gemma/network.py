@@ -136,6 +136,12 @@ class Network:
             views.append(LayerView(rows, rows))
         return views
 
+    @property
+    def token_bytes(self) -> int:
+        """What the keys and values of one prefix token take, all layers together."""
+        rows = sum(view.keys.shape[1] * view.keys.shape[3] for view in self.empty_layers(1))
+        return 2 * rows * self.dtype.itemsize
+
     def first_row(self, kind: str, past: int) -> int:
         """The first of `past` encoded rows that the next token may look at in layers of this kind."""
         return max(0, past - self.window + 1) if kind == "sliding_attention" else 0

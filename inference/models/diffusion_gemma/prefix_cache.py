@@ -17,7 +17,8 @@ from torch import Tensor
 
 from inference.models.diffusion_gemma.network import LayerView, Network, PrefixView
 
-_FIRST_CAPACITY = 64
+_SPARE_ROWS, _SPARE_SHARE = 64, 8
+"""A buffer that grows gets room for so many more rows, or for this part of its rows: typing rarely copies it."""
 _CHUNK_TOKENS = 512
 """Encoded in one pass, so that no step of a request takes long."""
 
@@ -192,7 +193,7 @@ def _append(buffer: Tensor | None, new: Tensor, at: int) -> Tensor:
     """
     end = at + new.shape[2]
     if buffer is None or buffer.shape[2] < end:
-        capacity = max(_FIRST_CAPACITY, end, 2 * (0 if buffer is None else buffer.shape[2]))
+        capacity = end if buffer is None else end + max(_SPARE_ROWS, end // _SPARE_SHARE)
         grown = new.new_empty((1, new.shape[1], capacity, new.shape[3]))
         if buffer is not None:
             grown[:, :, :at] = buffer[:, :, :at]

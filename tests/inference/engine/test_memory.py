@@ -10,7 +10,7 @@ import pytest
 from inference.engine import Engine
 from inference.messages import Draft, Hole, InfillRequest, Text
 from inference.models import registry
-from tests.inference.loaded import check_nothing_is_open, gemma
+from tests.inference.loaded import check_nothing_is_open, gemma, opened
 from tests.inference.models.random_model import save_random_checkpoint
 
 REQUESTS = 2000
@@ -19,6 +19,10 @@ SETTLED = 500
 CACHE_BYTES = 8 << 20
 BOUND_BYTES = 24 << 20
 """A request that kept the 64 kB of its prefix would pass this three times over."""
+
+PREFIXES = 120
+KEPT_BYTES = 200 << 20
+"""Whole prefixes of the embedded model take 2.4 MB each: all of them would be 283 MB."""
 
 
 def resident_bytes() -> int:
@@ -63,3 +67,15 @@ def test_2000_mixed_requests_leave_the_resident_size_flat(tiny: Engine) -> None:
     check_nothing_is_open(tiny)
     assert gemma(tiny).prefixes.size_bytes() <= CACHE_BYTES
     assert resident_bytes() - before < BOUND_BYTES
+
+
+def test_many_prefixes_of_the_embedded_model_take_no_more_than_a_few(embedded: Engine) -> None:
+    """As a day of typing in many files leaves them."""
+    for _ in embedded.infill(InfillRequest("r", (Text("x = "), Hole(max_tokens=4)), max_steps=1)):
+        pass
+    before = resident_bytes()
+    for number in range(PREFIXES):
+        with opened(embedded, [5 + (number * 7 + place * 13) % 4000 for place in range(256)]):
+            pass
+    check_nothing_is_open(embedded)
+    assert resident_bytes() - before < KEPT_BYTES
