@@ -20,8 +20,9 @@ from lsprotocol.types import ErrorCodes, ResponseError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from lsp_server.lsp.json_rpc import TOO_DEEP, Id, excess_in, is_id, messages_in, salvaged_from
+from lsp_server.lsp.json_rpc import TOO_DEEP, Id, excess_in, is_id, is_notification, is_response, messages_in
 from lsp_server.lsp.replies import ReplyError, error_of, invalid_params, refusal
+from lsp_server.lsp.salvage import salvaged_from
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
@@ -85,14 +86,14 @@ class InfillProtocol(LanguageServerProtocol):
             self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC message"))
         elif "method" in message:
             self._dispatch(message.get("id"), message["method"], message.get("params"))
-        elif _is_response(message):
+        elif is_response(message):
             self._response(message)
         else:
             self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "neither a request nor an answer"))
 
     def _refuse_unreadable(self, message: dict[str, Any]) -> None:
         error = refusal(ErrorCodes.ParseError, "not JSON in UTF-8")
-        if _is_notification(message):  # or a request whose id could not be found
+        if is_notification(message):  # or a request whose id could not be found
             self._reply_error(None, error)
         self._refuse(message, error)
 
@@ -106,10 +107,10 @@ class InfillProtocol(LanguageServerProtocol):
     def _refuse(self, message: Any, error: ResponseError) -> None:
         """Tell whoever waits for a message that is not handed on: the client, our own request, or a document."""
         key = message.get("id") if isinstance(message, dict) else None
-        if _is_notification(message):
+        if is_notification(message):
             log.info("%s: %s", message["method"], error.message)
             self.on_unreadable(message["method"], message.get("params"))
-        elif _is_response(message):
+        elif is_response(message):
             self._settle(types.ResponseErrorMessage(id=key if isinstance(key, int | str) else None, error=error))
         else:
             self._reply_error(key if is_id(key) else None, error)
@@ -269,11 +270,3 @@ class InfillProtocol(LanguageServerProtocol):
 def _is_request(method: str) -> bool:
     """Whether the LSP says that `method` is a request; False for methods of our own."""
     return types.METHOD_TO_TYPES.get(method, (None, None))[1] is not None
-
-
-def _is_notification(message: Any) -> bool:
-    return isinstance(message, dict) and message.get("id") is None and isinstance(message.get("method"), str)
-
-
-def _is_response(message: Any) -> bool:
-    return isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)

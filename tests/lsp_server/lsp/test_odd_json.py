@@ -128,6 +128,8 @@ async def test_a_byte_order_mark_is_no_part_of_the_message() -> None:
         (b'{"id": 12', None),  # it may have been longer
         (b'{"id": tru, "method": "infill/status"}', None),
         (b"nonsense", None),
+        (b"}{", None),
+        (b']]"id": 5', None),
         (b"", None),
         (b"\xff\xfe{\x00}\x00", None),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from lsp_server.lsp.json_rpc import salvaged_from
+from lsp_server.lsp.salvage import salvaged_from
 
 URI = "file:///project/a.py"
 PLACE = {"line": 0, "character": 4}
@@ -99,6 +99,7 @@ bodies = st.one_of(
     messages().map(encoded),
     st.lists(messages(), max_size=4).map(encoded),
     st.binary(max_size=20),
+    st.text('{}[],:"1a\\\\', max_size=20).map(str.encode),
     messages().map(cut_short),
     messages().map(spoiled),
     st.just(b"[" * 20_000),
