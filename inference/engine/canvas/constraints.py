@@ -55,7 +55,7 @@ class Constraints:
                     kinds[index, first : first + 1] = start
         for number, index, value in given:
             kinds[index, canvas.spans[index][number][1]] = len(biases)
-            biases.append(self._only(self._vocabulary.starting_with(value)))
+            biases.append(self._only(self._vocabulary.starting_with(value, single_line=holes[number].single_line)))
         table = torch.stack(biases)
         if slack and self._properties.slack_token_id is not None:
             table[[_ANY, _SINGLE_LINE], self._properties.slack_token_id] = 0.0
@@ -76,6 +76,8 @@ class Constraints:
         return bias
 
     def _only(self, allowed: Sequence[int]) -> Tensor:
-        bias = torch.full((self._size,), FORBIDDEN, device=self._device)
-        bias[list(allowed)] = 0.0
-        return bias
+        """These tokens, as far as they may be written at all; where that is none, these, for they are given."""
+        only = torch.full((self._size,), FORBIDDEN, device=self._device)
+        ids = list(allowed)
+        only[ids] = self._any[ids] if bool((self._any[ids] == 0).any()) else 0.0
+        return only

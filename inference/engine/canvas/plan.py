@@ -179,7 +179,7 @@ class Planner:
             maximum=maximum,
             minimum=min(hole.min_tokens, maximum),
             forced=forced,
-            allowed=tuple(self._vocabulary.starting_with(self._vocabulary.bytes_of([start[-1]]))) if healable else None,
+            allowed=self._going_on(self._vocabulary.bytes_of([start[-1]]), hole) if healable else None,
             skip=len(before),
             single_line=hole.single_line,
         )
@@ -196,8 +196,12 @@ class Planner:
         self._room(len(forced + ids))
         if hole.strength == 0:
             return Slots(0, 0, forced + ids, None, len(before), hole.single_line, (), 0.0)
-        allowed = tuple(self._vocabulary.starting_with(before)) if before and not forced else None
+        allowed = self._going_on(before, hole) if before and not forced else None
         return Slots(len(ids), len(ids), forced, allowed, len(before), hole.single_line, ids, hole.strength)
+
+    def _going_on(self, start: bytes, hole: Hole) -> tuple[int, ...]:
+        """What the row may become that begins with `start`."""
+        return tuple(self._vocabulary.starting_with(start, single_line=hole.single_line))
 
     def _room(self, used: int) -> int:
         """How many rows a hole may have beside `used` others. Raises RequestError where that is none."""

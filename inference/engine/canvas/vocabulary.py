@@ -5,9 +5,10 @@ followed by the text of the second. Special tokens that stand in a document as t
 """
 
 import bisect
+from collections.abc import Collection
 from functools import cached_property
 
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 
 from inference.engine.canvas import cutting
 
@@ -15,11 +16,15 @@ from inference.engine.canvas import cutting
 class Vocabulary:
     """A checkpoint's tokens as bytes."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        """`tokenizer`: byte-level, or with byte fallback. Special tokens that stand in a text are text from now on."""
+    def __init__(self, tokenizer: Tokenizer, control_ids: Collection[int] = ()) -> None:
+        """`tokenizer`: byte-level, or with byte fallback. Special tokens that stand in a text are text from now on.
+
+        `control_ids` are special whether the tokenizer says so or not: slack, mask.
+        """
         self._tokenizer = tokenizer
         self._tokenizer.encode_special_tokens = True
         self._byte_level = "ByteLevel" in repr(tokenizer.decoder)
+        self._make_special(control_ids)
         added = self._tokenizer.get_added_tokens_decoder()
         self.special_ids: tuple[int, ...] = tuple(id_ for id_, token in added.items() if token.special)
 
@@ -43,20 +48,29 @@ class Vocabulary:
         """The text of some tokens; bytes that are no UTF-8 (half a character) become U+FFFD."""
         return self.bytes_of(ids).decode("utf-8", errors="replace")
 
-    def starting_with(self, start: bytes) -> list[int]:
-        """Every token whose bytes begin with `start` (token healing): `start`'s own token and all that extend it."""
+    def starting_with(self, start: bytes, *, single_line: bool = False) -> list[int]:
+        """Every token whose bytes begin with `start` (token healing): `start`'s own token and all that extend it.
+
+        `single_line`: without those that break the line behind `start`.
+        """
         first = bisect.bisect_left(self._sorted, (start, -1))
         found = []
         for value, id_ in self._sorted[first:]:
             if not value.startswith(start):
                 break
-            found.append(id_)
+            if not (single_line and _breaks_line(value[len(start) :])):
+                found.append(id_)
         return found
+
+    def _make_special(self, ids: Collection[int]) -> None:
+        added = self._tokenizer.get_added_tokens_decoder()
+        names = (self._tokenizer.id_to_token(id_) for id_ in ids if id_ not in added or not added[id_].special)
+        self._tokenizer.add_special_tokens([AddedToken(name, special=True) for name in names if name is not None])
 
     @cached_property
     def line_break_ids(self) -> list[int]:
         """Every token that would end a line."""
-        return [id_ for id_, value in enumerate(self._bytes) if b"\n" in value or b"\r" in value]
+        return [id_ for id_, value in enumerate(self._bytes) if _breaks_line(value)]
 
     @cached_property
     def _bytes(self) -> list[bytes]:
@@ -72,6 +86,10 @@ class Vocabulary:
     @staticmethod
     def _from_byte_level(token: str) -> bytes:
         return bytes(_BYTE_OF_CHARACTER[character] for character in token if character in _BYTE_OF_CHARACTER)
+
+
+def _breaks_line(value: bytes) -> bool:
+    return b"\n" in value or b"\r" in value
 
 
 def _from_byte_fallback(token: str) -> bytes:

@@ -1,0 +1,103 @@
+"""What a row may not become: a line break in a hole of one line, slack, mask. On a vocabulary of Gemma's kind."""
+
+import json
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+
+from inference.engine import Engine
+from inference.engine.canvas.batch import CanvasBatch
+from inference.engine.canvas.constraints import FORBIDDEN
+from inference.engine.canvas.plan import Plan, Planner
+from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
+from inference.models import registry
+from inference.models.family import Properties
+
+TWIN = Path(__file__).parents[2] / "data" / "twin"
+SLACK, MASK = 60, 61
+
+
+@pytest.fixture(scope="module")
+def twin() -> Engine:
+    """A released checkpoint's vocabulary, with tokens for runs of line breaks."""
+    return Engine(registry.load(str(TWIN), device="cpu"))
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """The twin with ordinary tokens of its vocabulary for slack and mask, as tuning may choose them."""
+    folder = tmp_path_factory.mktemp("tuned")
+    shutil.copytree(TWIN, folder, dirs_exist_ok=True)
+    tokenizer = json.loads((TWIN / "tokenizer.json").read_text())
+    for token in tokenizer["added_tokens"]:
+        token["special"] = token["special"] and token["id"] not in (SLACK, MASK)
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    properties = Properties(slack_token_id=SLACK, mask_token_id=MASK, prompt="chat")
+    (folder / "infill.json").write_bytes(msgspec.json.encode(properties))
+    return Engine(registry.load(str(folder), device="cpu"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    return 1\n", "def g(x):\n    return 2\n"),
+        ("class A:\n    pass\n", "class B:\n    pass\n"),
+        ("import os\n", "\n\ndef f():\n    pass\n"),
+    ],
+)
+def test_a_hole_of_one_line_stays_one_behind_a_line_break_too(twin: Engine, before: str, after: str) -> None:
+    """The token before the hole is healed into it: what the first row may become begins with a line break."""
+    segments = (Text(before), Hole(single_line=True, max_tokens=6), Text(after))
+    for seed in range(4):
+        events = twin.infill(InfillRequest("r", segments, candidates=3, max_steps=3, seed=seed))
+        texts = [event.texts[0] for event in events if isinstance(event, Candidate)]
+        assert texts
+        assert not any("\n" in text or "\r" in text for text in texts)
+
+
+def test_a_hole_of_one_line_stays_one_behind_what_is_typed_meanwhile(twin: Engine) -> None:
+    """What is typed ends inside a token, so that the next row may only become what goes on with it."""
+    hole = Hole(single_line=True, max_tokens=8)
+    request = InfillRequest("r", (Text("def f(x):\n"), hole, Text("\n")), drafts=True, max_steps=6, seed=5)
+    typed, run = "", twin.infill(request)
+    for event in run:
+        if isinstance(event, Draft) and not typed:
+            typed = event.texts[0][:1]
+            run.amend(0, typed)
+        if isinstance(event, Candidate):
+            assert event.texts[0].startswith(typed)
+            assert "\n" not in event.texts[0]
+
+
+def test_of_the_tokens_that_go_on_with_a_text_those_that_break_the_line_behind_it_can_be_left_out(twin: Engine) -> None:
+    vocabulary = twin.loaded.vocabulary
+    (one,), (two,) = vocabulary.encode("\n"), vocabulary.encode("\n\n")
+    assert {one, two} <= set(vocabulary.starting_with(b"\n"))
+    assert vocabulary.starting_with(b"\n", single_line=True) == [one]
+    assert set(vocabulary.starting_with(b"\n\n", single_line=True)) == {two}
+
+
+@pytest.mark.parametrize("before", ["x =", "x = <", "x = <unused"])
+def test_slack_and_mask_are_never_written_though_they_are_ordinary_tokens(tuned: Engine, before: str) -> None:
+    plan = planned(tuned, Text(before), Hole(max_tokens=4), Text("\n"))
+    canvas = CanvasBatch.of([plan.layout.compose([4])], torch.device("cpu"))
+    constraint = tuned.loaded.constraints.of(canvas, plan.layout.holes)
+    biases = constraint.biases[constraint.of_row]
+    assert bool((biases[:, [SLACK, MASK]] == FORBIDDEN).all())
+    assert bool((biases == 0).any(-1).all()), "every row may become something"
+
+
+@pytest.mark.parametrize("text", ["<unused60>", "x = '<unused60><unused61>'"])
+def test_the_names_of_slack_and_mask_are_ordinary_text(tuned: Engine, text: str) -> None:
+    vocabulary = tuned.loaded.vocabulary
+    assert not {SLACK, MASK} & set(vocabulary.encode(text))
+    assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+def planned(engine: Engine, *segments: Text | Hole) -> Plan:
+    """The canvas of a request."""
+    planner = Planner(engine.loaded.vocabulary, engine.loaded.properties, InfillRequest("r", segments))
+    return planner.plan(planner.group_from(0), [])
