@@ -195,7 +195,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as it takes to choose well."""
         holes, most = plan.layout.holes, self._model.properties.length_choices
         if self._model.family.traits.length_signal is not LengthSignal.SLACK:
-            choices = length.from_grid(holes, 1 if self._late() else max(self._wanted, most))
+            choices = [length.usual(holes)] if self._late() else length.from_grid(holes, max(self._wanted, most))
         else:
             count = 1 if self._late() else max(self._wanted, length.worth_trying(holes, most))
             choices = length.from_slack(self._slack(context, plan), holes, count)

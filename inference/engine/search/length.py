@@ -25,6 +25,8 @@ from inference.models.family import Context
 
 _GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 _OF_SEVERAL_LINES = 3
+_USUAL_OF_ONE_LINE, _USUAL_OF_SEVERAL = 6, 40
+"""The median of the holes in `tests/data/tuning.jsonl.gz`, in tokens of either vocabulary of ours."""
 _FINEST = 1024
 """The finest parts of a curve that are read are its 1024ths. A steeper curve yields fewer lengths."""
 
@@ -80,6 +82,12 @@ def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
     steps = range(count)
     spread = (tuple(grid[round(i * (len(grid) - 1) / max(1, count - 1))] for grid in grids) for i in steps)
     return list(dict.fromkeys(spread))
+
+
+def usual(holes: Sequence[Slots]) -> tuple[int, ...]:
+    """The likeliest length of each hole where nothing is known but its limits."""
+    wanted = [_USUAL_OF_ONE_LINE if it.single_line else min(_USUAL_OF_SEVERAL, it.maximum * 2 // 3) for it in holes]
+    return tuple(max(hole.minimum, min(size, hole.maximum)) for hole, size in zip(holes, wanted, strict=True))
 
 
 def _parts() -> Iterator[float]:

@@ -128,6 +128,17 @@ def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
     assert not candidate.complete
     assert done.outcome is Outcome.DEADLINE
     assert candidate.steps == 1  # the first hole is whole, if not good; the second keeps what stands in it
+
+
+@pytest.mark.parametrize(("hole", "least"), [(Hole(single_line=True), 2), (Hole(kind=HoleKind.BODY), 8)])
+def test_a_request_that_is_late_gets_the_likeliest_length_and_not_the_least(
+    engine: Engine, hole: Hole, least: int
+) -> None:
+    """With a signal of length and without."""
+    segments = (Text("import os\n\n\ndef size(path):\n    "), hole, Text("\n\n\nprint(size('.'))\n"))
+    events = engine.infill(InfillRequest("r", segments, seed=1), deadline=time.monotonic())
+    (candidate,) = (event for event in events if isinstance(event, Candidate))
+    assert candidate.tokens >= least
     assert len(candidate.texts) == 2
     assert candidate.unfilled == (1,)
     assert candidate.texts[1] == "???"

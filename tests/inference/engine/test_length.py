@@ -39,6 +39,11 @@ def test_of_holes_of_several_lines_fewer_lengths_are_tried() -> None:
     assert length.worth_trying([block], 2) == 2
 
 
+def test_the_usual_length_is_that_of_a_line_or_of_some_and_within_the_limits() -> None:
+    holes = [Slots(24, single_line=True), Slots(64), Slots(4, single_line=True), Slots(24, minimum=20), Slots(0, 0)]
+    assert length.usual(holes) == (6, 40, 4, 20, 0)
+
+
 def test_a_grid_spans_the_hole() -> None:
     choices = length.from_grid([Slots(24)], 5)
     assert choices[0] == (1,)
