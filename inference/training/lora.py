@@ -2,19 +2,27 @@
 
 Encoder and decoder are the same weights, and training runs both as one pass through the decoder's layers (trunk.py); so
 the adapters sit there alone. Merging adds them to the shared weights, and with that to the encoder.
+
+The tuned checkpoint keeps the conventions of its base, prompt and sampling settings among them, and is trained in them.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from tokenizers import Tokenizer
 from transformers import DiffusionGemmaForBlockDiffusion
 
+from inference.engine.canvas import prompt
+from inference.engine.canvas.vocabulary import Vocabulary
+from inference.messages import InfillRequest
+from inference.models import registry
+from inference.models.family import ModelError, NoiseKind, Properties
 from inference.training import model_folder, tokenizer
 from inference.training.config import ConfigError, DataConfig, LoraConfig
-from inference.training.prompt_framing import PlainFraming
+from inference.training.prompt_framing import ChatFraming, PlainFraming
 from inference.training.tokenizer import Tokens
 from inference.training.trainable import TrainableModel
 
@@ -25,13 +33,16 @@ _TARGETS = r"model\.decoder\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|
 def load(config: LoraConfig, data: DataConfig, device: torch.device) -> TrainableModel:
     """Adapters over a checkpoint, which is a folder or a hub id. Raises ConfigError."""
     folder = _folder(config.base)
+    stated = _properties(folder)
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     base: Any = DiffusionGemmaForBlockDiffusion.from_pretrained(folder, dtype=dtype)
     base.to(device)
     read = tokenizer.load(folder / "tokenizer.json")
-    tokens = tokens_of(read, config.slack_token)
+    tokens = tokens_of(read, config.slack_token, stated)
     adapted = adapt(base, config)
-    return TrainableModel(base, read, tokens, PlainFraming(tokens), _writer(adapted, folder, tokens, data))
+    chat = ChatFraming(folder / "tokenizer.json", data.prefix_tokens) if stated.prompt == "chat" else None
+    tuned = msgspec.structs.replace(stated, slack_token_id=tokens.slack, canvas_tokens=data.canvas_tokens)
+    return TrainableModel(base, read, tokens, chat or PlainFraming(tokens), _writer(adapted, folder, tuned))
 
 
 def adapt(base: Any, config: LoraConfig) -> Any:
@@ -48,10 +59,15 @@ def adapt(base: Any, config: LoraConfig) -> Any:
     return tuner
 
 
-def tokens_of(read: Tokenizer, slack_token: str) -> Tokens:
-    """The ids of a released checkpoint: it has no mask token, and a token no text uses becomes slack."""
+def tokens_of(read: Tokenizer, slack_token: str, stated: Properties) -> Tokens:
+    """The ids of a checkpoint with these properties; a token that no text uses becomes slack.
+
+    That of the released one has no mask token. The text of a file ends as the engine's prompt has it.
+    """
     pad, eos, bos, slack = (_id_of(read, name) for name in ("<pad>", "<eos>", "<bos>", slack_token))
-    return Tokens(pad, eos, bos, slack, mask=None, first_text=0, vocabulary_size=read.get_vocab_size(), ending=(eos,))
+    mask = stated.mask_token_id if stated.corruption == NoiseKind.MASK else None
+    ending = prompt.frame(Vocabulary(read, [slack]), stated, InfillRequest("", ())).after
+    return Tokens(pad, eos, bos, slack, mask, stated.first_text_token_id, read.get_vocab_size(), ending)
 
 
 def _id_of(read: Tokenizer, name: str) -> int:
@@ -61,7 +77,15 @@ def _id_of(read: Tokenizer, name: str) -> int:
     return found
 
 
-def _writer(tuner: Any, base: Path, tokens: Tokens, data: DataConfig) -> Callable[[Path], None]:
+def _properties(folder: Path) -> Properties:
+    """What the engine takes to be true of the base."""
+    try:
+        return registry.find(str(folder)).properties
+    except ModelError as error:
+        raise ConfigError(f"lora.base: {error}") from error
+
+
+def _writer(tuner: Any, base: Path, tuned: Properties) -> Callable[[Path], None]:
     """Writes the merged model. Merging is undone afterwards, so that training can go on."""
 
     def write(folder: Path) -> None:
@@ -78,7 +102,7 @@ def _writer(tuner: Any, base: Path, tokens: Tokens, data: DataConfig) -> Callabl
         for file in ("tokenizer.json", "tokenizer_config.json"):
             if (base / file).is_file():
                 (folder / file).write_bytes((base / file).read_bytes())
-        model_folder.write_properties(folder, tokens, data)
+        model_folder.write_properties(folder, tuned)
 
     return write
 

@@ -15,6 +15,7 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
 )
 from transformers.utils import logging
 
+from inference.models.family import Properties
 from inference.training import gemma_tokenizer
 from inference.training.config import DataConfig
 from inference.training.tokenizer import SPECIAL_TOKENS, Tokens
@@ -41,7 +42,7 @@ def write_model(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, 
     """A folder that `--model` and `from_pretrained` accept. The model itself stays as it is."""
     _shipped(model).save_pretrained(folder, max_shard_size=_SHARD)
     write_tokenizer(folder, tokenizer, _SPECIAL)
-    write_properties(folder, tokens, data)
+    write_properties(folder, _own_properties(tokens, data))
 
 
 def write_released(folder: Path, model: Any, tokenizer: Tokenizer) -> None:
@@ -83,8 +84,13 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer, special: Mapping[str, An
     fast.save_pretrained(folder)
 
 
-def write_properties(folder: Path, tokens: Tokens, data: DataConfig) -> None:
+def write_properties(folder: Path, properties: Properties | dict[str, Any]) -> None:
     """`infill.json`: what the engine has to know of a checkpoint and `config.json` does not say."""
+    (folder / "infill.json").write_bytes(msgspec.json.format(msgspec.json.encode(properties), indent=2))
+
+
+def _own_properties(tokens: Tokens, data: DataConfig) -> dict[str, Any]:
+    """What is stated of a checkpoint of our own conventions; the rest are defaults."""
     properties: dict[str, Any] = {
         "corruption": "uniform" if tokens.mask is None else "mask",
         "mask_token_id": tokens.mask,
@@ -94,6 +100,4 @@ def write_properties(folder: Path, tokens: Tokens, data: DataConfig) -> None:
         "canvas_tokens": data.canvas_tokens,
         "prompt": "plain",
     }
-    if tokens.mask is not None:
-        properties |= {"continuations": 8, "sampler": _MASK_SAMPLER}
-    (folder / "infill.json").write_bytes(msgspec.json.format(msgspec.json.encode(properties), indent=2))
+    return properties if tokens.mask is None else properties | {"continuations": 8, "sampler": _MASK_SAMPLER}

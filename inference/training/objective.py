@@ -48,7 +48,7 @@ class Objective:
     """The losses of one model. `compiled` compiles the two passes; worth it from a few hundred steps on."""
 
     def __init__(self, model: Any, causal_weight: float, *, autocast: bool, compiled: bool) -> None:
-        self._decoder, self._lm_head = model.model.decoder, model.lm_head
+        self._both, self._decoder, self._lm_head = model.model, model.model.decoder, model.lm_head
         self._softcap: float = model.final_logit_softcapping
         self._causal_weight, self._autocast = causal_weight, autocast
         self._device: torch.device = model.lm_head.weight.device
@@ -114,7 +114,7 @@ class Objective:
 
     def _rows(self, inputs: TrainingInputs, soft: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden states of the stream's rows (B, P, d) and of the loss rows of its canvases (B, R, d)."""
-        hidden = trunk.run(self._decoder, inputs.stream, inputs.canvas, soft, inputs.rope, inputs.masks)
+        hidden = trunk.run(self._both, inputs.stream, inputs.canvas, soft, inputs.rope, inputs.masks)
         columns = inputs.stream.shape[1]
         index = inputs.rows[..., None].expand(-1, -1, hidden.shape[-1])
         return hidden[:, :columns], hidden[:, columns:].gather(1, index)

@@ -58,16 +58,21 @@ def rotary(decoder: Any, at: Tensor) -> dict[str, Rotary]:
 
 
 def run(
-    decoder: Any, stream: Tensor, canvas: Tensor, soft: Tensor, rope: Mapping[str, Rotary], masks: Mapping[str, Masks]
+    model: Any, stream: Tensor, canvas: Tensor, soft: Tensor, rope: Mapping[str, Rotary], masks: Mapping[str, Masks]
 ) -> Tensor:
-    """(B, P) and (B, K * C) ids -> (B, L, d), normalised. `soft` (B, K * C, d) is the self-conditioning signal."""
+    """(B, P) and (B, K * C) ids -> (B, L, d), normalised. `soft` (B, K * C, d) is the self-conditioning signal.
+
+    `model` has the encoder and the decoder. They differ in one thing, the factor behind each layer, which is no weight.
+    """
+    decoder, encoder = model.decoder, model.encoder.language_model
     embedded = decoder.embed_tokens(torch.cat([stream, canvas], 1))
     rows = stream.shape[1]
     hidden = torch.cat([embedded[:, :rows], decoder.self_conditioning(embedded[:, rows:], soft)], 1)
-    for layer, kind in zip(decoder.layers, decoder.text_config.layer_types, strict=True):
+    for layer, own, kind in zip(decoder.layers, encoder.layers, decoder.text_config.layer_types, strict=True):
         attended = _attend(layer.self_attn, layer.input_layernorm(hidden), rope[kind], masks[kind])
         hidden = hidden + layer.post_attention_layernorm(attended)
-        hidden = (hidden + _feed_forward(layer, hidden)) * layer.layer_scalar
+        factors = torch.cat([own.layer_scalar.expand(rows), layer.layer_scalar.expand(canvas.shape[1])])  # (L,)
+        hidden = (hidden + _feed_forward(layer, hidden)) * factors[:, None]
     return decoder.norm(hidden)  # type: ignore[no-any-return]
 
 

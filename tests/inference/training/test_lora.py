@@ -3,19 +3,25 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer
 from transformers import DiffusionGemmaForBlockDiffusion
 
 from inference.models import registry
-from inference.training import model, run, tokenizer, trainable
+from inference.models.family import Properties
+from inference.training import gemma_tokenizer, model, run, tokenizer, trainable
 from inference.training.config import ConfigError, DataConfig, LoraConfig, RunConfig, TrainingConfig
+from inference.training.holes import TrainingDocument
 from inference.training.trainer import TrainingPhase
 from tests.inference.models.random_model import VOCABULARY_SIZE, random_model
 
 pytest.importorskip("peft")
 from inference.training import lora
+
+TWIN = Path(__file__).parents[2] / "data" / "twin"
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +70,19 @@ def test_only_adapters_train_and_the_merged_folder_has_them_in_encoder_and_decod
     assert run.prepare(config, tmp_path).state.step == 4
 
 
+def test_a_tuned_checkpoint_is_prompted_and_sampled_as_its_base(tmp_path: Path) -> None:
+    """Conversations with instructions and other files, also while it is tuned; what is new is the slack token."""
+    data = DataConfig(prefix_tokens=160, canvas_tokens=64)
+    tuned = lora.load(LoraConfig(base=str(TWIN), slack_token="<unused60>", rank=2), data, torch.device("cpu"))
+    tuned.write(tmp_path)
+    stated, base = registry.find(str(tmp_path)).properties, registry.find(str(TWIN)).properties
+    assert stated == msgspec.structs.replace(base, slack_token_id=60, canvas_tokens=64)
+    assert stated.prompt == "chat"
+    assert tuned.tokens.ending == (gemma_tokenizer.TURN_END, *[gemma_tokenizer.EOS] * 8)
+    before = tuned.framing.before(TrainingDocument.of("x = 1\n", "one.py"), 0, np.random.default_rng(0))
+    assert before.count(gemma_tokenizer.TURN) == 2
+
+
 def test_fresh_adapters_change_nothing(base: Path) -> None:
     """So tuning starts from the released model."""
     loaded = DiffusionGemmaForBlockDiffusion.from_pretrained(base, dtype=torch.float32).eval()
@@ -78,13 +97,13 @@ def test_fresh_adapters_change_nothing(base: Path) -> None:
 def test_a_slack_token_that_is_none_is_an_error(config: RunConfig, small_tokenizer: Tokenizer) -> None:
     """It says which token is missing."""
     with pytest.raises(ConfigError, match="<unused0>"):
-        lora.tokens_of(small_tokenizer, "<unused0>")
+        lora.tokens_of(small_tokenizer, "<unused0>", Properties())
     with pytest.raises(ConfigError, match="no-such"):
         lora.load(LoraConfig(base="no-such/model", slack_token="x"), config.data, trainable.device())
 
 
 def test_without_a_mask_token_all_noise_is_random_tokens(small_tokenizer: Tokenizer) -> None:
     """As in DiffusionGemma's own training."""
-    tokens = lora.tokens_of(small_tokenizer, "<slack>")
+    tokens = lora.tokens_of(small_tokenizer, "<slack>", Properties(prompt="chat"))
     assert tokens.mask is None
     assert tokens.slack == tokenizer.SLACK
