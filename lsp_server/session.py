@@ -4,9 +4,11 @@ A request takes the snapshot and the settings it needs when it arrives, and look
 document has moved on.
 """
 
+import asyncio
+import inspect
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -15,6 +17,7 @@ from inference.messages import Snippet
 from lsp_server.context import ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.notebooks import Notebooks
+from lsp_server.documents.parse_job import ParseJob
 from lsp_server.documents.uris import path_of
 from lsp_server.fill.other_files import other_files
 from lsp_server.inline import InlineService
@@ -25,6 +28,7 @@ from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
 
+_T = TypeVar("_T")
 _LOST = "could not be understood; there are no fills in it until it is closed and opened again"
 
 
@@ -42,6 +46,7 @@ class Session:
         self.completions = self.inline
         """The same service, unless the client asks for both: then neither answer makes the other one stale."""
         self._context = ContextSource()
+        self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
         self._lost: set[str] = set()
 
     @property
@@ -91,7 +96,8 @@ class Session:
         """The document was closed, or what we have of it can no longer be trusted."""
         for service in self.inline_services:
             service.forget(uri)
-        self.documents.pop(uri, None)
+        if document := self.documents.pop(uri, None):
+            document.stop_parsing()
         self._lost.discard(uri)
 
     def close(self) -> None:
@@ -118,7 +124,31 @@ class Session:
 
     def snapshot(self, uri: str) -> Snapshot | None:
         """The document as it stands, if it is open and may be filled."""
-        return None if self.why_off(uri) else self.documents[uri].snapshot()
+        return None if self.why_off(uri) else self.documents[uri].snapshot(quick=True)
+
+    def when_parsed(
+        self, uri: str, handle: Callable[[], _T | Awaitable[_T]], otherwise: Callable[[], _T]
+    ) -> _T | Awaitable[_T]:
+        """The result of `handle` once there is a tree for it: at once, or after a parse in a thread if that takes long.
+
+        The result of `otherwise` where the document is edited or closed before that.
+        """
+        document = None if self.why_off(uri) else self.documents.get(uri)
+        job = None if document is None else document.parse_job()
+        return handle() if document is None or job is None else self._parsed(document, job, handle, otherwise)
+
+    async def _parsed(
+        self, document: Document, job: ParseJob, handle: Callable[[], _T | Awaitable[_T]], otherwise: Callable[[], _T]
+    ) -> _T:
+        running = self._parsing.get(job)
+        if running is None:
+            running = self._parsing[job] = asyncio.create_task(asyncio.to_thread(job.run))
+            running.add_done_callback(lambda _: (self._parsing.pop(job, None), document.take(job)))
+        await asyncio.shield(running)  # others may wait for it, too
+        if self.documents.get(document.uri) is not document or not document.take(job):
+            return otherwise()
+        result = handle()
+        return await result if inspect.isawaitable(result) else result
 
     def mark_used(self, uri: str) -> None:
         """The user works in this document: of the open ones it is the one used last."""

@@ -1,5 +1,6 @@
 """One action on one text: what is done to which holes, and how much of them is noised."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -58,13 +59,13 @@ class Action:
         if self.kind is ActionKind.REPAIR:
             budget = replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
         best: tuple[str, ...] | None = None
-        for strength in self._strengths():
+        for strength in await self._strengths():
             result = await self._fill(worker, budget, strength, on_draft, context)
             found = self._best(result.answers)
             best = best or found
-            if found is not None and not (self.kind is ActionKind.REPAIR and self._breaks_parse(found)):
+            if found is not None and not (self.kind is ActionKind.REPAIR and await self._breaks_parse(found)):
                 return found
-            if result.late:
+            if result.late or budget.left_ms <= 0:
                 break
         if best is None:
             raise NotDone(result.why_empty(budget))
@@ -90,15 +91,15 @@ class Action:
             marker=self.marker,
         )
 
-    def _strengths(self) -> tuple[float, ...]:
+    async def _strengths(self) -> tuple[float, ...]:
         """How much to noise in each attempt. Where nobody said, repair what breaks the parse with as little as does."""
         unsaid = self.kind is ActionKind.REPAIR and self.strength is None
-        if unsaid and self._breaks_parse(current_texts(self.snapshot, self.holes)):
+        if unsaid and await self._breaks_parse(current_texts(self.snapshot, self.holes)):
             return _REPAIR_STRENGTHS
         return (strength_of(self.kind, self.strength),)
 
-    def _breaks_parse(self, texts: tuple[str, ...]) -> bool:
-        return fitting.breaks_parse(self.snapshot, self.holes, texts)
+    async def _breaks_parse(self, texts: tuple[str, ...]) -> bool:
+        return await asyncio.to_thread(fitting.breaks_parse, self.snapshot, self.holes, texts)
 
     def _best(self, answers: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
         """The first answer that changes something and opens no new hole."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_line, line_start, next_line_indent
-from lsp_server.syntax.view import View, ancestors
+from lsp_server.syntax.view import View
 
 _MAX_LINE_CHARACTERS = 1000
 """More than any header has; a line of generated code may have millions."""
@@ -46,21 +46,21 @@ def header_ended_by(view: View, token: Node, offset: int) -> Node | None:
 
     None: there is no header before `offset`.
     """
-    owner, table = token.parent, view.table
+    owner, table = view.parent(token), view.table
     if token.type in table.openers and owner is not None and not owner.is_error:
         if owner.type in table.headers | table.data and owner.children[0].id != token.id:
             return owner
         if owner.type not in table.headers | table.data | table.blocks:
             return None
-        above = owner.parent
+        above = view.parent(owner)
         return owner if above is None or above.type in table.blocks or owner.type in table.data else above
     return token if _looks_like_header(view, token, offset) else None
 
 
-def opens_block(view: View, bracket: Node) -> bool:
-    """Whether an opening bracket starts a block of statements, and not an expression."""
-    owner, table = bracket.parent, view.table
-    if owner is None or bracket.type not in table.openers or owner.type in table.data:
+def opens_block(view: View, bracket: Node, owner: Node) -> bool:
+    """Whether an opening bracket, a child of `owner`, starts a block of statements, and not an expression."""
+    table = view.table
+    if bracket.type not in table.openers or owner.type in table.data:
         return False
     if owner.is_error:
         return _looks_like_header(view, bracket, view.end(bracket))
@@ -82,14 +82,15 @@ def _documented_by(view: View, token: Node) -> Node | None:
     statement = _statement_of(view, token)
     if statement.type not in view.table.statements or statement.end_byte != token.end_byte:
         return None
-    block = statement.parent
-    if block is None or block.parent is None or block.parent.type not in view.table.documented:
+    above = view.ancestors(statement)[1:3]
+    if len(above) < 2 or above[1].type not in view.table.documented:
         return None
+    block, header = above
     is_string = statement.named_child_count == 1 and statement.named_children[0].type in view.table.strings
     is_first = block.named_child_count > 0 and block.named_children[0].id == statement.id
-    return block.parent if is_string and is_first else None
+    return header if is_string and is_first else None
 
 
 def _statement_of(view: View, token: Node) -> Node:
     """The expression statement that `token` is part of; `token` itself where it is part of none."""
-    return next((node for node in ancestors(token) if node.type in view.table.statements), token)
+    return next((node for node in view.ancestors(token) if node.type in view.table.statements), token)

@@ -8,7 +8,7 @@ from tree_sitter import Node
 from lsp_server.carve.blocks import opens_block
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import line_start
-from lsp_server.syntax.view import View, ancestors
+from lsp_server.syntax.view import View
 
 _WINDOW_CHARACTERS = 4000
 """How far on each side the children of one node are searched for brackets; an error node can be a whole file."""
@@ -28,7 +28,7 @@ class OpenBracket:
 def open_brackets(view: View, offset: int) -> list[OpenBracket]:
     """The brackets open at `offset`, outermost first. An interpolation's braces count, quotes do not."""
     found: list[OpenBracket] = []
-    for node in ancestors(view.token_before(offset)):
+    for node in view.ancestors(view.token_before(offset)):
         if node.type in view.table.blocks:
             found += _in_broken_siblings(view, node, offset)
         found += reversed(_among(view, node, offset))
@@ -50,7 +50,7 @@ def _in_broken_siblings(view: View, block: Node, offset: int) -> Iterator[OpenBr
 
 def _among(view: View, node: Node, offset: int) -> list[OpenBracket]:
     """The brackets among a node's children that are open at `offset`, outermost first."""
-    near = list(view.children(node, offset - _WINDOW_CHARACTERS, offset + _WINDOW_CHARACTERS))
+    near = view.brackets(node, offset - _WINDOW_CHARACTERS, offset + _WINDOW_CHARACTERS)
     before = [child for child in near if view.end(child) <= offset]
     stack = list(_unclosed(before))
     closers = list(_unopened(child.type for child in near[len(before) :]))
@@ -60,7 +60,7 @@ def _among(view: View, node: Node, offset: int) -> list[OpenBracket]:
             view.start(child),
             index < len(closers) and CLOSERS[child.type] == closers[index],
             node.type,
-            opens_block(view, child),
+            opens_block(view, child, node),
         )
         for index, child in zip(range(len(stack) - 1, -1, -1), stack, strict=True)
     ]

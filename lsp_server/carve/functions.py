@@ -22,7 +22,7 @@ from lsp_server.syntax.lines import (
     is_one_line,
     line_start,
 )
-from lsp_server.syntax.view import View, ancestors
+from lsp_server.syntax.view import View
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def _around(view: View, start: int, end: int) -> list[Node]:
     """A cursor between two tokens is in both."""
     found = dict[int, Node]()
     for first in (start, start - 1) if start == end and start > 0 else (start,):
-        for node in ancestors(view.node_over(first, max(end, first))):
+        for node in view.ancestors(view.node_over(first, max(end, first))):
             wrapped = node.named_children if node.type in view.table.wrappers else ()
             function = next((child for child in wrapped if child.type in view.table.functions), node)
             if function.type in view.table.functions and not _is_short_closure(view, function):
@@ -70,7 +70,7 @@ def _is_short_closure(view: View, function: Node) -> bool:
 
 def extent(view: View, function: Node) -> tuple[int, int]:
     """The start and end of a function, with its decorators."""
-    parent = function.parent
+    parent = view.parent(function)
     whole = parent if parent is not None and parent.type in view.table.wrappers else function
     return view.start(whole), view.end(whole)
 

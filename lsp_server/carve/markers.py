@@ -6,45 +6,59 @@ marker breaks the parse around it, so the tree is asked only about tokens, not a
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inference.messages import HoleKind
 from lsp_server.carve.brackets import in_expression, open_brackets
 from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import table_of
-from lsp_server.syntax.lines import indentation, is_blank, is_deeper, line_end, line_start, next_line_indent
+from lsp_server.syntax.lines import (
+    indentation,
+    is_blank,
+    is_deeper,
+    is_one_line,
+    line_end,
+    line_start,
+    next_line_indent,
+)
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.strings_and_comments import string_or_comment_at
 from lsp_server.syntax.view import View
 
 DEFAULT_MARKER = "???"
+MAX_MARKERS = 5000
+"""More are left for the next time: no answer fills as many."""
 
 
 def marker_spans(source: Source, marker: str, start: int, end: int) -> list[Span]:
-    """The markers within [start, end), left to right. Raises ValueError for an empty marker."""
+    """The first `MAX_MARKERS` within [start, end), left to right. Raises ValueError for an empty marker."""
     if not marker:
         raise ValueError("the marker is empty")
-    found = [at for at in _occurrences(source.text, marker) if start <= at and at + len(marker) <= end]
-    if not found:
-        return []
-    view = View.of(source)
-    return [_span(source, view, at, at + len(marker)) for at in found]
+    found = [at for at in _occurrences(source.text, marker, 0, end) if start <= at]
+    return _spans(source, found[:MAX_MARKERS], marker)
 
 
 def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
     """The marker that `offset` is in or at the edge of; None: there is none."""
-    near = source.text[max(offset - len(marker), 0) : offset + len(marker)]
+    text = source.text
+    near = text[max(offset - len(marker), 0) : offset + len(marker)]
     if not marker or marker not in near:
         return None
-    spans = marker_spans(source, marker, 0, len(source.text))
-    return next((span for span in spans if span.start <= offset <= span.end), None)
+    first = line_start(text, offset) if is_one_line(marker) else 0  # what is a marker depends on those before it
+    found = _occurrences(text, marker, first, offset + len(marker))
+    return next(iter(_spans(source, [at for at in found if at <= offset <= at + len(marker)][:1], marker)), None)
 
 
-def _occurrences(text: str, marker: str) -> Iterator[int]:
-    at = text.find(marker)
+def _occurrences(text: str, marker: str, start: int, end: int) -> Iterator[int]:
+    at = text.find(marker, start, end)
     while at >= 0:
         yield at
-        at = text.find(marker, at + len(marker))
+        at = text.find(marker, at + len(marker), end)
+
+
+def _spans(source: Source, found: Sequence[int], marker: str) -> list[Span]:
+    view = View.of(source) if found else None
+    return [_span(source, view, at, at + len(marker)) for at in found]
 
 
 def _span(source: Source, view: View | None, start: int, end: int) -> Span:

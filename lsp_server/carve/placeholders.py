@@ -20,7 +20,7 @@ from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import is_blank, is_one_line, line_end, line_start
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.strings_and_comments import string_or_comment_at
-from lsp_server.syntax.view import View, ancestors
+from lsp_server.syntax.view import View
 
 _TODO = r"\b(?:TODO|FIXME)\b|(?i:\bnot (?:yet )?implemented\b|\bimplement (?:me|this)\b|\byour code here\b)"
 _MEANT = r"(?i:\bdo(?:es)? nothing\b|\bnothing to do\b|\bno-?op\b|\bintentional|\bon purpose\b|\bdeliberate)"
@@ -79,7 +79,7 @@ def _is_empty(view: View, body: FunctionBody) -> bool:
     """Whether there is nothing between the brackets of a body; between words there must be at least an empty line."""
     text, end = view.text, body.end
     is_kept = not is_one_line(text, body.start, end) or text[end : end + 1] in CLOSERS.values()
-    holder = body.function.parent
+    holder = view.parent(body.function)
     may_be = {body.function.type, holder.type if holder else ""} & view.table.may_be_empty
     return body.closed and is_kept and not may_be and is_blank(text[body.start : end])
 
@@ -100,7 +100,7 @@ def _is_meant(view: View, function: Node) -> bool:
     text = view.text[start : line_end(view.text, end)]
     if re.search(_MEANT, text) or (view.table.empty_on_purpose and re.search(view.table.empty_on_purpose, text)):
         return True
-    owner = next((node for node in ancestors(function) if node.type in view.table.classes), None)
+    owner = next((node for node in view.ancestors(function) if node.type in view.table.classes), None)
     name = None if owner is None else owner.child_by_field_name("name")
     if owner is None or name is None:
         return False
@@ -119,7 +119,7 @@ def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
     for match in islice(_starts(view.table.fillers or _NEVER).finditer(view.text, start, end), _MAX_CANDIDATES):
         if string_or_comment_at(view, match.start()):
             continue
-        nodes = [node for node in ancestors(view.leaf_at(match.start())) if view.start(node) == match.start()]
+        nodes = [node for node in view.ancestors(view.leaf_at(match.start())) if view.start(node) == match.start()]
         whole = [node for node in nodes if _filler(view.table).fullmatch(view.code(node).removesuffix(";"))]
         if whole:
             yield _filler_span(view.text, match.start(), view.end(whole[-1]))

@@ -9,7 +9,7 @@ from lsp_server.carve.segments import Span
 from lsp_server.syntax.lines import is_blank, is_one_line, line_end, line_start
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.strings_and_comments import string_or_comment_at
-from lsp_server.syntax.view import View, ancestors
+from lsp_server.syntax.view import View
 
 _MAX_DEPTH = 50
 
@@ -77,7 +77,7 @@ def _kind(view: View | None, start: int, whole: bool, single_line: bool) -> Hole
 def _statement(view: View, start: int, end: int) -> Node | None:
     """The innermost node over the range that is in a block, or ends with one; None: an error is in between."""
     last: Node | None = None
-    for node in ancestors(view.node_over(start, max(end, min(start + 1, len(view.text))))):
+    for node in view.ancestors(view.node_over(start, max(end, min(start + 1, len(view.text))))):
         if node.is_error:
             return None
         if node.type in view.table.blocks and last is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from inference.messages import MAX_CANDIDATES, MAX_STEPS, Candidate, ErrorCode, Snippet
+from inference.messages import MAX_STEPS, Candidate, ErrorCode, Snippet
 from lsp_server import carve
 from lsp_server.commands import output
 from lsp_server.commands.arguments import COMMAND_LINE, add_model_arguments, add_trust_argument, given_settings
@@ -26,7 +26,7 @@ from lsp_server.fill.pipeline import Budget, FillOptions, FillResult, fill, left
 from lsp_server.settings.layers import Layer, resolve
 from lsp_server.settings.privacy import why_off
 from lsp_server.settings.resolver import Configuration, configuration_for
-from lsp_server.settings.schema import Settings
+from lsp_server.settings.schema import MOST_CANDIDATES, Settings
 from lsp_server.syntax.languages import language_of
 from lsp_server.worker import WorkerClient, WorkerFailure, alive
 
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shape.add_argument("--diff", action="store_true", help="print a unified diff")
     shape.add_argument("--write", action="store_true", help="write the result into the file")
     parser.add_argument(
-        "--candidates", type=_number(1, MAX_CANDIDATES), metavar="N", help="how many answers to ask for"
+        "--candidates", type=_number(1, MOST_CANDIDATES), metavar="N", help="how many answers to ask for"
     )
     parser.add_argument("--steps", type=_number(1, MAX_STEPS), metavar="N", help="the most denoising steps of a canvas")
     parser.add_argument(
@@ -154,7 +154,8 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
     with output.progress(file.snapshot, file.spans, args) as shown:
         client = WorkerClient(worker_options(file.settings), name="infill-ls fill", on_status=shown.status)
         try:
-            await alive.loaded(client)  # only then does the deadline start to count
+            await alive.loaded(client)
+            budget = budget.extended(time.monotonic() - began_s)  # only now does the deadline go on
             asked = replace(budget, candidates=max(budget.candidates, _SPARE_CANDIDATES))
             result = await _ask(client, file, asked, FillOptions(seed=args.seed), shown if shown.is_seen else None)
             status = await alive.while_alive(client, client.status(), alive.GRACE_S)

@@ -9,15 +9,23 @@ character in either text, so offsets stay the same; and since only the text of h
 text keeps its halves.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tree_sitter import Tree
 
 from lsp_server.documents.change import Change, difference
+from lsp_server.documents.parse_job import ParseJob
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.syntax.parsing import edit_tree, parse
+from lsp_server.syntax.limit import Limit
+from lsp_server.syntax.parsing import MAX_PARSE_S, edit_tree, parse
 from lsp_server.syntax.source import well_formed
+
+QUICK_PARSE_S = 0.02
+"""Of processor time: typing may wait so long for a parse."""
+_REST_RATIO = 10
+"""After a parse that was given up, wait so many times as long before the next one: the text is likely as bad still."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,9 @@ class Document:
         self._around = around
         self._tree: Tree | None = None
         self._snapshot: Snapshot | None = None
+        self._job: ParseJob | None = None
+        self._was_quick = True
+        self._rests_until_s = float("-inf")
         self._replace_all(text)
 
     @property
@@ -82,20 +93,67 @@ class Document:
         if self._snapshot is not None:
             self._tree = self._snapshot.tree and self._snapshot.tree.copy()  # the snapshot keeps its own
             self._snapshot = None
+        self.stop_parsing()
         changes = [self._apply(edit, encoding) for edit in edits]
         self.version = version
         return changes
 
-    def snapshot(self) -> Snapshot:
-        """The document as it is now. Parses what changed since the last snapshot, or returns that one again."""
+    def snapshot(self, *, quick: bool = False) -> Snapshot:
+        """The document as it is now. Parses what changed since the last snapshot, or returns that one again.
+
+        `quick`: without a tree where that would take longer than `QUICK_PARSE_S`.
+        """
+        if self._snapshot is None and quick and self.parse_job() is not None:
+            return self._surrounded(self._with(self.text, None))
         if self._snapshot is None:
             text = self.text
-            tree = parse(self.language_id, text, self._tree, self._edited)
-            self._snapshot = Snapshot(self.uri, self.language_id, self.version, text, self._lines, tree)
-        around = self._around() if self._around else ("", "")
-        if around != (self._snapshot.before, self._snapshot.after):
-            self._snapshot = replace(self._snapshot, before=around[0], after=around[1])
+            self._snapshot = self._with(text, parse(self.language_id, text, self._tree, self._edited))
+        self._snapshot = self._surrounded(self._snapshot)
         return self._snapshot
+
+    def parse_job(self) -> ParseJob | None:
+        """What must be run, and then given to `take`, before a snapshot can be taken; None where one is ready.
+
+        Parses at once what can be parsed fast. The same job until the text changes.
+        """
+        if self._snapshot is not None or self._job is not None:
+            return self._job
+        text, limit = self.text, Limit(QUICK_PARSE_S)
+        if time.monotonic() < self._rests_until_s:
+            self._snapshot = self._with(text, None)
+            return None
+        if self._was_quick:
+            tree = parse(self.language_id, text, self._tree, self._edited, limit)
+            if not limit.reached:
+                self._snapshot = self._with(text, tree)
+                return None
+        old_tree = self._tree.copy() if self._tree is not None else None
+        self._job = ParseJob(self.language_id, text, old_tree, self._edited)
+        return self._job
+
+    def take(self, job: ParseJob) -> bool:
+        """Use the tree of a job that was run; False where the text has changed meanwhile."""
+        if job is self._job:
+            self._snapshot = self._with(job.text, job.tree)
+            self._job, self._was_quick = None, job.limit.spent_s < QUICK_PARSE_S / 2
+            if job.limit.reached:
+                self._rests_until_s = time.monotonic() + _REST_RATIO * MAX_PARSE_S
+        return self._snapshot is not None and self._snapshot.text is job.text
+
+    def stop_parsing(self) -> None:
+        """The job, if there is one, is of no more use."""
+        if self._job is not None:
+            self._job.limit.stop()
+            self._job = None
+
+    def _with(self, text: str, tree: Tree | None) -> Snapshot:
+        return Snapshot(self.uri, self.language_id, self.version, text, self._lines, tree)
+
+    def _surrounded(self, snapshot: Snapshot) -> Snapshot:
+        around = self._around() if self._around else ("", "")
+        if around == (snapshot.before, snapshot.after):
+            return snapshot
+        return replace(snapshot, before=around[0], after=around[1])
 
     def _apply(self, edit: Edit, encoding: Encoding) -> Change:
         before = self.text

@@ -4,7 +4,9 @@ A hole for which a candidate has nothing of use keeps its current text: a marker
 typed is never taken away.
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -13,25 +15,43 @@ from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import fitting
 
+FEW_HOLES = 8
+"""Fitting this many takes a few milliseconds at most, where nothing is parsed."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The candidates that can be put in, best first, and why texts of holes were dropped: how many for each reason."""
+
+    candidates: Sequence[Candidate]
+    drops: Counter[fitting.Drop]
+
 
 def current_texts(snapshot: Snapshot, spans: Sequence[carve.Span]) -> tuple[str, ...]:
     """The text of each hole now."""
     return tuple(snapshot.text[span.start : span.end] for span in spans)
 
 
-def fitted(snapshot: Snapshot, spans: Sequence[carve.Span], candidates: Sequence[Candidate]) -> list[Candidate]:
+def fitted(
+    snapshot: Snapshot,
+    spans: Sequence[carve.Span],
+    candidates: Sequence[Candidate],
+    patience: fitting.Patience | None = None,
+) -> Fitted:
     """The different candidates that change something, ready to be put in, best first.
 
     Those that leave holes as they are come after those that fill them all, those that break the parse after the others.
+    Once `patience` is over, the rest of the holes stay as they are, but for the first few.
     """
     current = current_texts(snapshot, spans)
+    patience = patience or fitting.Patience()
+    rows, drops = _fit_all(snapshot, spans, candidates, current, patience)
     fits: dict[tuple[str, ...], Candidate] = {}
-    for candidate in candidates:
-        texts = tuple(_fit(snapshot, span, candidate, number, current[number]) for number, span in enumerate(spans))
+    for candidate, texts in zip(candidates, rows, strict=True):
         if texts != current:
             fits.setdefault(texts, replace(candidate, texts=texts))
-    ordered = [list(fits.values())[index] for index in fitting.order(snapshot, spans, list(fits))]
-    return sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current))
+    ordered = [list(fits.values())[index] for index in fitting.order(snapshot, spans, list(fits), patience)]
+    return Fitted(sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), drops)
 
 
 def without_new_markers(texts: Sequence[str], current: Sequence[str], marker: str) -> tuple[str, ...]:
@@ -45,8 +65,22 @@ def count_unfilled(texts: Sequence[str], current: Sequence[str]) -> int:
     return sum(text == before for text, before in zip(texts, current, strict=True))
 
 
-def _fit(snapshot: Snapshot, span: carve.Span, candidate: Candidate, number: int, current: str) -> str:
-    if number in candidate.unfilled:
-        return current
-    text = fitting.fit(snapshot, span, candidate.texts[number])
-    return current if text is None else text
+def _fit_all(
+    snapshot: Snapshot,
+    spans: Sequence[carve.Span],
+    candidates: Sequence[Candidate],
+    current: Sequence[str],
+    patience: fitting.Patience,
+) -> tuple[list[tuple[str, ...]], Counter[fitting.Drop]]:
+    """The text of each hole for each candidate, and why some had none.
+
+    Goes from hole to hole, since neighbours have most of the tree in common.
+    """
+    fitter = fitting.Fitter(snapshot, patience)
+    texts: list[list[str]] = [[] for _ in candidates]
+    for number, span in enumerate(spans):
+        is_left = number >= FEW_HOLES and patience.is_over
+        for candidate, row in zip(candidates, texts, strict=True):
+            text = None if is_left or number in candidate.unfilled else fitter.fit(span, candidate.texts[number])
+            row.append(current[number] if text is None else text)
+    return [tuple(row) for row in texts], fitter.drops

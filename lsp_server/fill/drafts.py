@@ -10,6 +10,7 @@ from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import fitting
+from lsp_server.fill.candidates import FEW_HOLES
 
 _Pieces = tuple[str, ...]
 _Confidences = tuple[float, ...]
@@ -31,22 +32,31 @@ class HoleDraft:
 
 
 class DraftReader:
-    """Reads the drafts of one fill of `spans`. Fits only the holes that changed: in a long fill most are settled."""
+    """Reads the drafts of one fill of `spans`. Fits only the holes that changed: in a long fill most are settled.
+
+    Of many that changed at once the rest follow with the next drafts. Parses nothing: the user is typing meanwhile.
+    """
 
     def __init__(self, snapshot: Snapshot, spans: Sequence[carve.Span]) -> None:
-        self._snapshot, self._spans = snapshot, spans
+        self._spans = spans
+        self._fitter = fitting.Fitter(snapshot, fitting.Patience(parse_until_s=0))
         self._known: dict[int, tuple[_Pieces, _Confidences, HoleDraft | None]] = {}
 
     def read(self, draft: Draft) -> list[HoleDraft]:
         """The holes for which the draft has something to put in; the others stay as they are."""
-        holes = enumerate(zip(self._spans, draft.pieces, draft.confidences, strict=False))
-        return [found for number, parts in holes if (found := self._hole(number, *parts)) is not None]
+        changed = [
+            number
+            for number, canvas in enumerate(zip(draft.pieces, draft.confidences, strict=True))
+            if number < len(self._spans) and self._known.get(number, (None,))[:2] != canvas
+        ]
+        for number in changed[:FEW_HOLES]:
+            pieces, confidences = draft.pieces[number], draft.confidences[number]
+            self._known[number] = pieces, confidences, self._hole(self._spans[number], pieces, confidences)
+        return [found for number in sorted(self._known) if (found := self._known[number][2]) is not None]
 
-    def _hole(self, number: int, span: carve.Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
-        known = self._known.get(number)
-        if known is None or known[:2] != (pieces, confidences):
-            known = self._known[number] = (pieces, confidences, _fitted(self._snapshot, span, pieces, confidences))
-        return known[2]
+    def _hole(self, span: carve.Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
+        text = self._fitter.fit(span, "".join(pieces)) if pieces else None
+        return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
 
 
 class DraftProgress:
@@ -69,11 +79,6 @@ class DraftProgress:
         if begun > 0 and (self._done or begun < holes):
             words = f"{_numbers(self._done + 1, begun)} of {holes}, {words}"
         return words, int(100 * (self._done + (begun - self._done) * share) / max(holes, 1))
-
-
-def _fitted(snapshot: Snapshot, span: carve.Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
-    text = fitting.fit(snapshot, span, "".join(pieces)) if pieces else None
-    return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
 
 
 def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:

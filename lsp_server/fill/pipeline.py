@@ -5,8 +5,10 @@ request, asks the worker and fits its candidates. Text outside the holes is no p
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 
 from msgspec.structs import replace
@@ -15,34 +17,62 @@ from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet,
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
+from lsp_server.fill import fitting
 from lsp_server.fill.candidates import count_unfilled, current_texts, fitted
+from lsp_server.fill.fitting.drop import in_words
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient, WorkerOptions, alive
 from lsp_server.worker.link import OnDraft
 
-FEW_HOLES = 8
-"""Fitting this many takes a few milliseconds at most."""
+_FIT_SHARE = 0.1
+"""At most this share of the deadline is kept for fitting,"""
+_FIT_HOLE_MS = 20
+"""and so much for each hole of each candidate,"""
+_LEAST_FIT_MS = 100
+"""but however late an answer comes, it is fitted for so long."""
+_MORE_CANDIDATES = 8
+"""Ask for so many where none of the first answers fits."""
 TOO_LATE = "no answer within {} ms; try again, or raise deadlineMs.invoked"
 NOTHING_TO_CHANGE = "nothing to change: the model would write what stands there already"
 NOTHING_FITS = "the model found nothing that fits here"
+WHAT_IT_WROTE = "; what it wrote {}"
 LEFT = "{} of {} holes are left as they are: nothing that fits was found for them, or there was no time"
 _ids = count(1)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a fill may cost. `max_steps` None: as many as the checkpoint says."""
+    """How much a fill may cost. `max_steps` None: as many as the checkpoint says.
+
+    The deadline counts from `began_s` (by `time.monotonic`), when the request arrived. `retries`: where nothing fits,
+    more candidates are asked for, while there is time.
+    """
 
     candidates: int
     deadline_ms: int
     max_steps: int | None
+    retries: bool = False
+    began_s: float = field(default_factory=time.monotonic, compare=False)
 
     @classmethod
     def of(cls, settings: Settings, *, invoked: bool) -> "Budget":
         """More for what the user asked for than for what appears by itself."""
         if invoked:
-            return cls(settings.candidates.invoked, settings.deadline_ms.invoked, settings.max_steps)
+            return cls(settings.candidates.invoked, settings.deadline_ms.invoked, settings.max_steps, retries=True)
         return cls(settings.candidates.automatic, settings.deadline_ms.automatic, settings.max_steps)
+
+    @property
+    def left_ms(self) -> float:
+        """How much time is left until the deadline."""
+        return self.deadline_ms - (time.monotonic() - self.began_s) * 1000
+
+    def extended(self, by_s: float) -> "Budget":
+        """The same budget after `by_s` that do not count, as while the model was loaded."""
+        return dataclasses.replace(self, began_s=self.began_s + by_s)
+
+    def from_now(self) -> "Budget":
+        """The same budget for work that begins now."""
+        return dataclasses.replace(self, began_s=time.monotonic())
 
 
 @dataclass(frozen=True)
@@ -65,12 +95,14 @@ class FillResult:
     """The candidates, best first, each with a text for every span that can be put in as it is.
 
     A span for which a candidate has nothing of use keeps its current text. `late`: the deadline came first, and with
-    more time there might have been more. `unchanged`: the model gave back the current text, which is no answer.
+    more time there might have been more. `unchanged`: the model gave back the current text, which is no answer. `drops`
+    says how many texts of holes were not used, and why.
     """
 
     candidates: Sequence[Candidate]
     late: bool
     unchanged: bool = False
+    drops: Mapping[fitting.Drop, int] = field(default_factory=dict)
 
     @property
     def answers(self) -> list[tuple[str, ...]]:
@@ -86,7 +118,9 @@ class FillResult:
         """Why there is no candidate, in words for the user."""
         if self.late:
             return TOO_LATE.format(budget.deadline_ms)
-        return NOTHING_TO_CHANGE if self.unchanged else NOTHING_FITS
+        if self.unchanged:
+            return NOTHING_TO_CHANGE
+        return NOTHING_FITS + (WHAT_IT_WROTE.format(in_words(self.drops)) if self.drops else "")
 
 
 async def fill(
@@ -108,12 +142,38 @@ async def fill(
     """
     request = request_for(snapshot, spans, budget, options, context, marker)
     request = replace(request, id=request_id or str(next(_ids)), drafts=on_draft is not None)
+    result = await _answered(worker, snapshot, spans, budget, request, on_draft)
+    is_useless = not result.candidates and not result.late and options.strength >= 1
+    if not (is_useless and budget.retries and budget.candidates < _MORE_CANDIDATES and budget.left_ms > 0):
+        return result
+    more = replace(request, candidates=_MORE_CANDIDATES)
+    again = await _answered(worker, snapshot, spans, budget, more, on_draft)
+    return dataclasses.replace(again, late=again.late and not again.drops)
+
+
+async def _answered(
+    worker: WorkerClient,
+    snapshot: Snapshot,
+    spans: Sequence[carve.Span],
+    budget: Budget,
+    request: InfillRequest,
+    on_draft: OnDraft | None,
+) -> FillResult:
+    left_ms = max(budget.left_ms, 1)
+    to_fit_ms = min(left_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
+    request = replace(request, deadline_ms=max(int(left_ms - to_fit_ms), 1))
     answer = await alive.answer(worker, request, on_draft)
+    patience = fitting.Patience.of(max(budget.left_ms, _LEAST_FIT_MS) / 1000)
+    try:  # in a thread, since typing must not wait for it
+        found = await asyncio.to_thread(fitted, snapshot, spans, answer.candidates, patience)
+    finally:
+        patience.stop()
     current = current_texts(snapshot, spans)
     return FillResult(
-        await _fitted(snapshot, spans, answer.candidates),
+        found.candidates,
         late=answer.done.outcome is Outcome.DEADLINE,
         unchanged=any(candidate.texts == current for candidate in answer.candidates),
+        drops=found.drops,
     )
 
 
@@ -156,13 +216,6 @@ def left_as_they_are(texts: Sequence[str], current: Sequence[str]) -> str | None
     """In words for the user, how many holes an answer leaves as they are; None where it fills them all."""
     left = count_unfilled(texts, current)
     return LEFT.format(left, len(current)) if left else None
-
-
-async def _fitted(snapshot: Snapshot, spans: Sequence[carve.Span], candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Fit many holes in a thread: they take most of a second, and typing must not wait for that."""
-    if len(spans) <= FEW_HOLES:
-        return fitted(snapshot, spans, candidates)
-    return await asyncio.to_thread(fitted, snapshot, spans, candidates)
 
 
 def _with_strength(segments: tuple[Text | Hole, ...], strength: float) -> tuple[Text | Hole, ...]:

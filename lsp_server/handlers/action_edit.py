@@ -3,6 +3,8 @@
 `codeAction/resolve` and `workspace/executeCommand` differ only in what they do with the edit.
 """
 
+import time
+
 from lsprotocol import types
 
 from inference.messages import Draft
@@ -20,17 +22,20 @@ from lsp_server.worker.link import OnDraft
 
 
 async def perform(
-    session: Session, action: Action, token: types.ProgressToken | None
+    session: Session, action: Action, budget: Budget, token: types.ProgressToken | None
 ) -> tuple[types.WorkspaceEdit, str | None]:
     """The edit of `action`, and in words which holes it leaves as they are. Raises NotDone.
 
-    Progress is shown under the client's `token` where it gave one.
+    The time in which the model is loaded is no part of the budget. Progress is shown under the client's `token` where
+    it gave one.
     """
     session.mark_used(action.snapshot.uri)
-    budget = Budget.of(session.settings_of(action.snapshot.uri), invoked=True)
 
     async def work(report: Report) -> tuple[str, ...]:
+        nonlocal budget
+        began_s = time.monotonic()
         worker = await session.worker.loaded()
+        budget = budget.extended(time.monotonic() - began_s)
         context = await session.gather_context(action.snapshot, action.holes[0].start if action.holes else 0)
         return await action.texts(worker, budget, _on_draft(session, action, token, report), context)
 

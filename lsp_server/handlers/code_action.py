@@ -3,7 +3,8 @@
 A client that cannot resolve gets actions with a command, which applies the edit itself.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from lsprotocol import types
@@ -21,14 +22,25 @@ Only = Sequence[types.CodeActionKind | str] | None
 """The kinds that a client asks for; those that lsprotocol knows are enums, which are strings too."""
 
 
-def code_action(session: Session, params: types.CodeActionParams) -> list[CodeAction | Command]:
-    only = params.context.only
-    if not (_any_wanted(only) and (session.features.lazy_code_actions or session.features.apply_edit)):
+Offered = list[CodeAction | Command]
+
+
+def code_action(session: Session, params: types.CodeActionParams) -> Offered | Awaitable[Offered]:
+    if not (_any_wanted(params.context.only) and (session.features.lazy_code_actions or session.features.apply_edit)):
         return []
+    return session.when_parsed(params.text_document.uri, lambda: _offered(session, params), list)
+
+
+def _offered(session: Session, params: types.CodeActionParams) -> Offered | Awaitable[Offered]:
     snapshot = session.snapshot(params.text_document.uri)
-    if snapshot is None:
-        return []
-    available = [action for action in _available(session, snapshot, params) if _wanted(only, lsp_kind(action))]
+    return [] if snapshot is None else _all_wanted(session, snapshot, params)
+
+
+async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> Offered:
+    """In a thread, because a long file may have thousands of holes."""
+    only = params.context.only
+    found = await asyncio.to_thread(_available, session, snapshot, params)
+    available = [action for action in found if _wanted(only, lsp_kind(action))]
     return [_offer(session, snapshot, action, params) for action in distinct(available)]
 
 

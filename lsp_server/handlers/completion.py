@@ -31,6 +31,11 @@ def completion(session: Session, params: types.CompletionParams) -> CompletionLi
         return CompletionList(is_incomplete=False, items=[])
     session.mark_used(uri)
     request = _request(session, params)
+    empty = CompletionList(is_incomplete=True, items=[])
+    return session.when_parsed(uri, lambda: _asked(session, uri, request), lambda: empty)
+
+
+def _asked(session: Session, uri: str, request: InlineRequest) -> CompletionList | Awaitable[CompletionList]:
     answer = session.completions.ask(uri, request, lambda: session.snapshot(uri))
     if not isinstance(answer, asyncio.Future):
         return _listed(session, uri, request, answer)

@@ -3,6 +3,7 @@
 Those that fill make their edit with `workspace/applyEdit`.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any
@@ -12,6 +13,8 @@ from msgspec import Meta, Struct
 
 from lsp_server.actions.action import Action
 from lsp_server.actions.kinds import CANNOT_APPLY, STALE, ActionKind, Cancelled, NotDone, holes_of
+from lsp_server.documents.document import Snapshot
+from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.action_edit import perform
 from lsp_server.handlers.did_accept import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX
@@ -66,24 +69,28 @@ def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
     return read_raw(f"argument for {params.command}", next(iter(params.arguments or ()), None), kind)
 
 
-def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> Awaitable[Answer]:
-    """Takes the snapshot on arrival; the rest is a coroutine."""
+def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> Answer | Awaitable[Answer]:
+    """Fills the text that there is on arrival."""
     given: FillArgument = argument(params, FillArgument)
-    try:
-        action: Action | NotDone = _action(kind, session, given)
-    except NotDone as reason:
-        action = reason
-    return _filled(session, params, given, action)
+    budget = Budget.of(session.settings_of(given.uri), invoked=True)
+
+    def begin() -> Awaitable[Answer]:
+        return _filled(kind, session, params, given, _snapshot(session, given), budget)
+
+    return session.when_parsed(given.uri, begin, lambda: _answer(session, given, applied=False, reason=STALE))
 
 
-def _action(kind: ActionKind, session: Session, given: FillArgument) -> Action:
+def _snapshot(session: Session, given: FillArgument) -> Snapshot | NotDone:
+    """The text to fill, or why it cannot be filled."""
     if not session.features.apply_edit:
-        raise NotDone(CANNOT_APPLY)
+        return NotDone(CANNOT_APPLY)
     snapshot = session.snapshot(given.uri)
     if snapshot is None:
-        raise NotDone(f"cannot fill: {session.why_off(given.uri)}")
-    if given.version not in (None, snapshot.version):
-        raise NotDone(STALE)
+        return NotDone(f"cannot fill: {session.why_off(given.uri)}")
+    return snapshot if given.version in (None, snapshot.version) else NotDone(STALE)
+
+
+def _action(kind: ActionKind, session: Session, given: FillArgument, snapshot: Snapshot) -> Action:
     ends = (given.range.start, given.range.end)
     start, end = sorted(snapshot.lines.offset(at.line, at.character, session.features.encoding) for at in ends)
     marker = session.settings_of(given.uri).marker
@@ -93,18 +100,29 @@ def _action(kind: ActionKind, session: Session, given: FillArgument) -> Action:
 
 
 async def _filled(
-    session: Session, params: types.ExecuteCommandParams, given: FillArgument, action: Action | NotDone
+    kind: ActionKind,
+    session: Session,
+    params: types.ExecuteCommandParams,
+    given: FillArgument,
+    snapshot: Snapshot | NotDone,
+    budget: Budget,
 ) -> Answer:
+    """Looks for the holes in a thread, because a long file may have thousands."""
     try:
-        if isinstance(action, NotDone):
-            raise action
-        edit, left = await perform(session, action, params.work_done_token)
+        if isinstance(snapshot, NotDone):
+            raise snapshot
+        action = await asyncio.to_thread(_action, kind, session, given, snapshot)
+        edit, left = await perform(session, action, budget, params.work_done_token)
         applied, reason = await session.editor.apply_edit(edit, f"infill: {action.title}")
         reason = reason or left
     except Cancelled as cancelled:  # the user knows
         return command_answer(applied=False, reason=str(cancelled))
     except NotDone as not_done:
         applied, reason = False, str(not_done)
+    return _answer(session, given, applied=applied, reason=reason)
+
+
+def _answer(session: Session, given: FillArgument, *, applied: bool, reason: str | None) -> Answer:
     if reason and given.tell:
         session.editor.show(reason, types.MessageType.Warning)
     return command_answer(applied=applied, reason=reason)

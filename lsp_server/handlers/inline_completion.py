@@ -27,7 +27,14 @@ def inline_completion(
     if session.why_off(uri):
         return InlineCompletionList(items=[])
     session.mark_used(uri)
-    answer = session.inline.ask(uri, _request(session, params), lambda: session.snapshot(uri))
+    request = _request(session, params)
+    return session.when_parsed(uri, lambda: _asked(session, uri, request), lambda: InlineCompletionList(items=[]))
+
+
+def _asked(
+    session: Session, uri: str, request: InlineRequest
+) -> InlineCompletionList | Awaitable[InlineCompletionList]:
+    answer = session.inline.ask(uri, request, lambda: session.snapshot(uri))
     if not isinstance(answer, asyncio.Future):
         return _list(session, uri, answer)
     replying = asyncio.create_task(_reply(session, uri, answer))

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -43,7 +44,9 @@ class ComputationRunner:
     async def run(self, computation: Computation, pause_s: float, *, drafts: bool) -> FillResult:
         """What the worker finds, asked after a pause; nothing where it fails. Cancelling this cancels the request."""
         try:
+            began_s = time.monotonic()
             client = await self._connection.loaded() if computation.invoked else self._connection.client
+            computation.budget = computation.budget.extended(time.monotonic() - began_s)
             gathering = self._gather_context(computation.snapshot, computation.hole.start)
             context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))  # no pause is longer for the context
             computation.sent_at_s = asyncio.get_running_loop().time()

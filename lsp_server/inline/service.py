@@ -127,7 +127,7 @@ class InlineService:
             state.history.accept(accepted.suggestion.id)
         if accepted.budget is None or any(each.is_waited_for for each in self._states.values()):
             return
-        computation = accepted.prefetch(state.document.snapshot(), accepted.budget)
+        computation = accepted.prefetch(state.document.snapshot(quick=True), accepted.budget.from_now())
         if computation is not None:
             state.add(computation, asyncio.create_task(self._run(state, computation)))
 

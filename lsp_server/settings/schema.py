@@ -14,6 +14,8 @@ from inference.messages import MAX_STEPS
 
 Globs = tuple[str, ...]
 Dtype = Literal["bfloat16", "float16", "float32"]
+MOST_CANDIDATES = 8
+"""Of one answer, whoever asks."""
 LONGEST_IDLE_S = 31_536_000
 """A year: more is a mistake, and endless is no time a clock can count to."""
 
@@ -28,8 +30,8 @@ class PerTrigger(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 class Candidates(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """How many answers to compute for each hole."""
 
-    automatic: Annotated[int, Meta(ge=1, le=8, description="For what appears by itself.")] = 1
-    invoked: Annotated[int, Meta(ge=1, le=8, description="For what the user asked for.")] = 3
+    automatic: Annotated[int, Meta(ge=1, le=MOST_CANDIDATES, description="For what appears by itself.")] = 1
+    invoked: Annotated[int, Meta(ge=1, le=MOST_CANDIDATES, description="For what the user asked for.")] = 3
 
 
 class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

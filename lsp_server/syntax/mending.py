@@ -9,10 +9,11 @@ any width, which is also how tree-sitter itself represents what is missing.
 from collections.abc import Callable
 from time import perf_counter
 
-from tree_sitter import Language, Parser, Tree
+from tree_sitter import Language, Tree
 
 from lsp_server.syntax.byte_offsets import encode
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
+from lsp_server.syntax.limit import parse_unless
 from lsp_server.syntax.lines import line_end, line_start
 from lsp_server.syntax.scanning import open_quote, unclosed, unopened
 
@@ -26,7 +27,6 @@ _MAX_MS = 12.0
 """The limit for a mended text: as much as a sound text of some thousand lines takes without an old tree."""
 
 _MAX_LINE_CHARACTERS = 4000
-_CHUNK_BYTES = 16384
 _BEFORE_A_NAME = "+-*/%=&|<>!?:.,^~@"
 
 
@@ -36,7 +36,7 @@ def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: 
     None where this takes long too, or breaks what was sound. `old_tree` is the same as for `parse`.
     """
     data = encode(text)
-    tree = _parse_unless(_after_slow_steps(_MAX_SLOW_STEPS), language, data, old_tree)
+    tree = parse_unless(_after_slow_steps(_MAX_SLOW_STEPS), language, data, old_tree)
     if tree is not None:
         return tree
     added = missing_before(text, edited, table)
@@ -50,9 +50,9 @@ def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: 
     mended.edit(at, at, at + len(added), start, start, end)
     data = data[:at] + added.encode() + data[at:]
     was_broken = old_tree.root_node.has_error
-    tree = _parse_unless(_after_slow_steps(_MAX_SLOW_STEPS_MENDED), language, data, mended)
+    tree = parse_unless(_after_slow_steps(_MAX_SLOW_STEPS_MENDED), language, data, mended)
     if tree is None and was_broken:  # nothing of it can be reused until it has been mended once
-        tree = _parse_unless(_after_a_while(), language, data, mended)
+        tree = parse_unless(_after_a_while(), language, data, mended)
     if tree is None or (tree.root_node.has_error and not was_broken):  # a line below may close the bracket
         return None
     tree.edit(at, at + len(added), at, start, end, start)
@@ -73,16 +73,6 @@ def missing_before(text: str, offset: int, table: LanguageTable) -> str:
     still_open = [bracket for _, bracket in unclosed(before[:quote] if quote >= 0 else before, table)]
     missing = still_open[len(unopened(text[offset:end], table)) :]
     return ending + "".join(CLOSERS[bracket] for bracket in reversed(missing))
-
-
-def _parse_unless(give_up: Callable[[int], bool], language: Language, data: bytes, old_tree: Tree) -> Tree | None:
-    """The tree, or None if `give_up` said so. It is told how far the parser has come."""
-    try:
-        return Parser(language).parse(
-            lambda byte, point: data[byte : byte + _CHUNK_BYTES], old_tree, progress_callback=lambda at, _: give_up(at)
-        )
-    except ValueError:  # a parse that was stopped ends like this
-        return None
 
 
 def _after_slow_steps(count: int) -> Callable[[int], bool]:

@@ -1,33 +1,55 @@
 """Parses a text with tree-sitter, whole or after an edit."""
 
-from tree_sitter import Parser, Tree
+import re
+from itertools import islice
+
+from tree_sitter import Tree
 
 from lsp_server.syntax.byte_offsets import byte_and_point, encode
-from lsp_server.syntax.languages import grammar_of, table_of
+from lsp_server.syntax.languages import LanguageTable, grammar_of, table_of
+from lsp_server.syntax.limit import Limit, parse_unless
 from lsp_server.syntax.mending import parse_mended
 
 MAX_PARSED_CHARACTERS = 2_000_000
 """A longer text gets no tree, because its first parse would block typing for a good part of a second."""
 
 LONG_CHARACTERS = 20_000
-"""A shorter text parses fast enough, broken or not."""
+"""In a shorter text a broken line is not mended, since it parses fast enough as it is."""
+
+MAX_PARSE_S = 2.0
+"""Of processor time: a text that takes longer gets no tree. The longest one takes half of that if it is sound."""
 
 
-def parse(language_id: str, text: str, old_tree: Tree | None = None, edited: int | None = None) -> Tree | None:
-    """The tree of `text`; None if its language has no grammar, or it is longer than `MAX_PARSED_CHARACTERS`.
+def parse(
+    language_id: str,
+    text: str,
+    old_tree: Tree | None = None,
+    edited: int | None = None,
+    limit: Limit | None = None,
+) -> Tree | None:
+    """The tree of `text`; None if its language has no grammar, it is longer than `MAX_PARSED_CHARACTERS`, it would
+    crash the parser, or `limit` (`MAX_PARSE_S` where none is given) is reached.
 
     `old_tree` makes it fast: the tree of an earlier text, to which `edit_tree` has applied each edit since then.
     `edited` is where the last edit ends; it keeps a long text fast that this edit broke: see `mending`.
     """
     language = grammar_of(language_id)
-    if language is None or len(text) > MAX_PARSED_CHARACTERS:
+    if language is None or len(text) > MAX_PARSED_CHARACTERS or _is_harmful(table_of(language_id), text):
         return None
+    limit = limit or Limit(MAX_PARSE_S)
     if old_tree is not None and edited is not None and len(text) > LONG_CHARACTERS:
         mended = parse_mended(language, table_of(language_id), text, old_tree, edited)
         if mended is not None:
             return mended
-    data = encode(text)
-    return Parser(language).parse(data) if old_tree is None else Parser(language).parse(data, old_tree)
+    return parse_unless(lambda _: limit.is_reached(), language, encode(text), old_tree)
+
+
+def _is_harmful(table: LanguageTable, text: str) -> bool:
+    """Whether the text would end this process, or take all its memory."""
+    return any(
+        next(islice(re.finditer(pattern, text, re.MULTILINE), most, None), None) is not None
+        for pattern, most in table.harmful
+    )
 
 
 def edit_tree(tree: Tree, text: str, start: int, end: int, replacement: str) -> None:

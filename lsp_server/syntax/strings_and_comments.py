@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from lsp_server.syntax.view import View, ancestors
+from lsp_server.syntax.view import View
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class StringOrComment:
 def string_or_comment_at(view: View, offset: int) -> StringOrComment | None:
     """The string or comment that `offset` is in; None in code, also in code that is embedded in a string."""
     for at in (offset - 1, offset):  # the end of a line comment is found only from within
-        for node in ancestors(view.leaf_at(at)):
+        for node in view.ancestors(view.leaf_at(at)):
             if node.type in view.table.interpolations:
                 break
             inside = _inside(view, node, offset)

@@ -3,8 +3,9 @@
 Visits only nodes near an offset, never the whole tree. Knows no cursor and no hole.
 """
 
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from typing import Self
 
 from tree_sitter import Node, TreeCursor
@@ -13,20 +14,28 @@ from lsp_server.syntax.byte_offsets import ByteOffsets
 from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.lines import end_of_text_before
 from lsp_server.syntax.source import Source
+from lsp_server.syntax.tree_path import TreePath
 
 _MAX_COMMENTS = 500
 _MAX_DEPTH = 200
 _MAX_DEPTH_OF_COMMENT = 3
 """Limits that code written by people never comes near; without them, some generated files would block typing."""
+_MANY_CHILDREN = 64
+_OFTEN = 4
+"""Of so many children the brackets are looked for near the offset alone, unless the node is asked about so often."""
+_BRACKETS = frozenset("()[]{}")
 
 
 class View:
-    """Reads one source. Cheap to make, so make a new one for each request."""
+    """Reads one source. Cheap to make, so make a new one for each request; each thread needs its own."""
 
     def __init__(self, text: str, table: LanguageTable, root: Node) -> None:
         self.text = text
         self.table = table
         self.root = root
+        self._path = TreePath(root)
+        self._brackets: dict[int, list[Node]] = {}
+        self._asked = Counter[int]()
         self._bytes = ByteOffsets(text)
         self._no_code = table.comments | table.ignored
         self._tokens = table.comments | table.strings
@@ -58,14 +67,21 @@ class View:
         """The smallest node over the character at `offset`; None outside the text."""
         if not 0 <= offset < len(self.text):
             return None
-        start, end = self._bytes.to_byte(offset), self._bytes.to_byte(offset + 1)
-        return self.root.descendant_for_byte_range(start, end)
+        return self._path.smallest_over(self._bytes.to_byte(offset), self._bytes.to_byte(offset + 1))
+
+    def ancestors(self, node: Node | None) -> list[Node]:
+        """A node, its parent, and so on up to the root, or to a limit; empty for None."""
+        return [] if node is None else self._path.up_from(node, _MAX_DEPTH)
+
+    def parent(self, node: Node) -> Node | None:
+        """The parent of a node; None for the root."""
+        return next(iter(self.ancestors(node)[1:2]), None)
 
     def token_before(self, offset: int) -> Node | None:
         """The last token that ends at or before `offset`, except comments and continuations; None: none is near."""
         for _ in range(_MAX_COMMENTS):
             leaf = self.leaf_at(end_of_text_before(self.text, offset) - 1)
-            around = islice(ancestors(leaf), _MAX_DEPTH_OF_COMMENT)
+            around = self.ancestors(leaf)[:_MAX_DEPTH_OF_COMMENT]
             passed = next((node for node in around if node.type in self._no_code), None)
             if passed is None:
                 return leaf
@@ -88,6 +104,21 @@ class View:
             if not _goto_next(cursor):
                 return
 
+    def brackets(self, node: Node, start: int, end: int) -> list[Node]:
+        """The brackets among the children of `node` that reach into [start, end), in order, without missing ones."""
+        if node.id not in self._brackets:
+            self._asked[node.id] += 1
+            if node.child_count > _MANY_CHILDREN and self._asked[node.id] < _OFTEN:
+                return [child for child in self.children(node, start, end) if child.type in _BRACKETS]
+            found = (child for child in node.children if child.type in _BRACKETS)
+            self._brackets[node.id] = [child for child in found if child.start_byte < child.end_byte]
+        known = self._brackets[node.id]
+        if not known:
+            return known
+        first, last = self._bytes.to_byte(max(start, 0)), self._bytes.to_byte(min(end, len(self.text)))
+        begin = bisect_right(known, first, key=lambda child: child.end_byte)
+        return known[begin : bisect_left(known, last, key=lambda child: child.start_byte)]
+
     def children(self, node: Node, start: int, end: int) -> Iterator[Node]:
         """The children of `node` that reach into [start, end), in order, without missing ones."""
         first, last = self._bytes.to_byte(max(start, 0)), self._bytes.to_byte(min(end, len(self.text)))
@@ -99,15 +130,6 @@ class View:
                 yield child
             if not cursor.goto_next_sibling():
                 return
-
-
-def ancestors(node: Node | None) -> Iterator[Node]:
-    """A node, its parent, and so on up to the root, or to a limit."""
-    for _ in range(_MAX_DEPTH):
-        if node is None:
-            return
-        yield node
-        node = node.parent
 
 
 def _goto_next(cursor: TreeCursor) -> bool:

@@ -259,7 +259,7 @@ def test_what_the_user_typed_is_never_taken_away(tmp_path: Path) -> None:
     snapshot = Document(file.as_uri(), "python", 0, file.read_text()).snapshot()
     spans = [*carve.markers(snapshot), carve.at_cursor(snapshot, len(snapshot.text))]
     given = Candidate("r", ("2", "value"))
-    (found,) = fitted(snapshot, [span for span in spans if span], [given])
+    (found,) = fitted(snapshot, [span for span in spans if span], [given]).candidates
     assert found.texts == ("2", "value")
     left = Candidate("r", ("???", "value"), unfilled=(0,))
     assert fitted(snapshot, [span for span in spans if span], [left]) == []

@@ -4,6 +4,8 @@ Text in, text out. Nothing here knows the LSP, the worker or the model.
 """
 
 from lsp_server.fill.fitting.breakage import breaks_parse, order
-from lsp_server.fill.fitting.fit import fit
+from lsp_server.fill.fitting.drop import Drop
+from lsp_server.fill.fitting.fit import Fitter, fit
+from lsp_server.fill.fitting.patience import Patience
 
-__all__ = ["breaks_parse", "fit", "order"]
+__all__ = ["Drop", "Fitter", "Patience", "breaks_parse", "fit", "order"]

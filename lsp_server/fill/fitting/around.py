@@ -12,6 +12,8 @@ from lsp_server.syntax.strings_and_comments import StringOrComment, string_or_co
 from lsp_server.syntax.view import View
 
 _AFTER_CHARACTERS = 4000
+_LINE_CHARACTERS = 4000
+"""Of the hole's own line, so much on either side is read: a file may be one line."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ class Around:
         return indentation(typed if "\n" in self.starts_with else self.before + typed, 0)
 
 
-def look_around(source: Source, span: Span) -> Around:
-    """The surroundings of `span` in `source`."""
-    text, view, table = source.text, View.of(source), table_of(source.language_id)
+def look_around(source: Source, span: Span, view: View | None) -> Around:
+    """The surroundings of `span` in `source`, whose view is `view`."""
+    text, table = source.text, table_of(source.language_id)
     end = line_end(text, span.end)
     below = plain_line_ends(text[end : end + _AFTER_CHARACTERS]).split("\n")[1:]
     return Around(
@@ -50,8 +52,8 @@ def look_around(source: Source, span: Span) -> Around:
         table=table,
         starts_with=plain_line_ends(span.starts_with),
         above=previous_line(text, span.start) or "",
-        before=text[line_start(text, span.start) : span.start],
-        after=text[span.end : end],
+        before=text[max(line_start(text, span.start), span.start - _LINE_CHARACTERS) : span.start],
+        after=text[span.end : min(end, span.end + _LINE_CHARACTERS)],
         below=tuple(filter(None, (line.rstrip() for line in below))),
         brackets=tuple(open_brackets(view, span.start) if view else open_in_text(text, span.start, span.end, table)),
         literal=string_or_comment_at(view, span.start) if view else None,

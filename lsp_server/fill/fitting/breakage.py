@@ -1,6 +1,7 @@
 """How broken a text is with fills in its holes: count the errors of its tree, parsed again from the present one.
 
-Candidates keep the worker's order, except that those which newly break the parse come last.
+Candidates keep the worker's order, except that those which newly break the parse come last. Where a parse takes longer
+than the patience there is, nobody knows how broken a text is, and the first of several fills is as good as any.
 """
 
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from tree_sitter import Tree
 
 from lsp_server.carve import Span
 from lsp_server.carve.segments import splice
+from lsp_server.fill.fitting.patience import Patience
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.parsing import edit_tree, parse
 from lsp_server.syntax.source import Source
@@ -17,7 +19,9 @@ _MAX_COUNTED = 100
 """Stop counting here: a text as broken as that tells nothing about a fill."""
 
 
-def order(source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]]) -> list[int]:
+def order(
+    source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]], patience: Patience | None = None
+) -> list[int]:
     """The indices of `candidates`, in the order given but for those that leave more errors in the tree than there were.
 
     A text is often broken by its holes alone, so a fill is also compared with a mere name or statement in its place.
@@ -25,33 +29,43 @@ def order(source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str,
     """
     if source.tree is None or len(candidates) < 2:  # parsing costs milliseconds, and there is nothing to choose
         return list(range(len(candidates)))
-    allowed = _allowed_errors(source, spans)
-    breaks = [errors_with(source, spans, fills) > allowed for fills in candidates]
+    allowed = _allowed_errors(source, spans, patience)
+    breaks = [_is_more(errors_with(source, spans, fills, patience), allowed) for fills in candidates]
     return sorted(range(len(candidates)), key=breaks.__getitem__)
 
 
-def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str]) -> bool:
-    """Whether `fills` leave more errors in the tree than there were; False without a tree. Raises as `splice` does."""
-    return errors_with(source, spans, fills) > _allowed_errors(source, spans)
+def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str], patience: Patience | None = None) -> bool:
+    """Whether `fills` leave more errors in the tree than there were; False where nobody knows. Raises as `splice`."""
+    return _is_more(errors_with(source, spans, fills, patience), _allowed_errors(source, spans, patience))
 
 
-def errors_with(source: Source, spans: Sequence[Span], fills: Sequence[str]) -> int:
-    """How many errors the tree has with `fills` in place of `spans`; 0 without a grammar. Raises as `splice` does."""
+def errors_with(
+    source: Source, spans: Sequence[Span], fills: Sequence[str], patience: Patience | None = None
+) -> int | None:
+    """How many errors the tree has with `fills` in place of `spans`; None: nobody knows. Raises as `splice` does."""
     text = splice(source.text, spans, fills)
-    if source.tree is None:
-        return 0
+    limit = (patience or Patience()).for_parse()
+    if source.tree is None or limit is None:
+        return None
     edited = source.tree.copy()
     for span, fill in reversed(list(zip(spans, fills, strict=True))):  # from the end, so that offsets stay true
         edit_tree(edited, source.text, span.start, span.end, fill)
-    filled = parse(source.language_id, text, edited)
-    return 0 if filled is None else errors_of(filled)
+    filled = parse(source.language_id, text, edited, limit=limit)
+    return None if filled is None else errors_of(filled)
 
 
-def least_broken(source: Source, span: Span, *fills: str) -> str:
-    """The fill that leaves the fewest errors; the first of several that do."""
+def least_broken(source: Source, span: Span, *fills: str, patience: Patience | None = None) -> str:
+    """The fill that leaves the fewest errors; the first of several that do, and where nobody knows."""
     if len(set(fills)) == 1:
         return fills[0]
-    return min(fills, key=lambda fill: errors_with(source, [span], [fill]))
+    best, least = fills[0], None
+    for fill in fills:
+        errors = errors_with(source, [span], [fill], patience)
+        if errors is None:
+            return fills[0]
+        if least is None or errors < least:
+            best, least = fill, errors
+    return best
 
 
 def errors_of(tree: Tree) -> int:
@@ -68,9 +82,14 @@ def errors_of(tree: Tree) -> int:
     return found
 
 
-def _allowed_errors(source: Source, spans: Sequence[Span]) -> int:
+def _is_more(errors: int | None, allowed: int) -> bool:
+    return errors is not None and errors > allowed
+
+
+def _allowed_errors(source: Source, spans: Sequence[Span], patience: Patience | None) -> int:
     table = table_of(source.language_id)
     least = errors_of(source.tree) if source.tree else 0
     for name in dict.fromkeys((table.name, table.name + table.statement_end)):
-        least = min(least, errors_with(source, spans, [span.starts_with + name for span in spans]))
+        errors = errors_with(source, spans, [span.starts_with + name for span in spans], patience)
+        least = least if errors is None else min(least, errors)
     return least

@@ -1,17 +1,22 @@
 """Cut what a fill repeats of the text around it: the start of its line, the rest of its line, the lines below."""
 
 from itertools import takewhile
+from typing import Protocol
 
 from lsp_server.carve.brackets import in_expression
 from lsp_server.fill.fitting.around import Around
-from lsp_server.fill.fitting.breakage import least_broken
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import is_blank, is_word
 from lsp_server.syntax.scanning import comment_start, unclosed
-from lsp_server.syntax.source import Source
 
 _MIN_LINES = 2
 """This many lines that equal the lines below are a repetition even if other lines follow them in the fill."""
+
+
+class LeastBroken(Protocol):
+    """The fill that leaves the fewest errors."""
+
+    def __call__(self, around: Around, *fills: str) -> str: ...
 
 
 def drop_repeated_line_start(around: Around, fill: str) -> str:
@@ -39,7 +44,7 @@ def repeats_line_above(around: Around, fill: str) -> bool:
     return _has_letter(first) and not in_expression(around.brackets) and first.strip() == around.above.strip()
 
 
-def cut_repeated_line_end(around: Around, source: Source, fill: str) -> str:
+def cut_repeated_line_end(around: Around, fill: str, least_broken: LeastBroken) -> str:
     """`fill` without an end that repeats what follows on the line; words stay whole.
 
     A bracket or quote at its end may be the partner of one in the fill rather than a repetition: the parse decides.
@@ -50,7 +55,7 @@ def cut_repeated_line_end(around: Around, source: Source, fill: str) -> str:
     safe = next((cut for cut in cuts if not _splits_pair(around, cut, fill)), None)
     inside = fill.find(around.after.strip()) if not cuts else -1  # all that follows, and more behind it
     doubtful = [fill[:inside]] if inside > 0 else cuts[:1]
-    return least_broken(source, around.span, fill, *doubtful) if safe is None else safe
+    return least_broken(around, fill, *doubtful) if safe is None else safe
 
 
 def cut_comment_before_code(around: Around, fill: str) -> str:

@@ -28,6 +28,7 @@ YAML = LanguageTable(
     strings=frozenset({"double_quote_scalar", "single_quote_scalar"}),
     word_characters="-",
     blocks=frozenset({"block_mapping", "block_sequence"}),
+    harmful=((r"^[ \t?:-]{200}", 0),),  # 256 levels, which need as many columns, crash it
     opening=r"[:-]\s*?[\r\n]\s*$",  # a value may follow on the line itself
     by_indentation=True,
     indent="  ",

@@ -79,6 +79,7 @@ TYPESCRIPT = replace(
     ),
     classes=frozenset({"class_declaration", "class", "abstract_class_declaration"}),
     declarations=(".d.ts", ".d.mts", ".d.cts"),
+    harmful=((r"\?\?\?", 1000),),  # as in many markers: memory grows with the square of their number
 )
 
 TSX = replace(

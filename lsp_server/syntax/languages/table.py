@@ -94,6 +94,7 @@ class LanguageTable:
     abstract: str = ""  # regex: found in the header of a class whose methods have no body on purpose
     declarations: tuple[str, ...] = ()  # extensions of files in which no function has a body
 
+    harmful: tuple[tuple[str, int], ...] = ()  # regexes; more matches crash the grammar's parser, or take all memory
     imports: ImportRules | None = None  # None: nobody looks up what such a file imports
 
 

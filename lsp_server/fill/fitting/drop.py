@@ -1,0 +1,23 @@
+"""Why a fill is not worth showing."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Drop(StrEnum):
+    """The reason, in words that go on from `what it wrote`."""
+
+    UNREADABLE = "is no valid text"
+    NOT_AS_BEGUN = "does not begin with what is typed already"
+    EMPTY = "is empty"
+    CLOSES = "only ends what it did not begin"
+    REPEATS_BELOW = "repeats the lines below"
+    REPEATS_BEHIND = "repeats what stands behind the hole"
+    REPEATS_ABOVE = "repeats the line above"
+    UNCHANGED = "stands there already"
+
+
+def in_words(drops: Mapping[Drop, int]) -> str:
+    """All reasons, the most frequent first, each with how often it was one."""
+    ordered = sorted(drops.items(), key=lambda item: -item[1])
+    return ", ".join(f"{reason.value} ({count}\u00d7)" for reason, count in ordered)

@@ -1,0 +1,51 @@
+"""A text that takes long to be parsed keeps nobody waiting who has not asked for its tree."""
+
+from lsp_server.documents.document import Document, Edit
+from lsp_server.documents.positions import Encoding
+from lsp_server.syntax.limit import Limit
+from lsp_server.syntax.parsing import parse
+
+SLOW = "x = ???\n" * 20_000
+
+
+def slow_document() -> Document:
+    return Document("file:///slow.py", "python", 0, SLOW)
+
+
+def test_a_slow_text_is_parsed_by_a_job_and_its_snapshot_has_the_tree() -> None:
+    document = slow_document()
+    job = document.parse_job()
+    assert job is not None
+    assert document.snapshot(quick=True).tree is None
+    job.run()
+    assert document.take(job)
+    assert document.snapshot(quick=True).tree is job.tree
+
+
+def test_an_edit_ends_the_job_and_its_tree_is_not_used() -> None:
+    document = slow_document()
+    job = document.parse_job()
+    assert job is not None
+    document.apply([Edit((0, 0), (0, 0), "y")], 1, Encoding.UTF16)
+    job.run()
+    assert job.tree is None
+    assert not document.take(job)
+
+
+def test_a_short_text_needs_no_job() -> None:
+    document = Document("file:///quick.py", "python", 0, "x = 1\n")
+    assert document.parse_job() is None
+    assert document.snapshot(quick=True).tree is not None
+
+
+def test_a_parse_ends_at_its_limit() -> None:
+    limit = Limit(0.001)
+    assert parse("python", SLOW, limit=limit) is None
+    assert limit.reached
+
+
+def test_texts_that_crash_a_parser_get_no_tree() -> None:
+    """In a process of its own these end it: a signal, or all memory."""
+    assert parse("yaml", "- " * 400) is None
+    assert parse("typescript", "x = ???\n" * 4000) is None
+    assert parse("yaml", "- " * 50) is not None

@@ -1,0 +1,96 @@
+"""Work on a text grows with its length, not with its square, whatever the text is like.
+
+A text is compared with one that is four times as long: linear work takes four times as long, quadratic work sixteen.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from inference.messages import Candidate
+from lsp_server import carve
+from lsp_server.actions.available import fills
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.fill import fitting
+from lsp_server.fill.candidates import fitted
+
+MOST_GROWTH = 9.0
+"""For four times the text."""
+SMALL_S = 0.02
+"""So little time says nothing about growth."""
+CHARACTERS = 2400
+
+
+@dataclass(frozen=True)
+class Shape:
+    language_id: str
+    piece: str
+
+    def snapshot(self, characters: int) -> Snapshot:
+        return Document("file:///text", self.language_id, 0, self.piece * (characters // len(self.piece))).snapshot()
+
+
+SHAPES = {
+    "markers in one deep tree": Shape("rust", "x = ???\n"),
+    "markers in one wide error": Shape("python", "x = ???\n"),
+    "markers alone": Shape("python", "???\n"),
+    "markers on one line": Shape("python", "??? "),
+    "an expression of many operands": Shape("python", "a + "),
+    "open brackets": Shape("python", "x = [{("),
+    "closing brackets": Shape("typescript", ")}]"),
+    "empty lines": Shape("python", "\n"),
+    "a word": Shape("python", "a"),
+    "functions to write": Shape("python", "def f(a):\n    pass\n"),
+    "no ASCII": Shape("python", "é中😀 = '👩'\n"),
+    "plain text": Shape("plaintext", "f(a) {\n???\n"),
+}
+
+
+def holes_at(snapshot: Snapshot) -> list[carve.Span]:
+    middle = len(snapshot.text) // 2
+    places = (0, middle // 2, middle, snapshot.text.find("\n", middle) + 1, len(snapshot.text))
+    return [hole for at in places if (hole := carve.at_cursor(snapshot, at)) is not None]
+
+
+def carve_everything(snapshot: Snapshot) -> None:
+    middle = len(snapshot.text) // 2
+    holes_at(snapshot)
+    carve.function_around(snapshot, middle, middle)
+    carve.body_around(snapshot, middle)
+    carve.selection(snapshot, 0, middle)
+    carve.statement_around(snapshot, middle, middle)
+    fills(snapshot, carve.DEFAULT_MARKER, middle, middle)
+
+
+def fit_at_cursors(snapshot: Snapshot) -> None:
+    for hole in holes_at(snapshot)[:2]:
+        fitting.fit(snapshot, hole, f"{hole.starts_with}f(a, b))")
+
+
+def fit_all(snapshot: Snapshot) -> None:
+    holes = carve.placeholders(snapshot)
+    fitted(snapshot, holes, [Candidate("1", tuple(f"{hole.starts_with}f(a)" for hole in holes))])
+
+
+def seconds(work: Callable[[Snapshot], None], snapshot: Snapshot) -> float:
+    """Of this thread alone, so that other work on the machine does not count; the better of two runs."""
+    best = float("inf")
+    for _ in range(2):
+        began = time.thread_time()
+        work(snapshot)
+        best = min(best, time.thread_time() - began)
+    return best
+
+
+WITH_HOLES = ("markers in one deep tree", "markers in one wide error", "functions to write")
+CASES = [(work, shape) for work in (carve_everything, fit_at_cursors) for shape in SHAPES]
+CASES += [(fit_all, shape) for shape in WITH_HOLES]
+
+
+@pytest.mark.parametrize(("work", "shape"), CASES)
+def test_work_grows_with_the_text(work: Callable[[Snapshot], None], shape: str) -> None:
+    short = max(seconds(work, SHAPES[shape].snapshot(CHARACTERS)), SMALL_S)
+    long = seconds(work, SHAPES[shape].snapshot(4 * CHARACTERS))
+    assert long < MOST_GROWTH * short
