@@ -42,7 +42,8 @@ async def filled(editor: Editor, uri: str, action: CodeAction) -> CodeAction:
         try:
             return await editor.resolve(action)
         except JsonRpcException as error:
-            assert (error.code, error.message) == (REQUEST_FAILED, NOTHING)
+            assert error.code == REQUEST_FAILED
+            assert error.message.startswith(NOTHING)
     raise AssertionError(f"nothing that fits in {ATTEMPTS} attempts")
 
 
@@ -220,7 +221,7 @@ async def test_a_client_that_cannot_resolve_is_given_commands_that_do_the_same(s
         done = await bench.command(action.command.command, *(action.command.arguments or ()))
         if done["applied"]:
             break
-        assert done["reason"] == NOTHING
+        assert done["reason"].startswith(NOTHING)
     check_pinned(THREE, bench.text(uri))
     bench.type(uri, "x = 1\n" + THREE)
     assert (await bench.command(action.command.command, *(action.command.arguments or ())))["applied"] is False
@@ -349,7 +350,7 @@ async def test_whatever_the_document_the_text_outside_the_holes_is_the_same(
         try:
             changed_texts.append(check_only_holes_changed(editor, uri, text, await editor.resolve(action)))
         except JsonRpcException as error:
-            assert error.message == NOTHING
+            assert error.message.startswith(NOTHING)
 
 
 async def test_the_marker_can_be_chosen(start_editor: StartEditor) -> None:

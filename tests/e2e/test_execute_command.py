@@ -49,7 +49,7 @@ async def done(bench: Workbench, name: str, uri: str, at: Range, **more: object)
         if answer["applied"]:
             assert answer["reason"] is None or " holes are left as they are" in answer["reason"]
             return bench.text(uri)
-        assert answer["reason"] == NOTHING
+        assert answer["reason"].startswith(NOTHING)
     raise AssertionError(f"nothing that fits in {ATTEMPTS} attempts")
 
 
@@ -166,7 +166,7 @@ async def test_an_edit_that_the_editor_refuses_is_not_called_applied(bench: Work
     bench.refuses = "the buffer is read-only"
     for _ in range(ATTEMPTS):
         answer = await bench.fill("fillFile", uri, everywhere())
-        if answer["reason"] != NOTHING:
+        if not str(answer["reason"]).startswith(NOTHING):
             break
     assert answer == {"applied": False, "reason": "the buffer is read-only"}
     assert len(bench.edits) == 1
