@@ -1,38 +1,31 @@
-"""Decide which files may be read and sent to the model.
+"""Decide which files may be read and sent to the model: by their names and the user's settings.
 
-A pattern without a slash is compared with the file's name, one with a slash with the end of its path; `*` also spans
-folders and case does not count. Knows no LSP types, and opens nothing.
+A pattern of the user's without a slash is compared with the file's name, one with a slash with the end of its path; `*`
+also spans folders and case does not count. Knows no LSP types, and opens nothing: `documents.links` follows links.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Protocol, TypeVar
 
 from lsp_server.settings.schema import Settings
+from lsp_server.settings.secret_names import is_secret_name, originals_of
+from lsp_server.syntax.languages import language_of
 
-SECRET_GLOBS = (
-    *(".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.p8", "*.ppk", "*.jks", "*.keystore"),
-    *("*.kdbx", "*.gpg", "*.asc", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.ovpn", "*.tfvars", "*.tfstate"),
-    *("*.tfvars.json", "*.tfstate.*", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".htpasswd"),
-    *(".git-credentials", ".dockercfg", ".docker/config.json", ".kube/config", "kubeconfig", ".vault-token"),
-    *(".ssh/*", ".aws/*", ".gnupg/*", ".azure/*", ".gcloud/*", ".password-store/*", "service-account*.json"),
-    *(
-        f"{name}{end}"
-        for name in ("credentials", "secrets", "secret")
-        for end in ("", ".json", ".y*ml", ".toml", ".ini")
-    ),
-    *("*credentials*.json", "*.secret", "*.secrets", "authorized_keys", "master.key", "appsettings.secrets.json"),
-    *("*-secret.y*ml", "*-secrets.y*ml", "*.secret.y*ml", "*.secrets.y*ml", "client_secret*.json", "*adminsdk*.json"),
-    *(".flaskenv", ".dev.vars", "local.settings.json", ".vault_pass*", "vault.y*ml", "*.token", ".api_key*"),
-    *(".kube/*", "*.kubeconfig", ".terraform/*", ".terraformrc", "terraform.rc", ".config/gcloud/*", ".boto", ".s3cfg"),
-    *("*.keytab", "*.jceks", "*.bks", "*.pkcs12", "*.pkcs8", "*.kdb", "*.keychain*", "*.agekey", "secring.*"),
-    *(".mylogin.cnf", "pgpass.conf", ".yarnrc.yml", ".m2/settings*.xml", ".gradle/gradle.properties", ".config/gh/*"),
-    *(".*_history", "etc/shadow", "sftp-config.json", ".ftpconfig"),
-)
-"""Never read, never sent, whatever the settings say."""
+
+class Folder(Protocol):
+    """A workspace folder."""
+
+    @property
+    def root(self) -> PurePath:
+        """Where it is."""
+
+
+AnyFolder = TypeVar("AnyFolder", bound=Folder)
 
 
 @dataclass(frozen=True)
@@ -43,19 +36,30 @@ class ReadableFolder:
     settings: Settings
 
 
-def innermost_folder(path: Path, folders: Sequence[ReadableFolder]) -> ReadableFolder | None:
-    """The innermost of `folders` that holds `path`, by its name alone; None where none does."""
-    holding = [folder for folder in folders if path.is_relative_to(folder.root)]
+def innermost_folder(place: PurePath, folders: Iterable[AnyFolder]) -> AnyFolder | None:
+    """The innermost of `folders` that holds `place`, by its name alone; None where none does."""
+    holding = [folder for folder in folders if place.is_relative_to(folder.root)]
     return max(holding, key=lambda folder: len(folder.root.parts), default=None)
 
 
 def is_secret(path: str, settings: Settings) -> bool:
     """Whether the file must not be read."""
-    return _matches(path, SECRET_GLOBS) or _matches(path, settings.secret_globs)
+    globs = settings.secret_globs
+    return is_secret_name(path) or (bool(globs) and any(_matches(name, globs) for name in originals_of(path)))
 
 
-def why_off(path: str, language: str, settings: Settings) -> str | None:
-    """Why this document gets no fills; None when it does."""
+def why_off(path: str, language: str, settings: Settings, links: Sequence[str] = ()) -> str | None:
+    """Why this document gets no fills; None when it does. `links` are the paths that links on its path lead to."""
+    if reason := _why_off(path, language, settings):
+        return reason
+    for link in links:
+        for each in (language, language_of(link)):
+            if reason := _why_off(link, each, settings):
+                return f"{reason} (it leads to {link})"
+    return None
+
+
+def _why_off(path: str, language: str, settings: Settings) -> str | None:
     if is_secret(path, settings):
         return "files like this one may hold secrets and are never read"
     if language in settings.disabled_languages:

@@ -6,57 +6,83 @@ import pytest
 from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.schema import Settings
 
+SECRET = """
+    .env  .ENV  .env.production  .env.local  prod.env  .envrc  .env-staging  .flaskenv  .dev.vars  api/.env.test.local
+    .env~  .env.bak  .env.old  .env.swp  ..env.swp  .env.local.bak2  #.env#  .#.env  .env.20240131  .env.save.1
+    server.pem  server.pem.bak  tls.key  tls.key~  tls.key.example  store.p12  cert.pfx  app.jks  a.keystore  a.ppk
+    store.keytab  apns.p8  vault.kdbx  client.ovpn  signing.snk  wg0.conf  site.pvk  dump.psafe3
+    id_rsa  id_rsa.old  id_ed25519  id_ecdsa_sk  deploy_rsa  work_ed25519  ssh_host_rsa_key  authorized_keys
+    /home/a/.ssh/config  /home/a/.aws/credentials  /home/a/.aws/sso/cache/x.py  /home/a/.gnupg/gpg.conf
+    /home/a/.kube/config  /home/a/.kube/cache/a.json  /home/a/.docker/config.json  /home/a/.config/gcloud/a/b.json
+    /home/a/.config/gh/hosts.yml  /home/a/.config/rclone/rclone.conf  /home/a/.oci/config  /home/a/.password-store/x.gpg
+    /home/a/.local/share/keyrings/login.keyring  /run/secrets/db  /etc/wireguard/home.conf  /etc/shadow  /etc/shadow-
+    /home/a/.m2/settings.xml  /home/a/.m2/settings-security.xml  /home/a/.gradle/gradle.properties  /p/.git/config
+    /home/a/.cargo/credentials.toml  /home/a/.gem/credentials  /home/a/.config/doctl/config.yaml  /home/a/.chef/a.rb
+    .netrc  _netrc  .pgpass  pgpass.conf  .my.cnf  .mylogin.cnf  .pg_service.conf  .npmrc  .yarnrc.yml  .pypirc  pip.ini
+    auth.json  .htpasswd  .git-credentials  .dockercfg  .dockerconfigjson  .s3cfg  .boto  .edgerc  .databrickscfg
+    .sentryclirc  .authinfo  .msmtprc  .terraformrc  terraform.rc  .vault-token  .vault_pass  .vault_pass.txt
+    terraform.tfvars  prod.auto.tfvars  a.tfvars.json  terraform.tfstate  terraform.tfstate.backup  .terraform/x.json
+    prod.kubeconfig  kubeconfig  kubeconfig.yaml  rclone.conf  kaggle.json  google-services.json
+    GoogleService-Info.plist  app-firebase-adminsdk-1.json  service-account.json  service_account_prod.json
+    client_secret_12.apps.json  key.properties  keystore.properties  local.settings.json  a.publishsettings
+    credentials  credentials.json  credentials.yml.enc  credentials.csv  config/prod.credentials.toml  Credentials.xml
+    aws_credentials  gcp-credentials.json  credentials-prod.yaml  application_default_credentials.json  credentials.bak
+    secret  secret.json  secrets.yml  secrets.toml  .secrets.toml  .secrets  secrets.dev.yaml  db-secret.yaml  a.secrets
+    my-secrets.json  secrets.yaml.bak  secrets.properties  secrets.xml  .streamlit/secrets.toml  secrets.sh  ip.secrets
+    token  token.json  .token  token.txt  github_token  .github-token  access_token.txt  bot.token  token~  .cache/token
+    password  passwords.txt  passwords.csv  password.txt  db_password.txt  .passwd-s3fs  passwd  chap-secrets
+    apikey  api_key.txt  api-keys.json  .api_key  private_key.json  privkey.txt  accessKeys.csv  rootkey.csv  secret_key
+    wp-config.php  wp-config.php.bak  LocalSettings.php  local_settings.py  arduino_secrets.h
+    i18n/.env  locales/server.pem  config/credentials/production.yml.enc
+    config/initializers/secret_token.rb  master.key  .bash_history  .python_history  .psql_history  fish_history
+    sftp-config.json  .ftpconfig  .vscode/sftp.json  filezilla.xml  sitemanager.xml  unattend.xml  wpa_supplicant.conf
+    home.nmconnection  otr.private_key  logins.json  wallet.dat  .erlang.cookie
+"""
+"""Names from the tables of well-known scanners and ignore files, and copies of them that editors and people make."""
+CODE = """
+    environment.py  keys.py  credentials.py  secrets/views.py  env/a.py  token.py  tokens.ts  secrets.py  secret.go
+    tokenizer.py  token_test.py  test_token.py  credentials_form.tsx  password_reset.html  PasswordField.vue  secrets.rs
+    secret_manager.tf  auth.py  auth.ts  api_key.rb  private_key.c  apikeys.proto  credentials.ipynb  passwords.php
+    kube/config.go  settings.xml  main.tf  .github/workflows/ci.yml  package.json  tsconfig.json  tokenizer.json
+    tokenizer_config.json  special_tokens_map.json  added_tokens.json  design.tokens.json  tokens.json
+    config/secrets/README.md  docs/secrets.md  credentials.md  secrets.rst  reset-password.yaml  refresh-token.yaml
+    change-password.json  environment.yml  env.py  .env.example  .env.sample  .env.local.template  example.env
+    terraform.tfvars.example  secrets.yml.example  credentials.json.dist  secrets.example.yaml  wp-config-sample.php
+    keyboard.key.ts  monkey.py  turkey.json  keymap.json  .keys.lua  public/monkeys.xml  id_rsa_test.go  rsa.py
+    environment.ts  .envrc.d.ts  history.py  config.json  config.toml  .gitconfig  .gitignore  docker-compose.yml
+    bin/change-password  scripts/rotate-secrets  sshd_config.py  ssh/config.py  aws/credentials.py  crypt/private_key.rs
+    secretary.json  secretariat.txt  tokenise.cfg  passwordless.yaml  shadow.py  etc/shadow.css  auth/token.go
+    .docker/php/Dockerfile  src/locales/en/auth.json  i18n/de/password.json  lang/en/token.yml  config/credentials/a.ts
+    known_secrets_test.go  gradle.properties  database.yml  settings.py  Makefile  Dockerfile  LICENSE  requirements.txt
+"""
+"""What looks like it and is not."""
+
 
 def settings(**values: object) -> Settings:
     return msgspec.structs.replace(Settings(), **values)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/p/.env",
-        "/p/.env.production",
-        "/p/.ENV",
-        "/home/a/.ssh/config",
-        "/home/a/.aws/credentials",
-        "/p/server.pem",
-        "/p/id_rsa",
-        "/p/config/credentials.json",
-        "/p/secrets.yml",
-        "/p/terraform.tfvars",
-        "C:/p/.npmrc",
-        "/home/a/.netrc",
-        "/home/a/.kube/config",
-        "/p/prod.kubeconfig",
-        "/p/terraform.tfstate.backup",
-        "/p/.terraform/terraform.tfstate",
-        "/home/a/.config/gcloud/application_default_credentials.json",
-        "/p/k8s/db-secret.yaml",
-        "/p/client_secret_12.apps.json",
-        "/p/.dev.vars",
-        "/home/a/.bash_history",
-        "/p/store.keytab",
-        "/home/a/.m2/settings.xml",
-    ],
-)
-def test_files_that_may_hold_secrets_are_secret(path: str) -> None:
-    assert is_secret(path, Settings())
+@pytest.mark.parametrize("name", SECRET.split())
+def test_files_that_may_hold_secrets_are_secret(name: str) -> None:
+    for path in (f"/p/{name.lstrip('/')}", f"C:/Users/me/{name.lstrip('/').upper()}"):
+        assert is_secret(path, Settings())
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("/p/environment.py", "/p/keys.py", "/p/credentials.py", "/p/secrets/views.py", "/env/a.py", "/p/token.py"),
-        *("/p/kube/config.go", "/p/settings.xml", "/p/main.tf", "/p/.github/workflows/ci.yml", "/p/package.json"),
-    ],
-)
-def test_code_is_not_secret(path: str) -> None:
-    assert not is_secret(path, Settings())
+@pytest.mark.parametrize("name", CODE.split())
+def test_code_is_not_secret(name: str) -> None:
+    assert not is_secret(f"/p/{name}", Settings())
 
 
 def test_a_pattern_with_a_slash_is_compared_with_the_path() -> None:
     assert is_secret("/p/vault/deep/a.py", settings(secret_globs=("vault/*",)))
     assert not is_secret("/p/vaults/a.py", settings(secret_globs=("vault/*",)))
+
+
+def test_a_copy_of_what_the_user_has_named_is_secret_too() -> None:
+    mine = settings(secret_globs=("secrets.py", "vault/*.txt"))
+    for name in ("secrets.py", "secrets.py~", "secrets.py.bak", ".secrets.py.swp", "vault/deep/a.txt.old"):
+        assert is_secret(f"/p/{name}", mine)
+    assert not is_secret("/p/my_secrets.py.bak", mine)
 
 
 def test_the_reason_names_the_setting() -> None:
