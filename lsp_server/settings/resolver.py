@@ -8,14 +8,14 @@ speak for the user: see `layers.Origin`. Knows no LSP types.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from lsp_server.documents.uris import local_path
+from lsp_server.documents.uris import local_path, place_of
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.file import NAME, SettingsFile
 from lsp_server.settings.layers import Layer, Origin, resolve
-from lsp_server.settings.privacy import ReadableFolder
+from lsp_server.settings.privacy import ReadableFolder, innermost_folder
 from lsp_server.settings.schema import Settings
 
 MAX_PROBLEMS = 10
@@ -28,11 +28,12 @@ class WorkspaceFolder:
 
     uri: str
     path: Path | None
+    root: PurePath
 
     @classmethod
     def of(cls, uri: str) -> "WorkspaceFolder":
         """The folder at a URI."""
-        return cls(uri, local_path(uri))
+        return cls(uri, local_path(uri), place_of(uri))
 
 
 class Configuration:
@@ -105,19 +106,18 @@ class Configuration:
         return any(changed)
 
     def of(self, uri: str) -> Settings:
-        """The settings for a document. For a file outside all folders, no `infill-ls.toml` counts."""
-        folder, is_outside = self.folder_of(uri), local_path(uri) is not None
-        return self._of(folder)[0] if folder or is_outside else self.settings
+        """The settings for a document."""
+        return self.at(place_of(uri))
+
+    def at(self, place: PurePath) -> Settings:
+        """The settings for what is at a place. For a file outside all folders, no `infill-ls.toml` counts."""
+        folder = innermost_folder(place, self._files)
+        return self._of(folder)[0] if folder or isinstance(place, Path) else self.settings
 
     @property
     def readable_folders(self) -> tuple[ReadableFolder, ...]:
         """The folders on this machine, each with the settings that hold there."""
         return tuple(ReadableFolder(folder.path, self._of(folder)[0]) for folder in self._files if folder.path)
-
-    def folder_of(self, uri: str) -> WorkspaceFolder | None:
-        """The innermost workspace folder that holds a document."""
-        holding = [folder for folder in self._files if _holds(folder, uri)]
-        return max(holding, key=lambda folder: len(folder.uri), default=None)
 
     def _of(self, folder: WorkspaceFolder | None) -> tuple[Settings, list[str]]:
         if folder not in self._resolved:
@@ -145,10 +145,3 @@ def workspace_of(path: Path) -> Path:
         if found := next((folder for folder in folders if (folder / name).exists()), None):
             return found
     return folders[0]
-
-
-def _holds(folder: WorkspaceFolder, uri: str) -> bool:
-    path = local_path(uri)
-    if folder.path is None or path is None:
-        return uri.startswith(folder.uri.rstrip("/") + "/")
-    return path.is_relative_to(folder.path)
