@@ -18,6 +18,7 @@ from lsp_server.commands import output
 from lsp_server.commands.arguments import COMMAND_LINE, add_model_arguments, add_trust_argument, given_settings
 from lsp_server.context import ContextSource
 from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
 from lsp_server.documents.writing import replace_text
 from lsp_server.fill.candidates import current_texts, without_new_markers
@@ -42,9 +43,10 @@ class NothingFound(Exception):
 
 @dataclass(frozen=True)
 class FileToFill:
-    """A file that may be filled, its holes, and the settings that hold for it."""
+    """A file that may be filled, its holes, and the settings that hold for it. `real` is where its links lead to."""
 
     file: Path
+    real: Path
     snapshot: Snapshot
     spans: tuple[carve.Span, ...]
     settings: Settings
@@ -80,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         file = _file_to_fill(args)
         report = asyncio.run(_fill(file, args))
         if args.write:
-            replace_text(args.file, file.snapshot.text, report.text)
+            replace_text(file.file, file.real, file.snapshot.text, report.text)
     except BadInput as error:
         return _fail(error, EXIT_BAD_INPUT)
     except NothingFound as error:
@@ -112,17 +114,19 @@ def _file_to_fill(args: argparse.Namespace) -> FileToFill:
     configuration = configuration_for(path, given, os.environ)
     for problem in configuration.problems:
         _say(problem)
-    settings = configuration.of(path.as_uri())
-    _require_allowed(args.file, path, settings)
-    snapshot = Document(path.as_uri(), language_of(str(path)), 0, read_named_file(path)).snapshot()
-    return FileToFill(args.file, snapshot, tuple(_spans(snapshot, args, settings.marker)), settings, configuration)
+    settings = configuration.at(path)
+    real = _require_allowed(args.file, path, settings)
+    snapshot = Document(path.as_uri(), language_of(str(path)), 0, read_named_file(args.file, real)).snapshot()
+    spans = tuple(_spans(snapshot, args, settings.marker))
+    return FileToFill(args.file, real, snapshot, spans, settings, configuration)
 
 
-def _require_allowed(file: Path, path: Path, settings: Settings) -> None:
-    """Raises BadInput where the file, or what it is a link to, may not be filled."""
-    for name in (path, Path(os.path.realpath(path))):  # unlike `resolve`, it takes links that form a circle
-        if reason := why_off(name.as_posix(), language_of(str(name)), settings):
-            raise BadInput(f"{file}: {reason}")
+def _require_allowed(file: Path, path: Path, settings: Settings) -> Path:
+    """The real path of the file. Raises BadInput where it, or what a link on its path leads to, may not be filled."""
+    names = names_of(path)
+    if reason := why_off(path.as_posix(), language_of(str(path)), settings, [name.as_posix() for name in names]):
+        raise BadInput(f"{file}: {reason}")
+    return names[-1]
 
 
 def _spans(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[carve.Span]:

@@ -43,10 +43,10 @@ def read_text(path: Path, max_bytes: int) -> str:
         raise Unreadable(f"not UTF-8 (byte {error.start})") from None
 
 
-def read_named_file(file: Path) -> str:
-    """The text of a file that the user named on the command line. Raises BadInput."""
+def read_named_file(file: Path, real: Path | None = None) -> str:
+    """The text of a file that the user named on the command line, read at `real` if given. Raises BadInput."""
     try:
-        return read_text(file, MAX_FILE_BYTES)
+        return read_text(real or file, MAX_FILE_BYTES)
     except Unreadable as error:
         advice = "" if error.missing else "; give a text file in UTF-8"
         raise BadInput(f"{file}: {error}{advice}") from None

@@ -1,33 +1,162 @@
-"""Replace the text of the user's file: the whole of it, or nothing."""
+"""Replace the text of the user's file: the whole of it, or nothing.
+
+Where all that belongs to the file can be given to another one, a new file takes its place in one rename: after a crash
+there is the old text or the new one. The new file has no name until it is whole, so nothing is left beside it.
+
+Where it cannot, the file is written in place: it has several names (hard links), its owner or attributes are not ours
+to give, or its folder or file system does not allow it. That keeps everything. Meanwhile a copy of what it was lies
+beside it, or in the folder for temporary files: for a crash in that moment, or an error that cannot be undone.
+"""
 
 import os
-import tempfile
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_IMODE
+from tempfile import mkstemp
+from uuid import uuid4
 
 from lsp_server.documents.reading import BadInput, read_named_file
 
+COPY_PREFIX = ".infill-ls-original-"
+_NEW_PREFIX = ".infill-ls-new-"
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_BINARY = _CLOEXEC | getattr(os, "O_BINARY", 0)
+_ANONYMOUS = getattr(os, "O_TMPFILE", 0)
 
-def replace_text(file: Path, expected: str, text: str) -> None:
-    """Write `text` over the file in one rename and keep its permissions; follow a link to its target.
 
-    Raises BadInput where the file no longer holds `expected`, or cannot be written; it is then as it was.
+class _NotAlike(Exception):
+    """No new file can take the place of the old one without a loss."""
+
+
+def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
+    """Write `text` over the file at `target`, a real path; `file` is what the user calls it.
+
+    Signals that would end us wait until it is done. Raises BadInput where the file no longer holds `expected`, or
+    cannot be written: it is then as it was, or str() names the copy of that.
     """
-    target = file.resolve()
-    if read_named_file(target) != expected:
-        raise BadInput(f"{file} was changed by someone else meanwhile; run the command again")
-    if not os.access(target, os.W_OK):
-        raise BadInput(f"{file} is read-only; it was left as it was")
-    temporary = None
+    with _signals_waiting():
+        try:
+            before = target.stat()
+            if read_named_file(file, target) != expected:
+                raise BadInput(f"{file} was changed by someone else meanwhile; run the command again")
+            if not os.access(target, os.W_OK):
+                raise BadInput(f"{file} is read-only; it was left as it was")
+            try:
+                _rename_over(target, before, text.encode())
+            except (_NotAlike, OSError):
+                _write_in_place(file, target, expected.encode(), text.encode())
+        except OSError as error:
+            raise BadInput(f"{file} cannot be written: {error.strerror}; it was left as it was") from None
+
+
+def _rename_over(target: Path, before: os.stat_result, content: bytes) -> None:
+    """Put a new file in the place of the old one. Raises _NotAlike or OSError; the old one is then untouched."""
+    if before.st_nlink > 1 or not _ANONYMOUS:
+        raise _NotAlike
+    with _opened(target.parent, os.O_RDONLY) as folder, _opened(target.parent, os.O_RDWR | _ANONYMOUS) as new:
+        _write_all(new, content)
+        _make_alike(new, target, before)
+        os.fsync(new)
+        name = f"{_NEW_PREFIX}{uuid4().hex}"
+        os.link(f"/proc/self/fd/{new}", name, src_dir_fd=folder, dst_dir_fd=folder)
+        try:
+            os.replace(name, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            os.unlink(name, dir_fd=folder)
+            raise
+        with suppress(OSError):  # it is done; whether it outlasts a power cut now is the file system's business
+            os.fsync(folder)
+
+
+def _make_alike(new: int, target: Path, before: os.stat_result) -> None:
+    """Give the new file the owner, the permissions and the attributes of the old one. Raises _NotAlike, OSError."""
+    os.fchown(new, before.st_uid, before.st_gid)
+    os.fchmod(new, S_IMODE(before.st_mode))
+    wanted, given = _attributes(target), _attributes(new)
+    for name, value in wanted.items():
+        if given.get(name) != value:
+            os.setxattr(new, name, value)
+    now = os.fstat(new)
+    if (now.st_uid, now.st_gid, now.st_mode) != (before.st_uid, before.st_gid, before.st_mode):
+        raise _NotAlike
+    if _attributes(new) != wanted:
+        raise _NotAlike
+
+
+def _attributes(file: Path | int) -> dict[str, bytes]:
+    """The extended attributes of a file, among them its access control list."""
+    return {name: os.getxattr(file, name) for name in os.listxattr(file)}
+
+
+def _write_in_place(file: Path, target: Path, old: bytes, new: bytes) -> None:
+    """Overwrite the file. Raises OSError where it is as it was, BadInput where it is not."""
+    with _opened(target, os.O_WRONLY) as descriptor, _copy(target.parent, old) as copy:
+        try:
+            _overwrite(descriptor, new)
+        except OSError:
+            try:
+                _overwrite(descriptor, old)
+            except OSError:
+                raise BadInput(f"{file} is only half written; {copy} holds what it was: put that back") from None
+            raise
+
+
+@contextmanager
+def _copy(folder: Path, content: bytes) -> Iterator[str]:
+    """A file with `content` in it, which is removed afterwards, unless BadInput names it. Raises OSError."""
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as stream:
-            temporary = Path(stream.name)
-            stream.write(text.encode())
+        descriptor, copy = mkstemp(prefix=COPY_PREFIX, dir=folder)
+    except OSError:  # the folder is not ours
+        descriptor, copy = mkstemp(prefix=COPY_PREFIX)
+    is_needed = False
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
             stream.flush()
-            os.fsync(stream.fileno())
-        temporary.chmod(target.stat().st_mode & 0o7777)
-        temporary.replace(target)
-    except OSError as error:
-        raise BadInput(f"{file} cannot be written: {error.strerror}; it was left as it was") from None
+            os.fsync(descriptor)
+        yield copy
+    except BadInput:
+        is_needed = True
+        raise
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        if not is_needed:
+            Path(copy).unlink()
+
+
+def _overwrite(descriptor: int, content: bytes) -> None:
+    if hasattr(os, "posix_fallocate") and content:
+        os.posix_fallocate(descriptor, 0, len(content))  # a full disk is noticed before a byte has changed
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    _write_all(descriptor, content)
+    os.ftruncate(descriptor, len(content))
+    os.fsync(descriptor)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags | _BINARY, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _signals_waiting() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    waited_for = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, waited_for)

@@ -182,11 +182,16 @@ async def test_what_is_wrong_on_the_command_line_is_refused(
 async def test_a_file_that_may_hold_secrets_is_refused_unread(resident: WorkerPaths, project: Path) -> None:
     (project / ".env").write_bytes(b"KEY=???\xff")  # if it was read, the message would be another
     (project / "notes.py").symlink_to(".env")
+    (project / "second.py").symlink_to("token")
+    (project / "token").symlink_to("main.py")
     async with relay_to(resident.socket) as relay:
+        done = await fill(relay, project / "second.py")
+        assert (done.status, done.requests) == (2, [])
         for name in (".env", "notes.py"):
             done = await fill(relay, project / name)
             assert (done.status, done.requests) == (2, [])
-            assert done.stderr == f"infill-ls: {project / name}: {SECRET}\n"
+            leads = "" if name == ".env" else f" (it leads to {project / '.env'})"
+            assert done.stderr == f"infill-ls: {project / name}: {SECRET}{leads}\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,39 @@
+"""Follow the links on a path. Opens nothing, but takes as long as the file system does: not for an event loop."""
+
+import os
+from os.path import normpath
+from pathlib import Path
+
+MAX_LINKS = 40
+"""As many as Linux follows; more form a circle."""
+
+
+def names_of(path: Path) -> tuple[Path, ...]:
+    """Every path under which a file is known: `path`, where each link on the way leads to, and at last the real path.
+
+    Folders on the way count too. What does not exist, or is behind a circle of links, is followed as far as that goes.
+    """
+    try:
+        return tuple(dict.fromkeys([path, *_steps(path), Path(os.path.realpath(path))]))
+    except (OSError, ValueError):
+        return (path,)
+
+
+def _steps(path: Path) -> list[Path]:
+    """The path with its first link replaced, then with the next one replaced too, and so on."""
+    found: list[Path] = []
+    done, left = Path(path.anchor), list(reversed(path.parts[1:]))
+    while left and len(found) < MAX_LINKS:
+        part = left.pop()
+        if part == "..":
+            done = done.parent
+            continue
+        try:
+            target = Path(os.readlink(done / part))  # noqa: PTH115 - Path's raises the same, and is slower
+        except OSError:  # it is no link, or is not there
+            done /= part
+            continue
+        done /= target.anchor
+        left += reversed(target.parts[1:] if target.anchor else target.parts)
+        found.append(Path(normpath(done.joinpath(*reversed(left)))))
+    return found

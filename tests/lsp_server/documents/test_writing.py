@@ -1,0 +1,173 @@
+"""A file keeps all that belongs to it when its text is replaced, and a crash or an error loses no text."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from lsp_server.documents.reading import BadInput
+from lsp_server.documents.writing import replace_text
+from tests.workers import PATIENCE_S
+
+NOBODY = 65_534
+OLD, NEW = "old\n" * 100, "new text\n" * 200
+needs_root = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root may give files away")
+REPLACER = """
+import resource, sys
+from itertools import cycle, pairwise
+from pathlib import Path
+from lsp_server.documents.writing import replace_text
+file, texts = Path(sys.argv[1]), ["old\\n" * 100, "new text\\n" * 200]
+if limit := int(sys.argv[2]):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+print("ready", flush=True)
+for old, new in pairwise(cycle(texts)):
+    replace_text(file, file, old, new)
+"""
+"""A process that does nothing else; its second argument is the most bytes that a file of its may have, or 0."""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that everybody may look into, unlike pytest's own."""
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def file(folder: Path) -> Path:
+    path = folder / "main.py"
+    path.write_text(OLD)
+    return path
+
+
+def replaced(file: Path) -> str:
+    """What the file holds afterwards; nothing lies beside it that was not there."""
+    before = set(file.parent.iterdir())
+    replace_text(file, file, OLD, NEW)
+    assert set(file.parent.iterdir()) == before
+    return file.read_text()
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    os.setegid(NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+def test_all_names_of_a_file_show_its_new_text(file: Path) -> None:
+    other = file.parent / "other.py"
+    other.hardlink_to(file)
+    assert replaced(file) == other.read_text() == NEW
+    assert other.samefile(file)
+
+
+def test_permissions_are_kept(file: Path) -> None:
+    file.chmod(0o640)
+    assert replaced(file) == NEW
+    assert file.stat().st_mode & 0o7777 == 0o640
+
+
+def test_attributes_are_kept(file: Path) -> None:
+    try:
+        os.setxattr(file, "user.note", b"mine")
+    except (AttributeError, OSError):
+        pytest.skip("this file system has no attributes")
+    assert replaced(file) == NEW
+    assert os.getxattr(file, "user.note") == b"mine"
+
+
+@needs_root
+def test_the_owner_is_kept(file: Path) -> None:
+    os.chown(file, NOBODY, NOBODY)
+    assert replaced(file) == NEW
+    assert (file.stat().st_uid, file.stat().st_gid) == (NOBODY, NOBODY)
+
+
+@needs_root
+def test_the_owner_is_kept_by_one_who_may_not_give_files_away(file: Path) -> None:
+    file.parent.chmod(0o777)
+    file.chmod(0o666)
+    with as_nobody():
+        assert replaced(file) == NEW
+    assert file.stat().st_uid == 0
+
+
+@needs_root
+def test_a_file_in_a_folder_of_others_is_written_in_place(file: Path) -> None:
+    os.chown(file, NOBODY, NOBODY)
+    with as_nobody():
+        assert replaced(file) == NEW
+
+
+@pytest.mark.parametrize("name", ["n" * 250, "é" * 125 + ".py"])
+def test_a_name_may_be_as_long_as_names_can_be(folder: Path, name: str) -> None:
+    file = folder / name
+    file.write_text(OLD)
+    assert replaced(file) == NEW
+
+
+def test_a_shorter_text_leaves_nothing_of_the_longer_one(file: Path) -> None:
+    (file.parent / "other.py").hardlink_to(file)
+    replace_text(file, file, OLD, "short\n")
+    assert file.read_text() == "short\n"
+
+
+def test_what_someone_else_has_changed_is_not_overwritten(file: Path) -> None:
+    with pytest.raises(BadInput, match="changed by someone else"):
+        replace_text(file, file, "another\n", NEW)
+    assert file.read_text() == OLD
+
+
+@pytest.mark.parametrize("names", [1, 2])
+def test_a_file_that_cannot_be_written_whole_is_as_it_was(file: Path, names: int) -> None:
+    """The limit on a process' files acts like a full disk: its error comes while it writes."""
+    for number in range(1, names):
+        (file.parent / f"other{number}.py").hardlink_to(file)
+    limit = (len(OLD) + len(NEW)) // 2
+    words = [sys.executable, "-c", REPLACER, str(file), str(limit)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert "File too large; it was left as it was" in done.stderr
+    assert file.read_text() == OLD
+    assert len(list(file.parent.iterdir())) == names
+
+
+@pytest.mark.parametrize("names", [1, 2])
+def test_one_who_is_told_to_end_leaves_a_whole_file_and_nothing_beside_it(file: Path, names: int) -> None:
+    for number in range(1, names):
+        (file.parent / f"other{number}.py").hardlink_to(file)
+    for attempt in range(5):
+        file.write_text(OLD)
+        process = subprocess.Popen([sys.executable, "-c", REPLACER, str(file), "0"], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(attempt / 20)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_S)
+        assert file.read_text() in (OLD, NEW)
+        assert len(list(file.parent.iterdir())) == names
+
+
+def test_one_who_is_killed_leaves_a_whole_file(file: Path) -> None:
+    for attempt in range(5):
+        process = subprocess.Popen([sys.executable, "-c", REPLACER, str(file), "0"], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(attempt / 20)
+        process.kill()
+        process.communicate(timeout=PATIENCE_S)
+        assert file.read_text() in (OLD, NEW)
+        file.write_text(OLD)
