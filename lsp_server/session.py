@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from lsprotocol import types
@@ -18,17 +19,19 @@ from lsp_server.context import ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.parse_job import ParseJob
-from lsp_server.documents.uris import path_of
+from lsp_server.documents.uris import path_as_given, path_of
 from lsp_server.fill.other_files import other_files
 from lsp_server.inline import InlineService
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.editor_connection import EditorConnection
 from lsp_server.lsp.worker_connection import WorkerConnection
+from lsp_server.settings.link_lookup import LinkLookup, Names
 from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
 
 _T = TypeVar("_T")
+_UNANSWERED = "where its path leads is not known, since its file system does not answer; ask again once it does"
 _LOST = "could not be understood; there are no fills in it until it is closed and opened again"
 
 
@@ -42,11 +45,15 @@ class Session:
         self.notebooks = Notebooks(self.documents)
         self.editor = EditorConnection(server)
         self.worker = WorkerConnection(server, self.editor.show_once)
-        self.inline = InlineService(self.documents, self.worker, self.gather_context)
+        self.inline = InlineService(self.documents, self.worker, self.gather_context, self.may_send)
         self.completions = self.inline
         """The same service, unless the client asks for both: then neither answer makes the other one stale."""
         self._context = ContextSource()
         self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
+        self._lookup = LinkLookup()
+        self._links: dict[str, Names] = {}
+        """Where the links on the path of each document have led when they were last followed."""
+        self._following: set[asyncio.Task[bool]] = set()
         self._lost: set[str] = set()
 
     @property
@@ -68,7 +75,7 @@ class Session:
         self.features = features
         self.configuration.start(options, folders)
         if features.inline_completion:
-            self.completions = InlineService(self.documents, self.worker, self.gather_context)
+            self.completions = InlineService(self.documents, self.worker, self.gather_context, self.may_send)
         self.worker.configure(self.settings, progress=features.progress)
 
     def refresh_settings(self) -> None:
@@ -82,7 +89,7 @@ class Session:
             self.editor.show_once(problem, types.MessageType.Warning)
 
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
-        """Keep a document, unless it may hold secrets."""
+        """Keep a document, unless it may hold secrets. Where links on its path lead is known a moment later."""
         self.forget(uri)
         self.refresh_settings()
         home = self.notebooks.home_of(uri)
@@ -91,6 +98,9 @@ class Session:
             self.documents[uri] = Document(uri, language_id, version, text, around)
             for service in self.inline_services:
                 service.open(uri)
+            following = asyncio.create_task(self._follow_links(uri))
+            self._following.add(following)
+            following.add_done_callback(self._following.discard)
 
     def forget(self, uri: str) -> None:
         """The document was closed, or what we have of it can no longer be trusted."""
@@ -98,6 +108,7 @@ class Session:
             service.forget(uri)
         if document := self.documents.pop(uri, None):
             document.stop_parsing()
+        self._links.pop(uri, None)
         self._lost.discard(uri)
 
     def close(self) -> None:
@@ -115,12 +126,23 @@ class Session:
             self.editor.show_once(f"an edit of {path_of(uri).rpartition('/')[2]} {_LOST}", types.MessageType.Warning)
 
     def why_off(self, uri: str) -> str | None:
-        """Why a document gets no fills; None where it does."""
-        document = self.documents.get(uri)
-        language = document.language_id if document else ""
-        home = self.notebooks.home_of(uri)
+        """Why a document gets no fills; None where it does. What is known of its links counts; none is followed."""
+        document, home = self.documents.get(uri), self.notebooks.home_of(uri)
+        language, links = document.language_id if document else "", self._links.get(uri, ())
+        reason = why_off(path_of(home), language, self.settings_of(home), links)
+        there = (why_off(link, language, self.configuration.at(Path(link))) for link in links)
         unknown = f"an edit of it {_LOST}" if uri in self._lost else "the document is not open"
-        return why_off(path_of(home), language, self.settings_of(home)) or (None if document else unknown)
+        return reason or next(filter(None, there), None) or (None if document else unknown)
+
+    async def why_off_now(self, uri: str) -> str | None:
+        """The same, its links followed anew: to be asked before a text goes to the model, not with each key."""
+        if uri in self.documents and not await self._follow_links(uri):
+            return self.why_off(uri) or _UNANSWERED
+        return self.why_off(uri)
+
+    async def may_send(self, snapshot: Snapshot) -> bool:
+        """Whether the model may see a document, after its links were followed anew."""
+        return await self.why_off_now(snapshot.uri) is None
 
     def snapshot(self, uri: str) -> Snapshot | None:
         """The document as it stands, if it is open and may be filled."""
@@ -163,6 +185,18 @@ class Session:
         opened = [other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri]
         status = self.worker.client.last_status
         return await other_files(self._context, snapshot, offset, wanted, status, folders=folders, opened=opened)
+
+    async def _follow_links(self, uri: str) -> bool:
+        """Whether it is known where the links on a document's path lead. What turns out to be a secret is dropped."""
+        home = self.notebooks.home_of(uri)
+        path = path_as_given(home)
+        names = () if path is None else await self._lookup.names(path)
+        if names and uri in self.documents:
+            links, mine = names[1:], self.settings_of(home)
+            if any(is_secret(link, mine) or is_secret(link, self.configuration.at(Path(link))) for link in links):
+                self.forget(uri)
+            self._links[uri] = links
+        return names is not None
 
     def is_current(self, snapshot: Snapshot) -> bool:
         """Whether the document still stands as it did when `snapshot` was taken."""

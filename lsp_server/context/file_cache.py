@@ -10,6 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import Unreadable, read_text
 from lsp_server.settings.privacy import ReadableFolder, innermost_folder, why_off
 from lsp_server.syntax.languages import language_of
@@ -94,13 +95,13 @@ def allowed(path: Path, folders: Sequence[ReadableFolder], language_id: str = ""
     """The real path of a file that the model may see; None for any other file. Raises OSError if it does not exist.
 
     With all links resolved, the file must lie in one of `folders` and must not belong to a package of somebody else's.
-    Neither of its two names, nor the language that the editor gives it, may be secret or switched off.
+    None of its names, nor the language that the editor gives it, may be secret or switched off.
     """
     real = Path(os.path.realpath(path, strict=True))
     folder = innermost_folder(real, folders)
     if folder is None or _NOT_OURS & set(real.parts[len(folder.root.parts) :]):
         return None
-    names = {path, real}
-    languages = {language_id, *(language_of(str(name)) for name in names)}
-    is_off = any(why_off(name.as_posix(), language, folder.settings) for name in names for language in languages)
+    links = [name.as_posix() for name in names_of(path)]
+    languages = {language_of(str(path)), language_id}
+    is_off = any(why_off(path.as_posix(), language, folder.settings, links) for language in languages)
     return None if is_off else real

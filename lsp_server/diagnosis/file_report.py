@@ -4,12 +4,13 @@ Asks no worker, loads no model. Knows no LSP types.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lsp_server import carve
 from lsp_server.diagnosis.machine import Check, Verdict
 from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
 from lsp_server.inline.request import hole_for
 from lsp_server.inline.suggestion import Cursor
@@ -29,7 +30,7 @@ def examine_settings(path: Path) -> tuple[list[Check], Settings]:
     found = ", ".join(sources) or f"the defaults (no {NAME} in {workspace_of(path)})"
     checks = [Check("settings", Verdict.OK, f"{found}; what the editor sets is not known here")]
     checks += [Check("settings", Verdict.WARN, problem) for problem in configuration.problems]
-    return checks, configuration.of(path.as_uri())
+    return checks, configuration.at(path)
 
 
 def examine_grammars() -> Check:
@@ -44,12 +45,14 @@ def examine_grammars() -> Check:
 
 def examine_file(file: Path, position: str | None, settings: Settings) -> Iterator[Check]:
     """Whether `file` gets fills, and whether there is a hole at `position` (LINE:COL), if one is given."""
-    path, language = file.absolute(), language_of(str(file))
-    if reason := why_off(path.as_posix(), language, settings):
-        yield Check("file", Verdict.FAIL, f"{file}: {reason}", _how_to_allow(path.as_posix(), settings))
+    path, language = Path(os.path.abspath(file)), language_of(str(file))  # noqa: PTH100 - links are followed below
+    names = names_of(path)
+    links = [name.as_posix() for name in names]
+    if reason := why_off(path.as_posix(), language, settings, links):
+        yield Check("file", Verdict.FAIL, f"{file}: {reason}", _how_to_allow(links, settings))
         return
     try:
-        text = read_named_file(file)
+        text = read_named_file(file, names[-1])
     except BadInput as error:
         words, _, advice = str(error).partition("; ")
         yield Check("file", Verdict.FAIL, words, advice or "check the path")
@@ -60,11 +63,11 @@ def examine_file(file: Path, position: str | None, settings: Settings) -> Iterat
     yield _hole_at(snapshot, position, file, settings) if position else _markers(snapshot, settings)
 
 
-def _how_to_allow(path: str, settings: Settings) -> str:
+def _how_to_allow(names: Sequence[str], settings: Settings) -> str:
     """What to do about a file that gets no fills."""
-    if not is_secret(path, settings):
+    if not any(is_secret(name, settings) for name in names):
         return "change that setting; the settings above say where it can come from"
-    if is_secret(path, Settings()):
+    if any(is_secret(name, Settings()) for name in names):
         return "no setting changes that; if it holds no secrets, give it another name"
     return "change secretGlobs; the settings above say where it can come from"
 

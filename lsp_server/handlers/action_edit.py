@@ -36,6 +36,8 @@ async def perform(
         began_s = time.monotonic()
         worker = await session.worker.loaded()
         budget = budget.extended(time.monotonic() - began_s)
+        if reason := await session.why_off_now(action.snapshot.uri):
+            raise NotDone(f"cannot fill: {reason}")
         context = await session.gather_context(action.snapshot, action.holes[0].start if action.holes else 0)
         return await action.texts(worker, budget, _on_draft(session, action, token, report), context)
 

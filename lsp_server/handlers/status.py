@@ -10,19 +10,28 @@ from lsp_server.syntax.languages import grammar_of
 
 
 def status(session: Session, params: Any) -> Awaitable[dict[str, Any]]:
-    return _report(session, _of_document(session, params))
+    return _report(session, params, _of_document(session, params))
 
 
-async def _report(session: Session, document: dict[str, Any]) -> dict[str, Any]:
+async def _report(session: Session, params: Any, document: dict[str, Any]) -> dict[str, Any]:
+    uri = _uri(params)
+    off = await session.why_off_now(uri) if uri is not None else None
+    if off and not document["off"]:  # it has turned out meanwhile where its path leads
+        document = {**_of_document(session, params), "off": off}
     await session.worker.refresh()
     return session.worker.status.report() | {"problems": session.configuration.problems} | document
 
 
-def _of_document(session: Session, params: Any) -> dict[str, Any]:
-    """The keys about a document, as it stands when the request arrives; none where no document is named."""
+def _uri(params: Any) -> str | None:
     named = params.get("textDocument") if isinstance(params, dict) else None
     uri = named.get("uri") if isinstance(named, dict) else None
-    if not isinstance(uri, str):
+    return uri if isinstance(uri, str) else None
+
+
+def _of_document(session: Session, params: Any) -> dict[str, Any]:
+    """The keys about a document, as it stands when the request arrives; none where no document is named."""
+    uri = _uri(params)
+    if uri is None:
         return {}
     document = session.documents.get(uri)
     digest = document and hashlib.sha256(document.text.encode()).hexdigest()

@@ -15,11 +15,18 @@ from lsp_server.worker import WorkerClient, WorkerFailure
 log = logging.getLogger(__name__)
 GatherContext = Callable[[Snapshot, int], Awaitable[tuple[Snippet, ...]]]
 """Gathers context from other files for a hole at an offset; takes its time, but not long."""
+MaySend = Callable[[Snapshot], Awaitable[bool]]
+"""Whether the model may see a document; takes its time, but not long."""
 
 
 async def no_context(_snapshot: Snapshot, _offset: int) -> tuple[Snippet, ...]:
     """No context."""
     return ()
+
+
+async def always(_snapshot: Snapshot) -> bool:
+    """The model may see every document."""
+    return True
 
 
 class Connection(Protocol):
@@ -36,10 +43,11 @@ class Connection(Protocol):
 class ComputationRunner:
     """Asks the worker of one session."""
 
-    def __init__(self, connection: Connection, gather_context: GatherContext) -> None:
+    def __init__(self, connection: Connection, gather_context: GatherContext, may_send: MaySend) -> None:
         self._connection = connection
         self._gather_context = gather_context
         self._failing = False
+        self._may_send = may_send
 
     async def run(self, computation: Computation, pause_s: float, *, drafts: bool) -> FillResult:
         """What the worker finds, asked after a pause; nothing where it fails. Cancelling this cancels the request."""
@@ -48,7 +56,10 @@ class ComputationRunner:
             client = await self._connection.loaded() if computation.invoked else self._connection.client
             computation.budget = computation.budget.extended(time.monotonic() - began_s)
             gathering = self._gather_context(computation.snapshot, computation.hole.start)
-            context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))  # no pause is longer for the context
+            allowing = self._may_send(computation.snapshot)
+            context, may_send, _ = await asyncio.gather(gathering, allowing, asyncio.sleep(pause_s))  # all at once
+            if not may_send:
+                return FillResult([], late=False)
             computation.sent_at_s = asyncio.get_running_loop().time()
             filled = await fill(
                 client,

@@ -17,7 +17,7 @@ from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.document_state import DocumentState
 from lsp_server.inline.prefetch import Accepted, AcceptedSuggestions
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply, TakeSnapshot
-from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, no_context
+from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, always, no_context
 from lsp_server.inline.suggestion import Cursor, Suggestion
 
 Answer = InlineResult | asyncio.Future[InlineResult]
@@ -27,10 +27,14 @@ class InlineService:
     """All inline completions of a session. It must be told of every change of a document."""
 
     def __init__(
-        self, documents: Mapping[str, Document], connection: Connection, gather_context: GatherContext = no_context
+        self,
+        documents: Mapping[str, Document],
+        connection: Connection,
+        gather_context: GatherContext = no_context,
+        may_send: MaySend = always,
     ) -> None:
         self._documents = documents
-        self._runner = ComputationRunner(connection, gather_context)
+        self._runner = ComputationRunner(connection, gather_context, may_send)
         self._debounce = Debounce()
         self._accepted = AcceptedSuggestions()
         self._states: dict[str, DocumentState] = {}

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -110,12 +110,18 @@ class RawClient:
 
     @classmethod
     async def start(
-        cls, runtime: Path, options: object = None, *, initialize: bool = True, capabilities: object = None
+        cls,
+        runtime: Path,
+        options: object = None,
+        *,
+        initialize: bool = True,
+        capabilities: object = None,
+        command: Sequence[str] = SERVER,
     ) -> "RawClient":
         """A new server process; its log goes to this process' stderr."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            *SERVER, stdin=pipe, stdout=pipe, env=environment(runtime), limit=2**26
+            *command, stdin=pipe, stdout=pipe, env=environment(runtime), limit=2**26
         )
         assert process.stdout is not None
         assert process.stdin is not None

@@ -1,6 +1,8 @@
 """What a session keeps of its client, and for how long."""
 
+import asyncio
 import gc
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from weakref import ref
 
@@ -21,19 +23,19 @@ from tests.lsp_server.inline.scripted_worker import scripted_worker
 URI = "file:///a.py"
 
 
-async def shown(session: Session, service: InlineService) -> str:
+async def shown(session: Session, service: InlineService, uri: str = URI) -> str:
     """The id of the one suggestion at the end of the first line."""
     request = InlineRequest(Cursor(4), Budget(1, 1000, None), "???")
-    answer = service.ask(URI, request, lambda: session.snapshot(URI))
+    answer = service.ask(uri, request, lambda: session.snapshot(uri))
     assert not isinstance(answer, InlineResult), "nothing is known yet"
     ((suggestion, _),) = (await answer).found
     return suggestion.id
 
 
-def types_at_the_end(session: Session, text: str) -> None:
+def types_at_the_end(session: Session, text: str, uri: str = URI) -> None:
     end = types.Position(0, 4)
     change = types.TextDocumentContentChangePartial(types.Range(end, end), text)
-    document = types.VersionedTextDocumentIdentifier(uri=URI, version=2)
+    document = types.VersionedTextDocumentIdentifier(uri=uri, version=2)
     did_change(session, types.DidChangeTextDocumentParams(document, [change]))
 
 
@@ -53,6 +55,31 @@ async def test_what_was_accepted_of_a_list_is_known_as_accepted_where_there_is_g
             types_at_the_end(session, "1")
             assert session.completions.shown(URI, listed) is None
             assert session.inline.shown(URI, ghost) is not None
+            await session.worker.close()
+
+
+async def test_what_follows_is_not_computed_where_the_file_has_become_a_secret(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    link = tmp_path / "a.py"
+    link.symlink_to("main.py")
+    uri = link.as_uri()
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)
+        async with scripted_worker() as worker:
+            worker.fills = ["1"]
+            session = InfillServer({}).session
+            session.start(ClientFeatures(inline_completion=True), {"startWorker": False})
+            session.open(uri, "python", 1, "x = \ny = \n")
+            suggestion = await shown(session, session.inline, uri)
+            link.unlink()
+            link.symlink_to(".env")
+            accept(session, uri, suggestion)
+            types_at_the_end(session, "1", uri)
+            await session.why_off_now(uri)
+            await asyncio.sleep(0)
+            assert uri not in session.documents
+            assert len(worker.requests) == 1
             await session.worker.close()
 
 

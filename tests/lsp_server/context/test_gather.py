@@ -80,12 +80,13 @@ def test_no_link_leads_out_of_the_workspace(workspace: Workspace, tmp_path: Path
     (workspace.root / "folder").symlink_to(outside.root, target_is_directory=True)
     (workspace.root / "disguised.py").symlink_to("key.pem")
     (workspace.root / "loop.py").symlink_to("loop.py")
-    workspace.write(real="def inside(): pass\n")
+    (workspace.root / "detour.py").symlink_to("token")
+    (workspace.root / "token").symlink_to("plain.py")
+    workspace.write(real="def inside(): pass\n", plain=OTHERS)
     (workspace.root / "alias.py").symlink_to("real.py")
-    imports = (
-        "import linked, folder.secret, disguised, loop, alias\nfrom .. import outside\nfrom ..outside import secret\n"
-    )
-    others = [workspace.buffer(name, OTHERS) for name in ("linked.py", "folder/secret.py", "disguised.py")]
+    imports = "import linked, folder.secret, disguised, loop, detour, alias\n"
+    imports += "from .. import outside\nfrom ..outside import secret\n"
+    others = [workspace.buffer(name, OTHERS) for name in ("linked.py", "folder/secret.py", "disguised.py", "detour.py")]
     assert workspace.shown("main.py", imports + OTHERS, *others) == {"real.py": "def inside(): pass"}
 
 

@@ -82,6 +82,14 @@ def test_a_secret_file_is_not_even_opened(project: Path) -> None:
     assert "may hold secrets" in examined(project / "id_rsa")["file"].found
 
 
+def test_a_link_to_a_secret_is_told_as_one(project: Path) -> None:
+    os.mkfifo(project / "id_rsa")
+    (project / "notes.py").symlink_to("id_rsa")
+    found = examined(project / "notes.py")["file"]
+    assert f"may hold secrets and are never read (it leads to {project / 'id_rsa'})" in found.found
+    assert "no setting changes that" in found.advice
+
+
 def test_settings_files_variables_and_their_problems_are_told(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "infill-ls.toml").write_text('markr = "@@"\nmodel = "x/y"\n')
     (project / "deep").mkdir()

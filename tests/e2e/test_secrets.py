@@ -1,0 +1,198 @@
+"""A document is judged by where its links lead: nothing of a secret is kept or reaches the worker, by any name."""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from lsp_server.worker.paths import WorkerPaths
+from tests.e2e.conftest import PATIENT
+from tests.e2e.dead_mount import can_mount
+from tests.e2e.editor import SERVER
+from tests.e2e.raw_client import RawClient
+from tests.e2e.relay import Relay, relay_to
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+MARKED = "total = ???\n"
+CAPABILITIES = {
+    "textDocument": {
+        "codeAction": {
+            "dataSupport": True,
+            "resolveSupport": {"properties": ["edit"]},
+            "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["refactor"]}},
+        }
+    },
+    "workspace": {"applyEdit": True},
+}
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def relay(resident: WorkerPaths) -> AsyncIterator[Relay]:
+    async with relay_to(resident.socket) as relay:
+        yield relay
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def client(relay: Relay) -> AsyncIterator[RawClient]:
+    """A client whose worker is behind the relay."""
+    client = await RawClient.start(relay.folder, PATIENT, capabilities=CAPABILITIES)
+    yield client
+    assert await client.quit() == 0
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with secrets, and with links to them."""
+    for name in (".env", ".ssh/config", ".aws/sso/cache", "id_rsa", "main.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(MARKED)
+    for name, target in {
+        "innocent.py": ".env",
+        "sshlink": ".ssh",
+        "awslink": ".aws/sso",
+        "second.py": "innocent.py",
+        "absolute.py": str(tmp_path / "id_rsa"),
+        "dangling.py": ".env.production",
+        "passing.py": "db.pem",
+        "db.pem": "main.py",
+        "harmless.py": "main.py",
+    }.items():
+        (tmp_path / name).symlink_to(target)
+    return tmp_path
+
+
+async def actions(client: RawClient, uri: str) -> list[Any]:
+    place = {"line": 0, "character": 9}
+    context = {"diagnostics": [], "only": ["refactor.rewrite.infill.fillHole"]}
+    params = {"textDocument": {"uri": uri}, "range": {"start": place, "end": place}, "context": context}
+    key = f"actions in {uri} {len(client.replies)}"
+    client.request(key, "textDocument/codeAction", params)
+    return list((await client.reply(key))["result"])
+
+
+async def filled(client: RawClient, uri: str) -> dict[str, Any]:
+    """The answer to a command that fills a document."""
+    everything = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}
+    params = {"command": "infill-ls.fillFile", "arguments": [{"uri": uri, "range": everything}]}
+    key = f"command in {uri} {len(client.replies)}"
+    client.request(key, "workspace/executeCommand", params)
+    answer: dict[str, Any] = (await client.reply(key))["result"]
+    return answer
+
+
+async def suggested(client: RawClient, uri: str) -> list[Any]:
+    """The inline completions of a document."""
+    key = f"inline in {uri} {len(client.replies)}"
+    client.complete(key, uri, 0, 8, invoked=True)
+    return list((await client.reply(key))["result"]["items"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("innocent.py", "sshlink/config", "second.py", "absolute.py", "dangling.py", "passing.py"),
+        "awslink/../notes.py",
+    ],
+)
+async def test_of_a_link_to_a_secret_nothing_reaches_the_worker(
+    client: RawClient, relay: Relay, home: Path, name: str
+) -> None:
+    uri = f"{home.as_uri()}/{name}"
+    client.open(uri, MARKED)
+    offered = await actions(client, uri)  # which may come before it is known where the link leads
+    client.complete("at once", uri, 0, 8, invoked=True)
+    for number, action in enumerate(offered):
+        client.request(f"resolve {number}", "codeAction/resolve", action)
+    assert (await client.reply("at once"))["result"]["items"] == []
+    for number in range(len(offered)):
+        assert "may hold secrets" in (await client.reply(f"resolve {number}"))["error"]["message"]
+    assert "may hold secrets" in (await filled(client, uri))["reason"]
+    status = await client.status(uri)
+    assert ("may hold secrets" in status["off"], status["sha256"], status["version"]) == (True, None, None)
+    assert await actions(client, uri) == await suggested(client, uri) == []
+    assert relay.requests == []
+
+
+async def test_a_cell_of_a_linked_notebook_gets_nothing(client: RawClient, relay: Relay, home: Path) -> None:
+    notebook, cell = f"{home.as_uri()}/sshlink/n.ipynb", "vscode-notebook-cell:/n.ipynb#1"
+    opened = {"uri": notebook, "notebookType": "x", "version": 1, "cells": [{"kind": 2, "document": cell}]}
+    text = {"uri": cell, "languageId": "python", "version": 1, "text": MARKED}
+    client.send(
+        {"method": "notebookDocument/didOpen", "params": {"notebookDocument": opened, "cellTextDocuments": [text]}}
+    )
+    assert await suggested(client, cell) == []
+    assert "may hold secrets" in (await client.status(cell))["off"]
+    assert relay.requests == []
+
+
+async def test_a_link_that_is_changed_while_it_is_open_leaks_nothing(
+    client: RawClient, relay: Relay, home: Path
+) -> None:
+    link = home / "harmless.py"
+    client.open(link.as_uri(), MARKED)
+    await suggested(client, link.as_uri())
+    assert len(relay.requests) == 1
+    link.unlink()
+    link.symlink_to(".env")
+    change = {"textDocument": {"uri": link.as_uri(), "version": 2}, "contentChanges": [{"text": f"KEY = 1\n{MARKED}"}]}
+    client.send({"method": "textDocument/didChange", "params": change})
+    assert await suggested(client, link.as_uri()) == []
+    assert "may hold secrets" in (await filled(client, link.as_uri()))["reason"]
+    assert len(relay.requests) == 1
+    link.unlink()
+    link.symlink_to("main.py")
+    client.open(link.as_uri(), MARKED)
+    await suggested(client, link.as_uri())
+    assert len(relay.requests) == 2
+
+
+async def test_links_that_lead_nowhere_or_in_circles_are_documents_like_any_other(
+    client: RawClient, relay: Relay, home: Path
+) -> None:
+    (home / "loop.py").symlink_to("loop.py")
+    (home / "to.py").symlink_to("fro.py")
+    (home / "fro.py").symlink_to("to.py")
+    (home / "nowhere.py").symlink_to("not/there.py")
+    names = ("loop.py", "to.py", "nowhere.py", "not/saved/yet.py", "harmless.py", "main.py/below.py")
+    for number, uri in enumerate([f"{home.as_uri()}/{name}" for name in names] + ["untitled:Untitled-1"]):
+        client.open(uri, MARKED)
+        await suggested(client, uri)
+        assert (await client.status(uri))["off"] is None
+        assert len(relay.requests) == number + 1
+
+
+async def test_of_many_documents_opened_at_once_each_is_filled(client: RawClient, relay: Relay, home: Path) -> None:
+    uris = [f"{home.as_uri()}/{number}.py" for number in range(300)]
+    for uri in uris:
+        client.open(uri, MARKED)
+    for uri in uris[-3:]:
+        await suggested(client, uri)
+    assert len(relay.requests) == 3
+
+
+@pytest.mark.skipif(not can_mount(), reason="this machine lets nobody mount a file system in a namespace")
+async def test_a_file_system_that_does_not_answer_stops_nobody(relay: Relay, home: Path) -> None:
+    dead = home / "dead"
+    dead.mkdir()
+    (home / "to_dead.py").symlink_to("dead/deep/a.py")
+    command = ["unshare", "-Urm", sys.executable, "-m", "tests.e2e.dead_mount", str(dead), *SERVER]
+    client = await RawClient.start(relay.folder, PATIENT, capabilities=CAPABILITIES, command=command)
+    gone = [f"{home.as_uri()}/{name}" for name in ("dead/b.py", "to_dead.py")]
+    for uri in gone:
+        client.open(uri, MARKED)
+        client.complete(uri, uri, 0, 8, invoked=True)
+    alive = (home / "main.py").as_uri()
+    client.open(alive, MARKED)
+    await suggested(client, alive)
+    assert (await client.status(alive))["off"] is None
+    for uri in gone:
+        assert (await client.reply(uri))["result"]["items"] == []
+        assert "does not answer" in (await filled(client, uri))["reason"]
+        assert "does not answer" in (await client.status(uri))["off"]
+    assert len(relay.requests) == 1
+    assert await client.quit() == 0
+    assert os.listdir(dead) == []  # noqa: PTH208 - the mount was the server's alone
