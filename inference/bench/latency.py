@@ -147,7 +147,7 @@ def argument_parser() -> argparse.ArgumentParser:
         dest="random",
         action="store_const",
         const="26b",
-        help="random weights of the recontextd 26B shape",
+        help="random weights of the released 26B shape",
     )
     parser.add_argument("--random", choices=sorted(latency_network.RANDOM_SHAPES), help="random weights of a shape")
     parser.add_argument("--device", metavar="NAME")

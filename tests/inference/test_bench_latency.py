@@ -20,7 +20,9 @@ def test_it_measures_every_section_and_draws_them(tmp_path: Path) -> None:
     assert [row["hole_tokens"] for row in result["against_left_to_right"]] == [8, 32, 64, 128]
     assert [row["prefix_tokens"] for row in result["prefixes"]] == [1024, 8192]
     assert [row["lengths"] for row in result["batches"]] == [1, 4, 8]
-    assert result["floor"]["ms_per_step"] > 0
+    floor = result["floor"]
+    assert floor["times_floor"] == round_like(floor["ms_per_step"] / floor["floor_ms"])
+    assert floor["times_floor"] > 1, "no step is faster than the reading of its weights"
     assert picture.read_text().startswith("<svg")
 
 

@@ -78,18 +78,34 @@ def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, seen
 
 def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:
     """(B, W, d) -> (B, W, d)."""
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
     shape = (*normed.shape[:2], -1, attention.head_dim)
     queries, keys = attention.q_proj(normed).view(shape), attention.k_proj(normed).view(shape)
     values = keys if attention.v_proj is None else attention.v_proj(normed).view(shape)
     queries = rotated(rms_norm(attention.q_norm, queries), rotary).transpose(1, 2)
     keys = rotated(rms_norm(attention.k_norm, keys), rotary).transpose(1, 2)
     values = rms_norm(attention.v_norm, values).transpose(1, 2)
-    mixed, _ = sdpa_attention_forward(
-        attention, queries, *seen(keys, values), mask, scaling=attention.scaling, is_causal=False
-    )
-    return attention.o_proj(mixed.reshape(*normed.shape[:2], -1))  # type: ignore[no-any-return]
+    mixed = attend(queries, *seen(keys, values), mask, attention.scaling)
+    return attention.o_proj(mixed.transpose(1, 2).reshape(*normed.shape[:2], -1))  # type: ignore[no-any-return]
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """(B, H, W, D) queries over (B, G, T, D) keys and values -> (B, H, W, D). `mask`: (B or 1, 1, W or 1, T)."""
+    stacked, mask = stacked_heads(queries, keys.shape[1], mask)
+    mixed = functional.scaled_dot_product_attention(stacked, keys, values, attn_mask=mask, scale=scale)
+    return mixed.reshape(queries.shape)
+
+
+def stacked_heads(queries: Tensor, key_heads: int, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """(B, H, W, D) -> (B, G, H / G * W, D): the heads that share a key head as rows of one head; and their mask.
+
+    So the keys are read as they are. torch's own grouped attention and transformers copy keys and values for each head
+    wherever there is a mask: 8-fold on the full layers of the released checkpoint.
+    """
+    batch, heads, rows, size = queries.shape
+    sharing = heads // key_heads
+    if mask is not None and mask.shape[2] > 1 and sharing > 1:
+        mask = mask.repeat(1, 1, sharing, 1)
+    return queries.reshape(batch, key_heads, sharing * rows, size), mask
 
 
 def _routed(layer: Any, rows: Tensor) -> Tensor:

@@ -43,7 +43,8 @@ class PrefixView:
 
 
 MaskOf = Callable[[str], Tensor | None]
-"""From a kind of layer to its mask, (B, 1, rows of queries, rows it sees); None: everything is seen."""
+"""From a kind of layer to its mask, (B, 1, rows of queries, rows it sees), 1 row where all see the same; None: all is
+seen."""
 
 
 class Network:
@@ -89,7 +90,7 @@ class Network:
     def decode_rows(
         self, canvas: Tensor, soft: Tensor | None, positions: Tensor, mask_of: MaskOf, prefix: PrefixView
     ) -> Tensor:
-        """The layers of the denoising pass; `mask_of` gives a layer kind its mask (B, 1, W, rows it sees) or None."""
+        """The layers of the denoising pass; `mask_of` gives a layer kind its mask (B, 1, 1, rows it sees) or None."""
         hidden = self._conditioned(self._decoder.embed_tokens(canvas), soft)
         return self._run(self._decoder, hidden, positions, mask_of, prefix)
 
@@ -175,11 +176,11 @@ class Network:
         return allowed[None, None]
 
     def canvas_mask(self, valid: Tensor | None, past: int) -> MaskOf:
-        """Masks (B, 1, W, rows the layer sees), or None where every row of the canvas is valid."""
+        """Masks (B, 1, 1, rows the layer sees), or None where every row of the canvas is valid."""
         if valid is None:
             return lambda _kind: None
         masks = {}
         for kind in set(self.layer_types):
             seen = torch.nn.functional.pad(valid, (past - self.first_row(kind, past), 0), value=True)
-            masks[kind] = seen[:, None, None].expand(-1, 1, valid.shape[1], -1)
+            masks[kind] = seen[:, None, None]
         return masks.__getitem__

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
-from inference.models.diffusion_gemma.fused import FusedNetwork, Rotary, Seen, rms_norm, rotated
+from inference.models.diffusion_gemma.fused import FusedNetwork, Rotary, Seen, rms_norm, rotated, stacked_heads
 from inference.models.diffusion_gemma.network import EncoderCache, LayerView, Network, PrefixView
 
 
@@ -163,13 +163,11 @@ def _mixed(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -
 
     Written out, because torch's own kernel takes twice as long for so few rows on a CPU.
     """
-    groups = queries.shape[1] // keys.shape[1]
-    if groups > 1:
-        keys, values = keys.repeat_interleave(groups, 1), values.repeat_interleave(groups, 1)
-    scores = (queries @ keys.transpose(-1, -2)).float()
+    stacked, mask = stacked_heads(queries, keys.shape[1], mask)
+    scores = (stacked @ keys.transpose(-1, -2)).float()
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
-    return scores.softmax(-1).to(values.dtype) @ values
+    return (scores.softmax(-1).to(values.dtype) @ values).reshape(queries.shape)
 
 
 def _norm(rows: Tensor, eps: float) -> Tensor:

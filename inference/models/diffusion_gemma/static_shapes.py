@@ -9,7 +9,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -26,13 +26,56 @@ Shape = tuple[int, int, int]
 """Canvases, canvas rows, prefix rows."""
 
 
+Pass = Callable[[], Tensor]
+"""A pass at fixed addresses, or what replays it: (B, rows, d). The result counts until the next pass of any shape."""
+
+
+class Recorder(Protocol):
+    """Makes passes replayable. One serves all shapes of a network, so that they can share their memory."""
+
+    def record(self, run: Pass) -> Pass:
+        """What replays `run`."""
+
+
+class AsItIs:
+    """Runs the fixed-shape pass instead of a record of it, on any device."""
+
+    def record(self, run: Pass) -> Pass:
+        """`run` itself."""
+        return run
+
+
+class CudaGraphs:
+    """Records passes as CUDA graphs that share one memory pool: no two of them run at a time."""
+
+    def __init__(self) -> None:
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def record(self, run: Pass) -> Pass:
+        """What replays `run` as a graph. Its result stays in the pool, at the same address each time."""
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):  # lazy set-up must not be recorded
+            run()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            output = run()
+
+        def replay() -> Tensor:
+            graph.replay()
+            return output
+
+        return replay
+
+
 class RecordedNetwork(FusedNetwork):
     """A network whose denoising pass is recorded, shape by shape."""
 
-    def __init__(self, model: Any, *, record: bool = True) -> None:
-        """`record`: as CUDA graphs; else the same fixed-shape pass is run as it is (for tests on any device)."""
+    def __init__(self, model: Any, recorder: Recorder | None = None) -> None:
+        """`recorder`: how a pass is recorded; None: as a CUDA graph."""
         super().__init__(model)
-        self._record = record
+        self._recorder = recorder or CudaGraphs()
         self._programs: OrderedDict[Shape, _Program] = OrderedDict()
         self._rows: dict[int, _PrefixRows] = {}
 
@@ -60,10 +103,9 @@ class RecordedNetwork(FusedNetwork):
             program = self._programs[shape] = _Program(self, shape, rows)
         self._programs.move_to_end(shape)
         program.load(canvas, soft, prefix.length, valid)
-        if self._record:
-            program.record()
+        hidden = program.run(self._recorder)
         self._forget()
-        return program.run()[:, :width]
+        return hidden[:, :width].clone()  # the next pass of any shape may write where it stands
 
     def _forget(self) -> None:
         while len(self._programs) > MAX_PROGRAMS:
@@ -112,8 +154,7 @@ class _Program:
     def __init__(self, network: Network, shape: Shape, rows: _PrefixRows) -> None:
         batch, width, _ = shape
         self._network, self._rows, self._width = network, rows, width
-        self._replay: Callable[[], None] | None = None
-        self._output: Tensor | None = None
+        self._replay: Pass | None = None
         device = network.device
         sizes = dict(zip(network.layer_types, rows.sizes, strict=True))
         self._inputs = _Inputs(
@@ -121,7 +162,7 @@ class _Program:
             soft=torch.zeros((batch, width, network.hidden_size), dtype=network.dtype, device=device),
             positions=torch.zeros((1, width), dtype=torch.long, device=device),
             masks={
-                kind: torch.zeros((batch, 1, width, size + width), dtype=torch.bool, device=device)
+                kind: torch.zeros((batch, 1, 1, size + width), dtype=torch.bool, device=device)
                 for kind, size in sizes.items()
             },
         )
@@ -143,27 +184,11 @@ class _Program:
             mask[..., :seen] = True
             mask[..., start : start + width] = True if valid is None else valid[:, None, None]
 
-    def record(self) -> None:
-        """Records the pass as a CUDA graph, once."""
-        if self._replay is not None:
-            return
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):  # lazy set-up must not be recorded
-            self._pass()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._output = self._pass()
-        self._replay = graph.replay
-
-    def run(self) -> Tensor:
-        """(B, rows, d): the hidden states of the step that was loaded."""
+    def run(self, recorder: Recorder) -> Tensor:
+        """(B, rows, d): the hidden states of the step that was loaded, until the next pass. Recorded the first time."""
         if self._replay is None:
-            return self._pass()
-        self._replay()
-        assert self._output is not None
-        return self._output.clone()
+            self._replay = recorder.record(self._pass)
+        return self._replay()
 
     def _pass(self) -> Tensor:
         given = self._inputs

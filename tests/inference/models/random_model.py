@@ -15,7 +15,14 @@ WINDOW = 24
 SPECIAL_TOKENS = ("<pad>", "<eos>", "<bos>", "<|turn>", "<turn|>")
 
 
-def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS, layers: int = 4, experts: int = 4) -> Any:
+def random_model(
+    seed: int = 0,
+    canvas_tokens: int = CANVAS_TOKENS,
+    layers: int = 4,
+    experts: int = 4,
+    heads: int = 4,
+    global_key_heads: int = 1,
+) -> Any:
     """Weights scaled up, so that its predictions are far from uniform and a wrong loop shows at once."""
     torch.manual_seed(seed)
     text = DiffusionGemmaTextConfig(
@@ -23,11 +30,11 @@ def random_model(seed: int = 0, canvas_tokens: int = CANVAS_TOKENS, layers: int 
         hidden_size=64,
         intermediate_size=96,
         num_hidden_layers=layers,
-        num_attention_heads=4,
+        num_attention_heads=heads,
         num_key_value_heads=2,
         head_dim=16,
         global_head_dim=32,
-        num_global_key_value_heads=1,
+        num_global_key_value_heads=global_key_heads,
         sliding_window=WINDOW,
         num_experts=experts,
         top_k_experts=min(2, experts),

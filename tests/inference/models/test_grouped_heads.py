@@ -1,0 +1,84 @@
+"""Query heads that share keys and values read the same ones: no pass copies them for each of its heads."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from inference.models.diffusion_gemma.fused import FusedNetwork
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.packed import PackedNetwork
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+from inference.models.diffusion_gemma.static_shapes import AsItIs, RecordedNetwork
+from tests.inference.models.random_model import VOCABULARY_SIZE, random_model
+
+PREFIX_TOKENS = 700
+"""So many that an expanded copy of the keys is the largest tensor of a pass by far."""
+HEADS, CANVAS_TOKENS = 16, 4
+
+KINDS: list[Callable[[Any], Network]] = [
+    FusedNetwork,
+    lambda model: RecordedNetwork(model, AsItIs()),
+    lambda model: PackedNetwork(model, torch.float32),
+]
+RATIOS = [1, 2, 4, 8]
+"""Query heads for each key head of a full layer."""
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the most elements of any tensor that is made with memory of its own."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for made in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(made, Tensor):
+                self.elements = max(self.elements, made.untyped_storage().nbytes() // made.element_size())
+        return result
+
+
+def model_of_ratio(ratio: int) -> Any:
+    """With one expert, for the packed passes take no more."""
+    return random_model(experts=1, heads=HEADS, global_key_heads=HEADS // ratio)
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize("number", range(len(KINDS)), ids=["fused", "fixed shapes", "packed"])
+def test_keys_and_values_are_not_copied_for_each_head_that_reads_them(ratio: int, number: int) -> None:
+    model = model_of_ratio(ratio)
+    plain, network = Network(model), KINDS[number](model)
+    ids = torch.randint(0, VOCABULARY_SIZE, (1, PREFIX_TOKENS))
+    prefix = PrefixCache(plain, 0).acquire([])
+    plain.encode(ids, prefix)
+    prefix.commit(ids[0].tolist())
+    canvas = torch.randint(0, VOCABULARY_SIZE, (1, CANVAS_TOKENS))
+    valid = torch.arange(CANVAS_TOKENS)[None] < CANVAS_TOKENS - 3
+    for shown in (None, valid):
+        network.decode(canvas, None, prefix.view(), shown)  # what is kept from step to step is made now
+        with LargestTensor() as largest:
+            found = network.decode(canvas, None, prefix.view(), shown)
+        keep = valid if shown is not None else torch.ones_like(valid)
+        wanted = plain.decode(canvas, None, prefix.view(), shown)
+        torch.testing.assert_close(found[keep], wanted[keep], rtol=1e-3, atol=1e-3)
+        once = max(layer.keys.numel() for layer in prefix.view().layers)
+        assert largest.elements < 2 * once, f"{largest.elements / once:.1f} times the keys of a layer at ratio {ratio}"
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_a_prefix_behind_a_prefix_is_encoded_without_such_copies(ratio: int) -> None:
+    model = model_of_ratio(ratio)
+    ids = torch.randint(0, VOCABULARY_SIZE, (1, PREFIX_TOKENS + 9))
+    hidden = []
+    for network in (Network(model), FusedNetwork(model)):
+        prefix = PrefixCache(network, 0).acquire([])
+        network.encode(ids[:, :-9], prefix)
+        prefix.commit(ids[0, :-9].tolist())
+        once = max(layer.keys.numel() for layer in prefix.view().layers)
+        with LargestTensor() as largest:
+            hidden.append(network.encode(ids[:, -9:], prefix))
+    torch.testing.assert_close(hidden[1], hidden[0], rtol=1e-3, atol=1e-3)
+    assert largest.elements <= 2 * once, f"{largest.elements / once:.1f} times the keys of a layer at ratio {ratio}"
