@@ -63,8 +63,8 @@ def from_checkpoint(model: str, device: str | None, dtype: str | None) -> Measur
     """The network of a checkpoint. Raises ModelError."""
     found = registry.find(model)
     place = devices.choose_device(device)
-    chosen = devices.choose_dtype(dtype, place)
-    loaded = weights.read(found, place, chosen, lambda _fraction, _what: None)
+    precision = weights.choose_precision(found, place, dtype, devices.free_bytes(place))
+    loaded = weights.read(found, place, precision, lambda _fraction, _what: None)
     network = fast_passes.fastest(loaded, exact=dtype is not None)
     return MeasuredNetwork(model, network, found.properties)
 
@@ -76,10 +76,12 @@ def random(shape: str, device: str | None, dtype: str | None) -> MeasuredNetwork
     place = devices.choose_device(device)
     if shape == "26b" and place.type != "cuda":
         raise ModelError("--random-26b needs a CUDA device with 64 GB: its weights alone are 52 GB")
-    chosen = devices.choose_dtype(dtype, place)
+    precision = devices.precisions(dtype, place)[0]
+    if precision.name == devices.FOUR_BIT:
+        raise ModelError("random weights are not packed into 4 bits; give a checkpoint, or another --dtype")
     text = DiffusionGemmaTextConfig(**RANDOM_SHAPES[shape])
     config = DiffusionGemmaConfig(text_config=text, vision_config=NO_VISION)
-    with torch.device(place), _default_dtype(chosen):
+    with torch.device(place), _default_dtype(precision.dtype):
         model: Any = DiffusionGemmaForBlockDiffusion(config)
     model.eval()
     model.set_attn_implementation("sdpa")

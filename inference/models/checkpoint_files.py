@@ -87,7 +87,7 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     """What the weights of a folder are, by name, from the headers of its safetensors. Raises ModelError."""
     found: dict[str, StoredTensor] = {}
     for file in weight_files(folder):
-        found |= _header(file)
+        found |= header(file)
     return found
 
 
@@ -126,7 +126,7 @@ def _reason(file: Path, error: OSError) -> str:
     return "it is a folder" if file.is_dir() else str(error.strerror)
 
 
-def _header(file: Path) -> dict[str, StoredTensor]:
+def header(file: Path) -> dict[str, StoredTensor]:
     """The tensors of one safetensors file. Raises ModelError where the header contradicts itself or the file."""
     size = file.stat().st_size
     try:

@@ -1,14 +1,42 @@
 """Chooses the device and the precision that a model is computed in, and checks that it fits there."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
 import psutil
 import torch
 
-from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+FOUR_BIT = "4bit"
+INSTALL_FOUR_BIT = "pip install 'infill-ls[4bit]'"
 _HEADROOM = 1.15
 """Weights need this much more memory than they take, for the activations of the smallest request."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How weights are kept. `dtype` is what is computed in; in 4 bits, what the experts are unpacked to, too."""
+
+    name: str
+    dtype: torch.dtype
+
+
+PRECISIONS = {
+    "float32": Precision("float32", torch.float32),
+    "bfloat16": Precision("bfloat16", torch.bfloat16),
+    "float16": Precision("float16", torch.float16),
+    FOUR_BIT: Precision(FOUR_BIT, torch.bfloat16),
+}
+"""By the name that a user gives as `dtype`."""
+
+_BY_ITSELF = {"cpu": ("float32", "bfloat16", FOUR_BIT), "cuda": ("bfloat16", FOUR_BIT)}
+"""By device, what is tried where no dtype is named, the first that fits."""
+
+
+WeightBytes = Callable[[Precision], float]
+"""From a precision to what a model's weights take in it."""
 
 
 def choose_device(wanted: str | None) -> torch.device:
@@ -27,13 +55,22 @@ def choose_device(wanted: str | None) -> torch.device:
     return device
 
 
-def choose_dtype(wanted: str | None, device: torch.device) -> torch.dtype:
-    """The dtype to compute in: the wanted one, else float32 on a CPU and bfloat16 elsewhere. Raises ModelError."""
+def precisions(wanted: str | None, device: torch.device) -> list[Precision]:
+    """The wanted precision alone; else all that may be chosen on this device, the best one first. Raises ModelError."""
     if wanted is None:
-        return torch.float32 if device.type == "cpu" else torch.bfloat16
-    if wanted not in DTYPES:
-        raise ModelError(f"dtype '{wanted}' is unknown; choose one of {', '.join(DTYPES)}")
-    return DTYPES[wanted]
+        return [PRECISIONS[name] for name in _BY_ITSELF.get(device.type, ("bfloat16",))]
+    if wanted not in PRECISIONS:
+        raise ModelError(f"dtype '{wanted}' is unknown; choose one of {', '.join(PRECISIONS)}")
+    if wanted == FOUR_BIT and FOUR_BIT not in _BY_ITSELF.get(device.type, ()):
+        raise ModelError(f"dtype '4bit' does not run on {device.type}; choose bfloat16, or device cuda or cpu")
+    if wanted == FOUR_BIT and not has_four_bit():
+        raise ModelError(f"dtype '4bit' needs the package bitsandbytes, which is missing; run: {INSTALL_FOUR_BIT}")
+    return [PRECISIONS[wanted]]
+
+
+def has_four_bit() -> bool:
+    """Whether the package that packs weights into 4 bits is installed."""
+    return find_spec("bitsandbytes") is not None
 
 
 def free_bytes(device: torch.device) -> int:
@@ -43,13 +80,31 @@ def free_bytes(device: torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def check_fits(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype) -> None:
-    """Raises ModelError where the weights of a checkpoint, converted to `dtype`, do not fit on the device."""
-    stored = checkpoint.config.get("dtype") or checkpoint.config.get("torch_dtype") or "bfloat16"
-    scale = dtype.itemsize / DTYPES.get(stored, torch.bfloat16).itemsize
-    needed, free = int(checkpoint.weight_bytes * scale * _HEADROOM), free_bytes(device)
-    if needed > free:
-        raise ModelError(
-            f"{checkpoint.name} needs {needed / 1e9:.1f} GB in {str(dtype).removeprefix('torch.')}, but {device} has "
-            f"{free / 1e9:.1f} GB free; use a smaller dtype, another device, or the embedded model"
-        )
+def needed_bytes(weight_bytes: float) -> int:
+    """How much memory weights of this size need, with what the smallest request takes beside them."""
+    return int(weight_bytes * _HEADROOM)
+
+
+def fitting(
+    name: str, device: torch.device, free: int, candidates: Sequence[Precision], weight_bytes: WeightBytes
+) -> Precision:
+    """The first candidate in which the model called `name` fits into the bytes that are free on the device.
+
+    Raises ModelError where none does.
+    """
+    needs = []
+    for candidate in candidates:
+        needed = needed_bytes(weight_bytes(candidate))
+        missing = candidate.name == FOUR_BIT and not has_four_bit()
+        if needed <= free and not missing:
+            return candidate
+        needs.append(f"{needed / 1e9:.1f} GB in {candidate.name}")
+        if needed <= free:
+            raise ModelError(
+                f"{name} needs {' or '.join(needs)}, and {device} has {free / 1e9:.1f} GB free; 4 bits would fit, "
+                f"but need the package bitsandbytes: {INSTALL_FOUR_BIT}"
+            )
+    raise ModelError(
+        f"{name} needs {' or '.join(needs)}, but {device} has {free / 1e9:.1f} GB free; use a smaller dtype, another "
+        "device, or the embedded model"
+    )

@@ -139,7 +139,7 @@ class Family(Protocol):
 
     @property
     def dtype(self) -> str:
-        """What it computes in, such as "bfloat16"."""
+        """What it computes in, such as "bfloat16"; "4bit" where most weights are packed."""
 
     def open(self, prefix_ids: Sequence[int]) -> "Context":
         """The prefix that conditions what follows, as far as it is known from earlier. The caller closes it."""

@@ -24,6 +24,9 @@ class FamilyModule(Protocol):
         Only where no dtype is named may it compute in less precision than the dtype that it chooses.
         """
 
+    def weight_bytes(self, found: Checkpoint, dtype: str) -> float:
+        """How much memory the weights take in a dtype, whether they fit or not. Raises ModelError."""
+
 
 _FAMILIES: Mapping[str, FamilyModule] = {"diffusion_gemma": diffusion_gemma}
 """By the `model_type` in config.json."""
@@ -39,6 +42,11 @@ def find(model: str, *, allow_download: bool = False) -> Checkpoint:
     found = checkpoint.find(model, defaults, allow_download=allow_download)
     _FAMILIES[found.model_type].check(found)
     return found
+
+
+def weight_bytes(found: Checkpoint, dtype: str) -> float:
+    """How much memory the weights of a checkpoint take in a dtype, whether they fit or not. Raises ModelError."""
+    return _FAMILIES[found.model_type].weight_bytes(found, dtype)
 
 
 def load(

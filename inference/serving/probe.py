@@ -9,14 +9,14 @@ from typing import Any
 
 
 def main() -> None:
-    """Print `{"torch", "devices", "model_problem", "device_problem"}`; an empty problem means none."""
+    """Print `{"torch", "devices", "model_problem", "device_problem", "needs"}`; an empty problem means none."""
     parser = argparse.ArgumentParser(prog="python -m inference.serving.probe")
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--device")
     parser.add_argument("--dtype")
     values = parser.parse_args()
     found = {"torch": "", "devices": [], **_torch(), **_problems(values.model, values.device, values.dtype)}
-    print(json.dumps(found))
+    print(json.dumps(found | {"needs": [] if found["device_problem"] else _needs(values.model, values.device)}))
 
 
 def _torch() -> dict[str, Any]:
@@ -53,10 +53,32 @@ def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, st
     try:
         from inference.models import devices
 
-        devices.choose_dtype(dtype, devices.choose_device(device))
+        devices.precisions(dtype, devices.choose_device(device))
     except (ModelError, ImportError) as error:
         problems["device_problem"] = str(error)
     return problems
+
+
+def _needs(model: str, device: str | None) -> list[dict[str, Any]]:
+    """What the embedded checkpoint, the released one and `model` need on the device, in each dtype, the best first."""
+    from inference.models import catalogue, devices, registry
+    from inference.models.checkpoint import EMBEDDED
+    from inference.models.family import ModelError
+
+    place, found = devices.choose_device(device), []
+    names = [precision.name for precision in devices.precisions(None, place)]
+    for name in dict.fromkeys((EMBEDDED, model, catalogue.RELEASED.name)):
+        try:
+            checkpoint = registry.find(name)
+            bytes_ = {dtype: registry.weight_bytes(checkpoint, dtype) for dtype in names}
+        except ModelError:
+            if name != catalogue.RELEASED.name:
+                continue  # what is wrong with it stands in `model_problem`
+            bytes_ = {dtype: catalogue.RELEASED.weight_bytes[dtype] for dtype in names}
+        dtypes = [{"dtype": dtype, "needed_bytes": devices.needed_bytes(bytes_[dtype])} for dtype in names]
+        about = {"device": str(place), "free_bytes": devices.free_bytes(place), "four_bit": devices.has_four_bit()}
+        found.append({"model": name, **about, "dtypes": dtypes})
+    return found
 
 
 if __name__ == "__main__":

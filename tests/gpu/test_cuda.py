@@ -32,7 +32,7 @@ NEAR_FLOOR = (0.9, 2.0)
 waits, for Python or for copies."""
 
 
-@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+@pytest.fixture(scope="module", params=["float32", "bfloat16", "4bit"])
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     folder = tmp_path_factory.mktemp("random-checkpoint")
     save_random_checkpoint(folder)

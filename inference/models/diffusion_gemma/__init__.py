@@ -7,7 +7,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma.stated import check, default_properties
 from inference.models.family import Family, OnProgress
 
-__all__ = ["check", "default_properties", "load"]
+__all__ = ["check", "default_properties", "load", "weight_bytes"]
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
@@ -18,3 +18,11 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     from inference.models.diffusion_gemma.adapter import DiffusionGemma
 
     return DiffusionGemma.load(found, device, dtype, progress)
+
+
+def weight_bytes(found: Checkpoint, dtype: str) -> float:
+    """How much memory the weights take in a dtype, whether they fit or not. Raises ModelError."""
+    from inference.models.devices import PRECISIONS
+    from inference.models.diffusion_gemma import weights
+
+    return weights.weight_bytes(found, PRECISIONS[dtype])

@@ -25,12 +25,14 @@ tokens, 16 of them 93.6 %, and 32 as much as 256, 93.9 % (`infill-ls bench memor
 class DiffusionGemma:
     """A loaded DiffusionGemma. Only its prefix cache changes."""
 
-    def __init__(self, name: str, network: Network, properties: Properties, tokenizer: Tokenizer, cache_bytes: int):
-        """`cache_bytes`: how much the encoded prefixes may take that nobody reads."""
+    def __init__(
+        self, name: str, network: Network, properties: Properties, tokenizer: Tokenizer, cache_bytes: int, dtype: str
+    ) -> None:
+        """`cache_bytes`: how much the encoded prefixes may take that nobody reads. `dtype`: a precision's name."""
         self.name, self.network, self.properties, self.tokenizer = name, network, properties, tokenizer
         self.prefixes = PrefixCache(network, cache_bytes)
         self.device = network.device
-        self.dtype = str(network.dtype).removeprefix("torch.")
+        self.dtype = dtype
         self.traits = Traits(
             noise=NoiseKind(properties.corruption),
             length_signal=LengthSignal.NONE if properties.slack_token_id is None else LengthSignal.SLACK,
@@ -43,13 +45,16 @@ class DiffusionGemma:
     def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "DiffusionGemma":
         """See `FamilyModule.load`."""
         tokenizer, place = found.tokenizer(), devices.choose_device(device)
-        model = weights.read(found, place, devices.choose_dtype(dtype, place), progress)
+        progress(0.1, "checking memory")
+        precision = weights.choose_precision(found, place, dtype, devices.free_bytes(place))
+        model = weights.read(found, place, precision, progress)
         progress(0.9, "preparing")
         network = fast_passes.fastest(model, exact=dtype is not None)
         free = int(devices.free_bytes(place) * _CACHE_SHARE)
         limit = _CACHE_LIMIT_CPU_BYTES if place.type == "cpu" else _CACHE_LIMIT_BYTES
         wanted = _CACHED_PREFIXES * network.token_bytes * found.properties.max_prefix_tokens
-        return cls(found.name, network, found.properties, tokenizer, min(free, limit, wanted))
+        cache_bytes = min(free, limit, wanted)
+        return cls(found.name, network, found.properties, tokenizer, cache_bytes, precision.name)
 
     @property
     def prefix_bytes(self) -> int:

@@ -7,28 +7,49 @@ import torch
 
 from inference.models import checkpoint_files, devices
 from inference.models.checkpoint import Checkpoint
+from inference.models.devices import FOUR_BIT, PRECISIONS, Precision
+from inference.models.diffusion_gemma import four_bit
+from inference.models.diffusion_gemma.shards import Shards
 from inference.models.family import ModelError, OnProgress
 
 _MISSING_PARAMETERS = 1 << 26
 """A small checkpoint may lack this many, 256 MB of them."""
 
 
-def read(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, progress: OnProgress) -> Any:
-    """The `DiffusionGemmaForBlockDiffusion` of a checkpoint, on its device and in its dtype.
+def choose_precision(checkpoint: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> Precision:
+    """The wanted precision, else the best in which the checkpoint fits on a device with so much memory free.
 
-    Raises ModelError where it does not fit or its weights are not what the checkpoint says.
+    Raises ModelError where it does not fit.
     """
-    progress(0.1, "checking memory")
-    devices.check_fits(checkpoint, device, dtype)
+    candidates = devices.precisions(wanted, device)
+    return devices.fitting(checkpoint.name, device, free_bytes, candidates, lambda one: weight_bytes(checkpoint, one))
+
+
+def weight_bytes(checkpoint: Checkpoint, precision: Precision) -> float:
+    """How much memory the weights take. Raises ModelError where that depends on a file that cannot be read."""
+    if precision.name == FOUR_BIT:
+        return four_bit.weight_bytes(Shards(checkpoint))
+    stored = checkpoint.config.get("dtype") or checkpoint.config.get("torch_dtype") or "bfloat16"
+    stored_dtype = PRECISIONS[stored].dtype if stored in PRECISIONS else torch.bfloat16
+    return checkpoint.weight_bytes * precision.dtype.itemsize / stored_dtype.itemsize
+
+
+def read(checkpoint: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Any:
+    """The `DiffusionGemmaForBlockDiffusion` of a checkpoint, on its device and in a precision that fits there.
+
+    Raises ModelError where its weights are not what the checkpoint says.
+    """
     progress(0.15, "loading the model library")
     from transformers import DiffusionGemmaForBlockDiffusion
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    if precision.name == FOUR_BIT:
+        return four_bit.read(Shards(checkpoint), device, precision.dtype, progress).eval()
     progress(0.35, "checking sizes")
     _check_sizes(DiffusionGemmaForBlockDiffusion, checkpoint)
     progress(0.4, "loading weights")
-    return _read(DiffusionGemmaForBlockDiffusion, checkpoint, device, dtype).eval()
+    return _read(DiffusionGemmaForBlockDiffusion, checkpoint, device, precision.dtype).eval()
 
 
 def _check_sizes(architecture: Any, checkpoint: Checkpoint) -> None:

@@ -200,7 +200,7 @@ BROKEN: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: rewrite(f, model_type="llama"), "'llama' model cannot fill holes"),
     (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json is missing"),
     (only_pickles, "no \\*.safetensors"),
-    (too_large, "GB free"),
+    (too_large, "cannot be loaded"),
     (cut_off, "is cut off"),
     (other_shape, "weights are missing or of another shape"),
     (lambda f: (f / "infill.json").write_text('{"corruption": "salt"}'), "'mask' or 'uniform'"),

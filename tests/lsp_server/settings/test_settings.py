@@ -50,6 +50,11 @@ def test_one_bad_key_is_reported_and_the_rest_is_used(raw: dict[str, object]) ->
     assert next(iter(raw)) in problems[0]
 
 
+def test_the_experts_may_be_kept_in_4_bits() -> None:
+    settings, problems = resolve([Layer("start options", {"dtype": "4bit"})])
+    assert (settings.dtype, problems) == ("4bit", [])
+
+
 def test_a_misspelt_key_is_answered_with_the_right_one() -> None:
     _, problems = resolve([Layer("start options", {"max_steps": 4})])
     assert problems == ["start options: unknown setting 'max_steps' (did you mean 'maxSteps'?); ignored"]

@@ -1,0 +1,173 @@
+"""Loads a checkpoint with its experts in 4 bits, layer by layer: no layer but the one at hand is ever in memory whole.
+
+The experts are 9 in 10 weights of the released checkpoint. They are kept as bitsandbytes' NF4, blocks of 64 numbers
+with a scale in 8 bits, and unpacked for the one layer that is being computed. All else is kept in the dtype of the
+computation. The vision tower is left out, and the encoder's layers are made of the decoder's modules.
+"""
+
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from inference.models.diffusion_gemma.shards import Shards
+from inference.models.family import ModelError, OnProgress
+
+_BLOCK, _SCALE_BLOCK = 64, 256
+_BYTES_PER_EXPERT_WEIGHT = 0.5 + 1 / _BLOCK
+_OTHER_BYTES_PER_WEIGHT = 2
+_EXPERTS = ("gate_up_proj", "down_proj")
+_UNUSED = ("vision", "lm_head")
+"""Parts of a weight's name that say that it takes no memory: not loaded, or the embedding once more."""
+_LOADED_AT, _LAYERS_DONE_AT = 0.2, 0.85
+
+
+def weight_bytes(shards: Shards) -> float:
+    """How much memory the weights take in 4 bits, one unpacked layer included."""
+    experts = [name for name in shards.shapes if name.endswith(_EXPERTS) and ".experts." in name]
+    others = [name for name in shards.shapes if name not in set(experts) and not any(part in name for part in _UNUSED)]
+    packed = sum(shards.elements(name) for name in experts) * _BYTES_PER_EXPERT_WEIGHT
+    unpacked = sum(
+        max((shards.elements(name) for name in experts if name.endswith(one)), default=0) for one in _EXPERTS
+    )
+    return packed + _OTHER_BYTES_PER_WEIGHT * (unpacked + sum(shards.elements(name) for name in others))
+
+
+def read(shards: Shards, device: torch.device, dtype: torch.dtype, progress: OnProgress) -> Any:
+    """The `DiffusionGemmaForBlockDiffusion` of these files, on its device. Raises ModelError."""
+    name = shards.checkpoint.name
+    try:
+        model = _without_weights(shards)
+    except Exception as error:  # a broken config.json raises anything, and must not end the worker
+        raise ModelError(f"{name}: its config.json cannot be used: {error}") from error
+    if not model.config.tie_word_embeddings:
+        raise ModelError(f"{name}: its encoder and decoder share no weights, so it cannot run in 4 bits; give a dtype")
+    encoder, decoder = model.model.encoder.language_model, model.model.decoder
+    count = len(decoder.layers)
+    for number, layer in enumerate(decoder.layers):
+        progress(_LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * number / count, f"layer {number + 1} of {count}, 4 bits")
+        _load(layer, f"layers.{number}.", shards, device, dtype)
+        _share(encoder.layers[number], layer)
+        scalar = f"model.encoder.language_model.layers.{number}.layer_scalar"
+        encoder.layers[number].layer_scalar = shards.tensor(scalar, (1,), device, dtype)
+    decoder.layers, layers = nn.ModuleList(), decoder.layers
+    _load(decoder, "", shards, device, dtype)
+    decoder.layers = layers
+    encoder.embed_tokens, encoder.norm = decoder.embed_tokens, decoder.norm
+    model.lm_head.weight = decoder.embed_tokens.weight
+    for stack in (encoder, decoder):
+        stack.rotary_emb = type(stack.rotary_emb)(model.config.text_config).to(device)
+    model.set_experts_implementation("grouped_mm")
+    return model
+
+
+def _without_weights(shards: Shards) -> Any:
+    """The model's modules with no memory behind their weights."""
+    from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion
+
+    config: Any = DiffusionGemmaConfig.from_pretrained(shards.checkpoint.folder, local_files_only=True)
+    config._attn_implementation = "sdpa"
+    with torch.device("meta"):
+        model: Any = DiffusionGemmaForBlockDiffusion(config)
+    model.model.encoder.vision_tower = model.model.encoder.embed_vision = None
+    return model.requires_grad_(False)
+
+
+def _share(encoder_layer: Any, layer: Any) -> None:
+    """Makes an encoder's layer of the modules of the decoder's; the attention itself differs, its products do not."""
+    for name, part in layer.named_children():
+        if name != "self_attn":
+            setattr(encoder_layer, name, part)
+    for name, part in layer.self_attn.named_children():
+        setattr(encoder_layer.self_attn, name, part)
+
+
+def _load(module: nn.Module, prefix: str, shards: Shards, device: torch.device, dtype: torch.dtype) -> None:
+    """Gives every weight below a module of the decoder its memory and its values."""
+    for path, owner in list(module.named_modules()):
+        below = f"{prefix}{path}." if path else prefix
+        for name, parameter in list(owner.named_parameters(recurse=False)):
+            full = shards.decoder_name(below + name)
+            if name in _EXPERTS:
+                _load_packed(owner, name, full, shards, device, dtype)
+            else:
+                value = shards.tensor(full, parameter.shape, device, dtype)
+                setattr(owner, name, nn.Parameter(value, requires_grad=False))
+        for name, buffer in list(owner.named_buffers(recurse=False)):
+            if name == "embed_scale":
+                setattr(owner, name, torch.tensor(owner.scalar_embed_scale, device=device))
+            elif name == "layer_scalar":
+                setattr(owner, name, shards.tensor(f"model.decoder.{below}{name}", buffer.shape, device, dtype))
+
+
+def _load_packed(
+    owner: nn.Module, name: str, full: str, shards: Shards, device: torch.device, dtype: torch.dtype
+) -> None:
+    """Reads the experts of a layer one by one and keeps them in 4 bits; they are unpacked when the layer is run."""
+    shape = getattr(owner, name).shape
+    pieces = (piece.to(device, dtype) for piece in shards.pieces(full, shape))
+    packed, state = quantised(pieces, shape, device, dtype)
+    setattr(owner, name, nn.Parameter(packed, requires_grad=False))
+    library().nn.parametrize.replace_parameter_4bit_prequantized(owner, name, state.as_dict(packed=True), device)
+
+
+def quantised(
+    pieces: Iterable[Tensor], shape: Sequence[int], device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Any]:
+    """(n / 2, 1) bytes and the `QuantState` of a tensor whose pieces come one after the other.
+
+    The same as `replace_parameter_4bit(compress_statistics=True)` makes of the whole tensor, which takes eight times
+    the tensor's memory on a CPU. A piece that is no whole number of blocks is put together with the others.
+    """
+    functional = library().functional
+    if prod(shape[1:]) % _BLOCK:
+        return functional.quantize_4bit(  # type: ignore[no-any-return]
+            torch.cat(list(pieces)), compress_statistics=True, quant_type="nf4", blocksize=_BLOCK
+        )
+    packed = torch.empty((prod(shape) // 2, 1), dtype=torch.uint8, device=device)
+    scales = torch.empty(prod(shape) // _BLOCK, dtype=torch.float32, device=device)
+    size = prod(shape[1:])
+    for number, piece in enumerate(pieces):
+        part, state = functional.quantize_4bit(piece, quant_type="nf4", blocksize=_BLOCK)
+        packed[number * size // 2 : (number + 1) * size // 2] = part
+        scales[number * size // _BLOCK : (number + 1) * size // _BLOCK] = state.absmax
+    offset = scales.mean()
+    short, nested = functional.quantize_blockwise(scales - offset, blocksize=_SCALE_BLOCK)
+    whole = functional.QuantState(
+        absmax=short,
+        shape=torch.Size(shape),
+        dtype=dtype,
+        blocksize=_BLOCK,
+        code=state.code,
+        quant_type="nf4",
+        offset=offset,
+        state2=nested,
+    )
+    return packed, whole
+
+
+@cache
+def library() -> Any:
+    """bitsandbytes. Raises ModelError where it cannot be imported.
+
+    On some CPUs it asks the package `kernels` to fetch code from a hub; that is kept from it.
+    """
+    before = sys.modules.get("kernels")
+    sys.modules["kernels"] = None  # type: ignore[assignment]
+    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+    try:
+        import bitsandbytes
+        import bitsandbytes.nn.parametrize
+    except Exception as error:  # it loads libraries that may be built for another machine
+        raise ModelError(f"dtype '4bit' needs the package bitsandbytes, which cannot be imported: {error}") from error
+    finally:
+        if before is None:
+            del sys.modules["kernels"]
+        else:
+            sys.modules["kernels"] = before
+    return bitsandbytes

@@ -1,0 +1,129 @@
+"""Writes a checkpoint folder of the released shape: full shards, made-up weights, Gemma's kind of tokenizer.
+
+Where weights are zero the files are sparse and take no disk. Norms, scalars, routers and the embeddings of the tokens
+that text is made of are always there, so that rows are told apart and go to all of the experts.
+"""
+
+import json
+import struct
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inference.bench.latency_network import RELEASED_TEXT_CONFIG
+from inference.training.model import NO_VISION
+
+TWIN = Path(__file__).parents[1] / "data" / "twin"
+SMALL = {
+    "vocab_size": 4096,
+    "hidden_size": 256,
+    "intermediate_size": 256,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 64,
+    "global_head_dim": 64,
+    "num_global_key_value_heads": 1,
+    "num_experts": 64,
+    "moe_intermediate_size": 512,
+}
+"""A shape for every machine. As in the released one most weights are experts: 50 MB of a layer in bfloat16."""
+SHARD_BYTES = 5_000_000_000
+FILLED_ROWS = 4096
+"""Rows of the embedding that are never zero: the tokens of the twin's tokenizer."""
+_SPREAD, _ROUTER_SPREAD = 0.02, 2.0
+"""Standard deviations. With the small one all experts of a router score alike, and any rounding changes the choice."""
+_DENSE_ELEMENTS = 1_000_000
+"""Tensors up to this size are never zero: all but embeddings, experts and projections."""
+
+
+def write(folder: Path, layers: int, *, dense: bool, **shape: int) -> None:
+    """The folder; with `dense` every weight is random, 2.2 GB for a layer and for the embedding. `shape` changes it."""
+    config = _config(layers, shape)
+    config.save_pretrained(folder)
+    _write_tokenizer(folder / "tokenizer.json", config.text_config.vocab_size)
+    (folder / "generation_config.json").write_bytes((TWIN / "generation_config.json").read_bytes())
+    generator, shards = torch.Generator().manual_seed(0), list(_shards(_shapes(config)))
+    files = [f"model-{number:05}-of-{len(shards):05}.safetensors" for number in range(1, len(shards) + 1)]
+    for file, shard in zip(files, shards, strict=True):
+        _write_shard(folder / file, shard, dense, generator)
+    index = {name: file for file, shard in zip(files, shards, strict=True) for name in shard}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
+
+
+def _config(layers: int, shape: dict[str, int]) -> Any:
+    """At least two layers: a sliding one and a full one, which is always the last."""
+    from transformers import DiffusionGemmaConfig, DiffusionGemmaTextConfig
+
+    text = RELEASED_TEXT_CONFIG | {"num_hidden_layers": layers} | shape
+    kinds = ["sliding_attention" if (number + 1) % 6 else "full_attention" for number in range(layers)]
+    kinds[-1] = "full_attention"
+    config = DiffusionGemmaConfig(
+        text_config=DiffusionGemmaTextConfig(**text, layer_types=kinds), vision_config=NO_VISION, canvas_length=256
+    )
+    config.dtype = torch.bfloat16
+    config.architectures = ["DiffusionGemmaForBlockDiffusion"]
+    return config
+
+
+def _shapes(config: Any) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight that a released checkpoint stores, by name."""
+    from transformers import DiffusionGemmaForBlockDiffusion
+
+    with torch.device("meta"):
+        model: Any = DiffusionGemmaForBlockDiffusion(config)
+    encoder_own = [name for name in model.state_dict() if "encoder.language_model" in name and "layer_scalar" in name]
+    names = [name for name in model.state_dict() if name.startswith("model.decoder.")] + encoder_own
+    return {name: tuple(model.state_dict()[name].shape) for name in names}
+
+
+def _shards(shapes: dict[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int, ...]]]:
+    shard: dict[str, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        if shard and sum(prod(one) for one in (*shard.values(), shape)) * 2 > SHARD_BYTES:
+            yield shard
+            shard = {}
+        shard[name] = shape
+    yield shard
+
+
+def _write_shard(file: Path, shapes: dict[str, tuple[int, ...]], dense: bool, generator: torch.Generator) -> None:
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape in shapes.items():
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [end, end := end + 2 * prod(shape)]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with file.open("wb") as stream:
+        stream.write(struct.pack("<Q", len(text)) + text)
+        start = stream.tell()
+        stream.truncate(start + end)
+        for name, shape in shapes.items():
+            stream.seek(start + header[name]["data_offsets"][0])
+            for rows in _values(name, shape, dense, generator):
+                stream.write(rows.bfloat16().view(torch.uint8).numpy().tobytes())
+
+
+def _values(name: str, shape: tuple[int, ...], dense: bool, generator: torch.Generator) -> Iterator[Tensor]:
+    """The first rows of a weight; what is not written stays zero."""
+    if len(shape) == 1:  # norms and scalars; attention is unscaled, so a query's norm has what keeps its scores near 1
+        yield torch.full(shape, shape[0] ** -0.5 if "q_norm" in name else 1.0)
+        return
+    spread = _ROUTER_SPREAD if "router.proj" in name else _SPREAD
+    if dense or prod(shape) <= _DENSE_ELEMENTS or "embed_tokens" in name:
+        rows = shape[0] if dense else min(shape[0], FILLED_ROWS)
+        step = max(1, _DENSE_ELEMENTS // prod(shape[1:]))
+        for first in range(0, rows, step):
+            yield torch.randn((min(step, rows - first), *shape[1:]), generator=generator) * spread
+
+
+def _write_tokenizer(file: Path, vocabulary_size: int) -> None:
+    """The twin's tokenizer, with tokens that no text is made of up to the full size."""
+    tokenizer = json.loads((TWIN / "tokenizer.json").read_text("utf-8"))
+    vocabulary = tokenizer["model"]["vocab"]
+    for number in range(len(vocabulary), vocabulary_size):
+        vocabulary[f"▁filler{number}"] = number
+    file.write_text(json.dumps(tokenizer), "utf-8")

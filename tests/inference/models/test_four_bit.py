@@ -1,0 +1,222 @@
+"""A checkpoint in 4 bits: nearly the same predictions, in a third of the memory, and never more while it loads."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from inference.engine import Engine
+from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.models import devices, registry
+from inference.models.catalogue import RELEASED
+from inference.models.diffusion_gemma import four_bit, weights
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+from inference.models.diffusion_gemma.shards import Shards
+from inference.models.family import ModelError
+from tests.full_shape import made_up
+from tests.full_shape.made_up import TWIN
+from tests.inference.loaded import gemma
+
+CPU = torch.device("cpu")
+CODE = "import os\n\n\ndef size(path):\n    if not os.path.exists(path):\n        return 0\n    return os.stat(path)\n"
+
+
+@pytest.fixture(scope="module")
+def four_bit_engine(random_folder: Path) -> Engine:
+    return Engine(registry.load(str(random_folder), device="cpu", dtype="4bit"))
+
+
+def rows(network: Network, ids: Sequence[int] = range(7, 47)) -> torch.Tensor:
+    """(8, V) logits of a canvas behind a prefix, from both stacks."""
+    prefix = PrefixCache(network, 1 << 30).acquire(ids)
+    for _ in prefix.encode(ids):
+        pass
+    canvas = torch.tensor([ids[-8:]])
+    soft = network.token_embeddings(canvas.flip(1))
+    return network.logits(network.decode(canvas, soft, prefix.view())[0])
+
+
+def loaded(folder: Path, dtype: str) -> Any:
+    found = registry.find(str(folder))
+    return weights.read(found, CPU, devices.PRECISIONS[dtype], lambda _fraction, _what: None)
+
+
+def test_a_hole_is_filled_and_what_is_pinned_stays(four_bit_engine: Engine) -> None:
+    segments = (Text("a ="), Hole(max_tokens=6, single_line=True), Text("\nb ="), Hole(starts_with=" x"), Text("\n"))
+    request = InfillRequest("r", segments, candidates=4, max_steps=4, seed=1)
+    candidates = [event for event in four_bit_engine.infill(request) if isinstance(event, Candidate)]
+    assert candidates
+    for candidate in candidates:
+        assert "\n" not in candidate.texts[0]
+        assert candidate.texts[1].startswith(" x")
+    assert four_bit_engine.dtype == "4bit"
+
+
+def test_it_computes_what_the_unpacked_weights_give_in_bfloat16(four_bit_engine: Engine, random_folder: Path) -> None:
+    """Whatever else is loaded is loaded as transformers loads it, encoder and scalars included."""
+    packed, plain = gemma(four_bit_engine).network.model, loaded(random_folder, "bfloat16")
+    with torch.no_grad():
+        for ours, theirs in zip(packed.model.decoder.layers, plain.model.decoder.layers, strict=True):
+            for name in ("gate_up_proj", "down_proj"):
+                getattr(theirs.experts, name).copy_(getattr(ours.experts, name))
+    plain.set_experts_implementation("grouped_mm")
+    assert torch.equal(rows(Network(packed)), rows(Network(plain)))
+
+
+def test_predictions_of_a_trained_checkpoint_are_nearly_those_in_bfloat16() -> None:
+    ids = registry.find(str(TWIN)).tokenizer().encode(CODE).ids
+    half, packed = (rows(Network(loaded(TWIN, dtype)), ids) for dtype in ("bfloat16", "4bit"))
+    assert torch.cosine_similarity(half, packed, dim=-1).mean() >= 0.98
+    assert not torch.equal(half, packed)
+
+
+def test_encoder_and_decoder_share_their_weights_and_nothing_sees(four_bit_engine: Engine) -> None:
+    model = gemma(four_bit_engine).network.model.model
+    for ours, theirs in zip(model.encoder.language_model.layers, model.decoder.layers, strict=True):
+        shared = dict(theirs.named_parameters())
+        assert all(parameter is shared[name] for name, parameter in ours.named_parameters())
+        assert ours.layer_scalar is not theirs.layer_scalar
+    names = [name for name, _ in model.named_parameters()]
+    assert not [name for name in names if "vision" in name]
+    assert all(not tensor.is_meta for tensor in [*model.parameters(), *model.buffers()])
+
+
+def test_the_experts_are_packed_as_bitsandbytes_packs_them_whole() -> None:
+    experts = torch.randn(6, 32, 96, dtype=torch.bfloat16)
+    whole = torch.nn.Module()
+    whole.experts = torch.nn.Parameter(experts.clone())
+    replace = four_bit.library().nn.parametrize.replace_parameter_4bit
+    replace(whole, "experts", compress_statistics=True, quant_type="nf4")
+    packed, state = four_bit.quantised(experts.split(1), experts.shape, CPU, torch.bfloat16)
+    assert torch.equal(packed, whole.parametrizations.experts.original)
+    assert torch.equal(four_bit.library().functional.dequantize_4bit(packed, state), whole.experts)
+
+
+def test_a_file_that_names_the_encoders_weights_alone_is_read_alike(random_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "encoder-names"
+    shutil.copytree(random_folder, folder)
+    file = folder / "model.safetensors"
+    renamed = {}
+    for name, tensor in load_file(file).items():
+        encoder = name.replace("model.decoder.", "model.encoder.language_model.")
+        own = "self_conditioning" in name or name.endswith("layer_scalar")
+        renamed[name if own else encoder] = tensor
+    save_file(renamed, file, {"format": "pt"})
+    assert torch.equal(rows(Network(loaded(folder, "4bit"))), rows(Network(loaded(random_folder, "4bit"))))
+
+
+def changed_shape(folder: Path, name: str, drop: bool) -> None:
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    tensor = tensors.pop(name)
+    if not drop:
+        tensors[name] = tensor[:-1].clone()
+    save_file(tensors, file, {"format": "pt"})
+
+
+@pytest.mark.parametrize("name", ["layers.1.experts.down_proj", "layers.0.layer_scalar", "norm.weight"])
+@pytest.mark.parametrize("drop", [True, False], ids=["missing", "another shape"])
+def test_a_weight_that_is_not_as_the_configuration_says_is_named(
+    random_folder: Path, tmp_path: Path, name: str, drop: bool
+) -> None:
+    folder = tmp_path / "broken"
+    shutil.copytree(random_folder, folder)
+    changed_shape(folder, f"model.decoder.{name}", drop)
+    with pytest.raises(ModelError, match=f"{name} is (missing|of shape).*download the checkpoint again"):
+        registry.load(str(folder), device="cpu", dtype="4bit")
+
+
+def test_a_file_that_is_cut_off_is_named(random_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "broken"
+    shutil.copytree(random_folder, folder)
+    with (folder / "model.safetensors").open("r+b") as stream:
+        stream.truncate(1000)
+    with pytest.raises(ModelError, match="model.safetensors is cut off"):
+        registry.load(str(folder), device="cpu", dtype="4bit")
+
+
+LAYERS = 4
+EXPERTS_BYTES = 64 * 3 * 512 * 256 * 2
+"""What the experts of one layer take in bfloat16: 50 MB."""
+PEAK = """
+import json, sys
+from pathlib import Path
+import torch
+from inference.models import devices, registry
+from inference.models.diffusion_gemma import weights
+from tests.full_shape.two_layers import memory_bytes, tensor_bytes
+
+def load(folder):
+    found, packed = registry.find(folder), devices.PRECISIONS["4bit"]
+    return weights.read(found, torch.device("cpu"), packed, lambda fraction, what: None)
+
+load(sys.argv[1])  # what torch and the libraries take is there now
+Path("/proc/self/clear_refs").write_text("5")
+before = memory_bytes("VmRSS")
+model = load(sys.argv[2])
+print(json.dumps({"result": tensor_bytes(model), "peak": memory_bytes("VmHWM") - before}))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells a process its peak memory")
+def test_loading_takes_no_more_than_the_result_and_one_layer(random_folder: Path, tmp_path: Path) -> None:
+    made_up.write(tmp_path, LAYERS, dense=False, **made_up.SMALL)
+    command = [sys.executable, "-c", PEAK, str(random_folder), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["result"] < LAYERS * EXPERTS_BYTES / 2, "it is not kept in 4 bits"
+    assert found["peak"] <= found["result"] + EXPERTS_BYTES, found
+
+
+def test_four_bits_are_chosen_where_nothing_else_fits(random_folder: Path) -> None:
+    found = registry.find(str(random_folder))
+    needed = {
+        name: devices.needed_bytes(weights.weight_bytes(found, devices.PRECISIONS[name]))
+        for name in ("float32", "bfloat16", "4bit")
+    }
+    assert needed["4bit"] < needed["bfloat16"] < needed["float32"]
+    for name, free_bytes in needed.items():
+        assert weights.choose_precision(found, CPU, None, free_bytes).name == name
+    with pytest.raises(ModelError, match=r"needs .* in float32 or .* in bfloat16 or .* in 4bit, but cpu has .* free"):
+        weights.choose_precision(found, CPU, None, needed["4bit"] - 1)
+    with pytest.raises(ModelError, match="in bfloat16, but cpu has"):
+        weights.choose_precision(found, CPU, "bfloat16", needed["4bit"])
+
+
+def test_the_weights_take_what_was_reckoned(four_bit_engine: Engine, random_folder: Path) -> None:
+    model = gemma(four_bit_engine).network.model
+    taken = sum(tensor.numel() * tensor.element_size() for tensor in model.parameters())
+    reckoned = four_bit.weight_bytes(Shards(registry.find(str(random_folder))))
+    assert taken < reckoned < 1.6 * taken
+
+
+def test_a_missing_package_is_named_with_what_brings_it(random_folder: Path) -> None:
+    """In a process in which it cannot be found, as where it is not installed."""
+    program = (
+        "import importlib.util as u, sys\n"
+        "real = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'bitsandbytes' else real(name, *rest)\n"
+        "from inference.models import registry\n"
+        "registry.load(sys.argv[1], device='cpu', dtype='4bit')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(random_folder)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode
+    assert "pip install 'infill-ls[4bit]'" in done.stderr.splitlines()[-1]
+
+
+def test_the_catalogue_says_what_the_released_shape_takes(tmp_path: Path) -> None:
+    made_up.write(tmp_path, 30, dense=False)
+    found = registry.find(str(tmp_path))
+    for dtype, said in RELEASED.weight_bytes.items():
+        assert said == pytest.approx(registry.weight_bytes(found, dtype), rel=0.02), dtype
+    assert sum(file.stat().st_blocks * 512 for file in tmp_path.iterdir()) < 200e6, "the files are not sparse"
