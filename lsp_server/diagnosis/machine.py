@@ -31,6 +31,7 @@ _ERROR = re.compile(r"Error\b|^Fatal|cannot")
 _LOGGED = re.compile(r"\b(ERROR|CRITICAL)\b")
 _TAIL_BYTES = 200_000
 PACKAGES = ("torch", "transformers", "pygls", "tree-sitter")
+_INSTALL_FOUR_BIT = "install it: pip install 'infill-ls[4bit]'"
 _REINSTALL = "install it again: pip install --force-reinstall infill-ls"
 
 
@@ -93,6 +94,7 @@ def _probed(options: WorkerOptions) -> Iterator[Check]:
         yield Check("engine", Verdict.FAIL, f"torch cannot be imported: {problem}", _REINSTALL)
     yield _device(found, options)
     yield _model(found, options)
+    yield from (runs(needs, options) for needs in found["needs"])
 
 
 def probe(options: WorkerOptions) -> dict[str, Any]:
@@ -132,6 +134,28 @@ def _model(found: dict[str, Any], options: WorkerOptions) -> Check:
         words, _, advice = problem.partition("; ")
         return Check("model", Verdict.FAIL, words, advice)
     return Check("model", Verdict.OK, options.resolved().model)
+
+
+def runs(needs: dict[str, Any], options: WorkerOptions) -> Check:
+    """In which dtype a checkpoint runs on this machine, and what the next better one needs, or the least one."""
+    free, dtypes = needs["free_bytes"], needs["dtypes"]
+    fitting = next((place for place, one in enumerate(dtypes) if one["needed_bytes"] <= free), len(dtypes))
+    larger = [f"{one['dtype']} needs {size(one['needed_bytes'])}" for one in dtypes[:fitting]]
+    has = f"{needs['device']} has {size(free)} free"
+    if fitting == len(dtypes):
+        least = dtypes[-1]
+        advice = f"free {size(least['needed_bytes'] - free)} more for {least['dtype']}, or choose another device"
+        return _does_not_run(needs, options, f"not here: {', '.join(larger)}; {has}", advice)
+    found = f"{dtypes[fitting]['dtype']}: needs {size(dtypes[fitting]['needed_bytes'])}, {has}"
+    if dtypes[fitting]["dtype"] == "4bit" and not needs["four_bit"]:
+        return _does_not_run(needs, options, f"{found}, but the package bitsandbytes is missing", _INSTALL_FOUR_BIT)
+    return Check(f"runs {needs['model']}", Verdict.OK, "; ".join([found, *larger[-1:]]))
+
+
+def _does_not_run(needs: dict[str, Any], options: WorkerOptions, found: str, advice: str) -> Check:
+    """A failure only where it is the checkpoint that was chosen, to run in whatever dtype it can."""
+    chosen = needs["model"] == options.resolved().model and options.dtype is None
+    return Check(f"runs {needs['model']}", Verdict.FAIL if chosen else Verdict.OK, found, advice)
 
 
 def _memory() -> Check:

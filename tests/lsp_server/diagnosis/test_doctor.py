@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from inference.models.catalogue import RELEASED
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
-from lsp_server.diagnosis.machine import Check, Verdict
+from lsp_server.diagnosis.machine import Check, Verdict, runs
+from lsp_server.worker import WorkerOptions
 from tests.workers import PATIENCE_S
 
 
@@ -128,3 +130,37 @@ def test_a_place_needs_a_file_and_the_schema_is_one_object() -> None:
     assert (done.returncode, done.stderr) == (2, "infill-ls: --at LINE:COL needs a FILE\n")
     done = subprocess.run([*command, "--schema"], capture_output=True, text=True, check=True)
     assert "debounceMs" in json.loads(done.stdout)["properties"]
+
+
+GB = 10**9
+
+
+def runs_here(free_bytes: int, *, four_bit: bool = True, model: str = RELEASED.name) -> Check:
+    """What doctor says of the released checkpoint on a GPU with so much memory free."""
+    dtypes = [{"dtype": name, "needed_bytes": int(RELEASED.weight_bytes[name])} for name in ("bfloat16", "4bit")]
+    about = {"model": RELEASED.name, "device": "cuda:0", "free_bytes": free_bytes, "four_bit": four_bit}
+    return runs({**about, "dtypes": dtypes}, WorkerOptions(model))
+
+
+def test_the_dtype_in_which_a_checkpoint_runs_is_told_and_what_the_next_better_one_needs() -> None:
+    assert runs_here(80 * GB).found == "bfloat16: needs 51.0 GB, cuda:0 has 80.0 GB free"
+    assert runs_here(24 * GB).found == "4bit: needs 18.1 GB, cuda:0 has 24.0 GB free; bfloat16 needs 51.0 GB"
+    assert runs_here(24 * GB).verdict is Verdict.OK
+
+
+def test_a_checkpoint_that_does_not_run_is_a_failure_where_it_is_the_chosen_one() -> None:
+    too_small, no_package = runs_here(10 * GB), runs_here(24 * GB, four_bit=False)
+    assert too_small.found == "not here: bfloat16 needs 51.0 GB, 4bit needs 18.1 GB; cuda:0 has 10.0 GB free"
+    assert too_small.advice == "free 8.1 GB more for 4bit, or choose another device"
+    assert "bitsandbytes is missing" in no_package.found
+    assert "infill-ls[4bit]" in no_package.advice
+    assert too_small.verdict is no_package.verdict is Verdict.FAIL
+    assert runs_here(10 * GB, model="embedded").verdict is Verdict.OK
+
+
+def test_the_machine_is_told_what_runs_on_it() -> None:
+    words = [sys.executable, "-m", "lsp_server.cli", "doctor", "--device", "cpu", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert checks["runs embedded"]["found"].startswith("float32: needs ")
+    assert "cpu has" in checks[f"runs {RELEASED.name}"]["found"]
