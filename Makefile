@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-e2e test-units test-editors storm check format picture pictures vsix clean
+.PHONY: demo test test-e2e test-units test-editors storm dry-run-26b two-layers-26b check format picture pictures vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -33,6 +33,15 @@ test-editors: $(VENV)/.ready
 # Minutes of typing into three servers whose worker is killed and stopped all the while; no part of `make test`.
 storm: $(VENV)/.ready
 	$(BIN)/python -m tests.storm
+
+# The released checkpoint's full shape with made-up weights, in 4 bits, on the CPU: an hour and 24 GB. LAYERS=2: a try.
+LAYERS ?= 30
+dry-run-26b: $(VENV)/.ready
+	$(BIN)/python -m tests.full_shape.dry_run --layers $(LAYERS)
+
+# Two layers of that width: 4 bits against bfloat16, and the peak of loading. Ten minutes, 8 GB, and 5 GB of disk.
+two-layers-26b: $(VENV)/.ready
+	$(BIN)/python -m tests.full_shape.two_layers
 
 picture: $(VENV)/.ready
 	$(BIN)/python examples/record.py
