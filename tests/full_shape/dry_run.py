@@ -42,6 +42,8 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="a small shape, to try this program itself")
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
+    if (score := Path("/proc/self/oom_score_adj")).exists():
+        score.write_text("1000")  # where memory runs out, it is this run that ends and no other program
     home = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))
     os.environ[FOLDER_VARIABLE] = str(home / "run")
     (home / "run").mkdir(mode=0o700)
