@@ -7,13 +7,13 @@ stop it.
 import itertools
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 
-from inference.engine.canvas import fills
+from inference.engine.canvas import fills, prompt
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import Row, Slots
@@ -152,10 +152,9 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
     def _canvas(self, group: Group, earlier: Sequence[str], found: list[RankedFill]) -> Iterator[InfillEvent | None]:
         """Fills one canvas behind the `earlier` fills; its answers, best first, are appended to `found`."""
-        plan = self._planner.plan(group, earlier)
         self._counters.canvases += 1
-        with closing(self._model.family.open(plan.prefix_ids)) as context:
-            yield from self._encode(context, plan.prefix_ids)
+        with ExitStack() as stack:
+            plan, context = yield from self._read(group, earlier, stack)
             written = yield from self._continue(context, plan)
             rows = [plan.layout.compose(lengths) for lengths in self._lengths(context, plan)]
             yield None
@@ -166,14 +165,35 @@ class Infilling(Generator[InfillEvent | None, None, None]):
             if self._request.drafts:
                 yield self._draft(loop, plan, earlier, found[0].written)
 
-    def _encode(self, context: Context, ids: Sequence[int]) -> Iterator[None]:
-        self._counters.prefix_tokens += len(ids)
-        self._counters.reused_tokens += context.reused_tokens
-        began = time.monotonic()
-        for _ in context.encode():
+    def _read(
+        self, group: Group, earlier: Sequence[str], stack: ExitStack
+    ) -> Generator[None, None, tuple[Plan, Context]]:
+        """Plans a canvas and reads its prefix, which `stack` closes; a short one once reading the whole takes too long.
+
+        What was read of the whole one is in the prefix cache: the next request for the same text goes on from there.
+        """
+        plan = self._planner.plan(group, earlier)
+        context = stack.enter_context(closing(self._model.family.open(plan.prefix_ids)))
+        if (yield from self._encode(context, plan.prefix_ids)):
+            return plan, context
+        stack.close()
+        plan = self._planner.plan(group, earlier, short=True)
+        context = stack.enter_context(closing(self._model.family.open(plan.prefix_ids)))
+        yield from self._encode(context, plan.prefix_ids)
+        return plan, context
+
+    def _encode(self, context: Context, ids: Sequence[int]) -> Generator[None, None, bool]:
+        """Reads a prefix. False: given up, since it is late and more is left to read than a short prefix has."""
+        left, began = 0, time.monotonic()
+        for left in context.encode():
             self._counters.encode_ms += (time.monotonic() - began) * 1000
             yield None
+            if left > prompt.SHORT_PREFIX_TOKENS and self._late():
+                break
             began = time.monotonic()
+        self._counters.prefix_tokens += len(ids) - left
+        self._counters.reused_tokens += context.reused_tokens
+        return left == 0
 
     def _continue(self, context: Context, plan: Plan) -> Generator[None, None, list[Written]]:
         """What the model writes token by token, where it is asked."""

@@ -152,8 +152,11 @@ class Context(Protocol):
     def reused_tokens(self) -> int:
         """How many tokens of the prefix were known already when it was opened."""
 
-    def encode(self) -> Iterator[None]:
-        """Reads what is not known yet, at most one forward pass at each `next`. To be exhausted before all below."""
+    def encode(self) -> Iterator[int]:
+        """Reads what is not known yet, at most one forward pass at each `next`, which returns how many tokens are left.
+
+        To be exhausted before all below. What was read before it is given up is known to later contexts.
+        """
 
     def predict(
         self, ids: "Tensor", rows: "Tensor", *, valid: "Tensor | None" = None, feedback: "Tensor | None" = None

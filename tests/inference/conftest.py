@@ -1,4 +1,4 @@
-"""The two engines the tests run on: the embedded checkpoint, and a small random one of the released kind."""
+"""The engines the tests run on: the embedded checkpoint, a small random one of the released kind, and the twin."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from inference.engine import Engine
 from inference.models import registry
+from tests.inference.loaded import TWIN
 from tests.inference.models.random_model import save_random_checkpoint
 
 
@@ -27,3 +28,9 @@ def random_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def released(random_folder: Path) -> Engine:
     """Random weights of the released kind: uniform corruption, no slack token, chat prompt, several experts."""
     return Engine(registry.load(str(random_folder), device="cpu"))
+
+
+@pytest.fixture(scope="session")
+def twin() -> Engine:
+    """A trained checkpoint of the released kind, with a released checkpoint's vocabulary and no limits of its own."""
+    return Engine(registry.load(str(TWIN), device="cpu"))

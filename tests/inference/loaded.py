@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -9,6 +10,8 @@ from inference.engine import Engine
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+
+TWIN = Path(__file__).parents[1] / "data" / "twin"
 
 
 def gemma(engine: Engine) -> DiffusionGemma:

@@ -92,16 +92,20 @@ class Planner:
         """Raises RequestError where the request cannot be filled by this checkpoint."""
         self._vocabulary, self._properties = vocabulary, properties
         self._frame = prompt.frame(vocabulary, properties, request)
+        self._short_frame = prompt.short_frame(vocabulary, properties, request)
         self.request = text_and_holes(request)
         for hole in self.request.holes:
             self._check_size(hole)
 
-    def plan(self, group: Group, fills: Sequence[str]) -> Plan:
-        """The canvas of a group, seeing the fills of all holes before it."""
+    def plan(self, group: Group, fills: Sequence[str], *, short: bool = False) -> Plan:
+        """The canvas of a group, seeing the fills of all holes before it. `short`: its prefix can be read soon."""
+        frame, most = self._frame, self._properties.max_prefix_tokens
+        if short:
+            frame, most = self._short_frame, min(most, prompt.SHORT_PREFIX_TOKENS)
         texts, holes = self.request.texts, self.request.holes
         before = "".join(text + fill for text, fill in zip(texts, fills[: group.first], strict=False))
-        room = self._properties.max_prefix_tokens - len(self._frame.before)
-        ids = prompt.prefix(self._vocabulary, self._properties, before + texts[group.first], max(1, room))
+        room = max(1, most - len(frame.before))
+        ids = prompt.prefix(self._vocabulary, self._properties, before + texts[group.first], room)
         ids, healed = self._heal(ids)
         parts: list[Pinned | Slots] = []
         for number in range(group.first, group.end):
@@ -109,7 +113,7 @@ class Planner:
             pinned, healed = self._between(number, last=number + 1 == group.end)
             parts.append(Pinned(pinned))
         width = self._properties.canvas_tokens
-        return Plan(self._frame.before + ids, Layout(tuple(_shrunk(parts, width)), width), group)
+        return Plan(frame.before + ids, Layout(tuple(_shrunk(parts, width)), width), group)
 
     def pin_start(self, number: int, text: str) -> None:
         """From now on the fill of this hole begins with `text`, which the user typed or accepted there."""

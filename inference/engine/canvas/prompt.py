@@ -13,6 +13,8 @@ some end-of-sequence tokens, the tail it saw in tuning. It has neither mask nor 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from inference.engine.canvas import cutting
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
@@ -24,8 +26,14 @@ _TAIL_EOS_TOKENS = 8
 _CONTEXT_SHARE = 2
 """Other files get one part in so many of the prefix; the file's own text is what matters most."""
 
+SHORT_PREFIX_TOKENS = 512
+"""Of a prefix that must be read in a pass or two, because the request is late."""
+
 _LONGEST_PATH = 1024
 """Of a longer path, the end."""
+
+_SHORT_PATH = 128
+"""Of the path in a short prefix."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,15 @@ def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest
     line_break = vocabulary.encode("\n")
     before = ((bos,) if bos is not None else ()) + (start, *user, end, *line_break, start, *model)
     return Frame(before, (end,) + ((eos,) * _TAIL_EOS_TOKENS if eos is not None else ()))
+
+
+def short_frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest) -> Frame:
+    """The frame of a short prefix: without text of other files, and without an instruction that takes half of it."""
+    alone = msgspec.structs.replace(request, context=(), path=request.path[-_SHORT_PATH:])
+    found = frame(vocabulary, properties, alone)
+    if len(found.before) <= SHORT_PREFIX_TOKENS // 2:
+        return found
+    return frame(vocabulary, properties, msgspec.structs.replace(alone, instruction=""))
 
 
 def context_tokens(vocabulary: Vocabulary, properties: Properties) -> int:

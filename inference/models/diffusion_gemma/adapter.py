@@ -77,7 +77,7 @@ class EncodedContext:
         """See `Context`."""
         return self._prefix.reused
 
-    def encode(self) -> Iterator[None]:
+    def encode(self) -> Iterator[int]:
         """See `Context`."""
         return self._prefix.encode(self._ids)
 

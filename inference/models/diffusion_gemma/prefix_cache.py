@@ -54,13 +54,16 @@ class EncodedPrefix:
         self._entry = entry
         self._views: dict[tuple[int, int], PrefixView] = {}
 
-    def encode(self, ids: Sequence[int], *, seal: bool = True) -> Iterator[None]:
-        """Encodes what is missing of `ids`, at most 512 tokens at each `next`; then nothing may follow if `seal`."""
+    def encode(self, ids: Sequence[int], *, seal: bool = True) -> Iterator[int]:
+        """Encodes what is missing of `ids`, at most 512 tokens at each `next`, which returns how many are left.
+
+        Then nothing may follow if `seal`.
+        """
         while self.length < len(ids):
             chunk = ids[self.length : self.length + _CHUNK_TOKENS]
             self._cache.network.encode(torch.tensor([list(chunk)], device=self._cache.network.device), self)
             self.commit(chunk)
-            yield
+            yield len(ids) - self.length
         if seal:
             self.seal()
 

@@ -46,7 +46,7 @@ class BigramContext:
     def __init__(self, family: BigramFamily, prefix_ids: Sequence[int]) -> None:
         self._family, self._last, self._closed = family, ([MASK_ID, *prefix_ids])[-1], False
 
-    def encode(self) -> Iterator[None]:
+    def encode(self) -> Iterator[int]:
         return iter(())
 
     def predict(

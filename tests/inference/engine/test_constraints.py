@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,15 +14,9 @@ from inference.engine.canvas.plan import Plan, Planner
 from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
 from inference.models import registry
 from inference.models.family import Properties
+from tests.inference.loaded import TWIN
 
-TWIN = Path(__file__).parents[2] / "data" / "twin"
 SLACK, MASK = 60, 61
-
-
-@pytest.fixture(scope="module")
-def twin() -> Engine:
-    """A released checkpoint's vocabulary, with tokens for runs of line breaks."""
-    return Engine(registry.load(str(TWIN), device="cpu"))
 
 
 @pytest.fixture(scope="module")
