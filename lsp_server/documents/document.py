@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from tree_sitter import Tree
 
 from lsp_server.documents.change import Change, difference
+from lsp_server.documents.many_edits import EditedLines
 from lsp_server.documents.parse_job import ParseJob
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.syntax.limit import Limit
@@ -24,6 +25,8 @@ from lsp_server.syntax.source import well_formed
 
 QUICK_PARSE_S = 0.02
 """Of processor time: typing may wait so long for a parse."""
+MANY_EDITS = 100
+"""So many at once are applied as one change: to tell each apart would take the length of the text for each."""
 _REST_RATIO = 10
 """After a parse that was given up, wait so many times as long before the next one: the text is likely as bad still."""
 
@@ -88,13 +91,14 @@ class Document:
         """Apply edits in order, each to the text that the one before it left. Returns what each of them changed.
 
         Clamps positions outside the text, and turns a backwards range around. The changes lead from the old `text` to
-        the new one.
+        the new one; more than `MANY_EDITS` are told as one change.
         """
         if self._snapshot is not None:
             self._tree = self._snapshot.tree and self._snapshot.tree.copy()  # the snapshot keeps its own
             self._snapshot = None
         self.stop_parsing()
-        changes = [self._apply(edit, encoding) for edit in edits]
+        many = len(edits) > MANY_EDITS
+        changes = [self._apply_all(edits, encoding)] if many else [self._apply(edit, encoding) for edit in edits]
         self.version = version
         return changes
 
@@ -170,6 +174,16 @@ class Document:
         if touches_halves:
             return difference(before, self.text)
         return Change(start, before[start:end], well_formed(edit.text))
+
+    def _apply_all(self, edits: Sequence[Edit], encoding: Encoding) -> Change:
+        before, lines = self.text, EditedLines(self._raw, encoding)
+        for edit in edits:
+            if edit.start is None or edit.end is None:
+                lines = EditedLines(edit.text, encoding)
+            else:
+                lines.replace(*sorted((edit.start, edit.end)), edit.text)
+        self._replace_all(lines.text())
+        return difference(before, self.text)
 
     def _replace_all(self, text: str) -> None:
         self._raw, self._lines = text, LineIndex(text)
