@@ -181,7 +181,8 @@ class Document:
             if edit.start is None or edit.end is None:
                 lines = EditedLines(edit.text, encoding)
             else:
-                lines.replace(*sorted((edit.start, edit.end)), edit.text)
+                start, end = sorted((edit.start, edit.end))
+                lines.replace(start, end, edit.text)
         self._replace_all(lines.text())
         return difference(before, self.text)
 
