@@ -37,6 +37,8 @@ CUT_OFF_OVER_BYTES = 8 * 1024 * 1024
 """Over this much unread output, the client counts as gone."""
 MAX_REQUESTS = 64
 """How many requests one client may have in flight."""
+MAX_IN_FLIGHT_BYTES = 2 * messages.MAX_MESSAGE_BYTES
+"""How long they may be together, with what amends them."""
 
 
 class ConnectionHost(Protocol):
@@ -149,7 +151,7 @@ class ClientConnection:
             except RefusedError as refusal:
                 self._refuse_request(wire.id_of_bad_request(payload), refusal)
             else:
-                self._handle(message)
+                self._handle(message, len(payload))
 
     def _refuse_request(self, request_id: str, refusal: RefusedError) -> None:
         """Fail a malformed request that has an id, and keep the connection. Raises RefusedError where it has none."""
@@ -157,16 +159,16 @@ class ClientConnection:
             raise refusal
         self.send(Failed(request_id, ErrorCode.BAD_REQUEST, str(refusal)))
 
-    def _handle(self, message: ClientMessage) -> None:
+    def _handle(self, message: ClientMessage, size_bytes: int) -> None:
         match message:
             case InfillRequest():
-                self._infill(message)
+                self._infill(message, size_bytes)
             case Cancel(id=request_id):
                 if request_id in self.jobs:  # otherwise its final reply is on the way
                     self._host.cancel(self.jobs[request_id])
             case Amend(id=request_id):
                 if request_id in self.jobs:
-                    self._host.amend(self.jobs[request_id], message)
+                    self._amend(self.jobs[request_id], message, size_bytes)
             case StatusRequest():
                 self.send(self._host.status())
             case Shutdown():
@@ -174,20 +176,42 @@ class ClientConnection:
             case _:
                 raise RefusedError(ErrorCode.BAD_MESSAGE, "hello comes once, as the first message")
 
-    def _infill(self, request: InfillRequest) -> None:
+    def _infill(self, request: InfillRequest, size_bytes: int) -> None:
         if not request.id:
             raise RefusedError(ErrorCode.BAD_REQUEST, "a request needs an id")
         self.has_asked = True
-        answer = self._refusal(request) or self._host.submit(self, request)
+        answer = self._refusal(request, size_bytes) or self._host.submit(self, request)
         if isinstance(answer, Failed):
             self.send(answer)
         else:
+            answer.size_bytes = size_bytes
             self.jobs[request.id] = answer
 
-    def _refusal(self, request: InfillRequest) -> Failed | None:
+    def _amend(self, job: Job, amendment: Amend, size_bytes: int) -> None:
+        """Hand on what was typed. It has no reply of its own, so the request fails where there is no room for it."""
+        if failed := self._overflow(amendment.id, size_bytes):
+            self._host.cancel(job)
+            self.deliver(job, failed)
+            return
+        job.size_bytes += size_bytes
+        self._host.amend(job, amendment)
+
+    def _overflow(self, request_id: str, size_bytes: int) -> Failed | None:
+        """Why there is no room for so much more, or None."""
+        held = sum(job.size_bytes for job in self.jobs.values())
+        if held + size_bytes <= MAX_IN_FLIGHT_BYTES:
+            return None
+        return Failed(
+            request_id,
+            ErrorCode.BAD_REQUEST,
+            f"{size_bytes} bytes are too many beside {held} bytes of requests that are not answered yet, "
+            f"{MAX_IN_FLIGHT_BYTES} together; wait for an answer, or cancel some",
+        )
+
+    def _refusal(self, request: InfillRequest, size_bytes: int) -> Failed | None:
         """Why `request` is refused, or None. A running request with the same id is not touched."""
         if request.id in self.jobs:
             return Failed(request.id, ErrorCode.BAD_REQUEST, f"a request with the id {request.id} is running")
         if len(self.jobs) >= MAX_REQUESTS:
             return Failed(request.id, ErrorCode.BAD_REQUEST, f"more than {MAX_REQUESTS} requests at once; cancel some")
-        return None
+        return self._overflow(request.id, size_bytes)

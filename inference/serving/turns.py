@@ -18,14 +18,15 @@ from inference.serving.infiller import JobEvent, Steps
 class Job:
     """A request, when it came (`time.monotonic()` seconds), and how far it is.
 
-    `emit` may be called from any thread. Jobs of the same `document` share that document's turns. The other fields
-    belong to the scheduler.
+    `emit` may be called from any thread. Jobs of the same `document` share that document's turns. `size_bytes` is for
+    the connection: how much the client has sent for it. The other fields belong to the scheduler.
     """
 
     request: InfillRequest
     emit: Callable[["Job", JobEvent], None]
     document: Hashable
     received: float = field(default_factory=time.monotonic)
+    size_bytes: int = 0
     arrival: int = 0
     used_s: float = 0.0
     started: bool = False

@@ -9,10 +9,12 @@ from inference.messages import (
     LENGTH_BYTES,
     MAX_MESSAGE_BYTES,
     PROTOCOL_VERSION,
+    Amend,
     Cancel,
     ErrorCode,
     Failed,
     Hello,
+    Hole,
     Status,
     StatusRequest,
     Text,
@@ -169,6 +171,29 @@ async def test_too_many_requests_are_refused_not_queued(resident: WorkerPaths) -
     refused = [await client.final(request_id) for request_id in ids[64:]]
     assert all(isinstance(reply, Failed) and reply.code is ErrorCode.BAD_REQUEST for reply in refused)
     client.send(*(Cancel(request_id) for request_id in ids))
+    await client.becomes(is_idle)
+    client.close()
+
+
+async def test_requests_and_amendments_that_are_too_long_together_are_refused_not_kept(resident: WorkerPaths) -> None:
+    client = await RawClient.open(resident)
+    running = [str(number) for number in range(4)]
+    client.send(*(long_fill(request_id) for request_id in running))
+    await client.becomes(lambda status: status.running == len(running))
+    text = "x" * 60_000_000
+    waiting = fill("waits", segments=(Text(text), Hole(), Text("\n")))
+    client.send(waiting, Amend("waits", 0, text), fill("b", segments=(Text(text[:20_000_000]), Hole())))
+    refused = await client.final("b")
+    assert isinstance(refused, Failed)
+    assert refused.code is ErrorCode.BAD_REQUEST
+    assert "wait for an answer" in refused.message
+    client.send(Amend("waits", 0, text[:20_000_000]))
+    failed = await client.final("waits")
+    assert isinstance(failed, Failed)
+    assert failed.message.startswith("200000")
+    client.send(fill("c"))
+    client.send(*(Cancel(request_id) for request_id in running))
+    assert not isinstance(await client.final("c"), Failed)
     await client.becomes(is_idle)
     client.close()
 
