@@ -29,6 +29,8 @@ MANY_EDITS = 100
 """So many at once are applied as one change: to tell each apart would take the length of the text for each."""
 _REST_RATIO = 10
 """After a parse that was given up, wait so many times as long before the next one: the text is likely as bad still."""
+_TYPED_CHARACTERS = 200
+"""An edit of more is no typing: it may have put right what could not be parsed, as an undo does."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Document:
         self.stop_parsing()
         many = len(edits) > MANY_EDITS
         changes = [self._apply_all(edits, encoding)] if many else [self._apply(edit, encoding) for edit in edits]
+        if any(max(len(change.removed), len(change.added)) > _TYPED_CHARACTERS for change in changes):
+            self._rests_until_s = float("-inf")
         self.version = version
         return changes
 

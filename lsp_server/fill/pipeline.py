@@ -148,7 +148,8 @@ async def fill(
         return result
     more = replace(request, candidates=_MORE_CANDIDATES)
     again = await _answered(worker, snapshot, spans, budget, more, on_draft)
-    return dataclasses.replace(again, late=again.late and not again.drops)
+    drops, unchanged = again.drops or result.drops, again.unchanged or result.unchanged
+    return dataclasses.replace(again, late=again.late and not drops, unchanged=unchanged, drops=drops)
 
 
 async def _answered(

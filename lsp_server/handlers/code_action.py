@@ -14,6 +14,7 @@ from lsp_server.actions.available import AvailableAction, DiagnosticText, distin
 from lsp_server.actions.data import ActionData
 from lsp_server.actions.kinds import ActionKind
 from lsp_server.documents.document import Snapshot
+from lsp_server.documents.positions import Encoding
 from lsp_server.lsp.capabilities import COMMAND_PREFIX, FILL_KIND, REPAIR_KIND
 from lsp_server.lsp.edits import offsets_of
 from lsp_server.session import Session
@@ -39,7 +40,8 @@ def _offered(session: Session, params: types.CodeActionParams) -> Offered | Awai
 async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> Offered:
     """In a thread, because a long file may have thousands of holes."""
     only = params.context.only
-    found = await asyncio.to_thread(_available, session, snapshot, params)
+    marker = session.settings_of(snapshot.uri).marker  # not in the thread: settings change
+    found = await asyncio.to_thread(_available, snapshot, params, marker, session.features.encoding)
     available = [action for action in found if _wanted(only, lsp_kind(action))]
     return [_offer(session, snapshot, action, params) for action in distinct(available)]
 
@@ -51,8 +53,9 @@ def lsp_kind(action: AvailableAction) -> str:
     return ".".join(filter(None, (FILL_KIND, action.kind.value, action.variant)))
 
 
-def _available(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> list[AvailableAction]:
-    marker, encoding = session.settings_of(snapshot.uri).marker, session.features.encoding
+def _available(
+    snapshot: Snapshot, params: types.CodeActionParams, marker: str, encoding: Encoding
+) -> list[AvailableAction]:
     start, end = offsets_of(snapshot.lines, params.range, encoding)
     diagnostics = [
         DiagnosticText(*offsets_of(snapshot.lines, diagnostic.range, encoding), str(diagnostic.message))

@@ -6,12 +6,13 @@ request that something newer stopped, that is out of date or that failed is answ
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 
 from lsprotocol import types
 from lsprotocol.types import CompletionList, CompletionTriggerKind
 
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineRequest, InlineResult
+from lsp_server.inline import Answer, InlineRequest, InlineResult
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.completion_items import list_item
@@ -31,12 +32,17 @@ def completion(session: Session, params: types.CompletionParams) -> CompletionLi
         return CompletionList(is_incomplete=False, items=[])
     session.mark_used(uri)
     request = _request(session, params)
+    ask = partial(session.completions.ask, uri, request, lambda: session.snapshot(uri))
+    known = session.completions.ask_known(*ask.args)
+    if known is not None:  # no parse is waited for
+        return _answered(session, uri, request, known)
     empty = CompletionList(is_incomplete=True, items=[])
-    return session.when_parsed(uri, lambda: _asked(session, uri, request), lambda: empty)
+    return session.when_parsed(uri, lambda: _answered(session, uri, request, ask()), lambda: empty)
 
 
-def _asked(session: Session, uri: str, request: InlineRequest) -> CompletionList | Awaitable[CompletionList]:
-    answer = session.completions.ask(uri, request, lambda: session.snapshot(uri))
+def _answered(
+    session: Session, uri: str, request: InlineRequest, answer: Answer
+) -> CompletionList | Awaitable[CompletionList]:
     if not isinstance(answer, asyncio.Future):
         return _listed(session, uri, request, answer)
     replying = asyncio.create_task(_reply(session, uri, session.documents[uri].version, request, answer))

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from lsp_server.actions.action import Action
 from lsp_server.actions.kinds import CANNOT_APPLY, STALE, ActionKind, Cancelled, NotDone, holes_of
 from lsp_server.documents.document import Snapshot
+from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.action_edit import perform
 from lsp_server.handlers.did_accept import accept
@@ -90,10 +91,9 @@ def _snapshot(session: Session, given: FillArgument) -> Snapshot | NotDone:
     return snapshot if given.version in (None, snapshot.version) else NotDone(STALE)
 
 
-def _action(kind: ActionKind, session: Session, given: FillArgument, snapshot: Snapshot) -> Action:
+def _action(kind: ActionKind, given: FillArgument, snapshot: Snapshot, marker: str, encoding: Encoding) -> Action:
     ends = (given.range.start, given.range.end)
-    start, end = sorted(snapshot.lines.offset(at.line, at.character, session.features.encoding) for at in ends)
-    marker = session.settings_of(given.uri).marker
+    start, end = sorted(snapshot.lines.offset(at.line, at.character, encoding) for at in ends)
     return Action(
         kind, snapshot, holes_of(kind, snapshot, marker, start, end), given.strength, given.instruction, marker
     )
@@ -111,7 +111,8 @@ async def _filled(
     try:
         if isinstance(snapshot, NotDone):
             raise snapshot
-        action = await asyncio.to_thread(_action, kind, session, given, snapshot)
+        marker = session.settings_of(given.uri).marker  # not in the thread: settings change
+        action = await asyncio.to_thread(_action, kind, given, snapshot, marker, session.features.encoding)
         edit, left = await perform(session, action, budget, params.work_done_token)
         applied, reason = await session.editor.apply_edit(edit, f"infill: {action.title}")
         reason = reason or left

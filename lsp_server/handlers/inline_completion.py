@@ -6,13 +6,14 @@ must never raise a message.
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 
 from lsprotocol import types
 from lsprotocol.types import InlineCompletionList, InlineCompletionTriggerKind
 
 from inference.messages import Draft
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import DraftedHole, InlineRequest, InlineResult, OnDraft
+from lsp_server.inline import Answer, DraftedHole, InlineRequest, InlineResult, OnDraft
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.completion_items import ghost_text
 from lsp_server.lsp.draft_notifications import DraftSender
@@ -27,14 +28,14 @@ def inline_completion(
     if session.why_off(uri):
         return InlineCompletionList(items=[])
     session.mark_used(uri)
-    request = _request(session, params)
-    return session.when_parsed(uri, lambda: _asked(session, uri, request), lambda: InlineCompletionList(items=[]))
+    ask = partial(session.inline.ask, uri, _request(session, params), lambda: session.snapshot(uri))
+    known = session.inline.ask_known(*ask.args)
+    if known is not None:  # no parse is waited for
+        return _answered(session, uri, known)
+    return session.when_parsed(uri, lambda: _answered(session, uri, ask()), lambda: InlineCompletionList(items=[]))
 
 
-def _asked(
-    session: Session, uri: str, request: InlineRequest
-) -> InlineCompletionList | Awaitable[InlineCompletionList]:
-    answer = session.inline.ask(uri, request, lambda: session.snapshot(uri))
+def _answered(session: Session, uri: str, answer: Answer) -> InlineCompletionList | Awaitable[InlineCompletionList]:
     if not isinstance(answer, asyncio.Future):
         return _list(session, uri, answer)
     replying = asyncio.create_task(_reply(session, uri, answer))

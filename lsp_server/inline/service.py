@@ -65,12 +65,25 @@ class InlineService:
         Calls `take_snapshot` only where something has to be computed. Cancelling the future cancels the request;
         otherwise the future gets a result, which is empty when something newer came.
         """
+        answer = self.ask_known(uri, request, take_snapshot)
+        if answer is not None:
+            return answer
+        state, reply = self._states[uri], self._pending(request, take_snapshot)
+        found = self._compute_for(state, reply)
+        state.end_unwanted(prefetches=False)
+        return reply.result if found else NOTHING
+
+    def ask_known(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> Answer | None:
+        """The same where nothing has to be computed that is not known or being computed; None where it has to be."""
         state = self._states.get(uri)
         if state is None:
             return NOTHING
         state.supersede(keep_invoked=not request.invoked)
-        answer = self._answer(state, request, take_snapshot)
-        state.end_unwanted(prefetches=False)
+        answer: Answer | None = state.recall(request)
+        if answer is None and state.join(reply := self._pending(request, take_snapshot)):
+            answer = reply.result
+        if answer is not None:
+            state.end_unwanted(prefetches=False)
         return answer
 
     def rejected(self, uri: str, suggestion_id: str) -> None:
@@ -98,13 +111,9 @@ class InlineService:
         state = self._states.get(uri)
         return state.history.get(suggestion_id) if state else None
 
-    def _answer(self, state: DocumentState, request: InlineRequest, take_snapshot: TakeSnapshot) -> Answer:
-        known = state.recall(request)
-        if known is not None:
-            return known
+    def _pending(self, request: InlineRequest, take_snapshot: TakeSnapshot) -> PendingReply:
         result: asyncio.Future[InlineResult] = asyncio.get_running_loop().create_future()
-        reply = PendingReply(request, take_snapshot, request.cursor.offset, result)
-        return result if state.join(reply) or self._compute_for(state, reply) else NOTHING
+        return PendingReply(request, take_snapshot, request.cursor.offset, result)
 
     def _compute_for(self, state: DocumentState, reply: PendingReply) -> bool:
         """Start a computation for a request; False where there is no hole. Prefetches give way to it."""

@@ -1,0 +1,66 @@
+"""Where nothing fits, every way to ask says why. The worker at its socket answers what a test tells it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import pytest_asyncio
+
+from lsp_server.worker.paths import FOLDER_VARIABLE
+from tests.e2e.editor import Editor, capabilities, everywhere
+from tests.e2e.workbench import Workbench
+from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+USELESS = ["", "\ufffd", " "]
+WHY = "the model found nothing that fits here; what it wrote is empty (2×), is no valid text (1×)"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def useless(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedWorker]:
+    """A worker whose answers are of no use, where commands and servers that a test starts look for one."""
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)
+        async with scripted_worker() as worker:
+            worker.fills = USELESS
+            yield worker
+
+
+async def command(file: Path, *arguments: str) -> tuple[int, str]:
+    """The exit status of the real command, and what it said."""
+    words = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), *arguments]
+    process = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.PIPE)
+    _, stderr = await process.communicate()
+    return process.returncode or 0, stderr.decode()
+
+
+async def test_on_the_command_line(useless: ScriptedWorker, tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("x = ???\n")
+    status, said = await command(file)
+    assert status != 0
+    assert WHY in said
+    assert [request.candidates for request in useless.requests] == [3, 8]
+
+
+async def test_in_the_answer_to_a_command(useless: ScriptedWorker) -> None:
+    editor = await Editor.start(Path(os.environ[FOLDER_VARIABLE]), capabilities(), {})
+    bench = Workbench(editor)
+    uri = bench.open("x = ???\n")
+    assert await bench.fill("fillFile", uri, everywhere()) == {"applied": False, "reason": WHY}
+    assert await editor.quit() == 0
+
+
+@pytest.mark.parametrize(("asked", "is_taken"), [("8", True), ("9", False)])
+async def test_as_many_candidates_may_be_asked_for_as_the_setting_allows(
+    useless: ScriptedWorker, tmp_path: Path, asked: str, is_taken: bool
+) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("x = ???\n")
+    status, said = await command(file, "--candidates", asked)
+    assert [request.candidates for request in useless.requests] == ([8] if is_taken else [])
+    assert (WHY if is_taken else "'9' is not a whole number from 1 to 8") in said

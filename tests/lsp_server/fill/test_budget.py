@@ -1,0 +1,144 @@
+"""What a fill may cost, and what it says where nothing fits. The worker at its socket answers what a test tells it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
+
+import pytest
+import pytest_asyncio
+
+from lsp_server import carve
+from lsp_server.actions.action import Action
+from lsp_server.actions.kinds import ActionKind, NotDone, holes_of
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.fill.pipeline import Budget, FillResult, fill
+from lsp_server.settings.schema import Settings
+from lsp_server.worker import WorkerClient, WorkerOptions
+from lsp_server.worker.paths import FOLDER_VARIABLE
+from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
+
+DEADLINE_MS = 600_000
+"""Longer than any machine is busy."""
+NOTHING = "the model found nothing that fits here; what it wrote "
+
+
+@dataclass
+class Asked:
+    """A worker and its client."""
+
+    worker: ScriptedWorker
+    client: WorkerClient
+
+    def fill(self, budget: Budget, text: str = "x = ???\n") -> "asyncio.Task[FillResult]":
+        """A fill of all holes of a text, on its way to the worker."""
+        snapshot = snapshot_of(text)
+        return asyncio.create_task(fill(self.client, snapshot, carve.markers(snapshot), budget))
+
+    async def deadline_ms(self, budget: Budget, text: str = "x = ???\n") -> int:
+        """The deadline of the request that a fill of all holes of a text leads to."""
+        task = self.fill(budget, text)
+        await self.worker.until(lambda: bool(self.worker.requests))
+        task.cancel()
+        return self.worker.requests[-1].deadline_ms or 0
+
+    async def answer(self, number: int, *fills: str) -> None:
+        """Answer the request of that number, from 1, when it comes."""
+        await self.worker.until(lambda: len(self.worker.requests) == number)
+        self.worker.answer(*fills)
+
+
+def snapshot_of(text: str) -> Snapshot:
+    return Document("file:///a.py", "python", 1, text).snapshot()
+
+
+def invoked(deadline_ms: int = DEADLINE_MS) -> Budget:
+    """The budget of what a user asked for."""
+    return replace(Budget.of(Settings(), invoked=True), deadline_ms=deadline_ms)
+
+
+@pytest_asyncio.fixture
+async def asked(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asked]:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)
+        async with scripted_worker() as worker, WorkerClient(WorkerOptions(), name="tests") as client:
+            yield Asked(worker, client)
+
+
+async def test_the_deadline_counts_from_when_the_request_arrived(asked: Asked) -> None:
+    early = Budget(1, DEADLINE_MS, None, began_s=time.monotonic() - DEADLINE_MS / 2000)
+    assert 1 < await asked.deadline_ms(early) <= DEADLINE_MS / 2
+
+
+async def test_time_that_does_not_count_is_added_again(asked: Asked) -> None:
+    late = Budget(1, DEADLINE_MS, None, began_s=time.monotonic() - DEADLINE_MS / 1000)
+    assert await asked.deadline_ms(late.extended(DEADLINE_MS / 1000)) > DEADLINE_MS / 2
+
+
+@pytest.mark.parametrize(("holes", "kept"), [(1, 0.0), (2000, 0.1)])
+async def test_time_to_fit_the_holes_is_kept_and_at_most_a_tenth(asked: Asked, holes: int, kept: float) -> None:
+    asked_ms = await asked.deadline_ms(invoked(), "???\n" * holes)
+    assert DEADLINE_MS * (0.95 - kept) < asked_ms <= DEADLINE_MS * (1 - kept)
+
+
+async def test_where_nothing_fits_more_candidates_are_asked_for(asked: Asked) -> None:
+    filling = asked.fill(invoked())
+    await asked.answer(1, "", " ", "\ufffd")
+    await asked.answer(2, "", " ", "\ufffd", "y")
+    assert (await filling).answers == [("y",)]
+    first, second = asked.worker.requests
+    assert (first.candidates, second.candidates) == (Settings().candidates.invoked, 8)
+    assert (second.deadline_ms or 0) <= (first.deadline_ms or 0)
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [Budget.of(Settings(), invoked=False), replace(invoked(), candidates=8), Budget(1, 1, None, retries=True)],
+    ids=["appears by itself", "as many already", "no time left"],
+)
+async def test_more_are_not_asked_for_otherwise(asked: Asked, budget: Budget) -> None:
+    filling = asked.fill(budget)
+    await asked.answer(1, "")
+    assert (await filling).answers == []
+    assert len(asked.worker.requests) == 1
+
+
+async def test_an_answer_that_fits_is_not_asked_for_twice(asked: Asked) -> None:
+    filling = asked.fill(invoked())
+    await asked.answer(1, "", "y")
+    assert (await filling).answers == [("y",)]
+    assert len(asked.worker.requests) == 1
+
+
+async def test_why_nothing_is_shown_is_said_even_if_the_second_answer_is_empty(asked: Asked) -> None:
+    budget = invoked()
+    filling = asked.fill(budget)
+    await asked.answer(1, "", "\ufffd", " ")
+    await asked.answer(2)
+    assert (await filling).why_empty(budget) == NOTHING + "is empty (2×), is no valid text (1×)"
+
+
+async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None:
+    snapshot = snapshot_of("total = (item.price\n")
+    action = Action(ActionKind.REPAIR, snapshot, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
+    doing = asyncio.create_task(action.texts(asked.client, invoked(), None))
+    for attempt in (1, 2, 3):
+        await asked.worker.until(lambda wanted=attempt: len(asked.worker.requests) == wanted)  # type: ignore[misc]
+        await asyncio.sleep(0.2)
+        asked.worker.answer("")
+    with pytest.raises(NotDone, match="is empty"):
+        await doing
+    first, second, third = (request.deadline_ms or 0 for request in asked.worker.requests)
+    assert first - second >= 200
+    assert second - third >= 200
+
+
+async def test_no_further_attempt_is_begun_after_the_deadline(asked: Asked) -> None:
+    snapshot = snapshot_of("total = (item.price\n")
+    action = Action(ActionKind.REPAIR, snapshot, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
+    doing = asyncio.create_task(action.texts(asked.client, invoked(1), None))
+    await asked.answer(1, "")
+    with pytest.raises(NotDone, match="found nothing"):
+        await doing
+    assert len(asked.worker.requests) == 1
