@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from collections.abc import Awaitable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from weakref import ref
@@ -12,6 +13,7 @@ from lsprotocol import types
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.did_accept import accept
 from lsp_server.handlers.did_change import did_change
+from lsp_server.handlers.inline_completion import inline_completion
 from lsp_server.inline import InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures
@@ -81,6 +83,43 @@ async def test_what_follows_is_not_computed_where_the_file_has_become_a_secret(
             assert uri not in session.documents
             assert len(worker.requests) == 1
             await session.worker.close()
+
+
+def ask_at(session: Session, character: int) -> types.InlineCompletionList | Awaitable[types.InlineCompletionList]:
+    """An inline completion in the first line, for which nobody asked."""
+    context = types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic)
+    document = types.TextDocumentIdentifier(URI)
+    return inline_completion(session, types.InlineCompletionParams(context, document, types.Position(0, character)))
+
+
+async def test_a_suggestion_that_still_fits_does_not_wait_for_a_parse(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)
+        async with scripted_worker() as worker:
+            worker.fills = ["12"]
+            session = InfillServer({}).session
+            session.start(ClientFeatures(inline_completion=True), {"startWorker": False, "confidenceFloor": 0})
+            session.open(URI, "python", 1, "x = \n" + "y = f(a, b)\n" * 30_000)
+            first = ask_at(session, 4)
+            assert not isinstance(first, types.InlineCompletionList), "the text is not parsed yet"
+            assert [item.insert_text for item in (await first).items] == ["12"]
+            types_at_the_end(session, "1")
+            second = ask_at(session, 5)
+            assert isinstance(second, types.InlineCompletionList)
+            assert [item.insert_text for item in second.items] == ["12"]
+            await session.worker.close()
+
+
+async def test_a_request_that_waits_for_a_parse_is_answered_with_nothing_when_the_text_changes() -> None:
+    session = InfillServer({}).session
+    session.start(ClientFeatures(inline_completion=True), {"startWorker": False})
+    session.open(URI, "python", 1, "x = \n" + "y = f(a, b)\n" * 30_000)
+    asked = ask_at(session, 4)
+    assert not isinstance(asked, types.InlineCompletionList)
+    waiting = asyncio.ensure_future(asked)
+    await asyncio.sleep(0)
+    types_at_the_end(session, "1")
+    assert (await waiting).items == []
 
 
 async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:

@@ -2,7 +2,17 @@
 
 from dataclasses import replace
 
-from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, TODO, UNWRITTEN, ImportRules, LanguageTable, braces
+from lsp_server.syntax.languages.table import (
+    ARROWS,
+    BRACES,
+    ON_ITS_LINE,
+    TODO,
+    UNCLOSED,
+    UNWRITTEN,
+    ImportRules,
+    LanguageTable,
+    braces,
+)
 
 _WORDS = ("struct", "union", "enum", "extern", "if", "else", "for", "while", "do", "switch")
 
@@ -10,6 +20,7 @@ C = LanguageTable(
     ids=("c",),
     extensions=(".c", ".h"),
     grammar="tree_sitter_c:language",
+    harmful=(UNCLOSED, ARROWS),
     comments=frozenset({"comment"}),
     block_comments=(("/*", "*/"),),
     line_comment="//",

@@ -1,6 +1,6 @@
 """C#."""
 
-from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, LanguageTable, braces
+from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, UNCLOSED, UNCLOSED_ANGLES, LanguageTable, braces
 
 _SPECIAL = frozenset(
     {
@@ -13,6 +13,7 @@ CSHARP = LanguageTable(
     ids=("csharp", "c-sharp", "cs"),
     extensions=(".cs", ".csx"),
     grammar="tree_sitter_c_sharp:language",
+    harmful=(UNCLOSED, UNCLOSED_ANGLES),
     comments=frozenset({"comment"}),
     block_comments=(("/*", "*/"),),
     line_comment="//",

@@ -1,10 +1,13 @@
 """Java."""
 
 from lsp_server.syntax.languages.table import (
+    ARROWS,
     BRACES,
     NOT_FOR_OTHERS,
     ON_ITS_LINE,
     TODO,
+    UNCLOSED,
+    UNCLOSED_ANGLES,
     UNWRITTEN,
     ImportRules,
     LanguageTable,
@@ -15,6 +18,7 @@ _CONSTRUCTORS = frozenset({"constructor_declaration", "compact_constructor_decla
 
 JAVA = LanguageTable(
     ids=("java",),
+    harmful=(UNCLOSED, UNCLOSED_ANGLES, ARROWS),
     extensions=(".java",),
     grammar="tree_sitter_java:language",
     comments=frozenset({"line_comment", "block_comment"}),

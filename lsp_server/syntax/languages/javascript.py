@@ -6,6 +6,7 @@ from lsp_server.syntax.languages.table import (
     BRACES,
     NOT_FOR_OTHERS,
     TODO,
+    UNCLOSED_ANGLES,
     UNWRITTEN,
     ImportRules,
     LanguageTable,
@@ -79,7 +80,7 @@ TYPESCRIPT = replace(
     ),
     classes=frozenset({"class_declaration", "class", "abstract_class_declaration"}),
     declarations=(".d.ts", ".d.mts", ".d.cts"),
-    harmful=((r"\?\?\?", 1000),),  # as in many markers: memory grows with the square of their number
+    harmful=((r"\?\?\?", 1000), UNCLOSED_ANGLES),  # many markers, too, take memory by the square of their number
 )
 
 TSX = replace(

@@ -1,11 +1,12 @@
 """Rust."""
 
-from lsp_server.syntax.languages.table import BRACES, TODO, UNWRITTEN, ImportRules, LanguageTable, braces
+from lsp_server.syntax.languages.table import BRACES, TODO, UNCLOSED, UNWRITTEN, ImportRules, LanguageTable, braces
 
 RUST = LanguageTable(
     ids=("rust",),
     extensions=(".rs",),
     grammar="tree_sitter_rust:language",
+    harmful=(UNCLOSED,),
     comments=frozenset({"line_comment", "block_comment"}),
     block_comments=(("/*", "*/"),),
     line_comment="//",

@@ -14,6 +14,13 @@ UNWRITTEN = r"(?i:not (?:yet )?(?:implemented|supported yet)|unimplemented|to be
 NOT_FOR_OTHERS = r"(?!.{0,400}(?i:subclass|derived|extending|overrid|abstract|must implement))"
 """Keeps an error that says `subclasses must override this` from being taken for missing code."""
 
+UNCLOSED = (r"\((?:[^()]*\(){500}", 0)
+"""For `harmful`: so many brackets, none of which is closed before the next. 4,000 overflow some parsers' stack."""
+UNCLOSED_ANGLES = (r"<(?:[\w,\s]*<){300}", 0)
+"""For `harmful`: the same for types, where memory grows with the square of their number."""
+ARROWS = ("=>", 500)
+"""For `harmful`, in languages without such an arrow: memory grows with the square of their number."""
+
 QUOTED = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
 """The strings of most languages, for those whose table names no others."""
 

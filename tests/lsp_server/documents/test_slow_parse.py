@@ -19,6 +19,7 @@ def test_a_slow_text_is_parsed_by_a_job_and_its_snapshot_has_the_tree() -> None:
     assert document.snapshot(quick=True).tree is None
     job.run()
     assert document.take(job)
+    assert job.tree is not None
     assert document.snapshot(quick=True).tree is job.tree
 
 
@@ -30,6 +31,23 @@ def test_an_edit_ends_the_job_and_its_tree_is_not_used() -> None:
     job.run()
     assert job.tree is None
     assert not document.take(job)
+
+
+def test_after_a_parse_that_was_given_up_typing_rests_and_a_large_edit_may_have_put_it_right() -> None:
+    document = slow_document()
+    job = document.parse_job()
+    assert job is not None
+    job.limit = Limit(0.001)
+    job.run()
+    assert document.take(job)
+    document.apply([Edit((0, 0), (0, 0), "y")], 1, Encoding.UTF16)
+    assert document.parse_job() is None
+    assert document.snapshot(quick=True).tree is None
+    document.apply([Edit((1, 0), (20_000, 0), "")], 2, Encoding.UTF16)
+    if (job := document.parse_job()) is not None:  # where the machine is slow
+        job.run()
+        document.take(job)
+    assert document.snapshot(quick=True).tree is not None
 
 
 def test_a_short_text_needs_no_job() -> None:
