@@ -98,16 +98,14 @@ async def test_where_nothing_fits_more_candidates_are_asked_for(asked: Asked) ->
     ids=["appears by itself", "as many already", "no time left"],
 )
 async def test_more_are_not_asked_for_otherwise(asked: Asked, budget: Budget) -> None:
-    filling = asked.fill(budget)
-    await asked.answer(1, "")
-    assert (await filling).answers == []
+    asked.worker.fills = [""]
+    assert (await asked.fill(budget)).answers == []
     assert len(asked.worker.requests) == 1
 
 
 async def test_an_answer_that_fits_is_not_asked_for_twice(asked: Asked) -> None:
-    filling = asked.fill(invoked())
-    await asked.answer(1, "", "y")
-    assert (await filling).answers == [("y",)]
+    asked.worker.fills = ["", "y"]
+    assert (await asked.fill(invoked())).answers == [("y",)]
     assert len(asked.worker.requests) == 1
 
 
@@ -137,8 +135,7 @@ async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None
 async def test_no_further_attempt_is_begun_after_the_deadline(asked: Asked) -> None:
     snapshot = snapshot_of("total = (item.price\n")
     action = Action(ActionKind.REPAIR, snapshot, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
-    doing = asyncio.create_task(action.texts(asked.client, invoked(1), None))
-    await asked.answer(1, "")
+    asked.worker.fills = [""]
     with pytest.raises(NotDone, match="found nothing"):
-        await doing
+        await action.texts(asked.client, invoked(1), None)
     assert len(asked.worker.requests) == 1
