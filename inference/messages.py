@@ -99,7 +99,8 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     `deadline_ms` counts from the worker's receipt, and at the deadline the best whole answer so far is sent; None: no
     deadline. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the checkpoint's own number.
     `drafts` True asks for a `Draft` after each step. `seed` makes the fills repeatable; None: unseeded. `instruction`
-    says in words what is wanted of the fills; checkpoints that take no instructions ignore it.
+    says in words what is wanted of the fills; checkpoints that take no instructions ignore it. `quick` True: nobody
+    asked for it, so the engine tries less and answers sooner.
     """
 
     id: str
@@ -113,6 +114,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     drafts: bool = False
     seed: int | None = None
     instruction: str = ""
+    quick: bool = False
 
 
 class Cancel(_Message, frozen=True, tag="cancel"):

@@ -34,12 +34,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.execute:
             _check_executable(tasks)
             print(infilling_execute.warning(), file=sys.stderr, flush=True)
-        results = run(tasks, load(args, SolveOptions(args.length, args.mode == _MODES[1], args.steps, args.seed)), args)
+        results = run(tasks, load(args, _options(args)), args)
     except (TaskError, ModelError, RequestError, OSError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
     _show(args, infilling_scores.summary(tasks, results))
     return 0
+
+
+def _options(args: argparse.Namespace) -> SolveOptions:
+    return SolveOptions(args.length, args.mode == _MODES[1], args.steps, args.seed, quick=args.quick)
 
 
 def load(args: argparse.Namespace, options: SolveOptions) -> Solver:
@@ -152,6 +156,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--length", type=length, default=AUTO, metavar="auto|oracle|N", help="tokens in a hole")
     parser.add_argument("--mode", choices=_MODES, default=_MODES[0], help="left-to-right sees only the prefix")
     parser.add_argument("--steps", type=positive, metavar="N", help="take at most N denoising steps")
+    parser.add_argument("--quick", action="store_true", help="as for a suggestion that nobody asked for")
     parser.add_argument("--execute", action="store_true", help="run each program: pass@1. RUNS MODEL-WRITTEN CODE")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")

@@ -25,7 +25,8 @@ _ROOM = 2
 class SolveOptions:
     """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None takes the checkpoint's own number.
 
-    `continuations` False leaves out the candidates that the encoder writes, so that all come from canvases.
+    `continuations` False leaves out the candidates that the encoder writes, so that all come from canvases. `quick`: as
+    for a suggestion that nobody asked for.
     """
 
     length: str | int = AUTO
@@ -33,6 +34,7 @@ class SolveOptions:
     steps: int | None = None
     seed: int = 0
     continuations: bool = True
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Solver:
     def _on_canvas(self, task: InfillingTask, _plan: Plan, true: int) -> tuple[str, int, int]:
         tokens = self._tokens(true)
         hole = Hole(_kind(task), max(1, tokens), tokens, single_line=task.single_line)
-        request = _request(task, hole, self._options.steps, self._options.seed)
+        request = _request(task, hole, self._options)
         found = next(event for event in self._engine.infill(request) if isinstance(event, Candidate))
         return found.texts[0], found.steps, found.tokens
 
@@ -135,9 +137,11 @@ def _kind(task: InfillingTask) -> HoleKind:
     return HoleKind.LINE if task.single_line else HoleKind.BODY
 
 
-def _request(task: InfillingTask, hole: Hole, steps: int | None = None, seed: int = 0) -> InfillRequest:
+def _request(task: InfillingTask, hole: Hole, options: SolveOptions = SolveOptions()) -> InfillRequest:
     segments = (Text(task.parts.before), hole, Text(task.parts.after))
-    return InfillRequest(task.task_id, segments, language="python", max_steps=steps, seed=seed)
+    return InfillRequest(
+        task.task_id, segments, language="python", max_steps=options.steps, seed=options.seed, quick=options.quick
+    )
 
 
 def _indent(before: str, solution: str) -> int:

@@ -22,7 +22,8 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import amending, answers, continuations, length, pruning, sampler
 from inference.engine.search.answers import RankedFill
 from inference.engine.search.denoise import Denoising, Start
-from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, InfillRequest, Outcome, Stats
+from inference.engine.search.effort import Effort
+from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome, Stats
 from inference.models.family import Context, LengthSignal
 
 InfillEvent = Draft | Candidate | Done
@@ -75,6 +76,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         else:
             generator.manual_seed(request.seed)
         self._noise = sampler.noise_of(model.family.traits, model.properties, generator)
+        self._effort = Effort.of(request, model.properties)
         self._counters = _Counters()
         self._amended: dict[int, str] = {}
         self._changed = False
@@ -135,7 +137,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         holes = self._planner.request.holes
         done = _end(canvases)
         standing = tuple(hole.text or hole.starts_with for hole in holes[done:])
-        count = min(self._wanted, max(len(found) for _, found in canvases))
+        count = min(self._effort.candidates, max(len(found) for _, found in canvases))
         for number in range(count):
             parts = [found[number] if number < len(found) else found[0] for _, found in canvases]
             yield Candidate(
@@ -156,9 +158,13 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         with ExitStack() as stack:
             plan, context = yield from self._read(group, earlier, stack)
             written = yield from self._continue(context, plan)
+            if written and self._suffices(context, plan, written, found):
+                if self._request.drafts:
+                    yield self._final_draft(found[0].written, plan, earlier)
+                return
             rows = [plan.layout.compose(lengths) for lengths in self._lengths(context, plan)]
             yield None
-            loop = self._denoising(context, plan, pruning.tried(rows, self._wanted))
+            loop = self._denoising(context, plan, pruning.tried(rows, self._effort.candidates))
             yield from self._denoise(loop, context, plan, earlier)
             written = [*answers.standing(loop), *self._agreeing(written, plan)]
             found += answers.ranked(self._model, context, plan, written, quick=self._late())
@@ -197,9 +203,19 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
     def _continue(self, context: Context, plan: Plan) -> Generator[None, None, list[Written]]:
         """What the model writes token by token, where it is asked."""
-        if self._late() or not continuations.wanted(self._model, plan):
+        count = self._effort.continuations
+        if self._late() or not count or not continuations.wanted(self._model, plan):
             return []
-        return (yield from continuations.write(self._model, context, plan, self._noise.generator, self._late))
+        return (yield from continuations.write(self._model, context, plan, count, self._late))
+
+    def _suffices(self, context: Context, plan: Plan, written: Sequence[Written], found: list[RankedFill]) -> bool:
+        """Whether no canvas has to be tried; the continuations are then appended to `found`, best first."""
+        agreeing = self._agreeing(written, plan)
+        ranked = answers.ranked(self._model, context, plan, agreeing, quick=False) if agreeing else []
+        if not self._effort.suffices(ranked):
+            return False
+        found += ranked
+        return True
 
     def _agreeing(self, written: Sequence[Written], plan: Plan) -> list[Written]:
         """Those that begin as what was typed meanwhile. Canvases have it pinned; what was written before has not."""
@@ -215,20 +231,18 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as it takes to choose well."""
         holes, most = plan.layout.holes, self._model.properties.length_choices
         if self._model.family.traits.length_signal is not LengthSignal.SLACK:
-            choices = [length.usual(holes)] if self._late() else length.from_grid(holes, max(self._wanted, most))
+            choices = (
+                [length.usual(holes)] if self._late() else length.from_grid(holes, max(self._effort.candidates, most))
+            )
         else:
-            count = 1 if self._late() else max(self._wanted, length.worth_trying(holes, most))
+            count = 1 if self._late() else max(self._effort.candidates, length.worth_trying(holes, most))
             choices = length.from_slack(self._slack(context, plan), holes, count)
-        missing = 0 if self._late() else max(0, self._wanted - len(choices))
+        missing = 0 if self._late() else max(0, self._effort.candidates - len(choices))
         return choices + [choices[i % len(choices)] for i in range(missing)]
 
     def _slack(self, context: Context, plan: Plan) -> list[list[float]]:
         self._counters.steps += 1
         return length.slack_curves(self._model, context, plan.layout, self._noise)
-
-    @property
-    def _wanted(self) -> int:
-        return min(max(1, self._request.candidates), MAX_CANDIDATES)
 
     def _denoising(self, context: Context, plan: Plan, rows: Sequence[Row]) -> Denoising:
         canvas = CanvasBatch.of(rows, self._model.family.device)
@@ -237,7 +251,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
             canvas,
             self._model.properties.sampler,
             self._noise,
-            max_steps=1 if self._late() else self._request.max_steps,
+            max_steps=1 if self._late() else self._effort.max_steps,
             constraint=self._model.constraints.of(canvas, plan.layout.holes),
             start=self._start(canvas, plan.layout.holes),
         )
@@ -264,9 +278,9 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         while not loop.finished:
             loop.step()
             self._counters.steps += 1
-            if pruning.is_due(loop, plan, self._wanted):
+            if pruning.is_due(loop, plan, self._effort.candidates):
                 yield None
-                pruning.prune(self._model, loop, context, plan, self._wanted)
+                pruning.prune(self._model, loop, context, plan, self._effort.candidates)
             yield self._draft(loop, plan, earlier, answers.one_standing(loop, 0)) if self._request.drafts else None
             if self._late() or (self._amended and not self._go_on(loop, plan, earlier)):
                 return
@@ -287,7 +301,13 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
     def _draft(self, loop: Denoising, plan: Plan, earlier: Sequence[str], shown: Written) -> Draft:
         """One of the canvases as it stands: while they are denoised the first, of the likeliest length, or the best."""
-        return answers.draft(self._model, self._request.id, loop, shown, plan, earlier, self._hole_count)
+        steps = loop.step_number, loop.max_steps
+        return answers.draft(self._model, self._request.id, steps, shown, plan, earlier, self._hole_count)
+
+    def _final_draft(self, written: Written, plan: Plan, earlier: Sequence[str]) -> Draft:
+        """What was written token by token: as a canvas after its last step."""
+        steps = written.steps, written.steps
+        return answers.draft(self._model, self._request.id, steps, written, plan, earlier, self._hole_count)
 
     @property
     def _hole_count(self) -> int:

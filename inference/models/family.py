@@ -95,8 +95,15 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     length_choices: Annotated[int, Meta(ge=1, le=64)] = 6
     """How many lengths are tried side by side, where one answer is wanted; the best few are finished."""
     continuations: Count = 0
-    """How many times the model also continues the prefix token by token, as further candidates. Each of their tokens
+    """How many continuations of the prefix are also searched for, token by token, as further candidates. Each token
     takes a pass, so it is for a small checkpoint that was trained to predict the next token."""
+    enough: float | None = None
+    """The score from which the best continuation is taken, and no canvas tried; None: canvases are always tried."""
+    quick_steps: Steps = 8
+    """The most denoising steps of a request that nobody asked for."""
+    copying: bool = False
+    """Whether likelihoods are mixed with what the file says elsewhere (engine/canvas/file_text.py). It helps a small
+    checkpoint with a short prefix; a large one that reads the whole file does so by itself."""
     sampler: SamplerSettings = SamplerSettings()
 
 
@@ -196,3 +203,6 @@ class Continuation(Protocol):
 
     def feed(self, ids: "Tensor") -> "Tensor":
         """Appends (K, n) tokens, n may be 0 at first; the float32 logits (K, V) of the token that follows each."""
+
+    def keep(self, parents: "Tensor") -> None:
+        """(K,) numbers of continuations: each goes on as a copy of the one named at its place."""

@@ -45,13 +45,14 @@ class Budget:
     """How much a fill may cost. `max_steps` None: as many as the checkpoint says.
 
     The deadline counts from `began_s` (by `time.monotonic`), when the request arrived. `retries`: where nothing fits,
-    more candidates are asked for, while there is time.
+    more candidates are asked for, while there is time. `quick`: nobody asked for it, so the engine tries less.
     """
 
     candidates: int
     deadline_ms: int
     max_steps: int | None
     retries: bool = False
+    quick: bool = False
     began_s: float = field(default_factory=time.monotonic, compare=False)
 
     @classmethod
@@ -59,7 +60,7 @@ class Budget:
         """More for what the user asked for than for what appears by itself."""
         if invoked:
             return cls(settings.candidates.invoked, settings.deadline_ms.invoked, settings.max_steps, retries=True)
-        return cls(settings.candidates.automatic, settings.deadline_ms.automatic, settings.max_steps)
+        return cls(settings.candidates.automatic, settings.deadline_ms.automatic, settings.max_steps, quick=True)
 
     @property
     def left_ms(self) -> float:
@@ -208,6 +209,7 @@ def request_for(
         candidates=budget.candidates,
         deadline_ms=budget.deadline_ms,
         max_steps=budget.max_steps,
+        quick=budget.quick,
         instruction=options.instruction,
         seed=options.seed,
     )

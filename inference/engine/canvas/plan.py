@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from inference.engine.canvas import cutting, prompt
+from inference.engine.canvas.file_text import FileText
 from inference.engine.canvas.layout import Layout, Pinned, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
@@ -58,6 +59,8 @@ class Plan:
     prefix_ids: tuple[int, ...]
     layout: Layout
     group: Group
+    file_text: FileText | None = None
+    """What the file says elsewhere, where the checkpoint is small enough to gain by it."""
 
 
 def text_and_holes(request: InfillRequest) -> TextAndHoles:
@@ -113,7 +116,10 @@ class Planner:
             pinned, healed = self._between(number, last=number + 1 == group.end)
             parts.append(Pinned(pinned))
         width = self._properties.canvas_tokens
-        return Plan(frame.before + ids, Layout(tuple(_shrunk(parts, width)), width), group)
+        file_text = None
+        if self._properties.copying:
+            file_text = FileText.of(self._vocabulary, before + texts[group.first], texts[group.end])
+        return Plan(frame.before + ids, Layout(tuple(_shrunk(parts, width)), width), group, file_text)
 
     def pin_start(self, number: int, text: str) -> None:
         """From now on the fill of this hole begins with `text`, which the user typed or accepted there."""

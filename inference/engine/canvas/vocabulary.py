@@ -5,12 +5,16 @@ followed by the text of the second. Special tokens that stand in a document as t
 """
 
 import bisect
+import re
 from collections.abc import Collection
 from functools import cached_property
 
 from tokenizers import AddedToken, Tokenizer
 
 from inference.engine.canvas import cutting
+
+_LINES_KEPT, _LONGEST_LINE_KEPT = 16_384, 400
+"""How many lines' tokens are remembered, some thirty files, and how many characters such a line has at most."""
 
 
 class Vocabulary:
@@ -26,6 +30,7 @@ class Vocabulary:
         self._byte_level = "ByteLevel" in repr(tokenizer.decoder)
         self._make_special(control_ids)
         added = self._tokenizer.get_added_tokens_decoder()
+        self._lines: dict[str, list[int]] = {}
         self.special_ids: tuple[int, ...] = tuple(id_ for id_, token in added.items() if token.special)
 
     def __len__(self) -> int:
@@ -39,6 +44,18 @@ class Vocabulary:
         """The tokens of a text, no special tokens added. A long text is tokenised in pieces, which may break a word."""
         pieces = (self._tokenizer.encode(piece, add_special_tokens=False).ids for piece in cutting.pieces(text))
         return [id_ for ids in pieces for id_ in ids]
+
+    def encode_lines(self, text: str) -> list[int]:
+        """The tokens of a text, each line encoded by itself with the line breaks before it, and remembered."""
+        lines = re.findall(r"\n*[^\n]+|\n+", text)
+        if len(self._lines) > _LINES_KEPT:
+            self._lines.clear()
+        new = list({line for line in lines if line not in self._lines})
+        encoded = self._tokenizer.encode_batch(new, add_special_tokens=False)
+        ids = dict(zip(new, (each.ids for each in encoded), strict=True))
+        found = [id_ for line in lines for id_ in self._lines.get(line) or ids[line]]
+        self._lines.update((line, ids[line]) for line in new if len(line) <= _LONGEST_LINE_KEPT)
+        return found
 
     def bytes_of(self, ids: list[int]) -> bytes:
         """The bytes these tokens stand for; special tokens stand for none."""

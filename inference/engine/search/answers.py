@@ -67,7 +67,7 @@ def _scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[
     for one in written:
         end = one.spans[-1][2]
         judged.append(rank.Judged(one.ids[:end], one.ids[end : end + rank.SUFFIX_TOKENS], weights))
-    return rank.scores(context, judged)
+    return rank.scores(context, judged, plan.prefix_ids, plan.file_text)
 
 
 def weights_for(model: LoadedModel, plan: Plan) -> rank.Weights:
@@ -79,9 +79,18 @@ def weights_for(model: LoadedModel, plan: Plan) -> rank.Weights:
 
 
 def draft(
-    model: LoadedModel, request_id: str, loop: Denoising, shown: Written, plan: Plan, earlier: Sequence[str], holes: int
+    model: LoadedModel,
+    request_id: str,
+    steps: tuple[int, int],
+    shown: Written,
+    plan: Plan,
+    earlier: Sequence[str],
+    holes: int,
 ) -> Draft:
-    """One canvas as it stands; of the request's `holes`, earlier ones as filled, later ones still empty."""
+    """One canvas as it stands; of the request's `holes`, earlier ones as filled, later ones still empty.
+
+    `steps`: how many were taken, and how many there are at most.
+    """
     here = [
         fills.pieces(model.vocabulary, shown.ids, shown.confidences, span, hole)
         for span, hole in zip(shown.spans, plan.layout.holes, strict=True)
@@ -91,8 +100,7 @@ def draft(
     parts = [*before, *here, *after * (holes - plan.group.end)]
     return Draft(
         request_id,
-        loop.step_number,
-        loop.max_steps,
+        *steps,
         tuple(texts for texts, _ in parts),
         tuple(numbers for _, numbers in parts),
     )

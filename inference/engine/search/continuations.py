@@ -1,21 +1,24 @@
-"""What the model writes when it continues the prefix token by token: further candidates for a line.
+"""What the model writes when it continues the prefix token by token: candidates for a line, before any canvas.
 
-A model that is causal as well can be asked for the next token: once for the likeliest tokens, and some times by chance
-(drafting, as in Leviathan et al., 2023, https://arxiv.org/abs/2211.17192). It sees nothing of what follows the hole,
-but says after every token how likely the suffix's first one comes next: there a continuation may end. Its lengths come
-with its words; canvases have to take the length first. Which candidate of all is best the same likelihood tells, that
-of the suffix included (rank.py).
+A model that is causal as well can be asked for the next token, and the likeliest continuations of all are searched
+for side by side (beam search). It sees nothing of what follows the hole, but says after every token how likely the
+suffix's first one comes next: there a continuation may end. Its lengths come with its words; canvases have to take the
+length first. Which candidate of all is best the same likelihood tells, that of the suffix included (rank.py).
+
+A beam of 4 finds better fills than 8 drawn at temperature 0.8, in fewer rows: on 153 lines of the tuning file 18.3 %
+exact against 16.3 %, edit similarity 0.477 against 0.440.
 """
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from inference.engine.canvas.batch import CanvasBatch
+from inference.engine.canvas.file_text import LONGEST_MATCH
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import OPEN
 from inference.engine.canvas.plan import Plan
@@ -23,7 +26,6 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import answers, rank
 from inference.models.family import Context
 
-_TEMPERATURE = 0.8
 _LONGEST = 24
 _UNENDED = 0.5
 """The share of the continuations that may not have come to an end yet when no more is written."""
@@ -40,26 +42,36 @@ class _End(NamedTuple):
     confidences: tuple[float, ...]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Line:
-    """One continuation: its tokens, and the log-probability and the probability as drawn of each."""
+    """One continuation: its tokens, the log-probability of each, and their sum."""
 
-    tokens: list[int] = field(default_factory=list)
-    log_probabilities: list[float] = field(default_factory=list)
-    confidences: list[float] = field(default_factory=list)
+    tokens: tuple[int, ...] = ()
+    log_probabilities: tuple[float, ...] = ()
     unended: float = 1.0
     """The probability that the suffix has not followed yet."""
 
+    @property
+    def total(self) -> float:
+        return sum(self.log_probabilities)
+
+    def and_then(self, token: int, log_probability: float) -> "_Line":
+        """The continuation that is longer by one token."""
+        return _Line((*self.tokens, token), (*self.log_probabilities, log_probability), self.unended)
+
+    def goes_on(self, end: float) -> "_Line":
+        """The same where the suffix, of this log-probability, does not follow yet."""
+        return replace(self, unended=self.unended * (1 - math.exp(end)))
+
     def until_here(self, end: float, weights: rank.Weights) -> _End:
-        """`end`: the log-probability that the suffix follows now."""
-        self.unended *= 1 - math.exp(end)
-        score = rank.weighted(sum(self.log_probabilities), len(self.tokens), end, weights)
-        return _End(score, tuple(self.tokens), tuple(self.confidences))
+        """The continuation if it ends here; `end`: the log-probability that the suffix follows."""
+        score = rank.weighted(self.total, len(self.tokens), end, weights)
+        return _End(score, self.tokens, tuple(map(math.exp, self.log_probabilities)))
 
 
 def wanted(model: LoadedModel, plan: Plan) -> bool:
     """Whether the prefix is continued: for one hole of a line whose length is open, by a checkpoint that says so."""
-    if not model.properties.continuations or len(plan.layout.holes) > 1:
+    if len(plan.layout.holes) > 1:
         return False
     (hole,) = plan.layout.holes
     if len(plan.prefix_ids) + plan.layout.width > model.family.traits.continuable_tokens:
@@ -69,31 +81,59 @@ def wanted(model: LoadedModel, plan: Plan) -> bool:
 
 @torch.inference_mode()
 def write(
-    model: LoadedModel, context: Context, plan: Plan, generator: torch.Generator, late: Callable[[], bool]
+    model: LoadedModel, context: Context, plan: Plan, count: int, late: Callable[[], bool]
 ) -> Generator[None, None, list[Written]]:
-    """The best continuations, best first; each `next` is a forward pass. Once it is `late` no more is written."""
-    (hole,), count = plan.layout.holes, model.properties.continuations
+    """The best of `count` continuations and their ends, best first; each `next` is a forward pass.
+
+    Once it is `late` no more is written.
+    """
+    (hole,) = plan.layout.holes
     least, most = hole.minimum, min(hole.maximum, _LONGEST)
     if not plan.prefix_ids and not hole.forced:
         return []
     continuation = context.continuation(count, len(hole.forced) + most)
     biases, ends, weights = row_biases(model, plan), _ends(model, plan), answers.weights_for(model, plan)
-    lines, found = [_Line() for _ in range(count)], set[_End]()
+    start = [*plan.prefix_ids[-LONGEST_MATCH:], *hole.forced]
+    lines, found = [_Line()], set[_End]()
     fed = torch.tensor([hole.forced] * count, dtype=torch.long, device=model.family.device)
     for number in range(most + 1):
-        logits = continuation.feed(fed)
+        chances = _following(plan, continuation.feed(fed)[: len(lines)], start, lines)
         if number >= least:
-            stops = (logits[:, ends].logsumexp(-1) - logits.logsumexp(-1)).tolist()
+            stops = chances[:, ends].logsumexp(-1).tolist()
             found |= {line.until_here(stop, weights) for line, stop in zip(lines, stops, strict=True)}
-            if sum(line.unended for line in lines) < _UNENDED * count:
+            lines = [line.goes_on(stop) for line, stop in zip(lines, stops, strict=True)]
+            if sum(line.unended for line in lines) < _UNENDED * len(lines):
                 break
         if number < most:
-            fed = _next(lines, logits, biases[min(number, 1)], generator)
+            lines, parents = _longer(lines, chances, biases[min(number, 1)], count)
+            if not lines:
+                break
+            unused = count - len(lines)
+            continuation.keep(torch.tensor(parents + [0] * unused, device=model.family.device))
+            last = [line.tokens[-1:] for line in lines]
+            fed = torch.tensor(last + last[:1] * unused, device=model.family.device)
         yield
         if late():
             break
     best = sorted(found, key=lambda end: (-end.score, end.tokens))[:_KEPT]
     return [_on_canvas(plan, end) for end in best]
+
+
+def _following(plan: Plan, logits: Tensor, start: Sequence[int], lines: Sequence[_Line]) -> Tensor:
+    """(K, V) logits -> log-probabilities of the next token of each line, with what the file says elsewhere."""
+    if plan.file_text is None:
+        return logits.log_softmax(-1)
+    return plan.file_text.mixed(logits, [[*start, *line.tokens] for line in lines])
+
+
+def _longer(lines: Sequence[_Line], chances: Tensor, bias: Tensor, count: int) -> tuple[list[_Line], list[int]]:
+    """The `count` likeliest allowed lines that are longer by a token, and the numbers of those that they continue."""
+    totals = torch.tensor([line.total for line in lines], device=chances.device)
+    best = (totals[:, None] + chances + bias).flatten().topk(count)
+    allowed = best.indices[best.values.isfinite()]
+    parents, tokens = allowed // chances.shape[1], allowed % chances.shape[1]
+    added = zip(parents.tolist(), tokens.tolist(), chances[parents, tokens].tolist(), strict=True)
+    return [lines[parent].and_then(token, chance) for parent, token, chance in added], parents.tolist()
 
 
 def row_biases(model: LoadedModel, plan: Plan) -> list[Tensor]:
@@ -107,25 +147,6 @@ def row_biases(model: LoadedModel, plan: Plan) -> list[Tensor]:
 def _ends(model: LoadedModel, plan: Plan) -> list[int]:
     """The tokens that may follow the hole: the suffix's first, or, where there is none, whatever ends a line."""
     return [plan.layout.suffix[0]] if plan.layout.suffix else model.vocabulary.line_break_ids
-
-
-def _next(lines: Sequence[_Line], logits: Tensor, bias: Tensor, generator: torch.Generator) -> Tensor:
-    """(K, 1) a token for each line, which they note: the likeliest for the first, drawn for the others."""
-    chances = ((logits + bias) / _TEMPERATURE).softmax(-1)
-    drawn = torch.multinomial(chances, 1, generator=generator)
-    drawn[0] = chances[0].argmax()
-    log_probabilities = logits.log_softmax(-1).gather(1, drawn)
-    for line, token, log_probability, chance in zip(
-        lines,
-        drawn[:, 0].tolist(),
-        log_probabilities[:, 0].tolist(),
-        chances.gather(1, drawn)[:, 0].tolist(),
-        strict=True,
-    ):
-        line.tokens.append(token)
-        line.log_probabilities.append(log_probability)
-        line.confidences.append(chance)
-    return drawn
 
 
 def _on_canvas(plan: Plan, end: _End) -> Written:

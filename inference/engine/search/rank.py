@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import torch
 
+from inference.engine.canvas.file_text import FileText
 from inference.engine.canvas.fills import Written
 from inference.models.family import Context
 
@@ -47,13 +48,25 @@ class Judged:
 
 
 @torch.inference_mode()
-def scores(context: Context, candidates: Sequence[Judged]) -> list[float]:
+def scores(
+    context: Context, candidates: Sequence[Judged], prefix: Sequence[int] = (), file_text: FileText | None = None
+) -> list[float]:
     """The mean log-probability per token of each candidate, weighted with that of its suffix; higher is better.
 
-    `context` is the prefix up to the first hole. Without a prefix nothing is said of a fill's first token.
+    `context` is the prefix up to the first hole. Without a prefix nothing is said of a fill's first token. With a
+    `file_text` its predictions count too; `prefix` are then the tokens before the first hole.
     """
-    known = context.log_probabilities([[*one.fill, *one.suffix] for one in candidates])
+    continuations = [[*one.fill, *one.suffix] for one in candidates]
+    known = context.log_probabilities(continuations)
+    if file_text is not None:
+        known = [_with_file(each, one, prefix, file_text) for each, one in zip(known, candidates, strict=True)]
     return [_score(each, len(each) - len(one.suffix), one.weights) for each, one in zip(known, candidates, strict=True)]
+
+
+def _with_file(known: torch.Tensor, one: Judged, prefix: Sequence[int], file_text: FileText) -> torch.Tensor:
+    """The fill's part mixed with what the file says. The suffix is in the file, which would say that it follows."""
+    fill, suffix = known[: len(known) - len(one.suffix)], known[len(known) - len(one.suffix) :]
+    return torch.cat([file_text.rescored(fill, prefix, one.fill), suffix])
 
 
 def by_confidence(written: Written) -> float:

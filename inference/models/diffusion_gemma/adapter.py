@@ -145,3 +145,8 @@ class EncodedContinuation:
         logits = self._network.logits(self._network.encode(fed, self._cache)[:, -1])
         self._cache.grow(fed.shape[1])
         return logits
+
+    @torch.inference_mode()
+    def keep(self, parents: Tensor) -> None:
+        """See `Continuation`."""
+        self._cache.keep(parents)

@@ -225,7 +225,8 @@ class ContinuationCache:
         """`prefix` has a row of each layer per continuation; each may get `room` more tokens."""
         self.length = prefix.length
         self._layers = [(_with_room(layer.keys, room), _with_room(layer.values, room)) for layer in prefix.layers]
-        self._past = [layer.keys.shape[2] for layer in prefix.layers]
+        self._of_prefix = [layer.keys.shape[2] for layer in prefix.layers]
+        self._past = list(self._of_prefix)
 
     def update(self, keys: Tensor, values: Tensor, layer_index: int) -> tuple[Tensor, Tensor]:
         """The prefix's rows, those written so far and the new ones, for each continuation."""
@@ -234,6 +235,12 @@ class ContinuationCache:
             buffer[:, :, end - new.shape[2] : end] = new
         whole, of_values = self._layers[layer_index]
         return whole[:, :, :end], of_values[:, :, :end]
+
+    def keep(self, parents: Tensor) -> None:
+        """(B,) each continuation goes on as a copy of the one at that number. They share the prefix, which stays."""
+        for layer, start, end in zip(self._layers, self._of_prefix, self._past, strict=True):
+            for buffer in layer:
+                buffer[:, :, start:end] = buffer[parents, :, start:end]
 
     def grow(self, count: int) -> None:
         """The rows of `count` tokens are written in every layer: they count from now on."""

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
-import torch
 
 from inference.engine import Engine
 from inference.engine.canvas import fills
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan, Planner
 from inference.engine.search import continuations, rank
-from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
 from inference.models.diffusion_gemma import left_to_right
 from inference.models.family import Context
 from tests.inference.loaded import causal_logits, check_nothing_is_open, gemma, opened
@@ -31,9 +30,8 @@ class Case:
     context: Context
     plan: Plan
 
-    def write(self, *, seed: int = 1, late: Callable[[], bool] = lambda: False) -> list[Written]:
-        generator = torch.Generator().manual_seed(seed)
-        writing = continuations.write(self.engine.loaded, self.context, self.plan, generator, late)
+    def write(self, count: int = 6, *, late: Callable[[], bool] = lambda: False) -> list[Written]:
+        writing = continuations.write(self.engine.loaded, self.context, self.plan, count, late)
         while True:
             try:
                 next(writing)
@@ -55,6 +53,11 @@ def case(engine: Engine, *segments: Text | Hole) -> Iterator[Case]:
     plan = planner.plan(planner.group_from(0), [])
     with opened(engine, plan.prefix_ids) as context:
         yield Case(engine, context, plan)
+
+
+def without_file_text(engine: Engine) -> Engine:
+    """The same model, which knows nothing of the file but what it is shown."""
+    return engine.using(msgspec.structs.replace(engine.loaded.properties, copying=False))
 
 
 def test_they_stand_on_the_canvas_as_fills_and_pins_are_held(embedded: Engine) -> None:
@@ -79,17 +82,16 @@ def test_they_stand_on_the_canvas_as_fills_and_pins_are_held(embedded: Engine) -
         assert not any("\n" in text for text in texts)
 
 
-def test_the_same_seed_writes_the_same_and_another_seed_something_else(embedded: Engine) -> None:
+def test_the_same_prefix_is_always_continued_in_the_same_way(embedded: Engine) -> None:
     with case(embedded, Text(SOURCE), LINE, Text(REST)) as one:
-        assert one.texts(one.write(seed=1)) == one.texts(one.write(seed=1)) != one.texts(one.write(seed=2))
+        assert one.texts(one.write()) == one.texts(one.write())
 
 
 def test_the_first_is_the_likeliest(embedded: Engine) -> None:
     """One continuation alone is what the greedy baseline writes, up to each of its ends."""
-    properties = msgspec.structs.replace(embedded.loaded.properties, continuations=1)
-    engine = embedded.using(properties)
+    engine = without_file_text(embedded)
     with case(engine, Text(SOURCE + "urn "), LINE, Text(REST)) as one:
-        found = [one.open_ids(written) for written in one.write()]
+        found = [one.open_ids(written) for written in one.write(1)]
         (hole,) = one.plan.layout.holes
         first, other = continuations.row_biases(engine.loaded, one.plan)
         prefix, count = [*one.plan.prefix_ids, *hole.forced], max(map(len, found)) - 1
@@ -101,7 +103,7 @@ def test_the_first_is_the_likeliest(embedded: Engine) -> None:
 
 def test_the_best_come_first_by_the_likelihoods_of_one_whole_pass(embedded: Engine) -> None:
     """Written token by token beside others; here computed anew, in one pass of each and without a cache."""
-    with case(embedded, Text(SOURCE + "urn "), LINE, Text(REST)) as one:
+    with case(without_file_text(embedded), Text(SOURCE + "urn "), LINE, Text(REST)) as one:
         (hole,), suffix = one.plan.layout.holes, one.plan.layout.suffix
         prefix, scores = [*one.plan.prefix_ids, *hole.forced], list[float]()
         for written in one.write():
@@ -164,6 +166,7 @@ def test_what_disagrees_with_text_typed_meanwhile_is_dropped(embedded: Engine) -
 
 def test_they_compete_with_the_canvases_and_the_last_draft_is_the_best_of_all(embedded: Engine) -> None:
     """Over some holes the answers come from both; a request that ends meanwhile leaves nothing behind."""
+    embedded = embedded.using(msgspec.structs.replace(embedded.loaded.properties, enough=None))
     origins = set()
     for number in range(6):
         segments = (Text(f"import os\nCOUNT_{number} = {number}\n\n\ndef size(path"), LINE, Text("):\n    return 1\n"))
@@ -172,7 +175,7 @@ def test_they_compete_with_the_canvases_and_the_last_draft_is_the_best_of_all(em
         drafts = [event for event in events if isinstance(event, Draft)]
         assert drafts[-1].texts == candidates[0].texts
         with case(embedded, *segments) as one:
-            written = one.texts(one.write(seed=number))  # they are drawn first, so that the request has the same
+            written = one.texts(one.write())
         origins |= {candidate.texts[0] in written for candidate in candidates}
     assert origins == {True, False}
     run = embedded.infill(InfillRequest("r", (Text(SOURCE), LINE, Text(REST))))
@@ -180,3 +183,38 @@ def test_they_compete_with_the_canvases_and_the_last_draft_is_the_best_of_all(em
         next(run)
     run.close()
     check_nothing_is_open(embedded)
+
+
+def test_canvases_are_tried_only_where_the_best_continuation_is_not_likely_enough(embedded: Engine) -> None:
+    segments = (Text("import os\n\n\ndef size(path):\n    return os.path.get"), LINE, Text("(path)\n"))
+
+    def filled(enough: float | None, **options: bool) -> tuple[str, int]:
+        engine = embedded.using(msgspec.structs.replace(embedded.loaded.properties, enough=enough))
+        events = list(engine.infill(InfillRequest("r", segments, seed=1, **options)))
+        done = events[-1]
+        assert isinstance(done, Done)
+        return next(event.texts[0] for event in events if isinstance(event, Candidate)), done.stats.steps
+
+    text, steps = filled(-100.0)
+    assert (text, steps) == ("size", 0)
+    assert filled(0.0)[1] > 0
+    assert filled(None)[1] > filled(None, quick=True)[1] > 0
+
+
+def test_what_is_taken_without_a_canvas_is_drafted_too(embedded: Engine) -> None:
+    segments = (Text("import os\n\n\ndef size(path):\n    return os.path.get"), LINE, Text("(path)\n"))
+    events = [event for event in embedded.infill(InfillRequest("r", segments, drafts=True)) if event is not None]
+    draft, candidate, _ = events
+    assert isinstance(draft, Draft)
+    assert isinstance(candidate, Candidate)
+    assert draft.texts == candidate.texts
+
+
+def test_the_file_tells_a_name_that_the_prefix_is_too_short_for(embedded: Engine) -> None:
+    """The name stands beyond what the model reads; the search without the file cannot know it."""
+    far = "\n".join(f"value_{number} = {number} * {number}" for number in range(120))
+    before = f"zebra_quantifier = frobnicate_widely(zebra_input)\n{far}\nzebra_quantifier = frobnicate_"
+    for engine, known in ((embedded, True), (without_file_text(embedded), False)):
+        events = engine.infill(InfillRequest("r", (Text(before), LINE, Text("\n")), candidates=6, seed=1))
+        texts = [event.texts[0] for event in events if isinstance(event, Candidate)]
+        assert any(text.startswith("widely(zebra_input)") for text in texts) is known

@@ -1,0 +1,34 @@
+"""How much is tried for a request: less where nobody asked for it, no canvas where a continuation is good enough."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inference.engine.search.answers import RankedFill
+from inference.messages import MAX_CANDIDATES, InfillRequest
+from inference.models.family import Properties
+
+_QUICK_CONTINUATIONS = 4
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The limits of one request. `continuations` 0: none. `max_steps` None: as many as the checkpoint says."""
+
+    candidates: int
+    continuations: int
+    max_steps: int | None
+    enough: float | None
+
+    @classmethod
+    def of(cls, request: InfillRequest, properties: Properties) -> "Effort":
+        """What the request is worth with this checkpoint."""
+        candidates = min(max(1, request.candidates), MAX_CANDIDATES)
+        if not request.quick:
+            return cls(candidates, properties.continuations, request.max_steps, properties.enough)
+        steps = min(properties.quick_steps, request.max_steps or properties.sampler.max_steps)
+        return cls(candidates, min(_QUICK_CONTINUATIONS, properties.continuations), steps, properties.enough)
+
+    def suffices(self, found: Sequence[RankedFill]) -> bool:
+        """Whether these continuations, best first, are answer enough: as many as wanted, and the best likely."""
+        some = [one for one in found if all(one.texts)]
+        return self.enough is not None and len(some) >= self.candidates and some[0].score >= self.enough
