@@ -157,10 +157,10 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         self._counters.canvases += 1
         with ExitStack() as stack:
             plan, context = yield from self._read(group, earlier, stack)
-            written = yield from self._continue(context, plan)
+            written = yield from self._continue(context, plan, earlier)
             if written and self._suffices(context, plan, written, found):
                 if self._request.drafts:
-                    yield self._final_draft(found[0].written, plan, earlier)
+                    yield self._written_draft(found[0].written, plan, earlier)
                 return
             rows = [plan.layout.compose(lengths) for lengths in self._lengths(context, plan)]
             yield None
@@ -201,12 +201,21 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         self._counters.reused_tokens += context.reused_tokens
         return left == 0
 
-    def _continue(self, context: Context, plan: Plan) -> Generator[None, None, list[Written]]:
+    def _continue(
+        self, context: Context, plan: Plan, earlier: Sequence[str]
+    ) -> Generator[InfillEvent | None, None, list[Written]]:
         """What the model writes token by token, where it is asked."""
         count = self._effort.continuations
         if self._late() or not count or not continuations.wanted(self._model, plan):
             return []
-        return (yield from continuations.write(self._model, context, plan, count, self._late))
+        kept = max(count, self._effort.candidates)
+        writing = continuations.write(self._model, context, plan, count, kept, self._late)
+        while True:
+            try:
+                written = next(writing)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            yield self._written_draft(written, plan, earlier) if self._request.drafts else None
 
     def _suffices(self, context: Context, plan: Plan, written: Sequence[Written], found: list[RankedFill]) -> bool:
         """Whether no canvas has to be tried; the continuations are then appended to `found`, best first."""
@@ -304,9 +313,9 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         steps = loop.step_number, loop.max_steps
         return answers.draft(self._model, self._request.id, steps, shown, plan, earlier, self._hole_count)
 
-    def _final_draft(self, written: Written, plan: Plan, earlier: Sequence[str]) -> Draft:
-        """What was written token by token: as a canvas after its last step."""
-        steps = written.steps, written.steps
+    def _written_draft(self, written: Written, plan: Plan, earlier: Sequence[str]) -> Draft:
+        """What was written token by token; how many there can be, the hole's room says."""
+        steps = max(1, written.steps), max(written.steps, *(hole.maximum for hole in plan.layout.holes))
         return answers.draft(self._model, self._request.id, steps, written, plan, earlier, self._hole_count)
 
     @property

@@ -30,9 +30,6 @@ _LONGEST = 24
 _UNENDED = 0.5
 """The share of the continuations that may not have come to an end yet when no more is written."""
 
-_KEPT = 8
-"""So many of all continuations and their ends are judged exactly."""
-
 
 class _End(NamedTuple):
     """A continuation up to one of its ends."""
@@ -81,11 +78,11 @@ def wanted(model: LoadedModel, plan: Plan) -> bool:
 
 @torch.inference_mode()
 def write(
-    model: LoadedModel, context: Context, plan: Plan, count: int, late: Callable[[], bool]
-) -> Generator[None, None, list[Written]]:
-    """The best of `count` continuations and their ends, best first; each `next` is a forward pass.
+    model: LoadedModel, context: Context, plan: Plan, count: int, kept: int, late: Callable[[], bool]
+) -> Generator[Written, None, list[Written]]:
+    """The `kept` best of `count` continuations and all their ends, best first. Each `next` is a forward pass.
 
-    Once it is `late` no more is written.
+    It yields the likeliest continuation so far. Once it is `late` no more is written.
     """
     (hole,) = plan.layout.holes
     least, most = hole.minimum, min(hole.maximum, _LONGEST)
@@ -104,18 +101,17 @@ def write(
             lines = [line.goes_on(stop) for line, stop in zip(lines, stops, strict=True)]
             if sum(line.unended for line in lines) < _UNENDED * len(lines):
                 break
-        if number < most:
-            lines, parents = _longer(lines, chances, biases[min(number, 1)], count)
-            if not lines:
-                break
-            unused = count - len(lines)
-            continuation.keep(torch.tensor(parents + [0] * unused, device=model.family.device))
-            last = [line.tokens[-1:] for line in lines]
-            fed = torch.tensor(last + last[:1] * unused, device=model.family.device)
-        yield
+        lines, parents = _longer(lines, chances, biases[min(number, 1)], count if number < most else 0)
+        if not lines:
+            break
+        unused = count - len(lines)
+        continuation.keep(torch.tensor(parents + [0] * unused, device=model.family.device))
+        last = [line.tokens[-1:] for line in lines]
+        fed = torch.tensor(last + last[:1] * unused, device=model.family.device)
+        yield _on_canvas(plan, lines[0].until_here(0.0, weights))
         if late():
             break
-    best = sorted(found, key=lambda end: (-end.score, end.tokens))[:_KEPT]
+    best = sorted(found, key=lambda end: (-end.score, end.tokens))[:kept]
     return [_on_canvas(plan, end) for end in best]
 
 

@@ -31,7 +31,7 @@ class Case:
     plan: Plan
 
     def write(self, count: int = 6, *, late: Callable[[], bool] = lambda: False) -> list[Written]:
-        writing = continuations.write(self.engine.loaded, self.context, self.plan, count, late)
+        writing = continuations.write(self.engine.loaded, self.context, self.plan, count, 8, late)
         while True:
             try:
                 next(writing)
@@ -159,7 +159,7 @@ def test_what_disagrees_with_text_typed_meanwhile_is_dropped(embedded: Engine) -
     typed, told = "urn os.pathq", list[str]()
     for number, event in enumerate(run):
         if number == 4:
-            assert event is None, "the prefix is being continued"
+            assert isinstance(event, Draft), "the prefix is being continued"
             run.amend(0, typed)
         told += [event.texts[0]] if isinstance(event, Candidate) else []
     assert told
@@ -204,13 +204,18 @@ def test_canvases_are_tried_only_where_the_best_continuation_is_not_likely_enoug
     assert filled(None)[1] > filled(None, quick=True)[1] > 0
 
 
-def test_what_is_taken_without_a_canvas_is_drafted_too(embedded: Engine) -> None:
-    segments = (Text("import os\n\n\ndef size(path):\n    return os.path.get"), LINE, Text("(path)\n"))
-    events = [event for event in embedded.infill(InfillRequest("r", segments, drafts=True)) if event is not None]
-    draft, candidate, _ = events
-    assert isinstance(draft, Draft)
+def test_a_continuation_is_drafted_token_by_token_and_the_last_draft_is_the_answer(embedded: Engine) -> None:
+    engine = embedded.using(msgspec.structs.replace(embedded.loaded.properties, enough=-100.0))
+    run = engine.infill(InfillRequest("r", (Text(SOURCE), LINE, Text(REST)), drafts=True))
+    *drafts, candidate, _ = [event for event in run if event is not None]
     assert isinstance(candidate, Candidate)
-    assert draft.texts == candidate.texts
+    steps = [draft.step for draft in drafts if isinstance(draft, Draft)]
+    assert len(steps) == len(drafts) > 2
+    assert steps[:-1] == list(range(1, len(steps)))
+    last = drafts[-1]
+    assert isinstance(last, Draft)
+    assert last.texts == candidate.texts
+    assert all(draft.step <= draft.max_steps for draft in drafts if isinstance(draft, Draft))
 
 
 def test_the_file_tells_a_name_that_the_prefix_is_too_short_for(embedded: Engine) -> None:
