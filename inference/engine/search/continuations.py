@@ -12,6 +12,7 @@ exact against 16.3 %, edit similarity 0.477 against 0.440.
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -27,6 +28,12 @@ from inference.engine.search import answers, rank
 from inference.models.family import Context
 
 _LONGEST = 24
+_LONGEST_PERIOD = 4
+"""Words that repeat are at most so many tokens."""
+
+_SPARE = 2
+"""So many times as many lines are looked at as are kept, since some of them repeat themselves."""
+
 _UNENDED = 0.5
 """The share of the continuations that may not have come to an end yet when no more is written."""
 
@@ -101,7 +108,7 @@ def write(
             lines = [line.goes_on(stop) for line, stop in zip(lines, stops, strict=True)]
             if sum(line.unended for line in lines) < _UNENDED * len(lines):
                 break
-        lines, parents = _longer(lines, chances, biases[min(number, 1)], count if number < most else 0)
+        lines, parents = _longer(model, lines, chances, biases[min(number, 1)], count if number < most else 0)
         if not lines:
             break
         unused = count - len(lines)
@@ -122,14 +129,27 @@ def _following(plan: Plan, logits: Tensor, start: Sequence[int], lines: Sequence
     return plan.file_text.mixed(logits, [[*start, *line.tokens] for line in lines])
 
 
-def _longer(lines: Sequence[_Line], chances: Tensor, bias: Tensor, count: int) -> tuple[list[_Line], list[int]]:
+def _longer(
+    model: LoadedModel, lines: Sequence[_Line], chances: Tensor, bias: Tensor, count: int
+) -> tuple[list[_Line], list[int]]:
     """The `count` likeliest allowed lines that are longer by a token, and the numbers of those that they continue."""
     totals = torch.tensor([line.total for line in lines], device=chances.device)
-    best = (totals[:, None] + chances + bias).flatten().topk(count)
+    best = (totals[:, None] + chances + bias).flatten().topk(_SPARE * count)
     allowed = best.indices[best.values.isfinite()]
     parents, tokens = allowed // chances.shape[1], allowed % chances.shape[1]
     added = zip(parents.tolist(), tokens.tolist(), chances[parents, tokens].tolist(), strict=True)
-    return [lines[parent].and_then(token, chance) for parent, token, chance in added], parents.tolist()
+    longer = ((lines[parent].and_then(token, chance), parent) for parent, token, chance in added)
+    kept = list(islice((each for each in longer if not _repeats(model, each[0].tokens)), count))
+    return [line for line, _ in kept], [parent for _, parent in kept]
+
+
+def _repeats(model: LoadedModel, tokens: Sequence[int]) -> bool:
+    """Whether it ends with the same words three times in a row, which a search for what is likely falls into."""
+    for period in range(1, min(_LONGEST_PERIOD, len(tokens) // 3) + 1):
+        last = tokens[-period:]
+        if last == tokens[-2 * period : -period] == tokens[-3 * period : -2 * period]:
+            return any(map(str.isalpha, model.vocabulary.decode(list(last))))
+    return False
 
 
 def row_biases(model: LoadedModel, plan: Plan) -> list[Tensor]:

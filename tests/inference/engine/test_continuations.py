@@ -1,5 +1,6 @@
 """Continuations are what a whole causal pass would tell, keep to the hole, and compete with the canvases."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,6 +115,14 @@ def test_the_best_come_first_by_the_likelihoods_of_one_whole_pass(embedded: Engi
             scores.append(rank.weighted(sum(each[:-1]), len(tokens), each[-1], rank.REST_OF_LINE))
     assert len(scores) > 3
     assert scores == pytest.approx(sorted(scores, reverse=True), abs=1e-4)
+
+
+def test_no_words_stand_three_times_in_a_row(embedded: Engine) -> None:
+    """What a search for the likeliest text falls into: this one wrote `_format` six times."""
+    with case(embedded, Text("def total(values):\n    result ="), LINE, Text("\n    return result\n")) as one:
+        texts = one.texts(one.write())
+    assert texts
+    assert not any(re.search(r"([A-Za-z_]{3,})\1\1", text) for text in texts)
 
 
 def test_without_a_suffix_they_end_with_the_line(embedded: Engine) -> None:
