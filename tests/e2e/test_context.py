@@ -71,7 +71,7 @@ async def test_a_fill_and_an_action_show_the_model_what_is_imported_and_what_is_
             await editor.resolve(action)
         status = await editor.status()
     assert (status.contextTokens > 0, status.lastFailure) == (True, None)
-    assert len(relay.requests) == 2
+    assert len(relay.requests) >= 2  # more are sent where no answer fits
     for request in relay.requests:
         assert [snippet.path for snippet in request.context] == ["helpers.py", "b.py", "a.py"]
         assert request.context[0].text == HELPERS.rstrip()
@@ -82,7 +82,7 @@ async def test_nothing_is_gathered_for_a_model_that_cannot_use_it(project: Path)
     async with relayed(WorkerOptions(), project) as (relay, editor):
         await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))
         assert (await editor.status()).contextTokens == 0
-    assert [request.context for request in relay.requests] == [()]
+    assert {request.context for request in relay.requests} == {()}
 
 
 async def test_nothing_is_gathered_where_context_is_switched_off(chat: WorkerOptions, project: Path) -> None:
@@ -90,7 +90,7 @@ async def test_nothing_is_gathered_where_context_is_switched_off(chat: WorkerOpt
     async with relayed(chat, project, context=off) as (relay, editor):
         await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))
         assert (await editor.status()).contextTokens > 0
-    assert [request.context for request in relay.requests] == [()]
+    assert {request.context for request in relay.requests} == {()}
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -105,5 +105,5 @@ async def test_the_command_shows_the_model_what_is_imported(chat: WorkerOptions,
             words = [*command, "--model", chat.model, "--device", "cpu"]
             process = await asyncio.create_subprocess_exec(*words, stdout=DEVNULL, stderr=DEVNULL, env=environment)
             await process.wait()  # where the noise is no fill, it fails
-    (request,) = relay.requests
+    request, *_ = relay.requests
     assert [snippet.path for snippet in request.context] == (["helpers.py"] if enabled else [])
