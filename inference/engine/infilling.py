@@ -78,6 +78,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         self._noise = sampler.noise_of(model.family.traits, model.properties, generator)
         self._effort = Effort.of(request, model.properties)
         self._counters = _Counters()
+        self._written_passes = 0
         self._amended: dict[int, str] = {}
         self._changed = False
         self._events = self._work()
@@ -155,6 +156,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
     def _canvas(self, group: Group, earlier: Sequence[str], found: list[RankedFill]) -> Iterator[InfillEvent | None]:
         """Fills one canvas behind the `earlier` fills; its answers, best first, are appended to `found`."""
         self._counters.canvases += 1
+        self._written_passes = 0
         with ExitStack() as stack:
             plan, context = yield from self._read(group, earlier, stack)
             written = yield from self._continue(context, plan, earlier)
@@ -215,6 +217,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
                 written = next(writing)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
+            self._written_passes += 1
             yield self._written_draft(written, plan, earlier) if self._request.drafts else None
 
     def _suffices(self, context: Context, plan: Plan, written: Sequence[Written], found: list[RankedFill]) -> bool:
@@ -310,12 +313,13 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
     def _draft(self, loop: Denoising, plan: Plan, earlier: Sequence[str], shown: Written) -> Draft:
         """One of the canvases as it stands: while they are denoised the first, of the likeliest length, or the best."""
-        steps = loop.step_number, loop.max_steps
+        steps = self._written_passes + loop.step_number, self._written_passes + loop.max_steps
         return answers.draft(self._model, self._request.id, steps, shown, plan, earlier, self._hole_count)
 
     def _written_draft(self, written: Written, plan: Plan, earlier: Sequence[str]) -> Draft:
-        """What was written token by token; how many there can be, the hole's room says."""
-        steps = max(1, written.steps), max(written.steps, *(hole.maximum for hole in plan.layout.holes))
+        """What was written token by token, before the steps of any canvas."""
+        canvas_steps = self._effort.max_steps or self._model.properties.sampler.max_steps
+        steps = self._written_passes, max(hole.maximum for hole in plan.layout.holes) + canvas_steps
         return answers.draft(self._model, self._request.id, steps, written, plan, earlier, self._hole_count)
 
     @property
