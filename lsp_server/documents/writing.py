@@ -8,6 +8,7 @@ to give, or its folder or file system does not allow it. That keeps everything. 
 beside it, or in the folder for temporary files: for a crash in that moment, or an error that cannot be undone.
 """
 
+import errno
 import os
 import signal
 from collections.abc import Iterator
@@ -24,11 +25,17 @@ _NEW_PREFIX = ".infill-ls-new-"
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _BINARY = _CLOEXEC | getattr(os, "O_BINARY", 0)
+_CANNOT_RESERVE = (errno.EBADF, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+"""The file system cannot; EBADF is how the C library's own way fails, which reads from the descriptor."""
 _ANONYMOUS = getattr(os, "O_TMPFILE", 0)
 
 
 class _NotAlike(Exception):
     """No new file can take the place of the old one without a loss."""
+
+
+class _HalfWritten(BadInput):
+    """The file is neither what it was nor what it should be; str() names the copy."""
 
 
 def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
@@ -45,14 +52,14 @@ def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
             if not os.access(target, os.W_OK):
                 raise BadInput(f"{file} is read-only; it was left as it was")
             try:
-                _rename_over(target, before, text.encode())
+                _rename_over(file, target, before, text.encode())
             except (_NotAlike, OSError):
-                _write_in_place(file, target, expected.encode(), text.encode())
+                _write_in_place(file, target, before, expected.encode(), text.encode())
         except OSError as error:
             raise BadInput(f"{file} cannot be written: {error.strerror}; it was left as it was") from None
 
 
-def _rename_over(target: Path, before: os.stat_result, content: bytes) -> None:
+def _rename_over(file: Path, target: Path, before: os.stat_result, content: bytes) -> None:
     """Put a new file in the place of the old one. Raises _NotAlike or OSError; the old one is then untouched."""
     if before.st_nlink > 1 or not _ANONYMOUS:
         raise _NotAlike
@@ -60,6 +67,7 @@ def _rename_over(target: Path, before: os.stat_result, content: bytes) -> None:
         _write_all(new, content)
         _make_alike(new, target, before)
         os.fsync(new)
+        _require_unchanged(file, target, before)
         name = f"{_NEW_PREFIX}{uuid4().hex}"
         os.link(f"/proc/self/fd/{new}", name, src_dir_fd=folder, dst_dir_fd=folder)
         try:
@@ -91,22 +99,24 @@ def _attributes(file: Path | int) -> dict[str, bytes]:
     return {name: os.getxattr(file, name) for name in os.listxattr(file)}
 
 
-def _write_in_place(file: Path, target: Path, old: bytes, new: bytes) -> None:
+def _write_in_place(file: Path, target: Path, before: os.stat_result, old: bytes, new: bytes) -> None:
     """Overwrite the file. Raises OSError where it is as it was, BadInput where it is not."""
     with _opened(target, os.O_WRONLY) as descriptor, _copy(target.parent, old) as copy:
+        _require_unchanged(file, target, before)
+        _reserve(descriptor, len(old), len(new))
         try:
             _overwrite(descriptor, new)
         except OSError:
             try:
                 _overwrite(descriptor, old)
             except OSError:
-                raise BadInput(f"{file} is only half written; {copy} holds what it was: put that back") from None
+                raise _HalfWritten(f"{file} is only half written; {copy} holds what it was: put that back") from None
             raise
 
 
 @contextmanager
 def _copy(folder: Path, content: bytes) -> Iterator[str]:
-    """A file with `content` in it, which is removed afterwards, unless BadInput names it. Raises OSError."""
+    """A file with `content` in it, which is removed afterwards, unless _HalfWritten names it. Raises OSError."""
     try:
         descriptor, copy = mkstemp(prefix=COPY_PREFIX, dir=folder)
     except OSError:  # the folder is not ours
@@ -118,7 +128,7 @@ def _copy(folder: Path, content: bytes) -> Iterator[str]:
             stream.flush()
             os.fsync(descriptor)
         yield copy
-    except BadInput:
+    except _HalfWritten:
         is_needed = True
         raise
     finally:
@@ -126,9 +136,26 @@ def _copy(folder: Path, content: bytes) -> Iterator[str]:
             Path(copy).unlink()
 
 
+def _require_unchanged(file: Path, target: Path, before: os.stat_result) -> None:
+    """Raises BadInput where somebody has saved the file since `before`: writing the new one to disk takes a while."""
+    now = target.stat()
+    if (now.st_ino, now.st_size, now.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
+        raise BadInput(f"{file} was changed by someone else meanwhile; run the command again")
+
+
+def _reserve(descriptor: int, old_size: int, size: int) -> None:
+    """Notice a full disk before a byte has changed. Raises OSError; the file is then as it was."""
+    if not hasattr(os, "posix_fallocate") or not size:
+        return
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        os.ftruncate(descriptor, old_size)
+        if error.errno not in _CANNOT_RESERVE:
+            raise
+
+
 def _overwrite(descriptor: int, content: bytes) -> None:
-    if hasattr(os, "posix_fallocate") and content:
-        os.posix_fallocate(descriptor, 0, len(content))  # a full disk is noticed before a byte has changed
     os.lseek(descriptor, 0, os.SEEK_SET)
     _write_all(descriptor, content)
     os.ftruncate(descriptor, len(content))
