@@ -124,6 +124,8 @@ def _file_to_fill(args: argparse.Namespace) -> FileToFill:
 def _require_allowed(file: Path, path: Path, settings: Settings) -> Path:
     """The real path of the file. Raises BadInput where it, or what a link on its path leads to, may not be filled."""
     names = names_of(path)
+    if os.path.realpath(file) != str(names[-1]):
+        raise BadInput(f"{file}: '..' behind a link leads elsewhere than its name says; give the path without it")
     if reason := why_off(path.as_posix(), language_of(str(path)), settings, [name.as_posix() for name in names]):
         raise BadInput(f"{file}: {reason}")
     return names[-1]

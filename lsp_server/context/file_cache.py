@@ -101,7 +101,10 @@ def allowed(path: Path, folders: Sequence[ReadableFolder], language_id: str = ""
     folder = innermost_folder(real, folders)
     if folder is None or _NOT_OURS & set(real.parts[len(folder.root.parts) :]):
         return None
-    links = [name.as_posix() for name in names_of(path)]
+    names = names_of(path)
+    links = [name.as_posix() for name in names]
+    holding = [folder, *filter(None, (innermost_folder(name, folders) for name in names))]
     languages = {language_of(str(path)), language_id}
-    is_off = any(why_off(path.as_posix(), language, folder.settings, links) for language in languages)
+    judges = [(each.settings, language) for each in holding for language in languages]
+    is_off = any(why_off(path.as_posix(), language, settings, links) for settings, language in judges)
     return None if is_off else real

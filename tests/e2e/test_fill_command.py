@@ -160,6 +160,17 @@ def test_links_that_form_a_circle_are_bad_input(fill: Run, tmp_path: Path) -> No
     assert "Too many levels of symbolic links" in done.stderr
 
 
+def test_two_dots_behind_a_link_do_not_lead_to_another_file_than_they_say(fill: Run, tmp_path: Path) -> None:
+    for folder in ("one", "two", "two/inside"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "one" / "link").symlink_to("../two/inside")
+    for folder in ("one", "two"):
+        (tmp_path / folder / "x.py").write_text("x = ???\n")
+    done = fill(tmp_path / "one" / "link" / ".." / "x.py")
+    assert done.returncode == 2
+    assert "leads elsewhere" in done.stderr
+
+
 def test_text_goes_out_as_utf_8_whatever_the_terminal_says(file: Path, runtime_folder: Path) -> None:
     file.write_text("name = 'é😀'\nx = ???\n")
     command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--steps", "2"]

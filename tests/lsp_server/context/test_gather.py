@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from lsp_server.context import Buffer
-from lsp_server.context.file_cache import FileCache, TooLate
+from lsp_server.context.file_cache import FileCache, TooLate, allowed
 from lsp_server.context.gather import gather
 from lsp_server.context.similar import likeness
 from lsp_server.settings.schema import Settings
@@ -70,6 +70,15 @@ def test_languages_that_are_off_are_not_shown(tmp_path: Path) -> None:
     script = replace(workspace.buffer("script", OTHERS), language_id="python")
     workspace.at("script", "")
     assert workspace.shown("main.ts", OTHERS, workspace.buffer("ok.py", OTHERS), script) == {}
+
+
+def test_what_is_secret_in_the_folder_of_a_link_is_not_shown_from_another(tmp_path: Path) -> None:
+    hiding = Workspace(tmp_path / "hiding", Settings(secret_globs=("hidden_*",)))
+    other = Workspace(tmp_path / "other")
+    (hiding.root / "hidden_x.py").symlink_to(other.at("x.py", OTHERS))
+    folders = (*hiding.folders, *other.folders)
+    assert allowed(hiding.root / "hidden_x.py", folders) is None
+    assert allowed(other.root / "x.py", folders) == (other.root / "x.py").resolve()
 
 
 def test_no_link_leads_out_of_the_workspace(workspace: Workspace, tmp_path: Path) -> None:
