@@ -160,10 +160,13 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         with ExitStack() as stack:
             plan, context = yield from self._read(group, earlier, stack)
             written = yield from self._continue(context, plan, earlier)
-            if written and self._suffices(context, plan, written, found):
-                if self._request.drafts:
-                    yield self._written_draft(found[0].written, plan, earlier)
-                return
+            if written:
+                yield None
+                if self._suffices(context, plan, written, found):
+                    if self._request.drafts:
+                        yield self._written_draft(found[0].written, plan, earlier)
+                    return
+                yield None
             rows = [plan.layout.compose(lengths) for lengths in self._lengths(context, plan)]
             yield None
             loop = self._denoising(context, plan, pruning.tried(rows, self._effort.candidates))

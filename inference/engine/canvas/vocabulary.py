@@ -53,7 +53,7 @@ class Vocabulary:
         new = list({line for line in lines if line not in self._lines})
         encoded = self._tokenizer.encode_batch(new, add_special_tokens=False)
         ids = dict(zip(new, (each.ids for each in encoded), strict=True))
-        found = [id_ for line in lines for id_ in self._lines.get(line) or ids[line]]
+        found = [id_ for line in lines for id_ in (self._lines[line] if line in self._lines else ids[line])]
         self._lines.update((line, ids[line]) for line in new if len(line) <= _LONGEST_LINE_KEPT)
         return found
 

@@ -28,7 +28,7 @@ from inference.engine.search import answers, rank
 from inference.models.family import Context
 
 _LONGEST = 24
-_LONGEST_PERIOD = 4
+_LONGEST_PERIOD = 8
 """Words that repeat are at most so many tokens."""
 
 _SPARE = 2
@@ -80,7 +80,7 @@ def wanted(model: LoadedModel, plan: Plan) -> bool:
     (hole,) = plan.layout.holes
     if len(plan.prefix_ids) + plan.layout.width > model.family.traits.continuable_tokens:
         return False
-    return hole.single_line and not hole.existing and hole.minimum < hole.maximum
+    return hole.single_line and not hole.existing and hole.minimum < hole.maximum and hole.minimum <= _LONGEST
 
 
 @torch.inference_mode()
@@ -134,7 +134,8 @@ def _longer(
 ) -> tuple[list[_Line], list[int]]:
     """The `count` likeliest allowed lines that are longer by a token, and the numbers of those that they continue."""
     totals = torch.tensor([line.total for line in lines], device=chances.device)
-    best = (totals[:, None] + chances + bias).flatten().topk(_SPARE * count)
+    scores = (totals[:, None] + chances).masked_fill(bias < 0, -math.inf).flatten()
+    best = scores.topk(min(_SPARE * count, len(scores)))
     allowed = best.indices[best.values.isfinite()]
     parents, tokens = allowed // chances.shape[1], allowed % chances.shape[1]
     added = zip(parents.tolist(), tokens.tolist(), chances[parents, tokens].tolist(), strict=True)
@@ -161,8 +162,9 @@ def row_biases(model: LoadedModel, plan: Plan) -> list[Tensor]:
 
 
 def _ends(model: LoadedModel, plan: Plan) -> list[int]:
-    """The tokens that may follow the hole: the suffix's first, or, where there is none, whatever ends a line."""
-    return [plan.layout.suffix[0]] if plan.layout.suffix else model.vocabulary.line_break_ids
+    """The tokens that may follow the hole: the suffix's first, or, where no text follows, whatever ends a line too."""
+    first = list(plan.layout.suffix[:1])
+    return first if model.vocabulary.bytes_of(first) else [*first, *model.vocabulary.line_break_ids]
 
 
 def _on_canvas(plan: Plan, end: _End) -> Written:

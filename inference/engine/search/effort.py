@@ -30,5 +30,5 @@ class Effort:
 
     def suffices(self, found: Sequence[RankedFill]) -> bool:
         """Whether these continuations, best first, are answer enough: as many as wanted, and the best likely."""
-        some = [one for one in found if all(one.texts)]
+        some = [one for one in found if all(one.texts) and not any("\ufffd" in text for text in one.texts)]
         return self.enough is not None and len(some) >= self.candidates and some[0].score >= self.enough

@@ -117,6 +117,20 @@ def test_the_best_come_first_by_the_likelihoods_of_one_whole_pass(embedded: Engi
     assert scores == pytest.approx(sorted(scores, reverse=True), abs=1e-4)
 
 
+def test_half_a_word_is_only_continued_by_what_completes_it(embedded: Engine) -> None:
+    """Few tokens can; the search must not fill up with others."""
+    for source, hole in (
+        ("import numpy\nx = numpy.concaten", LINE),
+        ("x = ", Hole(single_line=True, starts_with="Ωμ")),
+    ):
+        with case(embedded, Text(source), hole, Text("\n")) as one:
+            found = one.write()
+            (slots,) = one.plan.layout.holes
+            assert found
+            assert slots.allowed is not None
+            assert all(one.open_ids(written)[0] in slots.allowed for written in found)
+
+
 def test_no_words_stand_three_times_in_a_row(embedded: Engine) -> None:
     """What a search for the likeliest text falls into: this one wrote `_format` six times."""
     with case(embedded, Text("def total(values):\n    result ="), LINE, Text("\n    return result\n")) as one:
