@@ -3,8 +3,8 @@
 Code repeats what its own file says: names, calls, whole lines. A small model that was shown little of the file knows
 none of that. So its distribution is mixed with that of an n-gram model of the file, both sides of the hole: the tokens
 that followed the longest match of the last tokens (a cache language model: Kuhn and De Mori, 1990,
-https://doi.org/10.1109/34.56193). The shares were fitted to the solutions of tuning tasks by expectation maximisation:
-2.01 nats a token became 1.84.
+https://doi.org/10.1109/34.56193). The shares were fitted to the solutions of tuning tasks by expectation maximisation,
+one for each length of match up to eight: 2.01 nats a token became 1.84. Here those from four on share one value.
 """
 
 from collections import defaultdict
