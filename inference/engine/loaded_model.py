@@ -19,7 +19,8 @@ class LoadedModel:
     @classmethod
     def of(cls, family: Family) -> "LoadedModel":
         """As its checkpoint wants it to be used."""
-        control = (family.properties.mask_token_id, family.properties.slack_token_id)
+        stated = family.properties
+        control = (stated.mask_token_id, stated.slack_token_id, stated.expand_token_id, stated.delete_token_id)
         vocabulary = Vocabulary(family.tokenizer, [id_ for id_ in control if id_ is not None])
         constraints = Constraints(vocabulary, family.properties, family.traits.vocabulary_size, family.device)
         return cls(family, family.properties, vocabulary, constraints)

@@ -21,7 +21,7 @@ EMBEDDED = "embedded"
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-_WANTED_FILES = ("*.json", "*.safetensors")
+_WANTED_FILES = ("*.json", "*.safetensors", "merges.txt")
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ def find(model: str, families: Mapping[str, DefaultProperties], *, allow_downloa
     if kind not in families:
         known = " or ".join(f"'{name}'" for name in families)
         raise ModelError(
-            f"{model}: a '{kind}' model cannot fill holes; a block-diffusion checkpoint is needed "
+            f"{model}: a '{kind}' model cannot fill holes; a diffusion checkpoint is needed "
             f"(model_type {known} in its config.json)"
         )
-    if not (folder / "tokenizer.json").exists():
+    if not (folder / "tokenizer.json").exists() and not (folder / "merges.txt").exists():
         raise ModelError(f"{model}: tokenizer.json is missing from {folder}; download the checkpoint again")
     properties = _stated_properties(folder, model) or families[kind](folder, config)
     return Checkpoint(model, folder, config, properties, _weight_bytes(folder, model))

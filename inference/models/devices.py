@@ -68,6 +68,12 @@ def precisions(wanted: str | None, device: torch.device) -> list[Precision]:
     return [PRECISIONS[wanted]]
 
 
+def native_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16 itself; others are slower in it than in float32."""
+    able = torch.cpu.get_capabilities()
+    return any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+
+
 def has_four_bit() -> bool:
     """Whether the package that packs weights into 4 bits is installed."""
     return find_spec("bitsandbytes") is not None

@@ -101,6 +101,14 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The score from which the best continuation is taken, and no canvas tried; None: canvases are always tried."""
     quick_steps: Steps = 8
     """The most denoising steps of a request that nobody asked for."""
+    shifted_logits: bool = False
+    """Whether a row predicts the token of the row behind it, as in models made of left-to-right ones."""
+    expand_token_id: TokenId | None = None
+    delete_token_id: TokenId | None = None
+    """Written into a row in the middle of denoising, these double and remove it; no fill holds them in the end."""
+    bos_token_id: TokenId | None = None
+    eos_token_id: TokenId | None = None
+    """What stands before and behind a whole file; None: `<bos>` and `<eos>`, where the tokenizer has them."""
     copying: bool = False
     """Whether likelihoods are mixed with what the file says elsewhere (engine/canvas/file_text.py). It helps a small
     checkpoint with a short prefix; a large one that reads the whole file does so by itself."""

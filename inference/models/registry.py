@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from inference.models import checkpoint, diffusion_gemma
+from inference.models import checkpoint, diffusion_gemma, masked
 from inference.models.checkpoint import EMBEDDED, Checkpoint
 from inference.models.family import Family, OnProgress, Properties
 
@@ -28,7 +28,12 @@ class FamilyModule(Protocol):
         """How much memory the weights take in a dtype, whether they fit or not. Raises ModelError."""
 
 
-_FAMILIES: Mapping[str, FamilyModule] = {"diffusion_gemma": diffusion_gemma}
+_FAMILIES: Mapping[str, FamilyModule] = {
+    "diffusion_gemma": diffusion_gemma,
+    "qwen2": masked,
+    "Dream": masked,
+    "a2d-qwen2": masked,
+}
 """By the `model_type` in config.json."""
 
 

@@ -45,9 +45,7 @@ class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The settings of infill-ls."""
 
-    model: Annotated[str, Meta(min_length=1, description="Hub id or folder of a block-diffusion checkpoint.")] = (
-        "embedded"
-    )
+    model: Annotated[str, Meta(min_length=1, description="Hub id or folder of a diffusion checkpoint.")] = "embedded"
     device: Annotated[str | None, Meta(description="cpu, cuda or mps; the best one found when null.")] = None
     dtype: Annotated[
         Dtype | None,

@@ -49,7 +49,8 @@ def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest
 
     Raises RequestError where the instruction leaves too little room for the file.
     """
-    eos = vocabulary.id_of("<eos>")
+    eos = properties.eos_token_id
+    eos = vocabulary.id_of("<eos>") if eos is None else eos
     start, end = vocabulary.id_of("<|turn>"), vocabulary.id_of("<turn|>")
     if properties.prompt != "chat" or start is None or end is None:
         return Frame((), () if eos is None else (eos,))
@@ -84,8 +85,10 @@ def prefix(vocabulary: Vocabulary, properties: Properties, text: str, maximum: i
     ids = vocabulary.encode(text[start:])
     if len(ids) > maximum:
         ids = ids[cutting.token_window_start(len(ids), maximum) :]
-    elif start == 0 and properties.prompt == "plain" and (bos := vocabulary.id_of("<bos>")) is not None:
-        ids = [bos, *ids][-maximum:]
+    elif start == 0 and properties.prompt == "plain":
+        bos = properties.bos_token_id
+        bos = vocabulary.id_of("<bos>") if bos is None else bos
+        ids = (ids if bos is None else [bos, *ids])[-maximum:]
     return tuple(ids)
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inference.models.devices import native_bfloat16
 from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network, PrefixView
-from inference.models.diffusion_gemma.packed import PackedNetwork, native_bfloat16
+from inference.models.diffusion_gemma.packed import PackedNetwork
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.diffusion_gemma.static_shapes import RecordedNetwork
 

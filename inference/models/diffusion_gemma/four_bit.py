@@ -5,22 +5,21 @@ with a scale in 8 bits, and unpacked for the one layer that is being computed. A
 computation. The vision tower is left out, and the encoder's layers are made of the decoder's modules.
 """
 
-import logging
-import sys
 from collections.abc import Iterable, Sequence
-from functools import cache
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from inference.models.diffusion_gemma.shards import Shards
 from inference.models.family import ModelError, OnProgress
+from inference.models.quantiser import library
+from inference.models.shards import Shards
 
 _BLOCK, _SCALE_BLOCK = 64, 256
 _BYTES_PER_EXPERT_WEIGHT = 0.5 + 1 / _BLOCK
 _OTHER_BYTES_PER_WEIGHT = 2
+_DECODER, _ENCODER = "model.decoder.", "model.encoder.language_model."
 _EXPERTS = ("gate_up_proj", "down_proj")
 _UNUSED = ("vision", "lm_head")
 """Parts of a weight's name that say that it takes no memory: not loaded, or the embedding once more."""
@@ -92,7 +91,7 @@ def _load(module: nn.Module, prefix: str, shards: Shards, device: torch.device, 
     for path, owner in list(module.named_modules()):
         below = f"{prefix}{path}." if path else prefix
         for name, parameter in list(owner.named_parameters(recurse=False)):
-            full = shards.decoder_name(below + name)
+            full = _decoder_name(shards, below + name)
             if name in _EXPERTS:
                 _load_packed(owner, name, full, shards, device, dtype)
             else:
@@ -103,6 +102,12 @@ def _load(module: nn.Module, prefix: str, shards: Shards, device: torch.device, 
                 setattr(owner, name, torch.tensor(owner.scalar_embed_scale, device=device))
             elif name == "layer_scalar":
                 setattr(owner, name, shards.tensor(f"model.decoder.{below}{name}", buffer.shape, device, dtype))
+
+
+def _decoder_name(shards: Shards, part: str) -> str:
+    """The full name of a decoder's weight. The encoder's is the same one, and a file may name either."""
+    name = _DECODER + part
+    return name if name in shards.shapes else _ENCODER + part
 
 
 def _load_packed(
@@ -149,25 +154,3 @@ def quantised(
         state2=nested,
     )
     return packed, whole
-
-
-@cache
-def library() -> Any:
-    """bitsandbytes. Raises ModelError where it cannot be imported.
-
-    On some CPUs it asks the package `kernels` to fetch code from a hub; that is kept from it.
-    """
-    before = sys.modules.get("kernels")
-    sys.modules["kernels"] = None  # type: ignore[assignment]
-    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
-    try:
-        import bitsandbytes
-        import bitsandbytes.nn.parametrize
-    except Exception as error:  # it loads libraries that may be built for another machine
-        raise ModelError(f"dtype '4bit' needs the package bitsandbytes, which cannot be imported: {error}") from error
-    finally:
-        if before is None:
-            del sys.modules["kernels"]
-        else:
-            sys.modules["kernels"] = before
-    return bitsandbytes

@@ -21,12 +21,6 @@ from inference.models.diffusion_gemma.fused import FusedNetwork, Rotary, Seen, r
 from inference.models.diffusion_gemma.network import EncoderCache, LayerView, Network, PrefixView
 
 
-def native_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 itself; others are slower in it than in float32."""
-    able = torch.cpu.get_capabilities()
-    return any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
-
-
 @dataclass(frozen=True)
 class _Layer:
     """The weights of one layer, packed. `*_in` products read a normed row and hold that norm's weight."""

@@ -9,8 +9,8 @@ from inference.models import checkpoint_files, devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import FOUR_BIT, PRECISIONS, Precision
 from inference.models.diffusion_gemma import four_bit
-from inference.models.diffusion_gemma.shards import Shards
 from inference.models.family import ModelError, OnProgress
+from inference.models.shards import Shards
 
 _MISSING_PARAMETERS = 1 << 26
 """A small checkpoint may lack this many, 256 MB of them."""

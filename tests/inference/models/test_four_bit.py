@@ -19,8 +19,8 @@ from inference.models.catalogue import RELEASED
 from inference.models.diffusion_gemma import four_bit, weights
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
-from inference.models.diffusion_gemma.shards import Shards
 from inference.models.family import ModelError
+from inference.models.shards import Shards
 from tests.full_shape import made_up
 from tests.full_shape.made_up import TWIN
 from tests.inference.loaded import gemma

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from inference.models import registry
+from inference.models.devices import native_bfloat16
 from inference.models.diffusion_gemma import fast_passes
 from inference.models.diffusion_gemma.adapter import DiffusionGemma
 from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.packed import PackedNetwork, native_bfloat16
+from inference.models.diffusion_gemma.packed import PackedNetwork
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
 from tests.inference.models.random_model import VOCABULARY_SIZE, WINDOW, random_model
 

@@ -14,8 +14,6 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 
-_DECODER, _ENCODER = "model.decoder.", "model.encoder.language_model."
-
 
 class Shards:
     """What the files of a checkpoint hold, by name. Each access opens a file and closes it: nothing stays mapped."""
@@ -28,11 +26,6 @@ class Shards:
         for file in checkpoint_files.weight_files(checkpoint.folder):
             for name, tensor in checkpoint_files.header(file).items():
                 self.shapes[name], self._files[name] = tensor.shape, file
-
-    def decoder_name(self, part: str) -> str:
-        """The full name of a decoder's weight. The encoder's is the same one, and a file may name either."""
-        name = _DECODER + part
-        return name if name in self.shapes else _ENCODER + part
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
         """A copy of a tensor. Raises ModelError where it is missing, of another shape or unreadable."""

@@ -1,0 +1,25 @@
+"""Masked-diffusion code models on plain Qwen2 weights: every row sees every row, and a mask token stands for a gap.
+
+What registry.py needs to know of the family stands here; torch is imported when a model is loaded.
+"""
+
+from inference.models.checkpoint import Checkpoint
+from inference.models.family import Family, OnProgress
+from inference.models.masked.stated import check, default_properties
+
+__all__ = ["check", "default_properties", "load", "weight_bytes"]
+
+
+def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
+    """The model in memory. Raises ModelError where it does not fit or its weights are not what the checkpoint says."""
+    from inference.models.masked.adapter import MaskedDiffusion
+
+    return MaskedDiffusion.load(found, device, dtype, progress)
+
+
+def weight_bytes(found: Checkpoint, dtype: str) -> float:
+    """How much memory the weights take in a dtype, whether they fit or not. Raises ModelError."""
+    from inference.models.devices import PRECISIONS
+    from inference.models.masked import weights
+
+    return weights.weight_bytes(found, PRECISIONS[dtype])

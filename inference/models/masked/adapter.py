@@ -1,0 +1,90 @@
+"""Masked diffusion behind the `Family` protocol: prefix and canvas are one sequence, and each row sees all of it."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from inference.models import devices
+from inference.models.checkpoint import Checkpoint
+from inference.models.family import Continuation, LengthSignal, NoiseKind, OnProgress, Properties, Traits
+from inference.models.masked import token_files, weights
+from inference.models.masked.network import Qwen2
+
+
+class MaskedDiffusion:
+    """A loaded masked-diffusion model."""
+
+    def __init__(self, name: str, network: Qwen2, properties: Properties, tokenizer: Tokenizer, dtype: str) -> None:
+        """`dtype`: a precision's name."""
+        self.name, self.network, self.properties, self.tokenizer = name, network, properties, tokenizer
+        self.device, self.dtype = network.device, dtype
+        resizes = properties.expand_token_id is not None and properties.delete_token_id is not None
+        self.traits = Traits(
+            noise=NoiseKind.MASK,
+            length_signal=LengthSignal.EXPAND_DELETE if resizes else LengthSignal.NONE,
+            vocabulary_size=network.config.vocab_size,
+            can_score=False,  # a row sees what follows it, so no product of its predictions is a likelihood
+            continuable_tokens=0,
+        )
+
+    @classmethod
+    def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "MaskedDiffusion":
+        """See `FamilyModule.load`."""
+        tokenizer, place = token_files.tokenizer(found), devices.choose_device(device)
+        progress(0.1, "checking memory")
+        precision = weights.choose_precision(found, place, dtype, devices.free_bytes(place))
+        network = weights.read(found, place, precision, progress)
+        return cls(found.name, network, found.properties, tokenizer, precision.name)
+
+    def open(self, prefix_ids: Sequence[int]) -> "TokenContext":
+        """See `Family.open`."""
+        return TokenContext(self.network, self.properties, prefix_ids)
+
+
+class TokenContext:
+    """A `Context`: the tokens of a prefix. Nothing of it can be known before the canvas is, which it sees."""
+
+    reused_tokens = 0
+
+    def __init__(self, network: Qwen2, properties: Properties, prefix_ids: Sequence[int]) -> None:
+        self._network, self._shifted = network, properties.shifted_logits
+        self._prefix = torch.tensor(list(prefix_ids), dtype=torch.long, device=network.device)
+
+    def encode(self) -> Iterator[int]:
+        """See `Context`."""
+        return iter(())
+
+    @torch.inference_mode()
+    def predict(
+        self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
+    ) -> Tensor:
+        """See `Context`. One pass over prefix and canvas of each of the B."""
+        batch, width = ids.shape
+        before = len(self._prefix)
+        whole = torch.cat([self._prefix.expand(batch, -1), ids], 1)
+        visible = None
+        if valid is not None:
+            visible = torch.cat([valid.new_ones(batch, before), valid], 1)[:, None, None]
+        hidden = self._network(whole, torch.arange(before + width, device=ids.device), visible=visible)
+        at = rows // width * (before + width) + self._sources(before + rows % width)
+        return self._network.logits(hidden.flatten(0, 1)[at])
+
+    def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
+        """See `Context`. Nothing is handed on."""
+
+    def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Never: see `Traits.can_score`."""
+        raise NotImplementedError
+
+    def continuation(self, count: int, room_tokens: int) -> Continuation:
+        """Never: see `Traits.continuable_tokens`."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """See `Context`."""
+
+    def _sources(self, positions: Tensor) -> Tensor:
+        """The positions whose rows predict these: the same, or those before; the first predicts itself in any case."""
+        return (positions - 1).clamp(min=0) if self._shifted else positions

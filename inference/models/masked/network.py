@@ -1,0 +1,136 @@
+"""Qwen2's layers, with every row attending to every row: the network of masked-diffusion code models.
+
+Weights keep the names that the files give them. Attention is never causal: no mask is built, and none can be chosen by
+a library. What is visible is a (B, 1, 1, T) bool tensor, and only where canvases of a batch are of different lengths.
+Shapes: B sequences, A rows that are computed, T rows that are attended to, d the width, V the vocabulary.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from inference.models.masked.stated import Qwen2Config
+
+
+class KeyValues(Protocol):
+    """Keys and values of rows, some of which are computed now."""
+
+    def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Takes (B, H, A, h) of the rows that are computed; returns (B, H, T, h) of all rows that are attended to."""
+
+
+class _Attention(nn.Module):
+    def __init__(self, config: Qwen2Config) -> None:
+        super().__init__()
+        self.head_size = config.head_size
+        width, keys = config.num_attention_heads * self.head_size, config.num_key_value_heads * self.head_size
+        self.q_proj = nn.Linear(config.hidden_size, width)
+        self.k_proj = nn.Linear(config.hidden_size, keys)
+        self.v_proj = nn.Linear(config.hidden_size, keys)
+        self.o_proj = nn.Linear(width, config.hidden_size, bias=False)
+
+    def forward(
+        self, rows: Tensor, turn: tuple[Tensor, Tensor], layer: int, known: KeyValues | None, visible: Tensor | None
+    ) -> Tensor:
+        heads = (*rows.shape[:2], -1, self.head_size)
+        queries = _turned(self.q_proj(rows).view(heads).transpose(1, 2), turn)
+        keys = _turned(self.k_proj(rows).view(heads).transpose(1, 2), turn)
+        values = self.v_proj(rows).view(heads).transpose(1, 2)
+        if known is not None:
+            keys, values = known.update(layer, keys, values)
+        mixed = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=visible, enable_gqa=True)
+        return self.o_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+
+class _Mlp(nn.Module):
+    def __init__(self, config: Qwen2Config) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.down_proj(functional.silu(self.gate_proj(rows)) * self.up_proj(rows))  # type: ignore[no-any-return]
+
+
+class Layer(nn.Module):
+    """One layer."""
+
+    def __init__(self, config: Qwen2Config) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.self_attn = _Attention(config)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.mlp = _Mlp(config)
+
+    def forward(
+        self, rows: Tensor, turn: tuple[Tensor, Tensor], layer: int, known: KeyValues | None, visible: Tensor | None
+    ) -> Tensor:
+        """(B, A, d) -> (B, A, d)."""
+        rows = rows + self.self_attn(self.input_layernorm(rows), turn, layer, known, visible)
+        return rows + self.mlp(self.post_attention_layernorm(rows))  # type: ignore[no-any-return]
+
+
+class Qwen2(nn.Module):
+    """The stack of layers between the embedding and the logits."""
+
+    def __init__(self, config: Qwen2Config) -> None:
+        super().__init__()
+        self.config = config
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+        self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.embed_tokens.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What is computed in."""
+        return self.embed_tokens.weight.dtype
+
+    def forward(
+        self, ids: Tensor, positions: Tensor, known: KeyValues | None = None, visible: Tensor | None = None
+    ) -> Tensor:
+        """The hidden states (B, A, d) of tokens (B, A) at positions (B, A) or (A,).
+
+        With `known` they attend to what its `update` returns, else to each other. `visible` (B, 1, 1, T) is False at
+        rows that nobody attends to.
+        """
+        rows = self.embed_tokens(ids)
+        turn = self._turn(positions)
+        for number, layer in enumerate(self.layers):
+            rows = layer(rows, turn, number, known, visible)
+        return self.norm(rows)  # type: ignore[no-any-return]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., d) -> float32 (..., V)."""
+        return self.lm_head(hidden).float()  # type: ignore[no-any-return]
+
+    def _turn(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """The cosines and sines (B or 1, 1, A, h) by which queries and keys are turned."""
+        size = self.config.head_size
+        powers = torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size
+        angles = positions.float().unsqueeze(-1) / self.config.theta**powers
+        angles = torch.cat([angles, angles], -1).unsqueeze(-3)
+        return angles.cos().to(self.dtype), angles.sin().to(self.dtype)
+
+
+def _turned(heads: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+    """(B, H, A, h) with the position of each row turned into it."""
+    cosines, sines = turn
+    first, second = heads.chunk(2, -1)
+    return heads * cosines + torch.cat([-second, first], -1) * sines
+
+
+def linear_names(config: Qwen2Config) -> Sequence[str]:
+    """The names within a layer of what may be kept in fewer bits."""
+    with torch.device("meta"):
+        layer: Any = Layer(config)
+    return [name for name, module in layer.named_modules() if isinstance(module, nn.Linear)]

@@ -1,0 +1,108 @@
+"""The tokenizer of a masked-diffusion checkpoint, and the ids of those of its tokens that are no text.
+
+Dream's checkpoints have no tokenizer.json, for code of their own makes their tokenizer: Qwen2's, from vocab.json,
+merges.txt and the added tokens in tokenizer_config.json. The same is made of these files here.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from inference.models import checkpoint_files
+from inference.models.checkpoint import Checkpoint
+from inference.models.family import ModelError
+
+_MASKS = ("<M>", "<|mask|>", "<mask>", "[MASK]")
+_EXPAND = "<|expand|>"
+_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""How Qwen2 splits a text before it looks for tokens."""
+
+
+@dataclass(frozen=True)
+class NamedTokens:
+    """Ids of tokens with a meaning of their own; None where a checkpoint has no such token."""
+
+    mask: int | None
+    expand: int | None
+    bos: int | None
+    eos: int | None
+
+
+def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
+    """What the tokenizer's files and config.json say. Raises ModelError where one cannot be read."""
+    stated, added = _json(folder / "tokenizer_config.json"), dict(_added(folder))
+
+    def named(key: str) -> int | None:
+        value = stated.get(key)
+        name = value.get("content") if isinstance(value, dict) else value
+        return added.get(name) if isinstance(name, str) else None
+
+    masks = [config.get("mask_token_id"), named("mask_token"), *(added.get(name) for name in _MASKS)]
+    return NamedTokens(
+        mask=next((id_ for id_ in masks if _is_id(id_)), None),
+        expand=added.get(_EXPAND),
+        bos=named("bos_token"),
+        eos=named("eos_token"),
+    )
+
+
+def tokenizer(found: Checkpoint) -> Tokenizer:
+    """The checkpoint's tokenizer. All tokens that were added to its vocabulary are special: they are never text.
+
+    Raises ModelError.
+    """
+    made = found.tokenizer() if (found.folder / "tokenizer.json").exists() else _from_words(found.folder)
+    added = made.get_added_tokens_decoder().values()
+    made.add_special_tokens([AddedToken(token.content, special=True, normalized=False) for token in added])
+    return made
+
+
+def _from_words(folder: Path) -> Tokenizer:
+    try:
+        vocabulary = checkpoint_files.read_json(folder / "vocab.json", checkpoint_files.TOKENIZER_LIMIT_BYTES)
+        merges = checkpoint_files.read(folder / "merges.txt", checkpoint_files.TOKENIZER_LIMIT_BYTES).decode()
+        pairs = [tuple(line.split(" ")) for line in merges.splitlines() if line and not line.startswith("#version")]
+        made = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs))  # type: ignore[arg-type]
+    except ModelError:
+        raise
+    except Exception as error:  # the library raises bare Exception for every problem of a file
+        raise ModelError(f"{folder}: vocab.json and merges.txt make no tokenizer: {error}") from error
+    made.normalizer = normalizers.NFC()
+    split = pre_tokenizers.Split(Regex(_WORDS), "isolated")
+    made.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    made.decoder = decoders.ByteLevel()
+    for name, id_ in sorted(_added(folder), key=lambda item: item[1]):
+        if made.token_to_id(name) is None:
+            made.add_special_tokens([AddedToken(name, special=True, normalized=False)])
+        if made.token_to_id(name) != id_:
+            raise ModelError(f"{folder / 'tokenizer_config.json'}: token {id_} leaves a gap in the vocabulary")
+    return made
+
+
+def _added(folder: Path) -> Iterator[tuple[str, int]]:
+    """The tokens beside the vocabulary, with their ids, wherever a checkpoint states them."""
+    tokens = _json(folder / "tokenizer.json", checkpoint_files.TOKENIZER_LIMIT_BYTES).get("added_tokens")
+    for token in tokens if isinstance(tokens, list) else ():
+        if isinstance(token, dict) and isinstance(token.get("content"), str) and _is_id(token.get("id")):
+            yield token["content"], token["id"]
+    tokens = _json(folder / "tokenizer_config.json").get("added_tokens_decoder")
+    for id_, token in tokens.items() if isinstance(tokens, dict) else ():
+        if isinstance(token, dict) and isinstance(token.get("content"), str) and id_.isdecimal() and id_.isascii():
+            yield token["content"], int(id_)
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _json(file: Path, limit_bytes: int = checkpoint_files.JSON_LIMIT_BYTES) -> dict[str, Any]:
+    """What a file says; nothing where there is none."""
+    try:
+        return checkpoint_files.read_json(file, limit_bytes)
+    except FileNotFoundError:
+        return {}

@@ -1,0 +1,78 @@
+"""Reads the weights of a checked masked-diffusion checkpoint, one tensor at a time, into the network."""
+
+from math import prod
+from typing import Any
+
+import torch
+from torch import nn
+
+from inference.models import checkpoint_files, devices
+from inference.models.checkpoint import Checkpoint
+from inference.models.devices import Precision
+from inference.models.family import ModelError, OnProgress
+from inference.models.masked.network import Qwen2
+from inference.models.masked.stated import Qwen2Config, qwen2_config, weight_shapes
+from inference.models.shards import Shards
+
+_EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
+_LOADED_AT, _LAYERS_DONE_AT = 0.2, 0.85
+
+
+def choose_precision(found: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> Precision:
+    """The wanted precision, else the best in which the checkpoint fits on a device with so much memory free.
+
+    A CPU that multiplies bfloat16 itself is faster in it, and needs half the memory; any other is several times slower.
+    Raises ModelError where it does not fit.
+    """
+    candidates = devices.precisions(wanted, device)
+    if wanted is None and device.type == "cpu" and devices.native_bfloat16():
+        candidates.sort(key=lambda one: one.name == "float32")
+    return devices.fitting(found.name, device, free_bytes, candidates, lambda one: weight_bytes(found, one))
+
+
+def weight_bytes(found: Checkpoint, precision: Precision) -> float:
+    """How much memory the weights take. Raises ModelError where that depends on a file that cannot be read."""
+    shapes = {name: tensor.shape for name, tensor in checkpoint_files.stored_tensors(found.folder).items()}
+    return float(sum(prod(shape) for shape in shapes.values()) * precision.dtype.itemsize)
+
+
+def read(found: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Qwen2:
+    """The network of a checkpoint, on its device. Raises ModelError where its weights are not what it says."""
+    config, shards = qwen2_config(found.folder, found.config), Shards(found)
+    with torch.device("meta"):
+        network = Qwen2(config).requires_grad_(False).eval()
+    for number, layer in enumerate(network.layers):
+        share = number / len(network.layers)
+        progress(_LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * share, f"layer {number + 1} of {len(network.layers)}")
+        _load(layer, f"model.layers.{number}.", shards, config, device, precision)
+    for module, name in ((network.embed_tokens, _EMBEDDING), (network.norm, "model.norm.weight")):
+        _give(module, "weight", name, shards, config, device, precision)
+    if _HEAD in shards.shapes:  # some conversions say that it is tied and have one of its own
+        _give(network.lm_head, "weight", _HEAD, shards, config, device, precision)
+    else:
+        network.lm_head.weight = network.embed_tokens.weight
+    return network
+
+
+def _load(
+    layer: nn.Module, prefix: str, shards: Shards, config: Qwen2Config, device: torch.device, precision: Precision
+) -> None:
+    """Gives every weight of a layer its memory and its values."""
+    for path, module in layer.named_modules():
+        for name, _ in list(module.named_parameters(recurse=False)):
+            _give(module, name, f"{prefix}{path}.{name}", shards, config, device, precision)
+
+
+def _give(
+    module: Any,
+    name: str,
+    full: str,
+    shards: Shards,
+    config: Qwen2Config,
+    device: torch.device,
+    precision: Precision,
+) -> None:
+    value = shards.tensor(full, weight_shapes(config)[full], device, precision.dtype)
+    if not bool(value.isfinite().all()):
+        raise ModelError(f"{shards.checkpoint.name}: {full} holds numbers that are none; download the checkpoint again")
+    setattr(module, name, nn.Parameter(value, requires_grad=False))

@@ -1,0 +1,32 @@
+"""The library that packs weights into fewer bits, imported so that it fetches nothing and says nothing."""
+
+import logging
+import sys
+from functools import cache
+from typing import Any
+
+from inference.models.family import ModelError
+
+
+@cache
+def library() -> Any:
+    """bitsandbytes. Raises ModelError where it cannot be imported.
+
+    On some CPUs it asks the package `kernels` to fetch code from a hub; that is kept from it.
+    """
+    before = sys.modules.get("kernels")
+    sys.modules["kernels"] = None  # type: ignore[assignment]
+    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+    try:
+        import bitsandbytes
+        import bitsandbytes.nn.parametrize
+    except Exception as error:  # it loads libraries that may be built for another machine
+        raise ModelError(
+            f"dtypes '4bit' and '8bit' need the package bitsandbytes, which cannot be imported: {error}"
+        ) from error
+    finally:
+        if before is None:
+            del sys.modules["kernels"]
+        else:
+            sys.modules["kernels"] = before
+    return bitsandbytes

@@ -1,0 +1,175 @@
+"""Masked-diffusion checkpoints are read as published, and every row sees every row."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inference.engine import Engine
+from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.models import registry
+from inference.models.family import Family, LengthSignal, ModelError, NoiseKind
+from tests.inference.models import random_masked
+from tests.inference.models.random_masked import BOS, EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2
+
+PUBLISHED = {
+    "open-dcoder": random_masked.save_open_dcoder,
+    "dream": random_masked.save_dream,
+    "dreamon": lambda folder, **shape: random_masked.save_dream(folder, expand=True, **shape),
+    "mdlm": random_masked.save_mdlm,
+}
+IDS = torch.arange(23) * 37 % 256
+PREFIX = 9
+
+
+@pytest.fixture(params=PUBLISHED)
+def published(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
+    """A name of a published model, and a small checkpoint written as it is."""
+    PUBLISHED[request.param](tmp_path)
+    return request.param, tmp_path
+
+
+def loaded(folder: Path) -> Family:
+    return registry.load(str(folder), device="cpu", dtype="float32")
+
+
+def predicted(family: Family, ids: torch.Tensor, prefix: int = PREFIX, **other: Any) -> torch.Tensor:
+    """(W, V) logits of every row of a canvas behind a prefix."""
+    context = family.open(ids[:prefix].tolist())
+    assert list(context.encode()) == []
+    return context.predict(ids[None, prefix:], torch.arange(len(ids) - prefix), **other)
+
+
+@torch.inference_mode()
+def stock_logits(model: Any, ids: torch.Tensor) -> torch.Tensor:
+    """(n, V) logits of transformers' own Qwen2, told with a whole mask that every row sees every row."""
+    everything = torch.ones(1, 1, len(ids), len(ids), dtype=torch.bool)
+    return model(ids[None], attention_mask=everything).logits[0]
+
+
+def test_logits_are_those_of_the_stock_layers_with_nothing_hidden(published: tuple[str, Path]) -> None:
+    name, folder = published
+    wanted = stock_logits(random_qwen2(), IDS)
+    if name != "mdlm":
+        wanted = torch.cat([wanted[:1], wanted[:-1]])
+    torch.testing.assert_close(predicted(loaded(folder), IDS), wanted[PREFIX:], atol=2e-4, rtol=1e-4)
+    torch.testing.assert_close(predicted(loaded(folder), IDS, 0), wanted, atol=2e-4, rtol=1e-4)
+
+
+def test_a_later_token_changes_the_rows_before_it(published: tuple[str, Path]) -> None:
+    """Also those of the prefix: what they hold reaches the canvas."""
+    family, other = loaded(published[1]), IDS.clone()
+    other[-1] += 1
+    first, changed = predicted(family, IDS)[1], predicted(family, other)[1]
+    assert float((first - changed).abs().max()) > 0.1
+
+
+def test_what_a_checkpoint_says_of_itself_is_read(published: tuple[str, Path]) -> None:
+    name, folder = published
+    family = loaded(folder)
+    assert family.traits.noise is NoiseKind.MASK
+    assert (family.traits.can_score, family.traits.continuable_tokens) == (False, 0)
+    assert family.traits.vocabulary_size == VOCABULARY_SIZE
+    properties, dream = family.properties, name.startswith("dream")
+    assert properties.mask_token_id == MASK
+    assert properties.shifted_logits == (name != "mdlm")
+    assert (properties.expand_token_id, properties.delete_token_id) == (
+        (EXPAND, EOS) if name == "dreamon" else (None,) * 2
+    )
+    assert (properties.bos_token_id, properties.eos_token_id) == ((BOS, EOS) if dream else (None, None))
+    signal = LengthSignal.EXPAND_DELETE if name == "dreamon" else LengthSignal.NONE
+    assert family.traits.length_signal is signal
+    text = "def f(x):\n    return 'é' <|mask|>"
+    assert bytes(family.tokenizer.decode(family.tokenizer.encode(text).ids), "utf-8").startswith(b"def f(x):\n")
+
+
+def test_rows_of_shorter_canvases_beside_longer_ones_are_the_same(published: tuple[str, Path]) -> None:
+    family = loaded(published[1])
+    context, short = family.open(IDS[:PREFIX].tolist()), IDS[PREFIX : PREFIX + 8]
+    alone = context.predict(short[None], torch.arange(8))
+    both, valid = (
+        torch.stack([torch.cat([short, torch.full((6,), 5)]), IDS[PREFIX:]]),
+        torch.ones(2, 14, dtype=torch.bool),
+    )
+    valid[0, 8:] = False
+    torch.testing.assert_close(context.predict(both, torch.arange(8), valid=valid), alone, atol=2e-4, rtol=1e-4)
+
+
+def test_a_hole_is_filled(published: tuple[str, Path]) -> None:
+    segments = (Text("def f(x):\n    return "), Hole(min_tokens=4, max_tokens=8, single_line=True), Text("\n\nf(1)\n"))
+    request = InfillRequest("r", segments, seed=1, max_steps=4)
+    (found,) = (event for event in Engine(loaded(published[1])).infill(request) if isinstance(event, Candidate))
+    assert found.texts[0]
+    assert "\n" not in found.texts[0]
+
+
+def config(**changes: object) -> Callable[[Path], None]:
+    """Other values in config.json; None takes the key out."""
+
+    def rewrite(folder: Path) -> None:
+        file = folder / "config.json"
+        values = json.loads(file.read_text()) | changes
+        file.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
+
+    return rewrite
+
+
+BROKEN = {
+    "no mask token": (lambda folder: random_masked.save_open_dcoder(folder, mask="<x>"), "writes from left to right"),
+    "mask beyond the vocabulary": (config(mask_token_id=5000), "mask_token_id: 5000 is no token"),
+    "another width": (config(hidden_size=128), r"describes model.embed_tokens.weight as \[272, 128\]"),
+    "more layers": (config(num_hidden_layers=4), "the weight model.layers.3.* is missing"),
+    "fewer layers": (config(num_hidden_layers=2), "are no part of a Qwen2 model"),
+    "no width": (config(hidden_size=None), "hidden_size"),
+    "layers without end": (config(num_hidden_layers=10**9), "num_hidden_layers"),
+    "heads that do not fit": (config(num_key_value_heads=3), "does not divide"),
+    "another activation": (config(hidden_act="relu"), "not Qwen2's 'silu'"),
+    "windows": (config(use_sliding_window=True), "every row must see every row"),
+    "stretched positions": (config(rope_scaling={"type": "yarn", "factor": 4}), "'yarn' is not supported"),
+    "pickles": (lambda folder: (folder / "model.safetensors").rename(folder / "model.bin"), "no .*safetensors"),
+    "cut off": (lambda folder: (folder / "model.safetensors").open("r+b").truncate(900), "cut off"),
+    "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer.json is missing"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_checkpoint_that_makes_no_sense_is_refused(name: str, tmp_path: Path) -> None:
+    breaking, message = BROKEN[name]
+    random_masked.save_open_dcoder(tmp_path)
+    breaking(tmp_path)
+    with pytest.raises(ModelError, match=message):
+        registry.load(str(tmp_path), device="cpu")
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    model = random_qwen2()
+    model.model.layers[1].mlp.up_proj.weight.data[3, 4] = float("nan")
+    random_masked.save_open_dcoder(tmp_path)
+    model.save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=r"layers.1.mlp.up_proj.weight holds numbers that are none"):
+        registry.load(str(tmp_path), device="cpu")
+
+
+def test_words_are_split_as_qwen2_does(tmp_path: Path) -> None:
+    """Dream's tokenizer is made of its parts; transformers' own Qwen2 tokenizer of the same parts says the same."""
+    from transformers import Qwen2Tokenizer
+
+    random_masked.save_dream(tmp_path)
+    merges = [("d", "e"), ("de", "f"), ("Ġ", "x"), ("Ġ", "Ġ"), ("ĠĠ", "ĠĠ"), ("Ċ", "Ċ"), ("1", "2"), ("Ã", "©")]
+    vocabulary = {name: id_ for id_, name in enumerate([*random_masked.BYTES, *map("".join, merges)])}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges))
+    stated = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    tokens = stated["added_tokens_decoder"].values()
+    stated["added_tokens_decoder"] = {str(len(vocabulary) + number): token for number, token in enumerate(tokens)}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(stated))
+    from inference.models import checkpoint
+    from inference.models.masked import default_properties, token_files
+
+    found = checkpoint.find(str(tmp_path), {"Dream": default_properties})
+    stock = Qwen2Tokenizer(vocab=vocabulary, merges=merges)
+    for text in ("def f(x):\n    return 12 + x\n\n\n", "café cafe\u0301's  \r\n\tx==1", "x    \n\n  def"):
+        assert token_files.tokenizer(found).encode(text).ids == stock.encode(text)
