@@ -14,7 +14,8 @@ class Engine:
         """`model`: a family's model as models/registry.py loads it, or one that other engines use too."""
         self.loaded = model if isinstance(model, LoadedModel) else LoadedModel.of(model)
         family = self.loaded.family
-        self.model, self.device, self.dtype = family.name, str(family.device), family.dtype
+        self.model, self.dtype = family.name, family.dtype
+        self.device = family.traits.runs_on or str(family.device)
         self.context_tokens = prompt.context_tokens(self.loaded.vocabulary, self.loaded.properties)
 
     def using(self, properties: Properties) -> "Engine":

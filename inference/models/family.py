@@ -2,7 +2,8 @@
 
 This is the line between the engine and the models. Above it nothing is known of key-value caches, self-conditioning,
 shifted logits or attention masks; below it nothing of holes, requests or text. The tensors that cross the line are
-torch tensors on `Family.device`. To add a family, write a folder beside this file and name it in registry.py.
+torch tensors on `Family.device`, whatever computes the model: models/mlx hands its arrays over as views of the same
+memory. To add a family, write a folder beside this file and name it in registry.py.
 
 Shapes: B canvases, W rows of each, N hole rows of all canvases together, V vocabulary size.
 """
@@ -127,6 +128,8 @@ class Traits:
     """Whether `Context.log_probabilities` may be called."""
     continuable_tokens: int
     """`Context.continuation` may be called while prefix and canvas together are no longer than this; 0: never."""
+    runs_on: str = ""
+    """What the model is computed on, for users, where that is not `Family.device`: "mlx:gpu"."""
 
 
 class Family(Protocol):

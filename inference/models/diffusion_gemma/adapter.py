@@ -9,7 +9,7 @@ from torch import Tensor
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import fast_passes, weights
-from inference.models.diffusion_gemma.network import Network, PrefixView
+from inference.models.diffusion_gemma.passes import Passes, PrefixView
 from inference.models.diffusion_gemma.prefix_cache import ContinuationCache, EncodedPrefix, PrefixCache, ScoringCache
 from inference.models.family import LengthSignal, NoiseKind, OnProgress, Properties, Traits
 
@@ -22,23 +22,32 @@ _CACHED_PREFIXES = 16
 tokens, 16 of them 93.6 %, and 32 as much as 256, 93.9 % (`infill-ls bench memory`)."""
 
 
+def cache_budget(network: Passes, properties: Properties, free_bytes: int, *, on_cpu: bool) -> int:
+    """How many bytes encoded prefixes may take that nobody reads, of those that are free beside the loaded model."""
+    limit = _CACHE_LIMIT_CPU_BYTES if on_cpu else _CACHE_LIMIT_BYTES
+    return min(
+        int(free_bytes * _CACHE_SHARE), limit, _CACHED_PREFIXES * network.token_bytes * properties.max_prefix_tokens
+    )
+
+
 class DiffusionGemma:
     """A loaded DiffusionGemma. Only its prefix cache changes."""
 
     def __init__(
-        self, name: str, network: Network, properties: Properties, tokenizer: Tokenizer, cache_bytes: int, dtype: str
+        self, found: Checkpoint, tokenizer: Tokenizer, network: Passes, dtype: str, cache_bytes: int, runs_on: str = ""
     ) -> None:
         """`cache_bytes`: how much the encoded prefixes may take that nobody reads. `dtype`: a precision's name."""
-        self.name, self.network, self.properties, self.tokenizer = name, network, properties, tokenizer
+        self.name, self.properties, self.tokenizer = found.name, found.properties, tokenizer
+        self.network, self.device, self.dtype = network, network.device, dtype
         self.prefixes = PrefixCache(network, cache_bytes)
-        self.device = network.device
-        self.dtype = dtype
+        slack = self.properties.slack_token_id
         self.traits = Traits(
-            noise=NoiseKind(properties.corruption),
-            length_signal=LengthSignal.NONE if properties.slack_token_id is None else LengthSignal.SLACK,
+            noise=NoiseKind(self.properties.corruption),
+            length_signal=LengthSignal.NONE if slack is None else LengthSignal.SLACK,
             vocabulary_size=network.vocabulary_size,
             can_score=True,
             continuable_tokens=network.window,  # beyond it, a sliding layer would have to forget rows
+            runs_on=runs_on,
         )
 
     @classmethod
@@ -50,11 +59,8 @@ class DiffusionGemma:
         model = weights.read(found, place, precision, progress)
         progress(0.9, "preparing")
         network = fast_passes.fastest(model, exact=dtype is not None)
-        free = int(devices.free_bytes(place) * _CACHE_SHARE)
-        limit = _CACHE_LIMIT_CPU_BYTES if place.type == "cpu" else _CACHE_LIMIT_BYTES
-        wanted = _CACHED_PREFIXES * network.token_bytes * found.properties.max_prefix_tokens
-        cache_bytes = min(free, limit, wanted)
-        return cls(found.name, network, found.properties, tokenizer, cache_bytes, precision.name)
+        cache_bytes = cache_budget(network, found.properties, devices.free_bytes(place), on_cpu=place.type == "cpu")
+        return cls(found, tokenizer, network, precision.name, cache_bytes)
 
     @property
     def prefix_bytes(self) -> int:
@@ -69,7 +75,7 @@ class DiffusionGemma:
 class EncodedContext:
     """A `Context`: a prefix in the cache, and the passes of the network that read it."""
 
-    def __init__(self, network: Network, prefix: EncodedPrefix, prefix_ids: Sequence[int]) -> None:
+    def __init__(self, network: Passes, prefix: EncodedPrefix, prefix_ids: Sequence[int]) -> None:
         self._network, self._prefix, self._ids = network, prefix, prefix_ids
 
     @property
@@ -105,14 +111,14 @@ class EncodedContext:
         fed = [[*last, *ids] for ids in continuations]
         longest = max(len(ids) for ids in fed)
         batch = torch.tensor([[*ids, *([0] * (longest - len(ids)))] for ids in fed], device=self._network.device)
-        cache = ScoringCache(self._view_before_last(len(fed)))
+        cache = ScoringCache(self._view_before_last(len(fed)), self._network.rows)
         hidden = self._network.encode(batch, cache)
         return [self._following(hidden[number], ids) for number, ids in enumerate(fed)]
 
     def continuation(self, count: int, room_tokens: int) -> "EncodedContinuation":
         """See `Context`. The encoder is causal and its lm_head is the decoder's, so it can also write."""
         last = list(self._ids[-1:])
-        cache = ContinuationCache(self._view_before_last(count), len(last) + room_tokens)
+        cache = ContinuationCache(self._view_before_last(count), self._network.rows, len(last) + room_tokens)
         return EncodedContinuation(
             self._network, cache, torch.tensor([last] * count, dtype=torch.long, device=self._network.device)
         )
@@ -133,7 +139,7 @@ class EncodedContext:
 class EncodedContinuation:
     """A `Continuation` of an encoded prefix."""
 
-    def __init__(self, network: Network, cache: ContinuationCache, pending: Tensor) -> None:
+    def __init__(self, network: Passes, cache: ContinuationCache, pending: Tensor) -> None:
         """`pending` (K, n): tokens that are fed before the first."""
         self._network, self._cache, self._pending = network, cache, pending
 

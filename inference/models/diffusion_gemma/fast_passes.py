@@ -13,8 +13,9 @@ from torch import Tensor
 
 from inference.models.devices import native_bfloat16
 from inference.models.diffusion_gemma.fused import FusedNetwork
-from inference.models.diffusion_gemma.network import Network, PrefixView
+from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.packed import PackedNetwork
+from inference.models.diffusion_gemma.passes import PrefixView
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.diffusion_gemma.static_shapes import RecordedNetwork
 

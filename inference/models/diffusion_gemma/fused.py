@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.models.diffusion_gemma.network import EncoderCache, MaskOf, Network, PrefixView
+from inference.models.diffusion_gemma.network import MaskOf, Network
+from inference.models.diffusion_gemma.passes import EncoderCache, PrefixView
 
 Seen = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """From a layer's new keys and values (B, G, W, D) to all that its rows may look at."""

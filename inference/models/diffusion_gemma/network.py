@@ -8,39 +8,14 @@ the same results faster; fast_passes.py chooses one.
 Shapes: B canvases, W canvas rows, n new prefix tokens, T prefix tokens, d hidden size, V vocabulary size.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-
-class EncoderCache(Protocol):
-    """Where the encoder puts new keys and values: appends them and returns the rows the layer may look at."""
-
-    length: int
-
-    def update(self, keys: Tensor, values: Tensor, layer_index: int) -> tuple[Tensor, Tensor]: ...
-
-
-@dataclass(frozen=True)
-class LayerView:
-    """The rows of one layer as transformers' decoder layers read them: (B, heads, rows, head size)."""
-
-    keys: Tensor
-    values: Tensor
-
-
-@dataclass(frozen=True)
-class PrefixView:
-    """An encoded prefix of `length` tokens as the decoder reads it; sliding layers hold only their window."""
-
-    layers: Sequence[LayerView]
-    length: int
-    is_compileable: bool = False
-    """Read by transformers' decoder layers: this is no static cache."""
-
+from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, PrefixView
+from inference.models.diffusion_gemma.rows import Rows, TorchRows
 
 MaskOf = Callable[[str], Tensor | None]
 """From a kind of layer to its mask, (B, 1, rows of queries, rows it sees), 1 row where all see the same; None: all is
@@ -67,6 +42,7 @@ class Network:
         self.canvas_dtype: torch.dtype = self.dtype
         """In which the matrices of canvas passes are multiplied."""
         self.device: torch.device = self._lm_head.weight.device
+        self.rows: Rows = TorchRows()
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
@@ -141,7 +117,7 @@ class Network:
     def token_bytes(self) -> int:
         """What the keys and values of one prefix token take, all layers together."""
         rows = sum(view.keys.shape[1] * view.keys.shape[3] for view in self.empty_layers(1))
-        return 2 * rows * self.dtype.itemsize
+        return int(2 * rows * self.dtype.itemsize)
 
     def first_row(self, kind: str, past: int) -> int:
         """The first of `past` encoded rows that the next token may look at in layers of this kind."""

@@ -18,7 +18,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
 from inference.models.diffusion_gemma.fused import FusedNetwork, Rotary, Seen, rms_norm, rotated, stacked_heads
-from inference.models.diffusion_gemma.network import EncoderCache, LayerView, Network, PrefixView
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, PrefixView
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ documents: the entry with the longest common token prefix is reused, least recen
 Contract: an `EncodedPrefix` may read rows `[0, length)` of its buffers until it is released. Rows are only ever
 appended, and only by the one reader that also writes; whoever would have to overwrite rows that another one reads gets
 a copy.
+
+The rows are arrays of whatever library the network computes with, which its `rows` handles (see rows.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +17,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.network import LayerView, Network, PrefixView
+from inference.models.diffusion_gemma.passes import LayerView, Passes, PrefixView
+from inference.models.diffusion_gemma.rows import Array, Rows
 
 _SPARE_ROWS, _SPARE_SHARE = 64, 8
 """A buffer that grows gets room for so many more rows, or for this part of its rows: typing rarely copies it."""
@@ -31,13 +34,13 @@ class _Entry:
     """The keys and values of one token sequence, per layer (1, heads, capacity, head size)."""
 
     ids: list[int] = field(default_factory=list)
-    keys: list[Tensor | None] = field(default_factory=list)
-    values: list[Tensor | None] = field(default_factory=list)
+    keys: list[Array | None] = field(default_factory=list)
+    values: list[Array | None] = field(default_factory=list)
     readers: list["EncodedPrefix"] = field(default_factory=list)
     used_at: int = 0
 
     def size_bytes(self) -> int:
-        return sum(t.numel() * t.element_size() for t in (*self.keys, *self.values) if t is not None)
+        return sum(int(t.nbytes) for t in (*self.keys, *self.values) if t is not None)
 
 
 class EncodedPrefix:
@@ -67,11 +70,11 @@ class EncodedPrefix:
         if seal:
             self.seal()
 
-    def update(self, keys: Tensor, values: Tensor, layer_index: int) -> tuple[Tensor, Tensor]:
+    def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
         """Append one layer's rows (1, heads, n, head size); returns what the layer may look at, in order."""
-        entry, end = self._entry, self.length + keys.shape[2]
-        entry.keys[layer_index] = _append(entry.keys[layer_index], keys, self.length)
-        entry.values[layer_index] = _append(entry.values[layer_index], values, self.length)
+        entry, end, rows = self._entry, self.length + keys.shape[2], self._cache.network.rows
+        entry.keys[layer_index] = _append(rows, entry.keys[layer_index], keys, self.length)
+        entry.values[layer_index] = _append(rows, entry.values[layer_index], values, self.length)
         return self._rows(layer_index, self.length, end)
 
     def commit(self, ids: Sequence[int]) -> None:
@@ -96,11 +99,11 @@ class EncodedPrefix:
             return self._cache.network.empty_layers(batch)
         return [LayerView(*self._rows(index, end, end, batch)) for index in range(len(self._entry.keys))]
 
-    def _rows(self, layer_index: int, past: int, end: int, batch: int = 1) -> tuple[Tensor, Tensor]:
+    def _rows(self, layer_index: int, past: int, end: int, batch: int = 1) -> tuple[Array, Array]:
         keys, values = self._entry.keys[layer_index], self._entry.values[layer_index]
         assert keys is not None and values is not None
-        first = self._cache.network.first_visible_row(layer_index, past)
-        return keys[:, :, first:end].expand(batch, -1, -1, -1), values[:, :, first:end].expand(batch, -1, -1, -1)
+        first, rows = self._cache.network.first_visible_row(layer_index, past), self._cache.network.rows
+        return rows.repeated(keys[:, :, first:end], batch), rows.repeated(values[:, :, first:end], batch)
 
     def seal(self) -> None:
         """No more tokens will be added, so others may build on the same rows."""
@@ -117,7 +120,7 @@ class EncodedPrefix:
 class PrefixCache:
     """All encoded prefixes of one network, within a memory budget."""
 
-    def __init__(self, network: Network, budget_bytes: int) -> None:
+    def __init__(self, network: Passes, budget_bytes: int) -> None:
         """`budget_bytes`: how much may be kept that nobody reads. A change counts from the next release."""
         self.network = network
         self.budget_bytes = budget_bytes
@@ -175,8 +178,9 @@ class PrefixCache:
         entry = _Entry(keys=[None] * count, values=[None] * count)
         if source is not None and common:
             entry.ids = source.ids[:common]
-            entry.keys = [t[:, :, :common].clone() for t in source.keys if t is not None]
-            entry.values = [t[:, :, :common].clone() for t in source.values if t is not None]
+            rows = self.network.rows
+            entry.keys = [_append(rows, None, t[:, :, :common], 0) for t in source.keys if t is not None]
+            entry.values = [_append(rows, None, t[:, :, :common], 0) for t in source.values if t is not None]
         self._entries.append(entry)
         return entry
 
@@ -189,7 +193,7 @@ def _common(left: Sequence[int], right: Sequence[int]) -> int:
     return next(i for i in range(limit) if left[i] != right[i])
 
 
-def _append(buffer: Tensor | None, new: Tensor, at: int) -> Tensor:
+def _append(rows: Rows, buffer: Array | None, new: Array, at: int) -> Array:
     """Write `new` (1, heads, n, size) at row `at`, into a larger buffer where it does not fit.
 
     A replaced buffer stays as it was for those who hold views of it.
@@ -197,7 +201,7 @@ def _append(buffer: Tensor | None, new: Tensor, at: int) -> Tensor:
     end = at + new.shape[2]
     if buffer is None or buffer.shape[2] < end:
         capacity = end if buffer is None else end + max(_SPARE_ROWS, end // _SPARE_SHARE)
-        grown = new.new_empty((1, new.shape[1], capacity, new.shape[3]))
+        grown = rows.empty(new, capacity)
         if buffer is not None:
             grown[:, :, :at] = buffer[:, :, :at]
         buffer = grown
@@ -208,27 +212,30 @@ def _append(buffer: Tensor | None, new: Tensor, at: int) -> Tensor:
 class ScoringCache:
     """An `EncoderCache` for several continuations of one prefix that are known whole: it stores nothing."""
 
-    def __init__(self, prefix: PrefixView) -> None:
+    def __init__(self, prefix: PrefixView, rows: Rows) -> None:
         self.length = prefix.length
-        self._layers = prefix.layers
+        self._layers, self._rows = prefix.layers, rows
 
-    def update(self, keys: Tensor, values: Tensor, layer_index: int) -> tuple[Tensor, Tensor]:
+    def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
         """The prefix's rows followed by the new ones, for each continuation."""
         layer = self._layers[layer_index]
-        return torch.cat((layer.keys, keys), 2), torch.cat((layer.values, values), 2)
+        return self._rows.joined(layer.keys, keys), self._rows.joined(layer.values, values)
 
 
 class ContinuationCache:
     """An `EncoderCache` for several continuations of one prefix that grow together, token by token."""
 
-    def __init__(self, prefix: PrefixView, room: int) -> None:
+    def __init__(self, prefix: PrefixView, rows: Rows, room: int) -> None:
         """`prefix` has a row of each layer per continuation; each may get `room` more tokens."""
         self.length = prefix.length
-        self._layers = [(_with_room(layer.keys, room), _with_room(layer.values, room)) for layer in prefix.layers]
+        self._rows = rows
+        self._layers = [
+            (self._with_room(layer.keys, room), self._with_room(layer.values, room)) for layer in prefix.layers
+        ]
         self._of_prefix = [layer.keys.shape[2] for layer in prefix.layers]
         self._past = list(self._of_prefix)
 
-    def update(self, keys: Tensor, values: Tensor, layer_index: int) -> tuple[Tensor, Tensor]:
+    def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
         """The prefix's rows, those written so far and the new ones, for each continuation."""
         end = self._past[layer_index] + keys.shape[2]
         for buffer, new in zip(self._layers[layer_index], (keys, values), strict=True):
@@ -240,16 +247,15 @@ class ContinuationCache:
         """(B,) each continuation goes on as a copy of the one at that number. They share the prefix, which stays."""
         for layer, start, end in zip(self._layers, self._of_prefix, self._past, strict=True):
             for buffer in layer:
-                buffer[:, :, start:end] = buffer[parents, :, start:end]
+                buffer[:, :, start:end] = self._rows.chosen(buffer[:, :, start:end], parents)
 
     def grow(self, count: int) -> None:
         """The rows of `count` tokens are written in every layer: they count from now on."""
         self.length += count
         self._past = [past + count for past in self._past]
 
-
-def _with_room(rows: Tensor, room: int) -> Tensor:
-    """A copy of (B, heads, n, size) that has space for more rows."""
-    copy = rows.new_empty((*rows.shape[:2], rows.shape[2] + room, rows.shape[3]))
-    copy[:, :, : rows.shape[2]] = rows
-    return copy
+    def _with_room(self, rows: Array, room: int) -> Array:
+        """A copy of (B, heads, n, size) that has space for more rows."""
+        copy = self._rows.empty(rows, rows.shape[2] + room)
+        copy[:, :, : rows.shape[2]] = rows
+        return copy

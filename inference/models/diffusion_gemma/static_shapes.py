@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from inference.models.diffusion_gemma.fused import FusedNetwork
-from inference.models.diffusion_gemma.network import LayerView, Network, PrefixView
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.passes import LayerView, PrefixView
 
 CANVAS_MULTIPLE = 32
 PREFIX_MULTIPLE = 256

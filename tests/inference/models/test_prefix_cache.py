@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from inference.models.diffusion_gemma.network import Network, PrefixView
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.passes import PrefixView
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
 from tests.inference.models.random_model import VOCABULARY_SIZE, WINDOW, random_model
 

@@ -1,0 +1,84 @@
+"""What DiffusionGemma's adapter and its prefix cache ask of a network, whatever library computes it.
+
+Token ids, hidden states and logits cross as torch tensors on the network's `device`; keys and values stay arrays of its
+own library (see rows.py).
+
+Shapes: B canvases, W canvas rows, N rows of all canvases, n new prefix tokens, d hidden size, V vocabulary size.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from inference.models.diffusion_gemma.rows import Array, Rows
+
+
+class EncoderCache(Protocol):
+    """Where the encoder puts new keys and values: appends them and returns the rows the layer may look at."""
+
+    length: int
+
+    def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]: ...
+
+
+@dataclass(frozen=True)
+class LayerView:
+    """The rows of one layer as transformers' decoder layers read them: (B, heads, rows, head size)."""
+
+    keys: Array
+    values: Array
+
+
+@dataclass(frozen=True)
+class PrefixView:
+    """An encoded prefix of `length` tokens as the decoder reads it; sliding layers hold only their window."""
+
+    layers: Sequence[LayerView]
+    length: int
+    is_compileable: bool = False
+    """Read by transformers' decoder layers: this is no static cache."""
+
+
+class Passes(Protocol):
+    """The passes of a loaded DiffusionGemma. None of them changes the model."""
+
+    layer_types: list[str]
+    window: int
+    vocabulary_size: int
+    device: torch.device
+    rows: Rows
+
+    @property
+    def token_bytes(self) -> int:
+        """What the keys and values of one prefix token take, all layers together."""
+
+    def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
+        """The causal pass over the next tokens of a prefix: (B, n) ids -> (B, n, d), keys and values into `cache`."""
+
+    def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
+        """The denoising pass: (B, W) ids -> (B, W, d). Every row sees the prefix and the whole canvas.
+
+        `soft` (B, W, d) is the self-conditioning signal, None on the first step. `valid` (B, W) is False at rows
+        that only fill the shorter canvases of a batch; nothing attends to them.
+        """
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., d) -> (..., V) in float32, soft-capped as the model was trained."""
+
+    def canvas_logits(self, hidden: Tensor) -> Tensor:
+        """The same for rows of a canvas, in the precision of the passes over canvases."""
+
+    def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
+        """The self-conditioning signal of some rows: (N, V) logits and their softmax -> (N, d)."""
+
+    def token_embeddings(self, ids: Tensor) -> Tensor:
+        """The self-conditioning signal of rows whose token is certain: (...) ids -> (..., d)."""
+
+    def first_visible_row(self, layer_index: int, past: int) -> int:
+        """The first of `past` encoded rows that the next token may look at in this layer."""
+
+    def empty_layers(self, batch: int) -> list[LayerView]:
+        """What a canvas without any prefix reads: no rows in any layer."""

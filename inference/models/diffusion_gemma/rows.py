@@ -1,0 +1,48 @@
+"""Keys and values of a layer as arrays, (B, heads, rows, head size), by the library that holds them.
+
+Both libraries slice alike and assign to slices alike. What they do not do alike stands in `Rows`.
+"""
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+Array = Any
+"""A torch tensor, or an array of another library (models/mlx)."""
+
+
+class Rows(Protocol):
+    """What is done with arrays (B, heads, n, size)."""
+
+    def empty(self, like: Array, count: int) -> Array:
+        """A new array that differs from `like` in having `count` rows. What they hold is not defined."""
+
+    def repeated(self, rows: Array, batch: int) -> Array:
+        """One batch's rows (1, ...) for each of `batch`, (B, ...), without a copy where that can be."""
+
+    def joined(self, first: Array, second: Array) -> Array:
+        """A new array: the rows of one, then those of the other."""
+
+    def chosen(self, rows: Array, numbers: Tensor) -> Array:
+        """A new array: at each place of the batch the rows of that number, (B,)."""
+
+
+class TorchRows:
+    """`Rows` that are torch tensors."""
+
+    def empty(self, like: Tensor, count: int) -> Tensor:
+        """See `Rows`."""
+        return like.new_empty((*like.shape[:2], count, like.shape[3]))
+
+    def repeated(self, rows: Tensor, batch: int) -> Tensor:
+        """See `Rows`."""
+        return rows.expand(batch, -1, -1, -1)
+
+    def joined(self, first: Tensor, second: Tensor) -> Tensor:
+        """See `Rows`."""
+        return torch.cat((first, second), 2)
+
+    def chosen(self, rows: Tensor, numbers: Tensor) -> Tensor:
+        """See `Rows`."""
+        return rows[numbers]
