@@ -148,6 +148,7 @@ class WorkerService:
                 context_tokens=engine.context_tokens,
             )
             self._enter(WorkerState.READY, progress=1.0)
+            self._used = time.monotonic()  # loading may have taken longer than a worker may be idle
             self._refresh()
 
     def failed(self, code: ErrorCode, message: str) -> None:

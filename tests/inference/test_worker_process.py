@@ -94,6 +94,22 @@ async def test_it_ends_when_idle_but_not_while_a_client_is_connected(start_worke
     assert await worker.exit_status() == 0
 
 
+async def test_one_that_took_longer_to_load_than_it_may_be_idle_waits_for_its_first_request(
+    start_worker: StartWorker,
+) -> None:
+    worker = start_worker("--idle-s", "11")
+    client = await worker.connect()
+    worker.popen.send_signal(signal.SIGSTOP)  # a model of 50 GB takes so long by itself
+    await asyncio.sleep(12)
+    worker.popen.send_signal(signal.SIGCONT)
+    await client.becomes(is_idle)
+    client.close()
+    await asyncio.sleep(1)
+    second = await worker.connect()
+    second.send(fill("first"))
+    assert isinstance(await second.final("first"), Done)
+
+
 async def test_shutdown_without_work_ends_it_at_once(start_worker: StartWorker) -> None:
     worker = start_worker("--idle-s", "60")
     client = await worker.connect()
