@@ -66,7 +66,7 @@ def _scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[
     judged, weights = [], weights_for(model, plan)
     for one in written:
         end = one.spans[-1][2]
-        judged.append(rank.Judged(one.ids[:end], one.ids[end : end + rank.SUFFIX_TOKENS], weights))
+        judged.append(rank.Judged(one.ids[:end], one.ids[end : end + weights.suffix_tokens], weights))
     return rank.scores(context, judged, plan.prefix_ids, plan.file_text)
 
 

@@ -7,7 +7,7 @@ from inference.engine.search.answers import RankedFill
 from inference.messages import MAX_CANDIDATES, InfillRequest
 from inference.models.family import Properties
 
-_QUICK_CONTINUATIONS = 4
+_QUICK_CONTINUATIONS = 3
 
 
 @dataclass(frozen=True)

@@ -21,21 +21,22 @@ from inference.engine.canvas.fills import Written
 from inference.models.family import Context
 
 _LEAST = 1e-9
-SUFFIX_TOKENS = 16
-"""How many tokens behind the last hole are scored; a good fill leads on to them."""
 
 
 class Weights(NamedTuple):
-    """What is added to the number of a fill's tokens, and how much its suffix weighs beside it."""
+    """What is added to the number of a fill's tokens, how much its suffix weighs beside it, and what is read of that.
+
+    A good fill leads on to what follows. That fades: behind a line, 8 tokens tell more than 16.
+    """
 
     smoothing: float
     suffix: float
+    suffix_tokens: int
 
 
-REST_OF_LINE = Weights(smoothing=3.0, suffix=2.0)
-PART_OF_LINE = Weights(smoothing=3.0, suffix=4.0)
-"""The line goes on behind the fill, and what follows depends more on it."""
-SEVERAL_LINES = Weights(smoothing=0.0, suffix=4.0)
+REST_OF_LINE = Weights(smoothing=3.0, suffix=2.0, suffix_tokens=8)
+PART_OF_LINE = Weights(smoothing=3.0, suffix=2.0, suffix_tokens=8)
+SEVERAL_LINES = Weights(smoothing=0.0, suffix=4.0, suffix_tokens=16)
 
 
 @dataclass(frozen=True)

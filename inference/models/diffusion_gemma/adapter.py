@@ -9,8 +9,9 @@ from torch import Tensor
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import fast_passes, weights
+from inference.models.diffusion_gemma.continued_prefix import ContinuationCache, ScoringCache
 from inference.models.diffusion_gemma.passes import Passes, PrefixView
-from inference.models.diffusion_gemma.prefix_cache import ContinuationCache, EncodedPrefix, PrefixCache, ScoringCache
+from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
 from inference.models.family import LengthSignal, NoiseKind, OnProgress, Properties, Traits
 
 _CACHE_SHARE = 0.25
@@ -111,14 +112,14 @@ class EncodedContext:
         fed = [[*last, *ids] for ids in continuations]
         longest = max(len(ids) for ids in fed)
         batch = torch.tensor([[*ids, *([0] * (longest - len(ids)))] for ids in fed], device=self._network.device)
-        cache = ScoringCache(self._view_before_last(len(fed)), self._network.rows)
+        cache = ScoringCache(self._view_before_last(), self._network.rows)
         hidden = self._network.encode(batch, cache)
         return [self._following(hidden[number], ids) for number, ids in enumerate(fed)]
 
     def continuation(self, count: int, room_tokens: int) -> "EncodedContinuation":
         """See `Context`. The encoder is causal and its lm_head is the decoder's, so it can also write."""
         last = list(self._ids[-1:])
-        cache = ContinuationCache(self._view_before_last(count), self._network.rows, len(last) + room_tokens)
+        cache = ContinuationCache(self._view_before_last(), self._network.rows, count, len(last) + room_tokens)
         return EncodedContinuation(
             self._network, cache, torch.tensor([last] * count, dtype=torch.long, device=self._network.device)
         )
@@ -127,8 +128,8 @@ class EncodedContext:
         """See `Context`."""
         self._prefix.release()
 
-    def _view_before_last(self, batch: int) -> PrefixView:
-        return self._prefix.view(batch, max(0, self._prefix.length - 1))
+    def _view_before_last(self) -> PrefixView:
+        return self._prefix.view(1, max(0, self._prefix.length - 1))
 
     def _following(self, hidden: Tensor, ids: Sequence[int]) -> Tensor:
         """(n, d) hidden states of n tokens -> (n - 1,): the log-probability of each but the first."""

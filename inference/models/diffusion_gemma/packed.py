@@ -1,15 +1,17 @@
 """Both passes in fewer and larger operations, for small models on a CPU.
 
 There a pass over few rows is bound by the number of operations and by the products. Here the projections of a layer
-that read the same input are one product, and a norm's weight is folded into the product that follows it. Canvas passes
-multiply in bfloat16 where the CPU can: the same weights (they are stored so), three to four times faster;
-sums, norms and the soft-max stay in float32. The prefix, and with it the likelihoods that rank candidates, is computed
-in float32.
+that read the same input are one product, and a norm's weight is folded into the product that follows it. A norm is made
+of the length of its vector, in half the time of torch's own, and a rotation is one complex product: the two halves of a
+head stand in turns for that. Canvas passes multiply in bfloat16 where the CPU can: the same weights (they are stored
+so), three to four times faster; sums, norms and the soft-max stay in float32. The prefix, and with it the likelihoods
+that rank candidates, is computed in float32.
 Shapes: B batch, W rows of each, T earlier rows a layer sees, H query heads, G key heads, D head size, d hidden size.
 """
 
+import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,20 +19,38 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
-from inference.models.diffusion_gemma.fused import FusedNetwork, Rotary, Seen, rms_norm, rotated, stacked_heads
+from inference.models.diffusion_gemma.continued_prefix import ScoringCache
+from inference.models.diffusion_gemma.fused import FusedNetwork, rms_norm, stacked_heads
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, PrefixView
 
 
 @dataclass(frozen=True)
+class _Seen:
+    """All that a layer's rows may look at: `shared` rows (1, G, T, D) of the whole batch, and behind them their own."""
+
+    keys: Tensor
+    values: Tensor
+    shared: LayerView | None = None
+
+
+_See = Callable[[Tensor, Tensor], _Seen]
+"""From a layer's new keys and values (B, G, W, D)."""
+
+
+@dataclass(frozen=True)
 class _Layer:
-    """The weights of one layer, packed. `*_in` products read a normed row and hold that norm's weight."""
+    """The weights of one layer, packed. Norms are applied without their weights and factors, which stand here.
+
+    `*_in` products read a normed row. In heads, the elements that are rotated together are neighbours.
+    """
 
     kind: str
     heads: int
     key_heads: int
     head_size: int
-    eps: float
+    row_floor: Tensor  # of `_unit` for rows of d
+    head_floor: Tensor  # and of D
     attention_in: Tensor  # ((H + 2 G) D, d), or ((H + G) D, d) where values are keys
     shares_values: bool
     head_scales: Tensor  # (H + G, D): the weights of the query and key norms
@@ -56,10 +76,13 @@ class PackedNetwork(FusedNetwork):
         self._canvas_layers = _all_packed(self._decoder, self.layer_types, products)
         self._prefix_layers = _all_packed(self._encoder, self.layer_types, torch.float32)
         signal = self._decoder.self_conditioning
-        self._eps: float = signal.pre_norm.eps
-        parts = [part.weight * signal.pre_norm.weight for part in (signal.gate_proj, signal.up_proj)]
+        self._signal_floor = _floor(self.hidden_size, signal.pre_norm.eps)
+        factor = math.sqrt(self.hidden_size)
+        parts = [part.weight * signal.pre_norm.weight * factor for part in (signal.gate_proj, signal.up_proj)]
         self._signal_in, self._signal_out = _joined(parts, products), _joined([signal.down_proj.weight], products)
         self._head = model.lm_head.weight.detach().to(products)  # (V, d), the tied embedding; no copy in float32
+        self._turned = 0
+        self._table: dict[str, Tensor] = {}
         self._prefix: tuple[weakref.ref[PrefixView], list[LayerView]] | None = None
 
     @classmethod
@@ -73,38 +96,39 @@ class PackedNetwork(FusedNetwork):
         """The same as `Network.encode`, to rounding."""
         past, new = cache.length, ids.shape[1]
         hidden = self._encoder.embed_tokens(ids)
-        positions = torch.arange(past, past + new)[None]
-        rotary = {kind: self._encoder.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
-        masks = {kind: None if new == 1 else self.causal_mask(past, new, kind) for kind in rotary}
+        turns = self._turns(self._encoder, past, new)
+        masks = {kind: None if new == 1 else self.causal_mask(past, new, kind) for kind in turns}
         for number, layer in enumerate(self._prefix_layers):
-
-            def remembered(keys: Tensor, values: Tensor, number: int = number) -> tuple[Tensor, Tensor]:
-                return cache.update(keys, values, number)
-
-            hidden = _run_layer(layer, hidden, rotary[layer.kind], masks[layer.kind], remembered)
+            hidden = _run_layer(layer, hidden, turns[layer.kind], masks[layer.kind], _remembered(cache, number))
         return rms_norm(self._encoder.norm, hidden)
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
         """The same as `Network.decode`, to rounding."""
         hidden = self._conditioned(self._decoder.embed_tokens(canvas), soft)
-        positions = torch.arange(prefix.length, prefix.length + canvas.shape[1])[None]
-        rotary = {kind: self._decoder.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
+        turns = self._turns(self._decoder, prefix.length, canvas.shape[1])
         mask_of = self.canvas_mask(valid, prefix.length)
         for layer, past in zip(self._canvas_layers, self._rows(prefix), strict=True):
-
-            def behind(keys: Tensor, values: Tensor, past: LayerView = past) -> tuple[Tensor, Tensor]:
-                return torch.cat([past.keys, keys], 2), torch.cat([past.values, values], 2)
-
-            hidden = _run_layer(layer, hidden, rotary[layer.kind], mask_of(layer.kind), behind)
+            hidden = _run_layer(layer, hidden, turns[layer.kind], mask_of(layer.kind), _behind(past))
         return rms_norm(self._decoder.norm, hidden)
+
+    def _turns(self, stack: Any, past: int, new: int) -> dict[str, Tensor]:
+        """(1, new, 1, D / 2) complex for each kind of layer: how far the heads are turned at these positions."""
+        end = past + new
+        if end > self._turned:
+            self._turned = min(self.max_positions, max(end, 2 * self._turned))
+            positions, like = torch.arange(max(end, self._turned))[None], torch.empty(0)
+            for kind in set(self.layer_types):
+                cosine, sine = (part.chunk(2, -1)[0] for part in stack.rotary_emb(like, positions, kind))
+                self._table[kind] = torch.complex(cosine, sine)[:, :, None]
+        return {kind: table[:, past:end] for kind, table in self._table.items()}
 
     def _conditioned(self, embedded: Tensor, soft: Tensor | None) -> Tensor:
         """(B, W, d) embeddings and self-conditioning signal -> the first layer's input. No signal adds nothing."""
         if soft is not None:
-            inner = _gated(_times(_norm(soft, self._eps), self._signal_in))
+            inner = _gated(_times(_unit(soft, self._signal_floor), self._signal_in))
             embedded = embedded + _times(inner, self._signal_out)
-        return _norm(embedded, self._eps)
+        return rms_norm(self._decoder.self_conditioning.post_norm, embedded)
 
     def _rows(self, prefix: PrefixView) -> list[LayerView]:
         """The prefix in the dtype of the products; converted once, for all steps read the same view."""
@@ -126,26 +150,52 @@ class PackedNetwork(FusedNetwork):
         return expected * self._decoder.embed_tokens.embed_scale  # type: ignore[no-any-return]
 
 
-def _run_layer(layer: _Layer, hidden: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:
+def _remembered(cache: EncoderCache, number: int) -> _See:
+    """The encoder appends to its cache."""
+    if not isinstance(cache, ScoringCache):
+        return lambda keys, values: _Seen(*cache.update(keys, values, number))
+    shared = cache.prefix_layers[number]
+
+    def seen(keys: Tensor, values: Tensor) -> _Seen:
+        own = cache.append(keys, values, number)
+        return _Seen(own.keys, own.values, shared)
+
+    return seen
+
+
+def _behind(past: LayerView) -> _See:
+    """The decoder reads the prefix, and leaves it as it is."""
+    return lambda keys, values: _Seen(torch.cat([past.keys, keys], 2), torch.cat([past.values, values], 2))
+
+
+def _run_layer(layer: _Layer, hidden: Tensor, turns: Tensor, mask: Tensor | None, see: _See) -> Tensor:
     """(B, W, d) -> (B, W, d)."""
-    attended = _times(_attended(layer, hidden, rotary, mask, seen), layer.attention_out)
-    hidden = hidden + _norm(attended, layer.eps) * layer.after_attention
-    fed = _times(_norm(hidden, layer.eps), layer.feed_in)
+    floor = layer.row_floor
+    attended = _times(_attended(layer, hidden, turns, mask, see), layer.attention_out)
+    hidden = hidden + _unit(attended, floor) * layer.after_attention
+    fed = _times(_unit(hidden, floor), layer.feed_in)
     mlp, expert = fed.tensor_split([2 * layer.mlp_size], -1)
-    dense = _norm(_times(_gated(mlp), layer.mlp_out), layer.eps) * layer.after_mlp
-    routed = _norm(_times(_gated(expert), layer.expert_out), layer.eps) * layer.after_expert
-    return (hidden + _norm(dense + routed, layer.eps) * layer.after_feed) * layer.scalar
+    dense = _unit(_times(_gated(mlp), layer.mlp_out), floor) * layer.after_mlp
+    routed = _unit(_times(_gated(expert), layer.expert_out), floor) * layer.after_expert
+    return (hidden + _unit(dense + routed, floor) * layer.after_feed) * layer.scalar
 
 
-def _attended(layer: _Layer, hidden: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:
+def _attended(layer: _Layer, hidden: Tensor, turns: Tensor, mask: Tensor | None, see: _See) -> Tensor:
     """(B, W, d) -> (B, W, H D)."""
     shape, to = (*hidden.shape[:2], -1, layer.head_size), layer.attention_in.dtype
-    heads = _norm(_times(_norm(hidden, layer.eps), layer.attention_in).view(shape), layer.eps)
+    heads = _unit(_times(_unit(hidden, layer.row_floor), layer.attention_in).view(shape), layer.head_floor)
     turned = layer.heads + layer.key_heads
-    moved = rotated(heads[:, :, :turned] * layer.head_scales, rotary).to(to).transpose(1, 2)
+    moved = _turned(heads[:, :, :turned] * layer.head_scales, turns).to(to).transpose(1, 2)
     values = heads[:, :, layer.heads : turned] if layer.shares_values else heads[:, :, turned:]
-    keys, values = seen(moved[:, layer.heads :], values.to(to).transpose(1, 2))
-    return _mixed(moved[:, : layer.heads], keys, values, mask).transpose(1, 2).flatten(2)
+    seen = see(moved[:, layer.heads :], values.to(to).transpose(1, 2))
+    mix = _mixed if seen.shared is None else _mixed_with_shared
+    return mix(moved[:, : layer.heads], seen, mask).transpose(1, 2).flatten(2)
+
+
+def _turned(heads: Tensor, turns: Tensor) -> Tensor:
+    """(B, W, heads, D), turned by position."""
+    pairs = torch.view_as_complex(heads.unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * turns).flatten(-2)
 
 
 def _times(rows: Tensor, matrix: Tensor) -> Tensor:
@@ -153,21 +203,49 @@ def _times(rows: Tensor, matrix: Tensor) -> Tensor:
     return F.linear(rows.to(matrix.dtype), matrix).float()
 
 
-def _mixed(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+def _mixed(queries: Tensor, seen: _Seen, mask: Tensor | None) -> Tensor:
     """Unscaled attention, as these models have it: (B, H, W, D) queries over (B, G, T + W, D) keys.
 
     Written out, because torch's own kernel takes twice as long for so few rows on a CPU.
     """
-    stacked, mask = stacked_heads(queries, keys.shape[1], mask)
-    scores = (stacked @ keys.transpose(-1, -2)).float()
+    stacked, mask = stacked_heads(queries, seen.keys.shape[1], mask)
+    weights = _weights((stacked @ seen.keys.transpose(-1, -2)).float(), mask)
+    return (weights.to(seen.values.dtype) @ seen.values).reshape(queries.shape)
+
+
+def _mixed_with_shared(queries: Tensor, seen: _Seen, mask: Tensor | None) -> Tensor:
+    """The same where the T rows of the prefix are there once for the whole batch: all its queries are rows of one."""
+    assert seen.shared is not None
+    (past_keys,), (past_values,) = seen.shared.keys, seen.shared.values  # (G, T, D)
+    count, past = past_keys.shape[:2]
+    stacked, mask = stacked_heads(queries, count, mask)  # (B, G, R, D)
+
+    def as_one(rows: Tensor) -> Tensor:  # (B, G, R, n) -> (G, B R, n)
+        return rows.transpose(0, 1).flatten(1, 2)
+
+    def apart(rows: Tensor) -> Tensor:  # and back
+        return rows.unflatten(1, (queries.shape[0], -1)).transpose(0, 1)
+
+    before = apart(as_one(stacked) @ past_keys.transpose(1, 2))
+    weights = _weights(torch.cat([before, stacked @ seen.keys.transpose(-1, -2)], -1), mask)
+    of_past = apart(as_one(weights[..., :past]) @ past_values)
+    return (of_past + weights[..., past:] @ seen.values).reshape(queries.shape)
+
+
+def _weights(scores: Tensor, mask: Tensor | None) -> Tensor:
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
-    return (scores.softmax(-1).to(values.dtype) @ values).reshape(queries.shape)
+    return scores.softmax(-1)
 
 
-def _norm(rows: Tensor, eps: float) -> Tensor:
-    """x / rms(x) over the last dimension, without a weight."""
-    return F.rms_norm(rows, rows.shape[-1:], eps=eps)
+def _unit(rows: Tensor, floor: Tensor) -> Tensor:
+    """x / sqrt(x . x + floor^2) over the last dimension of n: RMS norm without weight and its factor of sqrt(n)."""
+    return rows / torch.hypot(torch.linalg.vector_norm(rows, dim=-1, keepdim=True), floor)
+
+
+def _floor(size: int, eps: float) -> Tensor:
+    """What the epsilon of an RMS norm over `size` elements is to `_unit`."""
+    return torch.tensor(math.sqrt(size * eps))
 
 
 def _gated(rows: Tensor) -> Tensor:
@@ -184,27 +262,37 @@ def _packed(layer: Any, kind: str, products: torch.dtype) -> _Layer:
     size: int = attention.head_dim
     projections = [attention.q_proj, attention.k_proj, *([attention.v_proj] if attention.v_proj is not None else [])]
     heads, key_heads = (part.out_features // size for part in projections[:2])
+    of_row, of_head = math.sqrt(attention.q_proj.in_features), math.sqrt(size)  # the factors of the norms
+    pairs = torch.arange(size).view(2, -1).t().flatten()
     before_mlp, before_expert = layer.pre_feedforward_layernorm, layer.pre_feedforward_layernorm_2
-    feed_in = [part.weight * before_mlp.weight for part in (mlp.gate_proj, mlp.up_proj)]
+    feed_in = [part.weight * (before_mlp.weight * of_row) for part in (mlp.gate_proj, mlp.up_proj)]
+    feed_in.append(experts.gate_up_proj[0] * (before_expert.weight * of_row))
+    attention_in = [part.weight * (layer.input_layernorm.weight * of_row) for part in projections]
     norms = [attention.q_norm.weight] * heads + [attention.k_norm.weight] * key_heads
+    eps = layer.input_layernorm.eps
     return _Layer(
         kind=kind,
         heads=heads,
         key_heads=key_heads,
         head_size=size,
-        eps=layer.input_layernorm.eps,
-        attention_in=_joined([part.weight * layer.input_layernorm.weight for part in projections], products),
+        row_floor=_floor(attention.q_proj.in_features, eps),
+        head_floor=_floor(size, eps),
+        attention_in=_joined(
+            [part.unflatten(0, (-1, size))[:, pairs].flatten(0, 1) for part in attention_in], products
+        ),
         shares_values=attention.v_proj is None,
-        head_scales=torch.stack(norms).detach(),
-        attention_out=_joined([attention.o_proj.weight], products),
-        after_attention=layer.post_attention_layernorm.weight.detach(),
-        feed_in=_joined([*feed_in, experts.gate_up_proj[0] * before_expert.weight], products),
+        head_scales=(torch.stack(norms)[:, pairs] * of_head).detach(),
+        attention_out=_joined(
+            [(attention.o_proj.weight * of_head).unflatten(1, (-1, size))[..., pairs].flatten(1)], products
+        ),
+        after_attention=(layer.post_attention_layernorm.weight * of_row).detach(),
+        feed_in=_joined(feed_in, products),
         mlp_size=mlp.gate_proj.out_features,
         mlp_out=_joined([mlp.down_proj.weight], products),
         expert_out=_joined([experts.down_proj[0] * layer.router.per_expert_scale[0]], products),
-        after_mlp=layer.post_feedforward_layernorm_1.weight.detach(),
-        after_expert=layer.post_feedforward_layernorm_2.weight.detach(),
-        after_feed=layer.post_feedforward_layernorm.weight.detach(),
+        after_mlp=(layer.post_feedforward_layernorm_1.weight * of_row).detach(),
+        after_expert=(layer.post_feedforward_layernorm_2.weight * of_row).detach(),
+        after_feed=(layer.post_feedforward_layernorm.weight * of_row).detach(),
         scalar=layer.layer_scalar,
     )
 

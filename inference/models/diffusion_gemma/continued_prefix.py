@@ -1,0 +1,68 @@
+"""Caches for several continuations of one prefix. The rows of the prefix are there once, for all of them.
+
+A pass over few rows is bound by what it reads; a copy of the prefix for each continuation would be most of that. So
+`append` returns only the continuations' own rows, for a network that attends to both parts; `update` copies and joins
+them for the layers of transformers.
+Shapes: B continuations, G key heads, T rows of the prefix, n new rows, D head size.
+"""
+
+import torch
+from torch import Tensor
+
+from inference.models.diffusion_gemma.passes import LayerView, PrefixView
+from inference.models.diffusion_gemma.rows import Array, Rows
+
+
+class ScoringCache:
+    """An `EncoderCache` for continuations that are known whole: it stores nothing."""
+
+    def __init__(self, prefix: PrefixView, rows: Rows) -> None:
+        self.length, self._rows = prefix.length, rows
+        self.prefix_layers = prefix.layers
+        """(1, G, T, D) of each layer."""
+
+    def append(self, keys: Array, values: Array, layer_index: int) -> LayerView:
+        """One layer's new rows (B, G, n, D) -> the continuations' own rows, in order."""
+        return LayerView(keys, values)
+
+    def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
+        """The same with the prefix's rows before them, for each continuation."""
+        own, prefix = self.append(keys, values, layer_index), self.prefix_layers[layer_index]
+        return self._joined(prefix.keys, own.keys), self._joined(prefix.values, own.values)
+
+    def _joined(self, prefix: Array, own: Array) -> Array:
+        return self._rows.joined(self._rows.repeated(prefix, own.shape[0]), own)
+
+
+class ContinuationCache(ScoringCache):
+    """An `EncoderCache` for continuations that grow together, token by token."""
+
+    def __init__(self, prefix: PrefixView, rows: Rows, count: int, room: int) -> None:
+        """Each of `count` continuations may get `room` tokens."""
+        super().__init__(prefix, rows)
+
+        def empty(like: Array) -> Array:
+            return rows.empty(rows.repeated(like, count), room)
+
+        self._own = [LayerView(empty(layer.keys), empty(layer.values)) for layer in prefix.layers]
+        self._grown = 0
+
+    def append(self, keys: Array, values: Array, layer_index: int) -> LayerView:
+        """See `ScoringCache`; with the rows written so far."""
+        own, end = self._own[layer_index], self._grown + keys.shape[2]
+        own.keys[:, :, self._grown : end] = keys
+        own.values[:, :, self._grown : end] = values
+        return LayerView(own.keys[:, :, :end], own.values[:, :, :end])
+
+    def keep(self, parents: Tensor) -> None:
+        """(B,) each continuation goes on as a copy of the one at that number."""
+        if torch.equal(parents, torch.arange(len(parents), device=parents.device)):
+            return
+        for own in self._own:
+            for buffer in (own.keys, own.values):
+                buffer[:, :, : self._grown] = self._rows.chosen(buffer[:, :, : self._grown], parents)
+
+    def grow(self, count: int) -> None:
+        """The rows of `count` tokens are written in every layer: they count from now on."""
+        self.length += count
+        self._grown += count
