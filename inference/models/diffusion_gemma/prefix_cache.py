@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
 from inference.models.diffusion_gemma.passes import LayerView, Passes, PrefixView
 from inference.models.diffusion_gemma.rows import Array, Rows
