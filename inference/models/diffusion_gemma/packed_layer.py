@@ -86,7 +86,7 @@ def _attended(layer: PackedLayer, hidden: Tensor, turns: Tensor, mask: Tensor | 
 
 def _turned(heads: Tensor, turns: Tensor) -> Tensor:
     """(B, W, heads, D), turned by position."""
-    pairs = torch.view_as_complex(heads.unflatten(-1, (-1, 2)))
+    pairs = torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * turns).flatten(-2)
 
 
@@ -116,7 +116,7 @@ def _mixed_with_shared(queries: Tensor, seen: Seen, mask: Tensor | None) -> Tens
         return rows.transpose(0, 1).flatten(1, 2)
 
     def apart(rows: Tensor) -> Tensor:  # and back
-        return rows.unflatten(1, (queries.shape[0], -1)).transpose(0, 1)
+        return rows.view(count, queries.shape[0], -1, rows.shape[2]).transpose(0, 1)
 
     before = apart(as_one(stacked) @ past_keys.transpose(1, 2))
     weights = _weights(torch.cat([before, stacked @ seen.keys.transpose(-1, -2)], -1), mask)
