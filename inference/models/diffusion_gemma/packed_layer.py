@@ -116,7 +116,7 @@ def _mixed_with_shared(queries: Tensor, seen: Seen, mask: Tensor | None) -> Tens
         return rows.transpose(0, 1).flatten(1, 2)
 
     def apart(rows: Tensor) -> Tensor:  # and back
-        return rows.view(count, queries.shape[0], -1, rows.shape[2]).transpose(0, 1)
+        return rows.view(count, *stacked.shape[::2], rows.shape[2]).transpose(0, 1)
 
     before = apart(as_one(stacked) @ past_keys.transpose(1, 2))
     weights = _weights(torch.cat([before, stacked @ seen.keys.transpose(-1, -2)], -1), mask)

@@ -13,7 +13,7 @@ def by_hand(engine: Engine, ids: list[int], judged: Judged) -> float:
     log_probabilities = causal_logits(gemma(engine).network, every).log_softmax(-1)
     each = [float(log_probabilities[row, every[row + 1]]) for row in range(len(ids) - 1, len(every) - 1)]
     fill, suffix = each[: len(judged.fill)], each[len(judged.fill) :]
-    smoothing, weight = judged.weights
+    smoothing, weight, _ = judged.weights
     inside = sum(fill) / (len(fill) + smoothing)
     return (inside + weight * sum(suffix) / len(suffix)) / (1 + weight) if suffix else inside
 

@@ -13,6 +13,7 @@ from inference.models import registry
 from inference.models.devices import native_bfloat16
 from inference.models.diffusion_gemma import fast_passes
 from inference.models.diffusion_gemma.adapter import DiffusionGemma
+from inference.models.diffusion_gemma.continued_prefix import ContinuationCache, ScoringCache
 from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.packed import PackedNetwork
@@ -54,12 +55,13 @@ def test_a_canvas_comes_out_as_from_the_plain_pass(
 ) -> None:
     packed = PackedNetwork(network.model, products)
     for batch, width in [(1, 1), (1, 16), (3, 9)]:
-        view, canvas = encoded(network, ids(prefix)).view(batch), ids(width, batch)
+        given, canvas = ids(prefix), ids(width, batch)
+        view, of_packed = (encoded(each, given).view(batch) for each in (network, packed))
         valid = torch.arange(width)[None].expand(batch, -1) < torch.arange(width, width - batch, -1)[:, None]
         for soft in (None, torch.randn(batch, width, network.hidden_size)):
             for shown in (None, valid):
                 wanted = network.decode(canvas, soft, view, shown)
-                found = packed.decode(canvas, soft, view, shown)
+                found = packed.decode(canvas, soft, of_packed, shown)
                 keep = valid if shown is not None else torch.ones_like(valid)
                 assert (found - wanted)[keep].norm() <= tolerance * wanted[keep].norm()
 
@@ -68,14 +70,27 @@ def test_a_canvas_comes_out_as_from_the_plain_pass(
 @pytest.mark.parametrize("new", [1, 7, WINDOW + 5])
 def test_a_prefix_is_encoded_as_by_the_plain_pass(network: Network, past: int, new: int) -> None:
     packed, before, after = PackedNetwork(network.model, torch.bfloat16), ids(past), ids(new)
-    prefixes = [encoded(network, before) for _ in range(2)]
-    wanted, found = network.encode(after, prefixes[0]), packed.encode(after, prefixes[1])
+    wanted, found = (each.encode(after, encoded(each, before)) for each in (network, packed))
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
-    for prefix in prefixes:
-        prefix.commit(after[0].tolist())
-    for one, other in zip(prefixes[0].view().layers, prefixes[1].view().layers, strict=True):
-        torch.testing.assert_close(one.keys, other.keys, rtol=1e-3, atol=1e-4)
-        torch.testing.assert_close(one.values, other.values, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("past", [0, 1, WINDOW - 8])
+def test_continuations_of_a_prefix_are_encoded_as_by_the_plain_pass(network: Network, past: int) -> None:
+    """All at once, or a few tokens and then one by one, as copies of one another."""
+    packed, before, whole = PackedNetwork(network.model, torch.bfloat16), ids(past), ids(7, batch=3)
+    parents = torch.tensor([2, 2, 0])
+    hidden = []
+    for each in (network, packed):
+        prefix = encoded(each, before).view()
+        hidden.append([each.encode(whole, ScoringCache(prefix, each.rows))])
+        growing = ContinuationCache(prefix, each.rows, 3, 7)
+        for first, end in [(0, 4), (4, 5), (5, 6), (6, 7)]:
+            hidden[-1].append(each.encode(whole[:, first:end], growing))
+            growing.grow(end - first)
+            growing.keep(parents)
+    for wanted, found in zip(*hidden, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(hidden[1][1], hidden[1][0][:, :4], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(("products", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.02)])
