@@ -12,6 +12,7 @@ _COMMANDS = {
     "fill": ("lsp_server.commands.fill", "fill the holes of a file"),
     "worker": ("lsp_server.commands.worker", "run, start or stop the resident worker"),
     "status": ("lsp_server.commands.status", "show what the resident workers are doing"),
+    "models": ("lsp_server.commands.models", "show which models run here, or download one"),
     "doctor": ("lsp_server.commands.doctor", "check this machine and a file, and say what to do"),
 }
 _FORWARDED = {

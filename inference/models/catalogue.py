@@ -1,16 +1,185 @@
-"""What published checkpoints need, known before they are on this machine. Their files say the same once they are."""
+"""The published models that infill-ls knows by name: the one table of what they are, need and can do.
+
+Plain data, so that the language server may read it, too. Their files say the same of shape and tokens once they are on
+this machine; where they say too little, `Published.infill` adds to them. Scores are the publishers' own. Sizes are
+computed from the published shapes, parameters times bytes, and leave out a vision tower.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+EMBEDDED = "embedded"
+"""The name of the small checkpoint that ships with the package."""
+
+HUMAN_EVAL = "HumanEval-Infilling, single line, pass@1"
+_BITS = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "8bit": 8.5, "4bit": 4.5}
+"""Of a weight, by dtype; where weights are packed, with the scales of their blocks."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """A published score in percent where the model has to find the length of the hole, and where it is told it."""
+
+    percent: float
+    source: str
+    length_told_percent: float | None = None
 
 
 @dataclass(frozen=True)
 class Published:
-    """A checkpoint on a hub. `weight_bytes`: what its weights take in memory, by dtype."""
+    """A model on a hub, or the embedded one.
+
+    `family` is the folder in inference/models that runs it. `parameters` counts all weights, `packed` those that 4 and
+    8 bits pack. `stored_bits` are those of a weight in the files. `infill` are keys of `infill.json` that hold where
+    the checkpoint has no such file, over what its family assumes. `licence`: what it was when this table was written; a
+    pull shows what the hub says then.
+    """
 
     name: str
-    weight_bytes: Mapping[str, float]
+    repo: str
+    about: str
+    licence: str
+    family: str
+    parameters: float
+    packed: float
+    stored_bits: float = 16.0
+    quality: Quality | None = None
+    mac_only: bool = False
+    infill: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def download_bytes(self) -> float:
+        """What its weights take on disk; 0 for what ships with the package."""
+        return self.parameters * self.stored_bits / 8 if self.repo else 0.0
+
+    @property
+    def page(self) -> str:
+        """Where a person reads about it and downloads it by hand."""
+        return page_of(self.repo)
+
+    def weight_bytes(self, dtype: str) -> float:
+        """What its weights take in memory. A checkpoint that is stored packed stays so, whatever the dtype."""
+        if self.mac_only:
+            return self.download_bytes
+        plain = "bfloat16" if dtype in ("8bit", "4bit") else dtype
+        return (self.packed * _BITS[dtype] + (self.parameters - self.packed) * _BITS[plain]) / 8
 
 
-RELEASED = Published("google/diffusiongemma-26B-A4B-it", {"float32": 102e9, "bfloat16": 51e9, "4bit": 18.1e9})
-"""The checkpoint that infill-ls is made for."""
+def page_of(repo: str) -> str:
+    """The page of a repository on the hub."""
+    return f"https://huggingface.co/{repo}"
+
+
+def _qwen2(
+    hidden: int, layers: int, feed_forward: int, key_values: int, vocabulary: int, copies: int
+) -> tuple[int, int]:
+    """How many parameters a Qwen2 of this shape has, and how many of them are in the linear layers of its blocks.
+
+    `key_values` is the width of all keys of a layer; `copies` is 1 where the embedding is the output layer, else 2.
+    """
+    linear = layers * (2 * hidden * hidden + 2 * hidden * key_values + 3 * hidden * feed_forward)
+    biases_and_norms = layers * (hidden + 2 * key_values + 2 * hidden) + hidden
+    return linear + biases_and_norms + copies * vocabulary * hidden, linear
+
+
+_GEMMA = (25.5e9, 22.84e9)
+_HALF_B = _qwen2(896, 24, 4864, 128, 151_936, copies=1)
+_SEVEN_B = _qwen2(3584, 28, 18_944, 512, 152_064, copies=2)
+_DREAM_TOKENS = {"corruption": "mask", "mask_token_id": 151_666}
+_FIXED_LENGTHS = "mean of fixed lengths"
+_OPEN_DLLM = f"github.com/pengzhangzhi/Open-dLLM, {_FIXED_LENGTHS}"
+
+ENTRIES = (
+    Published(EMBEDDED, "", "ships with infill-ls; for a first try, Python", "Apache-2.0", "diffusion_gemma", 4.1e6, 0),
+    Published(
+        "open-dcoder-0.5b",
+        "fredzzp/open-dcoder-0.5B",
+        "masked diffusion, Qwen2.5-Coder 0.5B; runs without a GPU",
+        "Apache-2.0",
+        "masked",
+        *_HALF_B,
+        quality=Quality(32.5, _OPEN_DLLM, 77.4),
+    ),
+    Published(
+        "qwen2.5-coder-0.5b-mdlm",
+        "dllm-hub/Qwen2.5-Coder-0.5B-Instruct-diffusion-mdlm-v0.1",
+        "masked diffusion, Qwen2.5-Coder 0.5B; runs without a GPU",
+        "Apache-2.0",
+        "masked",
+        *_HALF_B,
+    ),
+    Published(
+        "dreamon-7b",
+        "Dream-org/DreamOn-v0-7B",
+        "Dream-Coder 7B that finds the length of a hole itself; context of 2,048 tokens",
+        "Apache-2.0",
+        "masked",
+        *_SEVEN_B,
+        quality=Quality(90.8, "arXiv 2602.01326"),
+        infill=_DREAM_TOKENS,
+    ),
+    *(
+        Published(
+            f"dream-coder-7b-{kind.lower()}",
+            f"Dream-org/Dream-Coder-v0-{kind}-7B",
+            f"masked diffusion, Qwen2.5-Coder 7B, {kind.lower()}",
+            "Apache-2.0",
+            "masked",
+            *_SEVEN_B,
+            quality=Quality(55.3, "hkunlp.github.io/blog/2025/dreamon; variant not stated", 93.3),
+            infill=_DREAM_TOKENS,
+        )
+        for kind in ("Base", "Instruct")
+    ),
+    *(
+        Published(
+            f"diffucoder-7b-{kind.lower()}",
+            f"apple/DiffuCoder-7B-{kind}",
+            f"masked diffusion, Qwen2.5-Coder 7B, {kind}",
+            "Apple's own: read its page",
+            "masked",
+            *_SEVEN_B,
+            quality=Quality(54.8, f"{_OPEN_DLLM}; variant not stated"),
+            infill=_DREAM_TOKENS,
+        )
+        for kind in ("Base", "Instruct", "cpGRPO")
+    ),
+    Published(
+        "diffusiongemma-26b",
+        "google/diffusiongemma-26B-A4B-it",
+        "block diffusion, mixture of experts; the model infill-ls was designed around",
+        "Apache-2.0",
+        "diffusion_gemma",
+        *_GEMMA,
+    ),
+    *(
+        Published(
+            f"diffusiongemma-26b-mlx-{bits}bit",
+            f"mlx-community/diffusiongemma-26B-A4B-it-{bits}bit",
+            f"the same in {bits} bits for Apple silicon",
+            "Apache-2.0",
+            "mlx",
+            *_GEMMA,
+            stored_bits=bits + 0.66,
+            mac_only=True,
+        )
+        for bits in (4, 6)
+    ),
+)
+
+_BY_NAME = {key.lower(): entry for entry in ENTRIES for key in (entry.name, entry.repo) if key}
+
+
+def find(model: str) -> Published | None:
+    """The model of this name or of this id on the hub, in small or large letters; None where none is called so."""
+    return _BY_NAME.get(model.lower())
+
+
+def known(name: str) -> Published:
+    """The model of a name that is in the table."""
+    return _BY_NAME[name]
+
+
+RELEASED = known("diffusiongemma-26b")
+"""The checkpoint that infill-ls was designed around."""

@@ -13,15 +13,12 @@ from typing import Any
 import msgspec
 from tokenizers import Tokenizer
 
-from inference.models import checkpoint_files
+from inference.models import catalogue, checkpoint_files, downloads
+from inference.models.catalogue import EMBEDDED
 from inference.models.family import ModelError, NoiseKind, Properties
 
-EMBEDDED = "embedded"
-"""The name of the small checkpoint that ships with the package."""
-
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-_WANTED_FILES = ("*.json", "*.safetensors", "merges.txt")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -68,13 +65,13 @@ DefaultProperties = Callable[[Path, dict[str, Any]], Properties]
 """From a checkpoint's folder and config.json to what its family assumes where there is no `infill.json`."""
 
 
-def find(model: str, families: Mapping[str, DefaultProperties], *, allow_download: bool = False) -> Checkpoint:
-    """The checkpoint called `model`: "embedded", a folder, or a hub id.
+def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
+    """The checkpoint called `model`: a name of the catalogue, a folder, or a hub id. Nothing is ever downloaded.
 
     `families` has the defaults of each `model_type` that can be loaded. Raises ModelError when the checkpoint is not
     there, cannot fill holes, or has no safetensors.
     """
-    folder = _folder(model, allow_download)
+    folder = _folder(model)
     config = _read_config(folder / "config.json", model)
     kind = str(config.get("model_type"))
     if kind not in families:
@@ -85,35 +82,31 @@ def find(model: str, families: Mapping[str, DefaultProperties], *, allow_downloa
         )
     if not (folder / "tokenizer.json").exists() and not (folder / "merges.txt").exists():
         raise ModelError(f"{model}: tokenizer.json is missing from {folder}; download the checkpoint again")
-    properties = _stated_properties(folder, model) or families[kind](folder, config)
+    properties = _stated_properties(folder, model) or _with_catalogue(families[kind](folder, config), model, folder)
     return Checkpoint(model, folder, config, properties, _weight_bytes(folder, model))
 
 
-def _folder(model: str, allow_download: bool) -> Path:
+def _folder(model: str) -> Path:
+    """A name of the catalogue comes first: a folder of that name, in a checkout perhaps, must not take its place."""
     if model == EMBEDDED:
         return _EMBEDDED_FOLDER
     folder = Path(model).expanduser()
-    if folder.is_dir():
-        return folder.resolve()
-    if not _HUB_ID.fullmatch(model) or folder.exists():
-        raise ModelError(f"{model}: no such model; give 'embedded', a checkpoint folder or a hub id like owner/name")
-    return _from_hub(model, allow_download)
-
-
-def _from_hub(model: str, allow_download: bool) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(model, local_files_only=not allow_download, allow_patterns=list(_WANTED_FILES)))
-    except LocalEntryNotFoundError as error:
-        if not allow_download:
+    if not catalogue.find(model):
+        if folder.is_dir():
+            return folder.resolve()
+        if not HUB_ID.fullmatch(model) or folder.exists():
             raise ModelError(
-                f"{model}: not on this machine; allow the download (--allow-download), or give a checkpoint folder"
-            ) from error
-        raise ModelError(f"{model}: the model hub cannot be reached; check the network") from error
-    except (HfHubHTTPError, OSError) as error:
-        raise ModelError(f"{model}: could not be downloaded: {error}") from error
+                f"{model}: no such model; give a name that `infill-ls models` shows, a checkpoint folder, or a hub id "
+                "like owner/name"
+            )
+    return downloads.require(model)
+
+
+def _with_catalogue(assumed: Properties, model: str, folder: Path) -> Properties:
+    """What a family assumes of a checkpoint, with what the catalogue knows better."""
+    record = downloads.read_record(folder)
+    entry = catalogue.find(record.repo if record else model)
+    return msgspec.convert({**msgspec.to_builtins(assumed), **entry.infill}, Properties) if entry else assumed
 
 
 def _stated_properties(folder: Path, model: str) -> Properties | None:

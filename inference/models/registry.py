@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from inference.models import checkpoint, diffusion_gemma, masked
-from inference.models.checkpoint import EMBEDDED, Checkpoint
+from inference.models.catalogue import EMBEDDED
+from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, OnProgress, Properties
 
 
@@ -41,12 +42,20 @@ def _silent(_fraction: float, _what: str) -> None:
     """Drops progress that nobody asked for."""
 
 
-def find(model: str, *, allow_download: bool = False) -> Checkpoint:
-    """The checkpoint called `model`: "embedded", a folder, or a hub id; no weights are read. Raises ModelError."""
+def find(model: str) -> Checkpoint:
+    """The checkpoint called `model`: a name of the catalogue, a folder, or a hub id. Raises ModelError.
+
+    No weights are read, and nothing is downloaded.
+    """
     defaults = {name: module.default_properties for name, module in _FAMILIES.items()}
-    found = checkpoint.find(model, defaults, allow_download=allow_download)
+    found = checkpoint.find(model, defaults)
     _FAMILIES[found.model_type].check(found)
     return found
+
+
+def families() -> frozenset[str]:
+    """The folders beside this file whose models can be loaded."""
+    return frozenset(module.__name__.rpartition(".")[2] for module in _FAMILIES.values())  # type: ignore[attr-defined]
 
 
 def weight_bytes(found: Checkpoint, dtype: str) -> float:
@@ -59,7 +68,6 @@ def load(
     *,
     device: str | None = None,
     dtype: str | None = None,
-    allow_download: bool = False,
     on_progress: OnProgress = _silent,
 ) -> Family:
     """The model called `model`, in memory. Takes seconds to minutes.
@@ -67,7 +75,7 @@ def load(
     `on_progress` is told fractions from 0 to 1. Raises ModelError.
     """
     on_progress(0.0, "checking the checkpoint")
-    found = find(model, allow_download=allow_download)
+    found = find(model)
     family = _FAMILIES[found.model_type].load(found, device, dtype, on_progress)
     on_progress(1.0, "loaded")
     return family

@@ -67,7 +67,6 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller
         arguments.model,
         device=arguments.device,
         dtype=arguments.dtype,
-        allow_download=arguments.allow_download,
         on_progress=on_progress,
     )
     engine = Engine(family)

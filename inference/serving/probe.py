@@ -5,18 +5,25 @@ For `infill-ls doctor`, which must not import torch itself. Loads no weights and
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from inference.models.catalogue import Published
+    from inference.models.recommend import Machine
 
 
 def main() -> None:
-    """Print `{"torch", "devices", "model_problem", "device_problem", "needs"}`; an empty problem means none."""
+    """Print `{"torch", "devices", "model_problem", "device_problem", "needs", "catalogue"}`; an empty problem: none."""
     parser = argparse.ArgumentParser(prog="python -m inference.serving.probe")
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--device")
     parser.add_argument("--dtype")
     values = parser.parse_args()
     found = {"torch": "", "devices": [], **_torch(), **_problems(values.model, values.device, values.dtype)}
-    print(json.dumps(found | {"needs": [] if found["device_problem"] else _needs(values.model, values.device)}))
+    usable = not found["device_problem"]
+    found["needs"] = _needs(values.model, values.device) if usable else []
+    found["catalogue"] = _catalogue(values.device) if usable else None
+    print(json.dumps(found))
 
 
 def _torch() -> dict[str, Any]:
@@ -60,25 +67,58 @@ def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, st
 
 
 def _needs(model: str, device: str | None) -> list[dict[str, Any]]:
-    """What the embedded checkpoint, the released one and `model` need on the device, in each dtype, the best first."""
-    from inference.models import catalogue, devices, registry
-    from inference.models.checkpoint import EMBEDDED
+    """What the embedded checkpoint and `model` need on the device, in each dtype, the best first."""
+    from inference.models import devices, registry
+    from inference.models.catalogue import EMBEDDED
     from inference.models.family import ModelError
 
     place, found = devices.choose_device(device), []
     names = [precision.name for precision in devices.precisions(None, place)]
-    for name in dict.fromkeys((EMBEDDED, model, catalogue.RELEASED.name)):
+    for name in dict.fromkeys((EMBEDDED, model)):
         try:
             checkpoint = registry.find(name)
             bytes_ = {dtype: registry.weight_bytes(checkpoint, dtype) for dtype in names}
         except ModelError:
-            if name != catalogue.RELEASED.name:
-                continue  # what is wrong with it stands in `model_problem`
-            bytes_ = {dtype: catalogue.RELEASED.weight_bytes[dtype] for dtype in names}
+            continue  # what is wrong with it stands in `model_problem`
         dtypes = [{"dtype": dtype, "needed_bytes": devices.needed_bytes(bytes_[dtype])} for dtype in names]
         about = {"device": str(place), "free_bytes": devices.free_bytes(place), "four_bit": devices.has_four_bit()}
         found.append({"model": name, **about, "dtypes": dtypes})
     return found
+
+
+def _catalogue(device: str | None) -> dict[str, Any]:
+    """The models that there are, how each fares here, and the name of the one for a new user."""
+    from inference.models import recommend
+    from inference.models.catalogue import ENTRIES
+
+    machine = recommend.this_machine(device)
+    return {
+        "machine": {"device": machine.device, "free_bytes": machine.free_bytes, "total_bytes": machine.total_bytes},
+        "recommended": recommend.recommended(machine).name,
+        "models": [_described(entry, machine) for entry in ENTRIES],
+    }
+
+
+def _described(entry: "Published", machine: "Machine") -> dict[str, Any]:
+    from inference.models import recommend
+
+    fit, quality = recommend.judge(entry, machine), entry.quality
+    return {
+        "name": entry.name,
+        "repo": entry.repo,
+        "about": entry.about,
+        "licence": entry.licence,
+        "download_bytes": int(entry.download_bytes),
+        "needed_bytes": fit.needed_bytes,
+        "verdict": fit.verdict,
+        "dtype": fit.dtype,
+        "words": fit.words,
+        "is_here": recommend.is_here(entry),
+        "steps": recommend.steps_to(entry, machine),
+        "percent": quality.percent if quality else None,
+        "length_told_percent": quality.length_told_percent if quality else None,
+        "source": quality.source if quality else "",
+    }
 
 
 if __name__ == "__main__":

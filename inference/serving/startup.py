@@ -21,7 +21,6 @@ class WorkerArguments:
     device: str | None
     dtype: str | None
     idle_s: float
-    allow_download: bool
     transport: str
     log: Path
     foreground: bool
@@ -41,7 +40,6 @@ def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
         device=values.device,
         dtype=values.dtype,
         idle_s=values.idle_s,
-        allow_download=values.allow_download,
         transport=values.transport,
         log=Path(values.log).absolute() if values.log else path.with_suffix(".log"),
         foreground=values.foreground,
@@ -72,11 +70,10 @@ def require_private_folder(folder: Path) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m inference.worker", description="The resident worker of infill-ls.")
     parser.add_argument("--socket", required=True, help="where to listen; with tcp, the file that says where")
-    parser.add_argument("--model", default="embedded", help="hub id or folder; the embedded checkpoint by default")
+    parser.add_argument("--model", default="embedded", help="a name, hub id or folder; the embedded one by default")
     parser.add_argument("--device", help="cpu, cuda, mps; the best one found by default")
     parser.add_argument("--dtype", help="bfloat16, float16, float32, 4bit; the best that fits by default")
     parser.add_argument("--idle-s", type=float, default=600.0, help="seconds without clients after which it exits")
-    parser.add_argument("--allow-download", action="store_true", help="let the model be downloaded when it is missing")
     parser.add_argument("--transport", choices=TRANSPORTS, default=NATIVE_TRANSPORT)
     parser.add_argument("--log", help="log file; beside the socket by default")
     parser.add_argument("--foreground", action="store_true", help="write the log to the terminal as well")

@@ -13,7 +13,6 @@ _NAMES = {
     "model": "model",
     "device": "device",
     "dtype": "dtype",
-    "allow_download": "allowDownload",
     "trust_workspace": "trustWorkspace",
     "marker": "marker",
 }
@@ -22,12 +21,9 @@ _NAMES = {
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Which model, where. An argument that is not given is None: then the settings decide."""
-    parser.add_argument("--model", metavar="ID_OR_FOLDER", help="the model (default: the setting, else embedded)")
+    parser.add_argument("--model", metavar="NAME_OR_FOLDER", help="the model (see: infill-ls models)")
     parser.add_argument("--device", metavar="NAME", help="cuda, mps or cpu (default: the best)")
     parser.add_argument("--dtype", choices=get_args(Dtype), help="the number format of the weights")
-    parser.add_argument(
-        "--allow-download", action="store_true", default=None, help="fetch the model from the hub if it is not here"
-    )
 
 
 def add_trust_argument(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,6 @@
-"""`infill-ls bench` and `infill-ls train`: run programs of `inference`, which may import torch, as processes."""
+"""`infill-ls bench`, `train` and `models pull`: run programs of `inference`, which may import torch, as processes."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,11 @@ def train(arguments: Sequence[str]) -> int:
     return _run("inference.training", arguments)
 
 
-def _run(module: str, arguments: Sequence[str]) -> int:
+def pull(arguments: Sequence[str]) -> int:
+    """Download a model; returns its exit status. Of what its user does the hub's client is to tell nobody."""
+    return _run("inference.models.pull", arguments, HF_HUB_DISABLE_TELEMETRY="1")
+
+
+def _run(module: str, arguments: Sequence[str], **environment: str) -> int:
     # -P: the folder the user is in may hold modules of the same name, and is not to be trusted.
-    return subprocess.call([sys.executable, "-P", "-m", module, *arguments])
+    return subprocess.call([sys.executable, "-P", "-m", module, *arguments], env={**os.environ, **environment})

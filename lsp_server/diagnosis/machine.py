@@ -19,8 +19,9 @@ from typing import Any
 
 import psutil
 
+from inference.models.catalogue import EMBEDDED
 from lsp_server.diagnosis.workers import describe_status, size
-from lsp_server.worker.paths import EMBEDDED, WorkerOptions, WorkerPaths, paths_of, why_not_private
+from lsp_server.worker.paths import WorkerOptions, WorkerPaths, paths_of, why_not_private
 from lsp_server.worker.survey import survey
 
 PROBE_S = 120.0
@@ -95,6 +96,8 @@ def _probed(options: WorkerOptions) -> Iterator[Check]:
     yield _device(found, options)
     yield _model(found, options)
     yield from (runs(needs, options) for needs in found["needs"])
+    if found["catalogue"]:
+        yield best_here(found["catalogue"], options)
 
 
 def probe(options: WorkerOptions) -> dict[str, Any]:
@@ -121,7 +124,7 @@ def _device(found: dict[str, Any], options: WorkerOptions) -> Check:
         return Check("device", Verdict.WARN, "cpu", advice)
     if options.model == EMBEDDED:
         return Check("device", Verdict.OK, "cpu; enough for the embedded model")
-    return Check("device", Verdict.WARN, "cpu", "a large model needs a GPU; --model embedded runs on any machine")
+    return Check("device", Verdict.WARN, "cpu", "a large model needs a GPU; `infill-ls models` shows which run here")
 
 
 def _describe_device(device: dict[str, Any]) -> str:
@@ -150,6 +153,22 @@ def runs(needs: dict[str, Any], options: WorkerOptions) -> Check:
     if dtypes[fitting]["dtype"] == "4bit" and not needs["four_bit"]:
         return _does_not_run(needs, options, f"{found}, but the package bitsandbytes is missing", _INSTALL_FOUR_BIT)
     return Check(f"runs {needs['model']}", Verdict.OK, "; ".join([found, *larger[-1:]]))
+
+
+def best_here(catalogue: dict[str, Any], options: WorkerOptions) -> Check:
+    """The model of the catalogue that is best on this machine, and what to do where another one is chosen."""
+    (best,) = (model for model in catalogue["models"] if model["name"] == catalogue["recommended"])
+    advice = "" if options.resolved().model == best["name"] else next_step(best)
+    return Check("best model here", Verdict.OK, f"{best['name']}: {best['words']}", advice)
+
+
+def next_step(model: dict[str, Any]) -> str:
+    """What a user does to get a model of the catalogue and to use it."""
+    use = f"set model to {model['name']!r} in your editor, or pass --model {model['name']}"
+    if not model["steps"]:
+        return use
+    costs = f" ({size(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
+    return f"run: {' && '.join(model['steps'])}{costs}; then {use}"
 
 
 def _does_not_run(needs: dict[str, Any], options: WorkerOptions, found: str, advice: str) -> Check:

@@ -186,7 +186,6 @@ def worker_options(settings: Settings) -> WorkerOptions:
         device=settings.device,
         dtype=settings.dtype,
         idle_s=settings.idle_seconds,
-        allow_download=settings.allow_download,
     )
 
 

@@ -45,15 +45,14 @@ class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The settings of infill-ls."""
 
-    model: Annotated[str, Meta(min_length=1, description="Hub id or folder of a diffusion checkpoint.")] = "embedded"
+    model: Annotated[
+        str, Meta(min_length=1, description="Name of a model (infill-ls models lists them), hub id, or folder.")
+    ] = "embedded"
     device: Annotated[str | None, Meta(description="cpu, cuda or mps; the best one found when null.")] = None
     dtype: Annotated[
         Dtype | None,
         Meta(description="Number format of the weights; 4bit packs the experts. When null, the best that fits."),
     ] = None
-    allow_download: Annotated[bool, Meta(description="Let the model be downloaded when it is not on this machine.")] = (
-        False
-    )
     idle_seconds: Annotated[
         float, Meta(ge=1, le=LONGEST_IDLE_S, description="The worker exits after so long without clients.")
     ] = 600.0
@@ -83,11 +82,11 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     disabled_globs: Annotated[Globs, Meta(description="Files that get no fills.")] = ()
     secret_globs: Annotated[Globs, Meta(description="Files never read nor sent, besides the built-in list.")] = ()
     trust_workspace: Annotated[
-        bool, Meta(description="Let infill-ls.toml and workspace settings choose model, device and downloads.")
+        bool, Meta(description="Let infill-ls.toml and workspace settings choose model and device.")
     ] = False
 
 
-STARTUP = frozenset({"model", "device", "dtype", "allow_download", "idle_seconds", "start_worker", "trust_workspace"})
+STARTUP = frozenset({"model", "device", "dtype", "idle_seconds", "start_worker", "trust_workspace"})
 """Fields that decide which worker is used. They are read once, at start."""
 USER_ONLY = STARTUP - {"idle_seconds", "start_worker"}
 """Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""

@@ -16,27 +16,26 @@ import platformdirs
 
 import inference.messages
 from inference.messages import PROTOCOL_VERSION
+from inference.models import catalogue
+from inference.models.catalogue import EMBEDDED
 
 APP = "infill-ls"
 FOLDER_VARIABLE = "INFILL_LS_RUNTIME_DIR"
 MAX_SOCKET_PATH_BYTES = 100
 """Unix allows 104 to 108, less what a folder is prefixed with when it is bound."""
-EMBEDDED = "embedded"
-"""The name of the checkpoint that ships with the package."""
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
     """The model and how to run it. The first three choose the worker; the others count when one is started.
 
-    `model` is a hub id, a folder, or `EMBEDDED`. None lets the worker choose.
+    `model` is a name of the catalogue, a hub id or a folder. None lets the worker choose.
     """
 
     model: str = EMBEDDED
     device: str | None = None
     dtype: str | None = None
     idle_s: float = 600
-    allow_download: bool = False
 
     def resolved(self) -> "WorkerOptions":
         """The same with a folder as an absolute path, so that it names one worker wherever it is asked from.
@@ -55,17 +54,18 @@ class WorkerOptions:
             _resolved_model(self.model)
         except (OSError, RuntimeError, ValueError) as error:
             reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
-            return f"model: {self.model[:200]!r} cannot be resolved: {reason}; give a folder or a hub id"
+            what = "give a folder, or a name that `infill-ls models` shows"
+            return f"model: {self.model[:200]!r} cannot be resolved: {reason}; {what}"
         return ""
 
 
 def _resolved_model(model: str) -> str:
-    """`model`, as an absolute path where it names a folder.
+    """`model`, as an absolute path where it names a folder; a name of the catalogue never does.
 
     Raises OSError, RuntimeError (a loop of links, an unknown user) or ValueError (a NUL, half a surrogate pair).
     """
-    if model == EMBEDDED:
-        return model
+    if entry := catalogue.find(model):
+        return entry.name
     folder = Path(model).expanduser()
     looks_like_a_path = model.startswith((".", "/", "~")) or folder.is_absolute()
     return str(folder.resolve()) if looks_like_a_path or folder.is_dir() else model

@@ -97,7 +97,6 @@ def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     words += ["--model", options.model, "--idle-s", str(options.idle_s)]
     words += ["--device", options.device] if options.device else []
     words += ["--dtype", options.dtype] if options.dtype else []
-    words += ["--allow-download"] if options.allow_download else []
     transport = os.environ.get(TRANSPORT_VARIABLE)
     return words + (["--transport", transport] if transport else [])
 

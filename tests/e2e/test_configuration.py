@@ -105,7 +105,7 @@ async def test_folders_come_and_go_with_their_settings(start: Start, tmp_path: P
 
 
 async def test_a_checkout_cannot_choose_the_model_and_says_how_to_allow_it_once(start: Start, tmp_path: Path) -> None:
-    a = folder(tmp_path, "a", 'model = "./evil"\nallowDownload = true\n')
+    a = folder(tmp_path, "a", 'model = "./evil"\ndevice = "cuda"\n')
     editor = await start(a)
     editor.open_in(a)
     shown = await editor.messages()

@@ -5,7 +5,7 @@ const OWN = new Set(['server', 'drafts', 'preview']);
 
 /** What the server reads only at start; a test ties it to the server's list. */
 export const STARTUP: readonly string[] = [
-  'model', 'device', 'dtype', 'allowDownload', 'idleSeconds', 'startWorker', 'trustWorkspace',
+  'model', 'device', 'dtype', 'idleSeconds', 'startWorker', 'trustWorkspace',
 ];
 
 export type Section = Readonly<Record<string, unknown>>;

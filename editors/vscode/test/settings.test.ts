@@ -41,7 +41,7 @@ test('every setting of the manifest has a place: ours, at start, or while it run
   for (const name of STARTUP) {
     assert.ok(`infill.${name}` in properties, name);
   }
-  for (const name of ['model', 'device', 'dtype', 'allowDownload', 'trustWorkspace', 'server.path']) {
+  for (const name of ['model', 'device', 'dtype', 'trustWorkspace', 'server.path']) {
     assert.equal(properties[`infill.${name}`]?.scope, 'machine', `a workspace must not set ${name}`);
   }
 });

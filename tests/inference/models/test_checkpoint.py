@@ -227,7 +227,9 @@ def test_a_name_that_is_no_model_is_refused(model: str) -> None:
 
 
 def test_a_hub_model_that_is_not_here_is_not_fetched_unasked() -> None:
-    with pytest.raises(ModelError, match="not on this machine.*--allow-download"):
+    with pytest.raises(
+        ModelError, match="not on this machine.*infill-ls models pull google/no-such-diffusion-checkpoint"
+    ):
         registry.find("google/no-such-diffusion-checkpoint")
 
 

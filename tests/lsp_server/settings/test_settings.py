@@ -196,7 +196,7 @@ def test_every_setting_has_a_default_a_description_and_a_scope_in_the_schema() -
     assert set(schema["properties"]) == set(Settings.__struct_encode_fields__)
     assert all({"description", "default", "scope"} <= entry.keys() for entry in schema["properties"].values())
     assert {name for name, entry in schema["properties"].items() if entry["scope"] == "machine"} == {
-        *("model", "device", "dtype", "allowDownload", "trustWorkspace")
+        *("model", "device", "dtype", "trustWorkspace")
     }
     assert "$ref" not in str(schema)
     assert set(Settings.__struct_fields__) >= STARTUP >= USER_ONLY
@@ -210,8 +210,8 @@ def test_the_defaults_in_the_schema_are_valid_settings() -> None:
 def test_the_environment_chooses_the_model_of_commands_too(monkeypatch: pytest.MonkeyPatch) -> None:
     parser = argparse.ArgumentParser()
     monkeypatch.setenv("INFILL_LS_MODEL", "owner/model")
-    monkeypatch.setenv("INFILL_LS_ALLOW_DOWNLOAD", "true")
+    monkeypatch.setenv("INFILL_LS_DEVICE", "cpu")
     add_model_arguments(parser)
     chosen = settings_of(parser.parse_args([]))
-    assert (chosen.model, chosen.device, chosen.allow_download) == ("owner/model", None, True)
+    assert (chosen.model, chosen.device, chosen.dtype) == ("owner/model", "cpu", None)
     assert settings_of(parser.parse_args(["--model", "embedded"])).model == "embedded"

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent.parent.parent
 
 
 def test_the_same_options_lead_to_the_same_socket() -> None:
-    assert paths_of(WorkerOptions()) == paths_of(WorkerOptions(idle_s=5, allow_download=True))
+    assert paths_of(WorkerOptions()) == paths_of(WorkerOptions(idle_s=5))
 
 
 @pytest.mark.parametrize("other", [{"model": "owner/name"}, {"device": "cpu"}, {"dtype": "float32"}])

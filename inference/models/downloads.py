@@ -1,0 +1,98 @@
+"""Where downloaded models lie, and what was written down when one was pulled. Reads folders alone, never a network.
+
+A pull puts a model into a folder of its own in the folder of the hub's client (HF_HOME), as plain files, so that they
+may as well be put there by hand. Beside them lies `pulled.json`: which revision they are of, and each file's hash.
+What other programs have downloaded into the hub's cache is found, too.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from inference.models import catalogue, checkpoint_files
+from inference.models.catalogue import Published
+from inference.models.family import ModelError
+
+RECORD = "pulled.json"
+CONFIG = "config.json"
+
+
+class FileRecord(msgspec.Struct, frozen=True):
+    """One file as the hub describes it. `digest` is the SHA-256 of one that is stored as large, else git's SHA-1."""
+
+    size: Annotated[int, Meta(ge=0)]
+    digest: str
+
+
+class Pulled(msgspec.Struct, frozen=True):
+    """`pulled.json`: the revision is written before the first file, `complete` once all are there and were checked."""
+
+    repo: str
+    revision: str
+    licence: str
+    files: dict[str, FileRecord]
+    complete: bool = False
+
+    @property
+    def bytes_(self) -> int:
+        """The size of all files."""
+        return sum(file.size for file in self.files.values())
+
+
+def folder_for(model: str) -> Path:
+    """The folder that a pull fills for a model of the catalogue, or for a hub id such as owner/name."""
+    from huggingface_hub import constants  # where the user's other models are, too
+
+    entry = catalogue.find(model)
+    return Path(constants.HF_HOME) / "infill-ls" / (entry.name if entry else model.replace("/", "--"))
+
+
+def find(model: str) -> Path | None:
+    """The folder of a model of the catalogue or of a hub id, where its files are; None where they are not all there."""
+    folder = folder_for(model)
+    record = read_record(folder)
+    if record.complete if record else (folder / CONFIG).is_file():
+        return folder
+    return _in_cache(model)
+
+
+def require(model: str) -> Path:
+    """The same. Raises ModelError, which says how to get it."""
+    if found := find(model):
+        return found
+    entry = catalogue.find(model)
+    name = entry.name if entry else model
+    state = "only partly downloaded" if read_record(folder_for(model)) else "not on this machine"
+    raise ModelError(
+        f"{model}: {state}, and nothing is fetched unasked; run: infill-ls models pull {name}{_costs(entry)}, "
+        "or give a checkpoint folder"
+    )
+
+
+def _costs(entry: Published | None) -> str:
+    return f" ({entry.download_bytes / 1e9:.1f} GB, licence: {entry.licence})" if entry else ""
+
+
+def read_record(folder: Path) -> Pulled | None:
+    """What was written down when the files of a folder were pulled; None where they were not. Raises ModelError."""
+    try:
+        return msgspec.convert(checkpoint_files.read_json(folder / RECORD), Pulled)
+    except FileNotFoundError:
+        return None
+    except msgspec.ValidationError as error:
+        raise checkpoint_files.problem(folder / RECORD, error) from error
+
+
+def _in_cache(model: str) -> Path | None:
+    """The snapshot in the hub's own cache, whoever has put it there."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    entry = catalogue.find(model)
+    try:
+        found = Path(snapshot_download(entry.repo if entry else model, local_files_only=True, allow_patterns=[CONFIG]))
+    except (LocalEntryNotFoundError, OSError):
+        return None
+    return found if (found / CONFIG).is_file() else None

@@ -1,0 +1,130 @@
+"""Which models of the catalogue run on a machine, and which one is best there: the one place where that is decided."""
+
+import platform
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+
+import psutil
+import torch
+
+from inference.models import catalogue, devices, downloads, registry
+from inference.models.catalogue import Published
+from inference.models.family import ModelError
+
+_PROCESSOR_PARAMETERS = 2e9
+"""A step of a larger model takes seconds on a processor, and a fill takes several steps."""
+_USABLE = {"cuda": 0.9}
+_USABLE_ELSEWHERE = 0.75
+"""How much of a device's memory one model may take. Beside it are an editor, a browser and the system."""
+
+
+class Verdict(StrEnum):
+    """How a model fares on a machine. With the first two it can be recommended."""
+
+    RUNS = "runs"
+    PACKAGE = "package"
+    """It would run with a package that is missing."""
+    SLOW = "slow"
+    MEMORY = "memory"
+    MAC = "mac"
+    UNKNOWN = "unknown"
+    """This release cannot run models of its kind."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a model finds. `dtypes` are tried in this order; `families` are folders of inference/models."""
+
+    device: str
+    free_bytes: int
+    total_bytes: int
+    dtypes: tuple[str, ...]
+    four_bit: bool
+    families: frozenset[str]
+    apple: bool = False
+
+    @property
+    def usable_bytes(self) -> float:
+        """What one model may take once nothing else is loaded."""
+        kind = self.device.partition(":")[0]
+        return max(self.free_bytes, self.total_bytes * _USABLE.get(kind, _USABLE_ELSEWHERE))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a model fares: the dtype it runs in ("" where it does not), what it needs in each, and both in words."""
+
+    verdict: Verdict
+    dtype: str
+    needed_bytes: dict[str, int]
+    words: str
+
+
+def this_machine(device: str | None) -> Machine:
+    """The machine that this process runs on, with the wanted device or the best. Raises ModelError."""
+    place = devices.choose_device(device)
+    total = torch.cuda.mem_get_info(place)[1] if place.type == "cuda" else psutil.virtual_memory().total
+    return Machine(
+        str(place),
+        devices.free_bytes(place),
+        total,
+        tuple(precision.name for precision in devices.precisions(None, place)),
+        devices.has_four_bit(),
+        registry.families(),
+        sys.platform == "darwin" and platform.machine() == "arm64",
+    )
+
+
+def judge(entry: Published, machine: Machine) -> Fit:
+    """How a model fares on a machine."""
+    dtypes = (f"{int(entry.stored_bits)}bit",) if entry.mac_only else machine.dtypes
+    needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in dtypes}
+    if entry.mac_only and not machine.apple:
+        return Fit(Verdict.MAC, "", needs, "needs a Mac with Apple silicon")
+    if entry.family not in machine.families:
+        return Fit(Verdict.UNKNOWN, "", needs, "not in this release")
+    dtype = next((dtype for dtype, needed in needs.items() if needed <= machine.usable_bytes), "")
+    if not dtype:
+        least = min(needs, key=lambda name: needs[name])
+        has = f"{machine.device} has {_size(machine.total_bytes)}"
+        return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[least])} in {least}; {has}")
+    here = f"runs here in {dtype}"
+    if dtype == devices.FOUR_BIT and not machine.four_bit:
+        return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {devices.INSTALL_FOUR_BIT}")
+    if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS:
+        return Fit(Verdict.SLOW, dtype, needs, f"{here}, but far too slowly to type with: no GPU")
+    room = needs[dtype] - machine.free_bytes
+    return Fit(Verdict.RUNS, dtype, needs, f"{here}, once {_size(room)} more are free" if room > 0 else here)
+
+
+def recommended(machine: Machine) -> Published:
+    """The model for a new user of this machine: of those that run on it, the one with the best published infilling.
+
+    One without a published score comes behind those that have one, and the embedded model behind all.
+    """
+    able = [entry for entry in catalogue.ENTRIES if judge(entry, machine).verdict in (Verdict.RUNS, Verdict.PACKAGE)]
+    return max(able, key=_rank, default=catalogue.known(catalogue.EMBEDDED))
+
+
+def _rank(entry: Published) -> tuple[bool, float, float]:
+    return bool(entry.repo), entry.quality.percent if entry.quality else 0.0, -entry.download_bytes
+
+
+def steps_to(entry: Published, machine: Machine) -> list[str]:
+    """The commands that a user types to get a model, which is none where it is here."""
+    fit = judge(entry, machine)
+    package = [devices.INSTALL_FOUR_BIT] if fit.verdict is Verdict.PACKAGE else []
+    return package + ([] if is_here(entry) else [f"infill-ls models pull {entry.name}"])
+
+
+def is_here(entry: Published) -> bool:
+    """Whether its files are on this machine."""
+    try:
+        return not entry.repo or downloads.find(entry.name) is not None
+    except ModelError:
+        return False
+
+
+def _size(count_bytes: float) -> str:
+    return f"{count_bytes / 1e9:.1f} GB"

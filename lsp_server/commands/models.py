@@ -1,0 +1,87 @@
+"""`infill-ls models`: which models there are and which run here; `infill-ls models pull NAME` downloads one."""
+
+import argparse
+import json
+import subprocess
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lsp_server.commands import forward
+from lsp_server.diagnosis.machine import next_step, probe
+from lsp_server.diagnosis.workers import size
+from lsp_server.worker import WorkerOptions
+
+_WIDE = 200
+"""Columns where the output is no terminal."""
+_FOOTNOTE = """\
+Infilling: HumanEval-Infilling, single line, pass@1 in percent, where the model has to find the length of the hole (in
+brackets: where it is told it); as published, not measured by us. Sizes are computed from the published shapes, and
+memory is what the weights and the smallest request take, by dtype."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("--device", metavar="NAME", help="cuda, mps or cpu (default: the best)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    actions = parser.add_subparsers(dest="action", metavar="pull")
+    pull = actions.add_parser("pull", help="download a model and verify its files")
+    pull.add_argument("model", metavar="NAME", help="a name of the table, or a hub id: owner/name")
+    pull.add_argument("--accept-licence", action="store_true", help="do not ask: its licence is accepted")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the models, or download one. Exit status 0; 1 where it failed; 2 for a name of no model."""
+    if args.action == "pull":
+        return forward.pull([args.model, *(["--accept-licence"] if args.accept_licence else [])])
+    try:
+        found = probe(WorkerOptions(device=args.device))
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return _fail(f"this machine cannot be looked at: {error}; run: infill-ls doctor")
+    if not found["catalogue"]:
+        return _fail(found["device_problem"] or found.get("torch_problem", "torch is missing; run: infill-ls doctor"))
+    if args.json:
+        print(json.dumps(found["catalogue"]))
+    else:
+        _show(found["catalogue"])
+    return 0
+
+
+def _show(catalogue: dict[str, Any]) -> None:
+    models, best = catalogue["models"], catalogue["recommended"]
+    sources = list(dict.fromkeys(model["source"] for model in models if model["source"]))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("name", "what it is", "licence", "download", "memory, GB", "on this machine", "infilling"):
+        table.add_column(heading, overflow="fold")
+    for model in models:
+        style = "bold green" if model["name"] == best else "" if model["verdict"] == "runs" else "dim"
+        table.add_row(*_cells(model, sources), style=style)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _WIDE)
+    console.print(table)
+    console.print()
+    console.print(_FOOTNOTE, soft_wrap=True)
+    for number, source in enumerate(sources, 1):
+        console.print(f"[{number}] {source}", soft_wrap=True)
+    console.print()
+    (chosen,) = (model for model in models if model["name"] == best)
+    console.print(f"Best here: {best}. {next_step(chosen).capitalize()}", style="bold", soft_wrap=True)
+
+
+def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:
+    told = f" ({model['length_told_percent']})" if model["length_told_percent"] else ""
+    return (
+        model["name"],
+        model["about"],
+        model["licence"],
+        size(model["download_bytes"]) if model["download_bytes"] else "none",
+        ", ".join(f"{dtype} {needed / 1e9:.1f}" for dtype, needed in model["needed_bytes"].items()),
+        model["words"] + ("; downloaded" if model["is_here"] and model["repo"] else ""),
+        f"{model['percent']}{told} [{sources.index(model['source']) + 1}]" if model["percent"] else "not published",
+    )
+
+
+def _fail(why: str) -> int:
+    print(f"infill-ls models: {why}", file=sys.stderr)
+    return 1

@@ -1,0 +1,277 @@
+"""`infill-ls models pull`, from a real hub on this machine: what is fetched, checked, resumed and refused."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from inference.models import registry
+from inference.models.family import ModelError
+from tests.hub_server import LARGE, REVISION, Hub, hub_of
+from tests.workers import PATIENCE_S
+
+TWIN = Path(__file__).parents[2] / "data" / "twin"
+NAME, REPO = "open-dcoder-0.5b", "fredzzp/open-dcoder-0.5B"
+WEIGHTS = f"model{LARGE}"
+
+Pull = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    """A hub with a small real checkpoint, and code that is not wanted, under a name of the catalogue."""
+    files = tmp_path / "on-the-hub"
+    shutil.copytree(TWIN, files)
+    (files / "modeling_evil.py").write_text("raise SystemExit\n")
+    (files / "pytorch_model.bin").write_bytes(b"pickle")
+    with hub_of(REPO, files) as served:
+        yield served
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The folder of the hub's client, which holds nothing yet."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def pull(hub: Hub, home: Path) -> Pull:
+    """Runs the command and returns how it ended."""
+
+    def run(*words: str, status: int = 0, **variables: str) -> "subprocess.CompletedProcess[str]":
+        environment = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0", **variables}
+        command = [sys.executable, "-m", "lsp_server.cli", "models", "pull", *(words or (NAME,))]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, stdin=subprocess.DEVNULL
+        )
+        assert done.returncode == status, done.stderr + done.stdout
+        return done
+
+    return run
+
+
+def folder_in(home: Path, name: str = NAME) -> Path:
+    return home / "infill-ls" / name
+
+
+def fetched(hub: Hub) -> list[str]:
+    """The files that were asked for, with their ranges."""
+    return [request.rpartition("/")[2] for request in hub.requests if "/resolve/" in request]
+
+
+def test_a_model_is_pulled_checked_and_its_revision_written_down(hub: Hub, home: Path, pull: Pull) -> None:
+    said = pull().stdout
+    for words in (
+        "licence   apache-2.0",
+        f"revision  {REVISION}",
+        "files     5, 9.1 MB",
+        str(folder_in(home)),
+        f"--model {NAME}",
+    ):
+        assert words in said
+    wanted = {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", WEIGHTS}
+    assert set(fetched(hub)) == wanted
+    assert all(f"/resolve/{REVISION}/" in request for request in hub.requests if "/resolve/" in request)
+    for name in wanted:
+        assert (folder_in(home) / name).read_bytes() == (TWIN / name).read_bytes()
+    record = json.loads((folder_in(home) / "pulled.json").read_bytes())
+    assert (record["repo"], record["revision"], record["complete"]) == (REPO, REVISION, True)
+
+
+def test_a_pulled_model_is_known_by_its_name_and_its_hub_id(
+    home: Path, pull: Pull, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pull()
+    (tmp_path / "checkout" / NAME).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "checkout")  # a folder of a checkout must not take the name's place
+    found = names_found(home, NAME, NAME.upper(), REPO)
+    assert found == [str(folder_in(home))] * 3
+
+
+def names_found(home: Path, *names: str) -> list[str]:
+    """The folders that a process without a network finds for these names, or what it says instead."""
+    program = (
+        "import sys\n"
+        "from inference.models import registry\n"
+        "from inference.models.family import ModelError\n"
+        "for name in sys.argv[1:]:\n"
+        "    try:\n"
+        "        print(registry.find(name).folder)\n"
+        "    except ModelError as error:\n"
+        "        print(error)\n"
+    )
+    environment = {**os.environ, "HF_HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *names], capture_output=True, text=True, env=environment, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_a_transfer_that_broke_off_goes_on_where_it_was(hub: Hub, home: Path, pull: Pull) -> None:
+    hub.cut_at, hub.after_cut = 3_000_000, ((WEIGHTS, HTTPStatus.SERVICE_UNAVAILABLE, ""),)
+    assert "the same command goes on there" in pull(status=1).stderr
+    here = (folder_in(home) / f"{WEIGHTS}.part").stat().st_size
+    assert 0 < here <= 3_000_000
+    assert "only partly downloaded" in names_found(home, NAME)[0]
+    hub.requests.clear()
+    hub.newest = "f" * 40
+    pull()
+    assert hub.requests == [f"/{REPO}/resolve/{REVISION}/{WEIGHTS} bytes={here}-"], "of the revision that was begun"
+
+
+def test_the_host_that_a_file_is_redirected_to_is_not_sent_the_token(hub: Hub, pull: Pull) -> None:
+    with hub_of(REPO, hub.folder) as mirror:
+        hub.redirect_to = mirror.url
+        pull(HF_TOKEN="hf_very_secret")
+    assert fetched(mirror)
+    assert set(mirror.tokens) == {""}
+
+
+def test_nothing_is_fetched_twice_and_what_is_complete_needs_no_network(hub: Hub, home: Path, pull: Pull) -> None:
+    pull()
+    hub.requests.clear()
+    assert "each file checked" in pull().stdout
+    assert hub.requests == []
+    with (folder_in(home) / WEIGHTS).open("r+b") as stream:
+        stream.seek(-1, os.SEEK_END)
+        stream.write(b"\xff")
+    pull()
+    assert fetched(hub) == [WEIGHTS]
+
+
+def test_a_file_that_is_not_what_the_hub_promised_is_not_kept(hub: Hub, home: Path, pull: Pull) -> None:
+    for damaged in (WEIGHTS, "config.json"):  # known by SHA-256, and by git's hash
+        hub.damaged = damaged
+        assert f"{damaged} is not what the hub promised" in pull(status=1).stderr
+        assert not (folder_in(home) / damaged).exists()
+        assert not (folder_in(home) / f"{damaged}.part").exists()
+        shutil.rmtree(home)
+    hub.damaged = ""
+    pull()
+
+
+def test_names_that_lead_out_of_the_folder_and_our_own_records_are_not_fetched(
+    hub: Hub, home: Path, pull: Pull
+) -> None:
+    hub.also = ("../evil.json", "sub/evil.json", ".hidden.json", "pulled.json", "a\\b.json", "x.json\n")
+    pull()
+    assert not [
+        name for name in fetched(hub) if "evil" in name or "pulled" in name or "hidden" in name or "x.json" in name
+    ]
+    assert not (home / "infill-ls" / "evil.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("licence", "said"), [("apple-amlr", "apple-amlr"), (None, "not stated")], ids=["of its own", "none"]
+)
+def test_a_licence_that_may_ask_something_is_to_be_accepted(
+    hub: Hub, home: Path, pull: Pull, licence: str | None, said: str
+) -> None:
+    hub.licence = licence
+    refused = pull(status=1)
+    assert f"licence   {said}" in refused.stdout
+    assert "--accept-licence" in refused.stderr
+    assert fetched(hub) == []
+    pull(NAME, "--accept-licence")
+    assert (folder_in(home) / WEIGHTS).exists()
+
+
+REFUSALS = {
+    "gated": (HTTPStatus.FORBIDDEN, "GatedRepo", f"log in at https://huggingface.co/{REPO}, accept it"),
+    "unknown": (HTTPStatus.UNAUTHORIZED, "RepoNotFound", f"the hub knows no model {REPO}"),
+    "down": (HTTPStatus.BAD_GATEWAY, "", "the hub refuses (502"),
+}
+
+
+@pytest.mark.parametrize(("status", "code", "said"), REFUSALS.values(), ids=REFUSALS)
+def test_a_refusal_says_what_to_do_by_hand(
+    hub: Hub, home: Path, pull: Pull, status: HTTPStatus, code: str, said: str
+) -> None:
+    hub.statuses = [("/api/models/", status, code)] * 9
+    error = pull(status=1, HF_TOKEN="hf_very_secret").stderr
+    for words in (
+        said,
+        f"https://huggingface.co/{REPO}/tree/main",
+        "*.safetensors",
+        str(folder_in(home)),
+        f"--model {NAME}",
+    ):
+        assert words in error
+    assert "secret" not in error
+    assert "Bearer hf_very_secret" in hub.tokens
+
+
+def test_a_file_that_is_gated_while_the_list_is_not_says_so_too(hub: Hub, pull: Pull) -> None:
+    hub.statuses = [("/resolve/", HTTPStatus.FORBIDDEN, "GatedRepo")]
+    error = pull(status=1).stderr
+    assert "accept it" in error
+    assert "run this command again, which checks them without a network" in error
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}],
+    ids=["nobody listens", "switched off"],
+)
+def test_without_a_network_files_may_be_put_there_by_hand(
+    hub: Hub, home: Path, pull: Pull, variables: dict[str, str]
+) -> None:
+    error = pull(status=1, **variables).stderr
+    assert f"put them into {folder_in(home)}" in error
+    assert "Traceback" not in error
+    shutil.copytree(TWIN, folder_in(home), dirs_exist_ok=True)
+    assert names_found(home, NAME) == [str(folder_in(home))]
+
+
+def test_files_that_were_put_there_by_hand_after_a_refusal_are_checked_without_a_network(
+    hub: Hub, home: Path, pull: Pull
+) -> None:
+    hub.statuses = [("/resolve/", HTTPStatus.FORBIDDEN, "GatedRepo")]
+    pull(status=1)
+    shutil.copytree(TWIN, folder_in(home), dirs_exist_ok=True)
+    hub.requests.clear()
+    pull()
+    assert hub.requests == []
+
+
+def test_a_disk_that_is_too_small_is_told_before_and_a_full_one_after(hub: Hub, home: Path, pull: Pull) -> None:
+    hub.claims = {WEIGHTS: 10**15}
+    assert "the disk is too full: 1000000.0 GB are needed" in pull(status=1).stderr
+    assert fetched(hub) == []
+    shutil.rmtree(home)
+    hub.claims = {}
+    folder_in(home).mkdir(parents=True)
+    (folder_in(home) / f"{WEIGHTS}.part").symlink_to("/dev/full")
+    assert "the disk is full at" in pull(status=1).stderr
+
+
+def test_a_checkpoint_without_safetensors_is_refused(hub: Hub, pull: Pull) -> None:
+    (hub.folder / WEIGHTS).unlink()
+    assert "other weight formats can run code" in pull(status=1).stderr
+    assert fetched(hub) == []
+
+
+def test_a_name_of_no_model_is_told_the_known_ones_and_the_embedded_one_needs_no_pull(hub: Hub, pull: Pull) -> None:
+    assert NAME in pull("opendcoder", status=2).stderr
+    assert "ships with infill-ls" in pull("embedded").stdout
+    assert hub.requests == []
+
+
+def test_a_model_that_is_not_in_the_catalogue_is_pulled_by_its_hub_id(tmp_path: Path, home: Path) -> None:
+    with hub_of("someone/a-model", TWIN) as other:
+        environment = {**os.environ, "HF_ENDPOINT": other.url, "HF_HOME": str(home)}
+        words = [sys.executable, "-m", "lsp_server.cli", "models", "pull", "someone/a-model"]
+        subprocess.run(words, env=environment, check=True, capture_output=True)
+    assert names_found(home, "someone/a-model") == [str(folder_in(home, "someone--a-model"))]
+
+
+def test_a_model_that_is_not_here_says_what_to_run_and_what_it_costs() -> None:
+    for name in (NAME, REPO):
+        with pytest.raises(ModelError, match=r"infill-ls models pull open-dcoder-0.5b \(1.0 GB, licence: Apache-2.0\)"):
+            registry.find(name)

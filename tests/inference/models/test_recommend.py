@@ -1,0 +1,96 @@
+"""Which model is recommended on which machine, and what is said of the others."""
+
+import msgspec
+import pytest
+
+from inference.models import catalogue
+from inference.models.catalogue import EMBEDDED, ENTRIES, RELEASED
+from inference.models.family import Properties
+from inference.models.recommend import Machine, Verdict, judge, recommended, steps_to
+
+GB = 10**9
+ALL = frozenset({"diffusion_gemma", "masked", "mlx"})
+ON_CPU, ON_GPU = ("float32", "bfloat16", "4bit"), ("bfloat16", "4bit")
+
+
+def machine(device: str, gigabytes: float, *, free: float | None = None, **more: object) -> Machine:
+    """A machine with so much memory on its device, all of it free unless `free` says less."""
+    dtypes = {"cpu": ON_CPU, "mps": ("bfloat16",)}.get(device, ON_GPU)
+    values = {"dtypes": dtypes, "four_bit": True, "families": ALL, **more}
+    return Machine(device, int((gigabytes if free is None else free) * GB), int(gigabytes * GB), **values)  # type: ignore[arg-type]
+
+
+LAPTOP, BUSY_LAPTOP = machine("cpu", 16), machine("cpu", 16, free=1)
+BIG_SERVER = machine("cpu", 512)
+TINY = machine("cpu", 1.5)
+OLD_GPU, GPU, BIG_GPU = machine("cuda:0", 4), machine("cuda:0", 8), machine("cuda:0", 80)
+MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (LAPTOP, "open-dcoder-0.5b"),
+        (BUSY_LAPTOP, "open-dcoder-0.5b"),
+        (BIG_SERVER, "open-dcoder-0.5b"),
+        (TINY, "open-dcoder-0.5b"),
+        (machine("cpu", 0.5), EMBEDDED),
+        (OLD_GPU, "open-dcoder-0.5b"),
+        (GPU, "dreamon-7b"),
+        (BIG_GPU, "dreamon-7b"),
+        (MAC, "open-dcoder-0.5b"),
+        (BIG_MAC, "dreamon-7b"),
+        (machine("cuda:0", 80, families=frozenset({"diffusion_gemma"})), RELEASED.name),
+        (machine("mps", 32, apple=True, families=frozenset({"diffusion_gemma", "mlx"})), "diffusiongemma-26b-mlx-4bit"),
+        (machine("cpu", 16, families=frozenset({"diffusion_gemma"})), EMBEDDED),
+    ],
+)
+def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, name: str) -> None:
+    assert recommended(place).name == name
+    assert judge(catalogue.known(name), place).verdict in (Verdict.RUNS, Verdict.PACKAGE)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "verdict", "words"),
+    [
+        ("dreamon-7b", BIG_GPU, Verdict.RUNS, "runs here in bfloat16"),
+        (
+            "dreamon-7b",
+            machine("cuda:0", 24, free=10),
+            Verdict.RUNS,
+            "runs here in bfloat16, once 7.5 GB more are free",
+        ),
+        ("dreamon-7b", GPU, Verdict.RUNS, "runs here in 4bit"),
+        ("dreamon-7b", OLD_GPU, Verdict.MEMORY, "needs 6.7 GB in 4bit; cuda:0 has 4.0 GB"),
+        ("dreamon-7b", BIG_SERVER, Verdict.SLOW, "runs here in float32, but far too slowly to type with: no GPU"),
+        ("diffusiongemma-26b-mlx-4bit", BIG_GPU, Verdict.MAC, "needs a Mac with Apple silicon"),
+        ("dreamon-7b", machine("cuda:0", 80, families=frozenset()), Verdict.UNKNOWN, "not in this release"),
+    ],
+)
+def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, words: str) -> None:
+    fit = judge(catalogue.known(name), place)
+    assert (fit.verdict, fit.words) == (verdict, words)
+
+
+def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = machine("cuda:0", 8, four_bit=False)
+    assert steps_to(recommended(place), place) == ["pip install 'infill-ls[4bit]'", "infill-ls models pull dreamon-7b"]
+    assert steps_to(catalogue.known(EMBEDDED), place) == []
+
+
+def test_every_entry_is_whole() -> None:
+    assert len({entry.name for entry in ENTRIES}) == len({entry.repo for entry in ENTRIES}) == len(ENTRIES)
+    for entry in ENTRIES:
+        assert entry.name == entry.name.lower()
+        assert "/" not in entry.name
+        assert entry.licence
+        assert 0 <= entry.packed < entry.parameters
+        msgspec.convert(entry.infill, Properties)
+        assert catalogue.find(entry.name.upper()) is catalogue.find(entry.repo or entry.name) is entry
+
+
+@pytest.mark.parametrize(("name", "billions"), [("open-dcoder-0.5b", 0.494), ("dreamon-7b", 7.616)])
+def test_sizes_are_those_of_the_published_shapes(name: str, billions: float) -> None:
+    """Qwen2.5's own cards: 0.49 and 7.61 billion parameters."""
+    assert catalogue.known(name).parameters == pytest.approx(billions * 1e9, rel=1e-3)
+    assert catalogue.known(name).download_bytes == pytest.approx(billions * 2e9, rel=1e-3)
