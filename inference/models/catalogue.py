@@ -86,7 +86,7 @@ def _qwen2(
 _GEMMA = (25.5e9, 22.84e9)
 _HALF_B = _qwen2(896, 24, 4864, 128, 151_936, copies=1)
 _SEVEN_B = _qwen2(3584, 28, 18_944, 512, 152_064, copies=2)
-_DREAM_TOKENS = {"corruption": "mask", "mask_token_id": 151_666}
+_SHIFTED, _IN_PLACE = {"shifted_logits": True}, {"shifted_logits": False}
 _FIXED_LENGTHS = "mean of fixed lengths"
 _OPEN_DLLM = f"github.com/pengzhangzhi/Open-dLLM, {_FIXED_LENGTHS}"
 
@@ -100,6 +100,7 @@ ENTRIES = (
         "masked",
         *_HALF_B,
         quality=Quality(32.5, _OPEN_DLLM, 77.4),
+        infill=_SHIFTED,
     ),
     Published(
         "qwen2.5-coder-0.5b-mdlm",
@@ -108,6 +109,7 @@ ENTRIES = (
         "Apache-2.0",
         "masked",
         *_HALF_B,
+        infill=_IN_PLACE,
     ),
     Published(
         "dreamon-7b",
@@ -117,7 +119,7 @@ ENTRIES = (
         "masked",
         *_SEVEN_B,
         quality=Quality(90.8, "arXiv 2602.01326"),
-        infill=_DREAM_TOKENS,
+        infill=_SHIFTED,
     ),
     *(
         Published(
@@ -128,7 +130,7 @@ ENTRIES = (
             "masked",
             *_SEVEN_B,
             quality=Quality(55.3, "hkunlp.github.io/blog/2025/dreamon; variant not stated", 93.3),
-            infill=_DREAM_TOKENS,
+            infill=_SHIFTED,
         )
         for kind in ("Base", "Instruct")
     ),
@@ -141,7 +143,7 @@ ENTRIES = (
             "masked",
             *_SEVEN_B,
             quality=Quality(54.8, f"{_OPEN_DLLM}; variant not stated"),
-            infill=_DREAM_TOKENS,
+            infill=_SHIFTED,
         )
         for kind in ("Base", "Instruct", "cpGRPO")
     ),

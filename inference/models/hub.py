@@ -96,7 +96,9 @@ def _transfer(of: Pulled, name: str, stream: BinaryIO, on_bytes: OnBytes) -> Non
     url = hf_hub_url(of.repo, name, revision=of.revision)
     with get_session().stream("GET", url, headers=headers, timeout=_SILENCE_S, follow_redirects=True) as response:
         hf_raise_for_status(response)
-        if response.status_code != HTTPStatus.PARTIAL_CONTENT:  # a mirror that sends whole files alone
+        if (
+            stream.tell() and response.status_code != HTTPStatus.PARTIAL_CONTENT
+        ):  # a mirror that sends whole files alone
             stream.truncate(0)
         for block in response.iter_bytes():
             stream.write(block)

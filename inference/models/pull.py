@@ -87,9 +87,7 @@ def _pull(target: Target, *, accepted: bool) -> int:
         return EXIT_INTERRUPTED
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
         return _fail(_reason(error, target) + _by_hand(target))
-    print(
-        f"{target.name} is here, each file checked; use it: --model {target.name}, or your editor's setting `model`"
-    )
+    print(f"{target.name} is here, each file checked; use it: --model {target.name}, or your editor's setting `model`")
     return 0
 
 

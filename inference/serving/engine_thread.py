@@ -59,6 +59,7 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller
     """The local engine on the checkpoint that the command line names. Raises ModelError."""
     began = time.monotonic()
     _share_the_processor(arguments.model)
+    os.environ["HF_HUB_OFFLINE"] = "1"  # a worker never fetches anything, whatever a library would like to
     from inference.engine import Engine  # here and not above: torch takes seconds to import
     from inference.models import registry
 

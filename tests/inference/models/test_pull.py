@@ -14,6 +14,7 @@ import pytest
 from inference.models import registry
 from inference.models.family import ModelError
 from tests.hub_server import LARGE, REVISION, Hub, hub_of
+from tests.inference.models import random_masked
 from tests.workers import PATIENCE_S
 
 TWIN = Path(__file__).parents[2] / "data" / "twin"
@@ -275,3 +276,50 @@ def test_a_model_that_is_not_here_says_what_to_run_and_what_it_costs() -> None:
     for name in (NAME, REPO):
         with pytest.raises(ModelError, match=r"infill-ls models pull open-dcoder-0.5b \(1.0 GB, licence: Apache-2.0\)"):
             registry.find(name)
+
+
+def test_what_the_files_do_not_say_is_in_the_catalogue(tmp_path: Path, home: Path) -> None:
+    """Which row predicts which token: this checkpoint is in place, and its config.json looks like one that is not."""
+    files = tmp_path / "mdlm"
+    random_masked.save_open_dcoder(files, mask="<|mask|>")
+    assert registry.find(str(files)).properties.shifted_logits
+    with hub_of("dllm-hub/Qwen2.5-Coder-0.5B-Instruct-diffusion-mdlm-v0.1", files) as other:
+        run_cli("models", "pull", "qwen2.5-coder-0.5b-mdlm", HF_ENDPOINT=other.url, HF_HOME=str(home))
+    folder = folder_in(home, "qwen2.5-coder-0.5b-mdlm")
+    assert not registry.find(str(folder)).properties.shifted_logits
+    (folder / "infill.json").write_text('{"corruption": "mask", "mask_token_id": 257, "shifted_logits": true}')
+    assert registry.find(str(folder)).properties.shifted_logits, "a checkpoint's own word counts more"
+
+
+def run_cli(*words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "lsp_server.cli", *words]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
+
+
+def test_nothing_is_fetched_unasked_whatever_a_workspace_says(hub: Hub, home: Path, tmp_path: Path) -> None:
+    variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home)}
+    project = tmp_path / "project"
+    project.mkdir()
+    file = project / "a.py"
+    file.write_text("x = ???\n")
+    (project / "infill-ls.toml").write_text(f'model = "{REPO}"\nallowDownload = true\n')
+    for words in (("fill", str(file), "--trust-workspace"), ("fill", str(file), "--model", NAME)):
+        done = run_cli(*words, **variables)
+        assert done.returncode == 1
+        assert f"infill-ls models pull {NAME}" in done.stderr
+    for words in (("doctor", "--model", NAME), ("models",)):
+        assert f"infill-ls models pull {NAME}" in run_cli(*words, **variables).stdout
+    assert hub.requests == []
+
+
+def test_a_pulled_model_fills_under_its_name(hub: Hub, home: Path, pull: Pull, tmp_path: Path) -> None:
+    pull()
+    hub.requests.clear()
+    (tmp_path / "a.py").write_text("import os\n\nprint(os.path.???)\n")
+    variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home)}
+    words = ("--deadline-ms", "60000", "--json", "--device", "cpu")
+    done = run_cli("fill", str(tmp_path / "a.py"), "--model", NAME, *words, **variables)
+    assert json.loads(done.stdout)["model"] == NAME
+    assert run_cli("worker", "--model", REPO, "--device", "cpu", "--stop", **variables).stdout == "stopped\n"
+    assert hub.requests == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.models.catalogue import RELEASED
+from inference.models.catalogue import ENTRIES, RELEASED
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
 from lsp_server.diagnosis.machine import Check, Verdict, runs
 from lsp_server.worker import WorkerOptions
@@ -158,9 +158,29 @@ def test_a_checkpoint_that_does_not_run_is_a_failure_where_it_is_the_chosen_one(
     assert runs_here(10 * GB, model="embedded").verdict is Verdict.OK
 
 
-def test_the_machine_is_told_what_runs_on_it() -> None:
+def test_the_machine_is_told_what_runs_on_it_and_how_to_get_the_best_model(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "lsp_server.cli", "doctor", "--device", "cpu", "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    environment = {**os.environ, "HF_HOME": str(tmp_path)}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment)
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     assert checks["runs embedded"]["found"].startswith("float32: needs ")
-    assert "cpu has" in checks[f"runs {RELEASED.name}"]["found"]
+    best = checks["best model here"]
+    assert best["found"].startswith("open-dcoder-0.5b: runs here in ")
+    assert "run: infill-ls models pull open-dcoder-0.5b (988 MB, licence: Apache-2.0); then set model" in best["advice"]
+
+
+def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lsp_server.cli", "models", "--device", "cpu"]
+    environment = {**os.environ, "HF_HOME": str(tmp_path)}
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True, env=environment)
+    rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
+    for words in ("Apache-2.0", "15.2 GB", "bfloat16 17.5", "90.8 [2]"):
+        assert words in rows["dreamon-7b"]
+    assert "needs a Mac" in rows["diffusiongemma-26b-mlx-4bit"]
+    assert "arXiv 2602.01326" in rows["[2]"]
+    assert "Best here: open-dcoder-0.5b. Run: infill-ls models pull open-dcoder-0.5b" in shown.stdout
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
+    found = json.loads(done.stdout)
+    assert found["recommended"] == "open-dcoder-0.5b"
+    assert {model["name"]: model["is_here"] for model in found["models"]}["embedded"]
+    assert {model["name"] for model in found["models"]} == {entry.name for entry in ENTRIES}
