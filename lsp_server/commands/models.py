@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lsp_server.commands import forward
-from lsp_server.diagnosis.machine import next_step, probe
+from lsp_server.diagnosis.machine import next_step, offer, probe
 from lsp_server.diagnosis.workers import size
 from lsp_server.worker import WorkerOptions
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if not found["catalogue"]:
         return _fail(found["device_problem"] or found.get("torch_problem", "torch is missing; run: infill-ls doctor"))
     if args.json:
-        print(json.dumps(found["catalogue"]))
+        print(json.dumps({**found["catalogue"], "offer": offer(found["catalogue"])}))
     else:
         _show(found["catalogue"])
     return 0

@@ -162,6 +162,19 @@ def best_here(catalogue: dict[str, Any], options: WorkerOptions) -> Check:
     return Check("best model here", Verdict.OK, f"{best['name']}: {best['words']}", advice)
 
 
+def offer(catalogue: dict[str, Any]) -> dict[str, str] | None:
+    """What an editor tells a new user once: a better model than the embedded one; None where none runs here.
+
+    `text` says which, `command` downloads it ("" where it is here), `model` is then to be set.
+    """
+    (best,) = (model for model in catalogue["models"] if model["name"] == catalogue["recommended"])
+    if best["name"] == EMBEDDED:
+        return None
+    where = "is downloaded" if best["is_here"] else f"{size(best['download_bytes'])}, licence: {best['licence']}"
+    text = f"infill-ls fills with its small embedded model, for a first try. {best['name']} runs here, too ({where})."
+    return {"text": text, "command": " && ".join(best["steps"]), "model": best["name"]}
+
+
 def next_step(model: dict[str, Any]) -> str:
     """What a user does to get a model of the catalogue and to use it."""
     use = f"set model to {model['name']!r} in your editor, or pass --model {model['name']}"

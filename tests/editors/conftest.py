@@ -19,7 +19,7 @@ SETUP = """
 vim.opt.runtimepath:prepend({plugin!r})
 vim.cmd.runtime('plugin/infill.lua')
 require('infill').setup({{ settings = {{
-  deadlineMs = {{ automatic = 60000, invoked = 60000 }}, idleSeconds = 60,
+  deadlineMs = {{ automatic = 60000, invoked = 60000 }}, idleSeconds = 60, model = "embedded",
 }} }})
 """
 StartNeovim = Callable[..., Neovim]

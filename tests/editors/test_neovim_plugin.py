@@ -164,6 +164,21 @@ def test_a_server_that_is_not_there_is_said_plainly_and_by_checkhealth(
     until(lambda: "Not enabled" in neovim.text, "the report is there")
 
 
+def test_a_new_user_is_told_once_which_better_model_runs_here(start_neovim: StartNeovim, project: Path) -> None:
+    init = project / "first.lua"
+    init.write_text(
+        f"vim.opt.runtimepath:prepend('{PLUGIN}')\n"
+        "require('infill.first_run').wait_ms = 100\n"
+        "told_file = vim.fs.joinpath(vim.fn.stdpath('state'), 'infill-told-of-models')\n"
+        "require('infill').setup({})\n"
+    )
+    neovim = start_neovim(LINE, init)
+    until(lambda: neovim.lua("return #said > 0 and vim.uv.fs_stat(told_file) ~= nil"), "it is told and written down")
+    (message,) = neovim.lua("return said")
+    assert "infill-ls models pull " in message
+    assert "settings = { model = '" in message
+
+
 def test_health_status_and_toggle_tell_how_things_are(start_neovim: StartNeovim, plugin_init: Path) -> None:
     neovim = start_neovim(LINE, plugin_init)
     neovim.attached()

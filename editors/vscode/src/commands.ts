@@ -15,6 +15,8 @@ export interface Parts {
   inline: Inline;
   /** Finds and starts the server anew. */
   start(): Promise<void>;
+  /** Offers the best model that this machine runs. */
+  models(): Promise<void>;
   client(): LanguageClient | undefined;
 }
 
@@ -33,6 +35,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
     discard: () => parts.fills.stop(),
     reject: () => parts.inline.reject(),
     restart: () => restart(parts),
+    chooseModel: () => parts.models(),
     showLog: () => parts.log.show(),
     toggleLanguage: () => toggleLanguage(),
     showStatus: () => parts.bar.offer(vscode.window.activeTextEditor?.document.languageId),

@@ -5,6 +5,7 @@ import { DraftView } from './draft_view';
 import { Fills } from './fills';
 import { Inline } from './inline';
 import { offerInstall } from './install';
+import { offerModel, offerModelOnce } from './model_offer';
 import { Preview } from './preview';
 import { watchPython } from './python';
 import { asked, section, Server } from './server';
@@ -37,6 +38,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       }
       void vscode.commands.executeCommand('setContext', 'infill.running', phase === 'running');
       watch.onPhase(phase, reason);
+      if (phase === 'running') {
+        offerModelOnce(context, () => running.command);
+      }
     },
     onClient: (client) => {
       watch.listen(client);
@@ -70,7 +74,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   let before = section();
   context.subscriptions.push(
     log, bar, view, preview, inline, watch, running,
-    ...registerCommands({ log, bar, fills, preview, inline, start, client: () => running.client }),
+    ...registerCommands({ log, bar, fills, preview, inline, start, models: () => offerModel(running.command), client: () => running.client }),
     vscode.workspace.onDidChangeConfiguration(async (event) => {
       if (!event.affectsConfiguration('infill')) {
         return;

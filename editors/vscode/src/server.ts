@@ -33,6 +33,11 @@ export class Server implements vscode.Disposable {
   private waiting = false;
   client: LanguageClient | undefined;
 
+  /** The command that runs; empty before one was found. */
+  get command(): string {
+    return this.file;
+  }
+
   constructor(private readonly log: vscode.LogOutputChannel, private readonly ear: Ear) {}
 
   /** Finds the server and starts it, in the stead of one that runs. Returns why there is none, or undefined. */

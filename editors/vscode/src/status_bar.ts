@@ -26,6 +26,7 @@ export class StatusBar implements vscode.Disposable {
   async offer(language: string | undefined): Promise<void> {
     const entries = [
       { label: '$(refresh) Restart', command: 'infill.restart' },
+      { label: '$(sparkle) The best model for this machine', command: 'infill.chooseModel' },
       { label: '$(output) Show log', command: 'infill.showLog' },
       ...(language === undefined ? [] : [{ label: `$(circle-slash) Turn on or off for ${language}`, command: 'infill.toggleLanguage' }]),
       { label: '$(gear) Settings', command: 'workbench.action.openSettings', argument: 'infill.' },

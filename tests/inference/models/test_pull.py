@@ -306,7 +306,7 @@ def test_nothing_is_fetched_unasked_whatever_a_workspace_says(hub: Hub, home: Pa
     (project / "infill-ls.toml").write_text(f'model = "{REPO}"\nallowDownload = true\n')
     for words in (("fill", str(file), "--trust-workspace"), ("fill", str(file), "--model", NAME)):
         done = run_cli(*words, **variables)
-        assert done.returncode == 1
+        assert done.returncode
         assert f"infill-ls models pull {NAME}" in done.stderr
     for words in (("doctor", "--model", NAME), ("models",)):
         assert f"infill-ls models pull {NAME}" in run_cli(*words, **variables).stdout

@@ -137,21 +137,21 @@ GB = 10**9
 
 def runs_here(free_bytes: int, *, four_bit: bool = True, model: str = RELEASED.name) -> Check:
     """What doctor says of the released checkpoint on a GPU with so much memory free."""
-    dtypes = [{"dtype": name, "needed_bytes": int(RELEASED.weight_bytes[name])} for name in ("bfloat16", "4bit")]
+    dtypes = [{"dtype": name, "needed_bytes": int(RELEASED.weight_bytes(name))} for name in ("bfloat16", "4bit")]
     about = {"model": RELEASED.name, "device": "cuda:0", "free_bytes": free_bytes, "four_bit": four_bit}
     return runs({**about, "dtypes": dtypes}, WorkerOptions(model))
 
 
 def test_the_dtype_in_which_a_checkpoint_runs_is_told_and_what_the_next_better_one_needs() -> None:
     assert runs_here(80 * GB).found == "bfloat16: needs 51.0 GB, cuda:0 has 80.0 GB free"
-    assert runs_here(24 * GB).found == "4bit: needs 18.1 GB, cuda:0 has 24.0 GB free; bfloat16 needs 51.0 GB"
+    assert runs_here(24 * GB).found == "4bit: needs 18.2 GB, cuda:0 has 24.0 GB free; bfloat16 needs 51.0 GB"
     assert runs_here(24 * GB).verdict is Verdict.OK
 
 
 def test_a_checkpoint_that_does_not_run_is_a_failure_where_it_is_the_chosen_one() -> None:
     too_small, no_package = runs_here(10 * GB), runs_here(24 * GB, four_bit=False)
-    assert too_small.found == "not here: bfloat16 needs 51.0 GB, 4bit needs 18.1 GB; cuda:0 has 10.0 GB free"
-    assert too_small.advice == "free 8.1 GB more for 4bit, or choose another device"
+    assert too_small.found == "not here: bfloat16 needs 51.0 GB, 4bit needs 18.2 GB; cuda:0 has 10.0 GB free"
+    assert too_small.advice == "free 8.2 GB more for 4bit, or choose another device"
     assert "bitsandbytes is missing" in no_package.found
     assert "infill-ls[4bit]" in no_package.advice
     assert too_small.verdict is no_package.verdict is Verdict.FAIL
@@ -181,6 +181,8 @@ def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path) -> None:
     assert "Best here: open-dcoder-0.5b. Run: infill-ls models pull open-dcoder-0.5b" in shown.stdout
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
     found = json.loads(done.stdout)
-    assert found["recommended"] == "open-dcoder-0.5b"
+    assert found["recommended"] == found["offer"]["model"] == "open-dcoder-0.5b"
+    assert found["offer"]["command"] == "infill-ls models pull open-dcoder-0.5b"
+    assert "988 MB, licence: Apache-2.0" in found["offer"]["text"]
     assert {model["name"]: model["is_here"] for model in found["models"]}["embedded"]
     assert {model["name"] for model in found["models"]} == {entry.name for entry in ENTRIES}

@@ -49,7 +49,10 @@ local function check_clients()
     elseif status.state == 'failed' or status.state == 'backing_off' then
       vim.health.error('The model cannot be used: ' .. status.detail, { 'infill-ls doctor' })
     else
-      vim.health.ok(('The model is %s'):format(status.state))
+      vim.health.ok(('The model, %s, is %s'):format(status.model or 'not yet loaded', status.state))
+      if status.model == 'embedded' then
+        vim.health.info('It is small, for a first try; `infill-ls models` in a shell shows which better ones run here')
+      end
     end
   end
 end
