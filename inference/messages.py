@@ -1,7 +1,8 @@
 """Every message between a client (`lsp_server`) and the resident worker (`inference`).
 
 This is all that the two packages share but for the table of published models. Do not import anything here but the
-standard library and msgspec; a test enforces that. On the wire each message is one msgpack map with a `type` tag, preceded by its length (see `frame`).
+standard library and msgspec; a test enforces that. On the wire each message is one msgpack map with a `type` tag,
+preceded by its length (see `frame`).
 
 A field with a default may be missing from a message; the docstrings say what its default means. Every new field needs a
 default, so that a client and a worker of different releases understand each other while they have the same
