@@ -5,24 +5,14 @@ against the hash that the hub gave. What is here already is not fetched again; i
 """
 
 import argparse
-import errno
-import re
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import msgspec
 from filelock import FileLock, Timeout
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TimeRemainingColumn, TransferSpeedColumn
 
@@ -30,13 +20,11 @@ from inference.models import catalogue, downloads, hub, registry
 from inference.models.checkpoint import HUB_ID
 from inference.models.downloads import Pulled
 from inference.models.family import ModelError
+from inference.models.pull_advice import Target, by_hand, reason, size
 
 EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 _FREE = ("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause")
 """Licences that ask nothing of a user which is worth a question."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_QUERY = re.compile(r"\?\S+")
-"""Of a URL: it may be signed."""
 
 
 class PullError(Exception):
@@ -45,15 +33,6 @@ class PullError(Exception):
     def __init__(self, why: str, *, by_hand: bool = True) -> None:
         super().__init__(why)
         self.by_hand = by_hand
-
-
-@dataclass(frozen=True)
-class Target:
-    """What is pulled: the name that the user gave, the id on the hub, the folder to put it in."""
-
-    name: str
-    repo: str
-    folder: Path
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,12 +60,12 @@ def _pull(target: Target, *, accepted: bool) -> int:
     except Timeout:
         return _fail(f"{target.name} is being pulled by another process; wait for it")
     except (PullError, ModelError) as error:
-        return _fail(str(error) + (_by_hand(target) if getattr(error, "by_hand", False) else ""))
+        return _fail(str(error) + (by_hand(target) if getattr(error, "by_hand", False) else ""))
     except KeyboardInterrupt:
         _fail("stopped; the same command goes on where it was")
         return EXIT_INTERRUPTED
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
-        return _fail(_reason(error, target) + _by_hand(target))
+        return _fail(reason(error, target) + by_hand(target))
     print(f"{target.name} is here, each file checked; use it: --model {target.name}, or your editor's setting `model`")
     return 0
 
@@ -107,9 +86,9 @@ def _complete(target: Target, *, accepted: bool) -> None:
         _write(target.folder, msgspec.structs.replace(wanted, complete=False))
     with _progress() as progress:
         for number, name in enumerate(missing):
-            size = wanted.files[name].size
-            print(f"  {number + 1} of {len(missing)}: {name}, {_size(size)}", flush=True)
-            task = progress.add_task(name, total=size)
+            file = wanted.files[name]
+            print(f"  {number + 1} of {len(missing)}: {name}, {size(file.size)}", flush=True)
+            task = progress.add_task(name, total=file.size)
             hub.fetch(wanted, name, target.folder, partial(_tell, progress, task))
             progress.remove_task(task)
     _write(target.folder, msgspec.structs.replace(wanted, complete=True))
@@ -133,7 +112,7 @@ def _show(target: Target, wanted: Pulled) -> None:
     print(f"{target.name}: {catalogue.page_of(target.repo)}")
     print(f"  licence   {wanted.licence}")
     print(f"  revision  {wanted.revision}")
-    print(f"  files     {len(wanted.files)}, {_size(wanted.bytes_)}")
+    print(f"  files     {len(wanted.files)}, {size(wanted.bytes_)}")
     print(f"  folder    {target.folder}", flush=True)
 
 
@@ -161,7 +140,7 @@ def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
     needed, free = sum(wanted.files[name].size for name in missing) - here, shutil.disk_usage(folder).free
     if needed > free:
         raise PullError(
-            f"the disk is too full: {_size(needed)} are needed and {_size(free)} free at {folder}; make room, or set "
+            f"the disk is too full: {size(needed)} are needed and {size(free)} free at {folder}; make room, or set "
             "HF_HOME to a folder on a larger disk",
             by_hand=False,
         )
@@ -171,45 +150,6 @@ def _write(folder: Path, record: Pulled) -> None:
     new = folder / f"{downloads.RECORD}.new"
     new.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
     new.replace(folder / downloads.RECORD)
-
-
-def _reason(error: Exception, target: Target) -> str:
-    """What went wrong, and what helps, from what the hub's client has raised."""
-    page = catalogue.page_of(target.repo)
-    again = "; what is here stays, and the same command goes on there"
-    if isinstance(error, GatedRepoError):
-        return (
-            f"{target.repo} is for those who have accepted its licence: log in at {page}, accept it, then run `hf auth "
-            "login` (or set HF_TOKEN) with a token of that account, and this command again"
-        )
-    if isinstance(error, RevisionNotFoundError):
-        return f"the hub no longer has this revision; for the newest one delete {target.folder} and run this again"
-    if isinstance(error, RepositoryNotFoundError):
-        return f"the hub knows no model {target.repo}, or hides it from you; if it is private, run `hf auth login`"
-    if isinstance(error, OfflineModeIsEnabled):
-        return "the network is switched off by HF_HUB_OFFLINE; unset it and run this again"
-    if isinstance(error, HfHubHTTPError):
-        return f"the hub refuses ({error.response.status_code} {error.response.reason_phrase}){again}"
-    if isinstance(error, hub.DamagedError):
-        return f"{error} is not what the hub promised (its hash differs) and was deleted; run this again"
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return f"the disk is full at {target.folder}; make room{again}"
-    words = _QUERY.sub("", (str(error).splitlines() or [""])[0])[:200]
-    return f"the transfer broke off: {type(error).__name__}: {words}{again}"
-
-
-def _by_hand(target: Target) -> str:
-    record = downloads.read_record(target.folder)
-    files = f"{catalogue.page_of(target.repo)}/tree/{record.revision if record else 'main'}"
-    then = " and run this command again, which checks them without a network" if record else ""
-    return (
-        f"\nBy hand: from {files}, on any machine, download every *.safetensors and *.json, and merges.txt if it is "
-        f"there; put them into {target.folder}{then}. Then: --model {target.name}"
-    )
-
-
-def _size(count_bytes: int) -> str:
-    return f"{count_bytes / 1e9:.1f} GB" if count_bytes >= 1e9 else f"{count_bytes / 1e6:.1f} MB"
 
 
 def _fail(why: str, status: int = 1) -> int:

@@ -31,9 +31,8 @@ _TARGETS = r"model\.decoder\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|
 
 
 def load(config: LoraConfig, data: DataConfig, device: torch.device) -> TrainableModel:
-    """Adapters over a checkpoint, which is a folder or a hub id. Raises ConfigError."""
-    folder = _folder(config.base)
-    stated = _properties(folder)
+    """Adapters over a checkpoint, named as for `--model`; nothing is downloaded. Raises ConfigError."""
+    folder, stated = _base(config.base)
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     base: Any = DiffusionGemmaForBlockDiffusion.from_pretrained(folder, dtype=dtype)
     base.to(device)
@@ -77,12 +76,13 @@ def _id_of(read: Tokenizer, name: str) -> int:
     return found
 
 
-def _properties(folder: Path) -> Properties:
-    """What the engine takes to be true of the base."""
+def _base(name: str) -> tuple[Path, Properties]:
+    """The folder of a checkpoint, and what the engine takes to be true of it."""
     try:
-        return registry.find(str(folder)).properties
+        found = registry.find(name)
     except ModelError as error:
         raise ConfigError(f"lora.base: {error}") from error
+    return found.folder, found.properties
 
 
 def _writer(tuner: Any, base: Path, tuned: Properties) -> Callable[[Path], None]:
@@ -105,14 +105,3 @@ def _writer(tuner: Any, base: Path, tuned: Properties) -> Callable[[Path], None]
         model_folder.write_properties(folder, tuned)
 
     return write
-
-
-def _folder(base: str) -> Path:
-    if Path(base).is_dir():
-        return Path(base)
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(base, allow_patterns=["*.json", "*.safetensors"]))
-    except Exception as error:  # offline, unknown, forbidden: the hub has an exception for each
-        raise ConfigError(f"lora.base: '{base}' is no folder and cannot be had from the model hub: {error}") from error

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lsp_server.commands import forward
-from lsp_server.diagnosis.machine import next_step, offer, probe
+from lsp_server.diagnosis.machine import probe
+from lsp_server.diagnosis.models import best_of, next_step, offer
 from lsp_server.diagnosis.workers import size
 from lsp_server.worker import WorkerOptions
 
@@ -65,8 +66,11 @@ def _show(catalogue: dict[str, Any]) -> None:
     for number, source in enumerate(sources, 1):
         console.print(f"[{number}] {source}", soft_wrap=True)
     console.print()
-    (chosen,) = (model for model in models if model["name"] == best)
-    console.print(f"Best here: {best}. {next_step(chosen).capitalize()}", style="bold", soft_wrap=True)
+    console.print(f"Best here: {best}. {_sentence(next_step(best_of(catalogue)))}", style="bold", soft_wrap=True)
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 
 from inference.models.catalogue import EMBEDDED
+from lsp_server.diagnosis.models import best_of, next_step
 from lsp_server.diagnosis.workers import describe_status, size
 from lsp_server.worker.paths import WorkerOptions, WorkerPaths, paths_of, why_not_private
 from lsp_server.worker.survey import survey
@@ -157,31 +158,9 @@ def runs(needs: dict[str, Any], options: WorkerOptions) -> Check:
 
 def best_here(catalogue: dict[str, Any], options: WorkerOptions) -> Check:
     """The model of the catalogue that is best on this machine, and what to do where another one is chosen."""
-    (best,) = (model for model in catalogue["models"] if model["name"] == catalogue["recommended"])
+    best = best_of(catalogue)
     advice = "" if options.resolved().model == best["name"] else next_step(best)
     return Check("best model here", Verdict.OK, f"{best['name']}: {best['words']}", advice)
-
-
-def offer(catalogue: dict[str, Any]) -> dict[str, str] | None:
-    """What an editor tells a new user once: a better model than the embedded one; None where none runs here.
-
-    `text` says which, `command` downloads it ("" where it is here), `model` is then to be set.
-    """
-    (best,) = (model for model in catalogue["models"] if model["name"] == catalogue["recommended"])
-    if best["name"] == EMBEDDED:
-        return None
-    where = "is downloaded" if best["is_here"] else f"{size(best['download_bytes'])}, licence: {best['licence']}"
-    text = f"infill-ls fills with its small embedded model, for a first try. {best['name']} runs here, too ({where})."
-    return {"text": text, "command": " && ".join(best["steps"]), "model": best["name"]}
-
-
-def next_step(model: dict[str, Any]) -> str:
-    """What a user does to get a model of the catalogue and to use it."""
-    use = f"set model to {model['name']!r} in your editor, or pass --model {model['name']}"
-    if not model["steps"]:
-        return use
-    costs = f" ({size(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
-    return f"run: {' && '.join(model['steps'])}{costs}; then {use}"
 
 
 def _does_not_run(needs: dict[str, Any], options: WorkerOptions, found: str, advice: str) -> Check:

@@ -98,7 +98,7 @@ def test_a_slack_token_that_is_none_is_an_error(config: RunConfig, small_tokeniz
     """It says which token is missing."""
     with pytest.raises(ConfigError, match="<unused0>"):
         lora.tokens_of(small_tokenizer, "<unused0>", Properties())
-    with pytest.raises(ConfigError, match="no-such"):
+    with pytest.raises(ConfigError, match="nothing is fetched unasked; run: infill-ls models pull no-such/model"):
         lora.load(LoraConfig(base="no-such/model", slack_token="x"), config.data, trainable.device())
 
 

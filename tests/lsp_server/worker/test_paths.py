@@ -103,3 +103,14 @@ def test_only_a_chosen_folder_is_searched_where_it_can_hold_sockets(monkeypatch:
     assert paths_of(WorkerOptions()).folder in socket_folders()
     monkeypatch.delenv(FOLDER_VARIABLE)
     assert paths_of(WorkerOptions()).folder in socket_folders()
+
+
+def test_all_names_of_a_published_model_are_one_worker_and_a_folder_takes_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "open-dcoder-0.5b").mkdir()
+    monkeypatch.chdir(tmp_path)
+    names = ("open-dcoder-0.5b", "Open-dCoder-0.5B", "fredzzp/open-dcoder-0.5B")
+    assert {WorkerOptions(model=name).resolved().model for name in names} == {"open-dcoder-0.5b"}
+    assert len({paths_of(WorkerOptions(model=name)) for name in names}) == 1
+    assert WorkerOptions(model="./open-dcoder-0.5b").resolved().model == str(tmp_path / "open-dcoder-0.5b")
