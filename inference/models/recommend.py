@@ -4,16 +4,21 @@ import platform
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.util import find_spec
+from pkgutil import iter_modules
 
 import psutil
 import torch
 
-from inference.models import catalogue, devices, downloads, registry
+import inference.models
+from inference.models import catalogue, devices, downloads
 from inference.models.catalogue import Published
 from inference.models.family import ModelError
 
 _PROCESSOR_PARAMETERS = 2e9
 """A step of a larger model takes seconds on a processor, and a fill takes several steps."""
+_INSTALL_MLX = "pip install 'infill-ls[mlx]'"
+_PACKED = ("8bit", "4bit")
 _USABLE = {"cuda": 0.9}
 _USABLE_ELSEWHERE = 0.75
 """How much of a device's memory one model may take. Beside it are an editor, a browser and the system."""
@@ -34,7 +39,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Machine:
-    """What a model finds. `dtypes` are tried in this order; `families` are folders of inference/models."""
+    """What a model finds. `dtypes` are tried in this order; `families` are the folders of inference/models.
+
+    `four_bit` and `mlx`: whether the packages for packed weights and for Apple's GPU are installed.
+    """
 
     device: str
     free_bytes: int
@@ -43,6 +51,7 @@ class Machine:
     four_bit: bool
     families: frozenset[str]
     apple: bool = False
+    mlx: bool = False
 
     @property
     def usable_bytes(self) -> float:
@@ -71,8 +80,9 @@ def this_machine(device: str | None) -> Machine:
         total,
         tuple(precision.name for precision in devices.precisions(None, place)),
         devices.has_four_bit(),
-        registry.families(),
+        frozenset(found.name for found in iter_modules(inference.models.__path__) if found.ispkg),
         sys.platform == "darwin" and platform.machine() == "arm64",
+        find_spec("mlx_vlm") is not None,
     )
 
 
@@ -90,12 +100,19 @@ def judge(entry: Published, machine: Machine) -> Fit:
         has = f"{machine.device} has {_size(machine.total_bytes)}"
         return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[least])} in {least}; {has}")
     here = f"runs here in {dtype}"
-    if dtype == devices.FOUR_BIT and not machine.four_bit:
-        return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {devices.INSTALL_FOUR_BIT}")
+    if package := _package(entry, dtype, machine):
+        return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {package}")
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS:
         return Fit(Verdict.SLOW, dtype, needs, f"{here}, but far too slowly to type with: no GPU")
     room = needs[dtype] - machine.free_bytes
     return Fit(Verdict.RUNS, dtype, needs, f"{here}, once {_size(room)} more are free" if room > 0 else here)
+
+
+def _package(entry: Published, dtype: str, machine: Machine) -> str:
+    """The command that installs what is missing to run a model in a dtype; "" where nothing is."""
+    if entry.mac_only:
+        return "" if machine.mlx else _INSTALL_MLX
+    return devices.INSTALL_FOUR_BIT if dtype in _PACKED and not machine.four_bit else ""
 
 
 def recommended(machine: Machine) -> Published:
@@ -113,9 +130,8 @@ def _rank(entry: Published) -> tuple[bool, float, float]:
 
 def steps_to(entry: Published, machine: Machine) -> list[str]:
     """The commands that a user types to get a model, which is none where it is here."""
-    fit = judge(entry, machine)
-    package = [devices.INSTALL_FOUR_BIT] if fit.verdict is Verdict.PACKAGE else []
-    return package + ([] if is_here(entry) else [f"infill-ls models pull {entry.name}"])
+    package = _package(entry, judge(entry, machine).dtype, machine)
+    return ([package] if package else []) + ([] if is_here(entry) else [f"infill-ls models pull {entry.name}"])
 
 
 def is_here(entry: Published) -> bool:

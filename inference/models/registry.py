@@ -53,11 +53,6 @@ def find(model: str) -> Checkpoint:
     return found
 
 
-def families() -> frozenset[str]:
-    """The folders beside this file whose models can be loaded."""
-    return frozenset(module.__name__.rpartition(".")[2] for module in _FAMILIES.values())  # type: ignore[attr-defined]
-
-
 def weight_bytes(found: Checkpoint, dtype: str) -> float:
     """How much memory the weights of a checkpoint take in a dtype, whether they fit or not. Raises ModelError."""
     return _FAMILIES[found.model_type].weight_bytes(found, dtype)

@@ -76,6 +76,8 @@ def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) ->
     place = machine("cuda:0", 8, four_bit=False)
     assert steps_to(recommended(place), place) == ["pip install 'infill-ls[4bit]'", "infill-ls models pull dreamon-7b"]
     assert steps_to(catalogue.known(EMBEDDED), place) == []
+    mac = machine("mps", 32, apple=True, families=frozenset({"diffusion_gemma", "mlx"}))
+    assert steps_to(recommended(mac), mac)[0] == "pip install 'infill-ls[mlx]'"
 
 
 def test_every_entry_is_whole() -> None:
