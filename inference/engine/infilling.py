@@ -214,7 +214,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         if self._late() or not count or not continuations.wanted(self._model, plan):
             return []
         kept = max(count, self._effort.candidates)
-        writing = continuations.write(self._model, context, plan, count, kept, self._late)
+        writing = continuations.write(self._model, context, plan, count, kept, self._effort.unended, self._late)
         while True:
             try:
                 written = next(writing)

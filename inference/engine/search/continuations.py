@@ -34,10 +34,6 @@ _LONGEST_PERIOD = 8
 _SPARE = 2
 """So many times as many lines are looked at as are kept, since some of them repeat themselves."""
 
-_UNENDED = 0.5
-"""The share of the continuations that may not have come to an end yet when no more is written."""
-
-
 class _End(NamedTuple):
     """A continuation up to one of its ends."""
 
@@ -85,11 +81,12 @@ def wanted(model: LoadedModel, plan: Plan) -> bool:
 
 @torch.inference_mode()
 def write(
-    model: LoadedModel, context: Context, plan: Plan, count: int, kept: int, late: Callable[[], bool]
+    model: LoadedModel, context: Context, plan: Plan, count: int, kept: int, unended: float, late: Callable[[], bool]
 ) -> Generator[Written, None, list[Written]]:
     """The `kept` best of `count` continuations and all their ends, best first. Each `next` is a forward pass.
 
-    It yields the likeliest continuation so far. Once it is `late` no more is written.
+    It yields the likeliest continuation so far. No more is written once the suffix has not followed yet with a mean
+    probability below `unended`, or once it is `late`.
     """
     (hole,) = plan.layout.holes
     least, most = hole.minimum, min(hole.maximum, _LONGEST)
@@ -106,7 +103,7 @@ def write(
             stops = chances[:, ends].logsumexp(-1).tolist()
             found |= {line.until_here(stop, weights) for line, stop in zip(lines, stops, strict=True)}
             lines = [line.goes_on(stop) for line, stop in zip(lines, stops, strict=True)]
-            if sum(line.unended for line in lines) < _UNENDED * len(lines):
+            if sum(line.unended for line in lines) < unended * len(lines):
                 break
         lines, parents = _longer(model, lines, chances, biases[min(number, 1)], count if number < most else 0)
         if not lines:

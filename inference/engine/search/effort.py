@@ -8,6 +8,7 @@ from inference.messages import MAX_CANDIDATES, InfillRequest
 from inference.models.family import Properties
 
 _QUICK_CONTINUATIONS = 3
+_UNENDED, _QUICK_UNENDED = 0.5, 0.6
 
 
 @dataclass(frozen=True)
@@ -18,15 +19,18 @@ class Effort:
     continuations: int
     max_steps: int | None
     enough: float | None
+    unended: float
+    """The mean probability, over the continuations, that a hole goes on, below which no more of them is written."""
 
     @classmethod
     def of(cls, request: InfillRequest, properties: Properties) -> "Effort":
         """What the request is worth with this checkpoint."""
         candidates = min(max(1, request.candidates), MAX_CANDIDATES)
         if not request.quick:
-            return cls(candidates, properties.continuations, request.max_steps, properties.enough)
+            return cls(candidates, properties.continuations, request.max_steps, properties.enough, _UNENDED)
         steps = min(properties.quick_steps, request.max_steps or properties.sampler.max_steps)
-        return cls(candidates, min(_QUICK_CONTINUATIONS, properties.continuations), steps, properties.enough)
+        continuations = min(_QUICK_CONTINUATIONS, properties.continuations)
+        return cls(candidates, continuations, steps, properties.enough, _QUICK_UNENDED)
 
     def suffices(self, found: Sequence[RankedFill]) -> bool:
         """Whether these continuations, best first, are answer enough: as many as wanted, and the best likely."""

@@ -32,7 +32,7 @@ class Case:
     plan: Plan
 
     def write(self, count: int = 6, *, late: Callable[[], bool] = lambda: False) -> list[Written]:
-        writing = continuations.write(self.engine.loaded, self.context, self.plan, count, 8, late)
+        writing = continuations.write(self.engine.loaded, self.context, self.plan, count, 8, 0.5, late)
         while True:
             try:
                 next(writing)
