@@ -66,12 +66,8 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.NOTEBOOK_DOCUMENT_DID_SAVE: notebook_did_save,
     STATUS: status,
 }
-_EDITS = {
-    types.TEXT_DOCUMENT_DID_OPEN,
-    types.TEXT_DOCUMENT_DID_CHANGE,
-    types.NOTEBOOK_DOCUMENT_DID_OPEN,
-    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
-}
+_CHANGES = {types.TEXT_DOCUMENT_DID_CHANGE, types.NOTEBOOK_DOCUMENT_DID_CHANGE}
+_EDITS = {types.TEXT_DOCUMENT_DID_OPEN, types.NOTEBOOK_DOCUMENT_DID_OPEN, *_CHANGES}
 log = logging.getLogger(__name__)
 
 
@@ -114,4 +110,6 @@ class InfillServer(LanguageServer):
             else:
                 self.session.lose(params["textDocument"]["uri"])
         except (TypeError, KeyError):
-            log.warning("a %s that could not be read was ignored", method)
+            if method in _CHANGES:
+                self.session.lose_all()
+            log.warning("a %s could not be read, not even which file it is of", method)

@@ -19,7 +19,7 @@ from lsp_server.context import ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.parse_job import ParseJob
-from lsp_server.documents.uris import path_as_given, path_of
+from lsp_server.documents.uris import path_as_given, path_of, possible_paths
 from lsp_server.fill.other_files import other_files
 from lsp_server.inline import InlineService
 from lsp_server.lsp.capabilities import ClientFeatures
@@ -33,6 +33,10 @@ from lsp_server.settings.schema import Settings
 _T = TypeVar("_T")
 _UNANSWERED = "where its path leads is not known, since its file system does not answer; ask again once it does"
 _LOST = "could not be understood; there are no fills in it until it is closed and opened again"
+_ALL_LOST = (
+    "an edit could not be understood, nor which file it is of; there are no fills in the files that are open now until "
+    "they are closed and opened again"
+)
 
 
 class Session:
@@ -54,7 +58,8 @@ class Session:
         self._links: dict[str, Names] = {}
         """Where the links on the path of each document have led when they were last followed."""
         self._following: set[asyncio.Task[bool]] = set()
-        self._lost: set[str] = set()
+        self._lost: dict[str, str] = {}
+        """The documents of which an edit could not be read, and their languages."""
 
     @property
     def inline_services(self) -> tuple[InlineService, ...]:
@@ -93,7 +98,7 @@ class Session:
         self.forget(uri)
         self.refresh_settings()
         home = self.notebooks.home_of(uri)
-        if not is_secret(path_of(home), self.settings_of(home)):
+        if not any(is_secret(path, self.settings_of(home)) for path in possible_paths(home)):
             around = self.notebooks.surroundings_of(uri)
             self.documents[uri] = Document(uri, language_id, version, text, around)
             for service in self.inline_services:
@@ -109,7 +114,7 @@ class Session:
         if document := self.documents.pop(uri, None):
             document.stop_parsing()
         self._links.pop(uri, None)
-        self._lost.discard(uri)
+        self._lost.pop(uri, None)
 
     def close(self) -> None:
         """The client is gone: stop the prefetches and keep no document, for documents take by far the most memory."""
@@ -119,17 +124,34 @@ class Session:
 
     def lose(self, uri: str) -> None:
         """An edit could not be read, so our text is no longer the editor's: the document gets no more fills."""
-        was_open = uri in self.documents
-        self.forget(uri)
-        if was_open:
-            self._lost.add(uri)
+        if self._lose(uri):
             self.editor.show_once(f"an edit of {path_of(uri).rpartition('/')[2]} {_LOST}", types.MessageType.Warning)
+
+    def lose_all(self) -> None:
+        """An edit could not be read, nor which document it was of: none of them gets fills."""
+        lost = [uri for uri in tuple(self.documents) if self._lose(uri)]
+        if lost:
+            self.editor.show_once(_ALL_LOST, types.MessageType.Warning)
+
+    def found_again(self, uri: str, version: int, text: str) -> None:
+        """The editor has sent the whole text of a document, which is opened again where an edit of it was lost."""
+        if uri in self._lost:
+            self.open(uri, self._lost[uri], version, text)
+
+    def _lose(self, uri: str) -> bool:
+        """Whether the document was open."""
+        document = self.documents.get(uri)
+        self.forget(uri)
+        if document is not None:
+            self._lost[uri] = document.language_id
+        return document is not None
 
     def why_off(self, uri: str) -> str | None:
         """Why a document gets no fills; None where it does. What is known of its links counts; none is followed."""
         document, home = self.documents.get(uri), self.notebooks.home_of(uri)
         language, links = document.language_id if document else "", self._links.get(uri, ())
-        reason = why_off(path_of(home), language, self.settings_of(home), links)
+        path, *others = possible_paths(home)
+        reason = why_off(path, language, self.settings_of(home), (*others, *links))
         there = (why_off(link, language, self.configuration.at(Path(link))) for link in links)
         unknown = f"an edit of it {_LOST}" if uri in self._lost else "the document is not open"
         return reason or next(filter(None, there), None) or (None if document else unknown)

@@ -1,8 +1,9 @@
 """Converts the URIs of documents to paths. Knows no LSP types, and opens nothing."""
 
+from contextlib import suppress
 from os.path import normpath
 from pathlib import Path, PurePath, PurePosixPath
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 
@@ -18,9 +19,9 @@ def path_as_given(uri: str) -> Path | None:
         parts = urlsplit(uri)
     except ValueError:
         return None
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or "\0" in unquote(parts.path):
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or "\0" in unquote(_whole(parts)):
         return None
-    path = Path(url2pathname(parts.path))
+    path = Path(url2pathname(_path_in(parts)))
     return path if path.is_absolute() else None
 
 
@@ -35,7 +36,25 @@ def path_of(uri: str) -> str:
     For what is no URI, such as a plain Windows path: all of it that may name a file.
     """
     try:
-        path = urlsplit(uri).path
+        path = _path_in(urlsplit(uri))
     except ValueError:  # such as an address whose bracket is not closed
         path = uri
     return unquote(path).replace("\\", "/")
+
+
+def possible_paths(uri: str) -> tuple[str, ...]:
+    """Every path that a URI may mean: as `path_of`, and with `?` and `#` as parts of its name."""
+    with suppress(ValueError):
+        return tuple(dict.fromkeys((path_of(uri), unquote(_whole(urlsplit(uri))).replace("\\", "/"))))
+    return (path_of(uri),)
+
+
+def _path_in(parts: SplitResult) -> str:
+    """The path, and where `?` or `#` cannot stand for a query or a fragment but for themselves, what follows them."""
+    whole, behind = _whole(parts), parts.query + parts.fragment
+    means_itself = parts.scheme == "file" and ("/" in behind or parts.path.endswith("/"))
+    return whole if means_itself else parts.path
+
+
+def _whole(parts: SplitResult) -> str:
+    return urlunsplit(("", "", parts.path, parts.query, parts.fragment))

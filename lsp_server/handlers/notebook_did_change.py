@@ -12,8 +12,14 @@ def notebook_did_change(session: Session, params: types.DidChangeNotebookDocumen
         return
     if cells.structure is not None:
         _restructure(session, params.notebook_document.uri, cells.structure)
+    failed: Exception | None = None
     for content in cells.text_content or ():
-        did_change(session, types.DidChangeTextDocumentParams(content.document, content.changes))
+        try:
+            did_change(session, types.DidChangeTextDocumentParams(content.document, content.changes))
+        except Exception as error:  # that cell is lost; the edits of the others are not
+            failed = error
+    if failed is not None:
+        raise failed
 
 
 def _restructure(session: Session, notebook: str, change: types.NotebookDocumentCellChangeStructure) -> None:

@@ -14,6 +14,7 @@ from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.did_accept import accept
 from lsp_server.handlers.did_change import did_change
 from lsp_server.handlers.inline_completion import inline_completion
+from lsp_server.handlers.notebook_did_change import notebook_did_change
 from lsp_server.inline import InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures
@@ -135,3 +136,34 @@ async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:
         assert document() is None
     finally:
         gc.enable()
+
+
+async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
+    session = InfillServer({}).session
+    session.start(ClientFeatures(), {"startWorker": False})
+    notebook, cells = "file:///n.ipynb", ("cell:0", "cell:1")
+    session.notebooks.open(notebook, cells)
+    for cell in cells:
+        session.open(cell, "python", 1, "x = 1\n")
+    unusable = types.TextDocumentContentChangePartial(None, "")  # type: ignore[arg-type]
+    whole = types.TextDocumentContentChangeWholeDocument("y")
+    changed = [
+        types.NotebookDocumentCellContentChanges(types.VersionedTextDocumentIdentifier(2, cell), [change])
+        for cell, change in zip(cells, (unusable, whole), strict=True)
+    ]
+    change = types.NotebookDocumentChangeEvent(cells=types.NotebookDocumentCellChanges(text_content=changed))
+    document = types.VersionedNotebookDocumentIdentifier(uri=notebook, version=2)
+    with pytest.raises(AttributeError):
+        notebook_did_change(session, types.DidChangeNotebookDocumentParams(document, change))
+    assert {uri: document.text for uri, document in session.documents.items()} == {"cell:1": "y"}
+    await session.worker.close()
+
+
+@pytest.mark.parametrize("uri", ["file:///w/c#/.env", "file:///w/what?/id_rsa", "file:///w/#.env#", "file:///w/.env#1"])
+async def test_a_sign_that_a_client_does_not_escape_hides_no_secret(uri: str) -> None:
+    session = InfillServer({}).session
+    session.start(ClientFeatures(), {"startWorker": False})
+    session.open(uri, "plaintext", 1, "TOKEN=1\n")
+    assert uri not in session.documents
+    assert "may hold secrets" in (session.why_off(uri) or "")
+    await session.worker.close()

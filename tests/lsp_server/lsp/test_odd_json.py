@@ -91,6 +91,38 @@ async def test_an_edit_that_is_nested_too_deep_takes_the_document_from_us() -> N
     assert "could not be understood" in talk.output.replies[-1]["result"]["off"]
 
 
+@pytest.mark.parametrize("params", [b"[", b'{"contentChanges": tru}', b'{"textDocument": {"uri": "file:///p/'])
+async def test_an_edit_of_nobody_knows_what_takes_all_documents_until_their_text_comes_anew(params: bytes) -> None:
+    talk, uris = Talk(), (URI, "file:///p/b.py")
+
+    def tell(method: str, **params: Any) -> None:
+        talk.say(json.dumps({"method": method, "params": params}).encode())
+
+    async def why_off() -> list[str | None]:
+        talk.output.bodies.clear()
+        for number, uri in enumerate(uris):
+            ask = {"id": number, "method": "infill/status", "params": {"textDocument": {"uri": uri}}}
+            talk.say(json.dumps(ask).encode())
+        await talk.told(len(uris))
+        replies = {reply["id"]: reply["result"]["off"] for reply in talk.output.replies}
+        return [replies[number] for number in range(len(uris))]
+
+    for uri in uris:
+        tell("textDocument/didOpen", textDocument={"uri": uri, "languageId": "python", "version": 1, "text": "x = 1\n"})
+    assert await why_off() == [None, None]
+    talk.output.bodies.clear()
+    for _ in range(2):
+        talk.say(b'{"method": "textDocument/didChange", "params": ' + params)
+    (told,) = [one for one in talk.output.messages if one.get("method") == "window/showMessage"]
+    assert "opened again" in told["params"]["message"]
+    assert all(reason and "could not be understood" in reason for reason in await why_off())
+    tell("textDocument/didChange", textDocument={"uri": URI, "version": 4}, contentChanges=[{"text": "z = 3\n"}])
+    first, second = await why_off()
+    assert first is None
+    assert second is not None
+    assert talk.server.session.documents[URI].text == "z = 3\n"
+
+
 @pytest.mark.parametrize("number", [b"9" * 5_000, b"-" + b"9" * 5_000, b"1e999", b"9" * 400 + b".5"])
 async def test_a_number_too_long_or_too_large_is_refused_to_whom_it_came_from(number: bytes) -> None:
     talk = Talk()
