@@ -54,8 +54,13 @@ class Listener:
     async def _open_unix(self) -> None:
         deleted, path = self._server, self._path
         path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(self._on_connect, path, backlog=BACKLOG)
-        path.chmod(0o600)
+        opened = await asyncio.start_unix_server(self._on_connect, path, backlog=BACKLOG)
+        try:
+            path.chmod(0o600)
+        except OSError:
+            opened.close()
+            raise
+        self._server = opened
         if deleted is not None:
             deleted.close()
 

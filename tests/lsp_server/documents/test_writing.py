@@ -6,14 +6,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 from lsp_server.documents.reading import BadInput
-from lsp_server.documents.writing import replace_text
+from lsp_server.documents.writing import COPY_PREFIX, replace_text
 from tests.workers import PATIENCE_S
 
 NOBODY = 65_534
@@ -171,3 +172,81 @@ def test_one_who_is_killed_leaves_a_whole_file(file: Path) -> None:
         process.communicate(timeout=PATIENCE_S)
         assert file.read_text() in (OLD, NEW)
         file.write_text(OLD)
+
+
+WITHOUT_RESERVING = """
+import subprocess, sys
+from pathlib import Path
+from lsp_server.documents.writing import replace_text
+subprocess.run(["mount", "-t", "ramfs", "none", sys.argv[1]], check=True)
+print("mounted", flush=True)
+file, old, new = Path(sys.argv[1]) / "main.py", "old\\n" * 20_000, "new\\n" * 10_000
+file.write_text(old)
+(file.parent / "other.py").hardlink_to(file)
+for before, after in ((old, new), (new, old)):
+    replace_text(file, file, before, after)
+    assert file.read_text() == after
+assert len(list(file.parent.iterdir())) == 2
+"""
+"""In a mount namespace of its own: a file system in memory that cannot reserve space."""
+
+
+def test_a_file_system_that_cannot_reserve_space_is_written_all_the_same(folder: Path) -> None:
+    words = ["unshare", "-Urm", sys.executable, "-c", WITHOUT_RESERVING, str(folder)]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare here")
+    if "mounted" not in done.stdout:
+        pytest.skip("no file system may be mounted here")
+    assert done.returncode == 0, done.stderr
+
+
+SAVED = "what somebody else saved\n"
+SLOW_REPLACER = """
+import sys
+from pathlib import Path
+from lsp_server.documents.writing import replace_text
+file, (old, new) = Path(sys.argv[1]), map(int, sys.argv[2:])
+replace_text(file, file, "o" * old, "n" * new)
+"""
+"""Its text, or the copy of the old one, takes a moment to be written."""
+_LARGE, _SMALL = 16_000_000, 10
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at what a process has open")
+@pytest.mark.parametrize(("old", "new", "names"), [(_SMALL, _LARGE, 1), (_LARGE, _SMALL, 2)])
+def test_what_somebody_saves_meanwhile_is_not_lost(file: Path, old: int, new: int, names: int) -> None:
+    """While a new file is written to take its place, and while a copy is made of what is written in place."""
+    file.write_text("o" * old)
+    for number in range(1, names):
+        (file.parent / f"other{number}.py").hardlink_to(file)
+    words = [sys.executable, "-c", SLOW_REPLACER, str(file), str(old), str(new)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        opened = Path(f"/proc/{process.pid}/fd")
+        while process.poll() is None and not any(map(is_being_written, links_in(opened), repeat(file))):
+            pass
+        if names == 1:
+            saved = file.with_suffix(".saved")
+            saved.write_text(SAVED)
+            saved.replace(file)
+        else:
+            file.write_text(SAVED)
+        _, complaint = process.communicate(timeout=PATIENCE_S)
+    assert "changed by someone else" in complaint
+    assert file.read_text() == SAVED
+    assert len(list(file.parent.iterdir())) == names
+
+
+def links_in(folder: Path) -> Iterator[str]:
+    """What the files that a process has open are called."""
+    with suppress(OSError):
+        for one in folder.iterdir():
+            with suppress(OSError):
+                yield str(one.readlink())
+
+
+def is_being_written(name: str, file: Path) -> bool:
+    """Whether this is a new file without a name, or a copy, beside `file`."""
+    beside = name.startswith(str(file.parent))
+    return beside and (name.endswith("(deleted)") or COPY_PREFIX in name)
