@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MLX_VENV := .venv-mlx
 
-.PHONY: demo test test-e2e test-units test-editors storm dry-run-26b two-layers-26b check format picture pictures vsix clean
+.PHONY: demo test test-e2e test-units test-editors test-mlx storm dry-run-26b two-layers-26b check format picture pictures vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -29,6 +30,10 @@ test-editors: $(VENV)/.ready
 	-if command -v npm >/dev/null; then $(MAKE) $(VSCODE)/node_modules/.ready; fi
 	if [ -f $(VSCODE)/node_modules/.ready ]; then $(MAKE) vsix; fi
 	INFILL_TEST_EDITORS_ALL=$(EDITORS_ALL) $(BIN)/python -m pytest tests/editors
+
+# MLX, which runs on Apple silicon and here on the CPU, in an environment of its own: it brings 1.5 GB.
+test-mlx: $(MLX_VENV)/.ready
+	$(MLX_VENV)/bin/python -m pytest tests/inference/models/mlx
 
 # Minutes of typing into three servers whose worker is killed and stopped all the while; no part of `make test`.
 storm: $(VENV)/.ready
@@ -81,5 +86,11 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
+$(MLX_VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(MLX_VENV)
+	$(MLX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mlx]' \
+		pytest pytest-asyncio pytest-timeout
+	touch $@
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(MLX_VENV)

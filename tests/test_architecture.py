@@ -130,6 +130,17 @@ def test_an_import_upward_and_a_circle_are_seen(graph: grimp.ImportGraph) -> Non
     assert circle(graph)
 
 
+@pytest.mark.parametrize("library", ["mlx", "mlx_vlm"])
+def test_mlx_is_imported_in_its_own_folder_alone(graph: grimp.ImportGraph, library: str) -> None:
+    importers = graph.find_modules_that_directly_import(library)
+    assert importers
+    assert not [name for name in importers if not name.startswith("inference.models.mlx.")]
+
+
+def test_finding_a_checkpoint_loads_no_library_that_computes() -> None:
+    assert not loaded_by(["inference.models.registry"]) & {"torch", "transformers", "mlx", "mlx_vlm"}
+
+
 def test_the_roots_hold_entry_points_alone() -> None:
     roots = {package: {file.stem for file in (ROOT / package).glob("*.py")} - {"__init__"} for package in PACKAGES}
     assert roots["lsp_server"] <= {"cli", "server", "session"}
@@ -162,7 +173,8 @@ def test_the_server_loads_no_torch() -> None:
 
 
 def test_the_worker_loads_no_lsp() -> None:
-    names = [name for name in modules("inference") if not name.startswith(("inference.bench", "inference.training"))]
+    others = ("inference.bench", "inference.training", "inference.models.mlx.")  # the last needs an extra
+    names = [name for name in modules("inference") if not name.startswith(others)]
     assert not loaded_by(names) & {"lsprotocol", "pygls", "lsp_server", "tree_sitter"}
 
 

@@ -35,15 +35,34 @@ _BY_ITSELF = {"cpu": ("float32", "bfloat16", FOUR_BIT), "cuda": ("bfloat16", FOU
 """By device, what is tried where no dtype is named, the first that fits."""
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a model would run, for users: a device's name, its free memory, and by name the dtypes that would be tried
+    there, the best one first. `can_pack`: whether what packs weights into fewer bits is installed.
+    """
+
+    name: str
+    free_bytes: int
+    dtypes: tuple[str, ...]
+    can_pack: bool
+
+
 WeightBytes = Callable[[Precision], float]
 """From a precision to what a model's weights take in it."""
+
+
+def place(device: str | None, dtype: str | None) -> Place:
+    """Where torch would run a model for which a user asks for these. Raises ModelError."""
+    chosen = choose_device(device)
+    dtypes = tuple(precision.name for precision in precisions(dtype, chosen))
+    return Place(str(chosen), free_bytes(chosen), dtypes, has_four_bit())
 
 
 def choose_device(wanted: str | None) -> torch.device:
     """The device to run on: the wanted one, else CUDA, else Apple's, else the CPU. Raises ModelError."""
     if wanted is None:
         wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    advice = "give cpu, cuda or mps, or leave it out to use the best one"
+    advice = "give cpu, cuda, mps or mlx, or leave it out to use the best one"
     try:
         device = torch.device(wanted)
     except RuntimeError as error:  # its message lists two dozen devices, most of them unknown to users

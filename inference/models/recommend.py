@@ -14,6 +14,7 @@ import inference.models
 from inference.models import catalogue, devices, downloads
 from inference.models.catalogue import Published
 from inference.models.family import ModelError
+from inference.models.mlx.installed import DEVICE as MLX
 
 _PROCESSOR_PARAMETERS = 2e9
 """A step of a larger model takes seconds on a processor, and a fill takes several steps."""
@@ -72,7 +73,7 @@ class Fit:
 
 def this_machine(device: str | None) -> Machine:
     """The machine that this process runs on, with the wanted device or the best. Raises ModelError."""
-    place = devices.choose_device(device)
+    place = devices.choose_device(None if device == MLX else device)  # it computes where torch would, or on Apple's GPU
     total = torch.cuda.mem_get_info(place)[1] if place.type == "cuda" else psutil.virtual_memory().total
     return Machine(
         str(place),

@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from inference.models import checkpoint, diffusion_gemma, masked
+from inference.models import checkpoint, diffusion_gemma, masked, mlx
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import Family, OnProgress, Properties
+from inference.models.diffusion_gemma import mlx_format
+from inference.models.family import Family, ModelError, OnProgress, Properties
+from inference.models.mlx import installed
+from inference.models.mlx.installed import DEVICE as MLX
+
+if TYPE_CHECKING:  # it imports torch
+    from inference.models.devices import Place
 
 
 class FamilyModule(Protocol):
@@ -36,6 +42,8 @@ _FAMILIES: Mapping[str, FamilyModule] = {
     "a2d-qwen2": masked,
 }
 """By the `model_type` in config.json."""
+_ON_MLX = {"diffusion_gemma": mlx}
+"""Those that run on the device `mlx`, too."""
 
 
 def _silent(_fraction: float, _what: str) -> None:
@@ -53,9 +61,34 @@ def find(model: str) -> Checkpoint:
     return found
 
 
-def weight_bytes(found: Checkpoint, dtype: str) -> float:
+def weight_bytes(found: Checkpoint, dtype: str, device: str | None = None) -> float:
     """How much memory the weights of a checkpoint take in a dtype, whether they fit or not. Raises ModelError."""
-    return _FAMILIES[found.model_type].weight_bytes(found, dtype)
+    return _module(found, device).weight_bytes(found, dtype)
+
+
+def place(found: Checkpoint | None, device: str | None, dtype: str | None = None) -> "Place":
+    """Where a checkpoint would run for which a user asks for these; None: any checkpoint. Raises ModelError."""
+    from inference.models import devices
+    from inference.models.mlx import machine
+
+    if found is None:
+        on_mlx = device == MLX or (device is None and installed.is_default())
+        return machine.place(None, dtype) if on_mlx else devices.place(device, dtype)
+    if _runs_on_mlx(found, device):
+        return machine.place(found, dtype)
+    mlx_format.refuse(found)
+    return devices.place(device, dtype)
+
+
+def _runs_on_mlx(found: Checkpoint, device: str | None) -> bool:
+    """Whether MLX computes a checkpoint where a user asks for this device. Raises ModelError where it cannot."""
+    if device == MLX and found.model_type not in _ON_MLX:
+        raise ModelError(f"{found.name}: device '{MLX}' runs {' and '.join(_ON_MLX)} models alone; choose another one")
+    return found.model_type in _ON_MLX and (device == MLX or (device is None and mlx.is_preferred(found)))
+
+
+def _module(found: Checkpoint, device: str | None) -> FamilyModule:
+    return (_ON_MLX if _runs_on_mlx(found, device) else _FAMILIES)[found.model_type]
 
 
 def load(
@@ -71,6 +104,6 @@ def load(
     """
     on_progress(0.0, "checking the checkpoint")
     found = find(model)
-    family = _FAMILIES[found.model_type].load(found, device, dtype, on_progress)
+    family = _module(found, device).load(found, device, dtype, on_progress)
     on_progress(1.0, "loaded")
     return family

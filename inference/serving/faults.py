@@ -8,7 +8,14 @@ from inference.messages import ErrorCode, Failed
 from inference.serving.logs import describe, log
 
 _NO_MEMORY = "The model ran out of memory; fill less at once, or close other programs"
-_NO_MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory")
+_NO_MEMORY_WORDS = (
+    "out of memory",
+    "can't allocate memory",
+    "not enough memory",
+    "unable to allocate",
+    "insufficient memory",
+    "greater than the maximum allowed buffer size",
+)
 
 
 def failure_of(error: Exception, request_id: str) -> Failed:
@@ -24,10 +31,10 @@ def failure_of(error: Exception, request_id: str) -> Failed:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, on whatever device. Errors of the CPU and MPS can be told by their words alone."""
+    """Whether memory ran out, on whatever device. Errors of the CPU, MPS and MLX can be told by their words alone."""
     if isinstance(error, (MemoryError, *_torch_error("OutOfMemoryError"))):
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY_WORDS)
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _NO_MEMORY_WORDS)
 
 
 def is_device_lost(error: BaseException) -> bool:
@@ -41,6 +48,9 @@ def release_memory() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
+    mlx = sys.modules.get("mlx.core")
+    if mlx is not None:
+        mlx.clear_cache()
 
 
 def _torch_error(name: str) -> tuple[type[BaseException], ...]:

@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("--dtype")
     values = parser.parse_args()
     found = {"torch": "", "devices": [], **_torch(), **_problems(values.model, values.device, values.dtype)}
+    found["devices"] += _mlx_devices(values.device)
     usable = not found["device_problem"]
     found["needs"] = _needs(values.model, values.device) if usable else []
     found["catalogue"] = _catalogue(values.device) if usable else None
@@ -46,21 +47,39 @@ def _devices(torch: Any) -> list[dict[str, Any]]:
     return devices
 
 
+def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
+    """The GPU of Apple silicon, where MLX runs on it; its CPU where that is asked for."""
+    from inference.models.family import ModelError
+    from inference.models.mlx.installed import DEVICE
+
+    try:
+        from inference.models.mlx import machine
+
+        here = machine.look()
+    except (ModelError, ImportError, OSError):  # stands in `device_problem` where it is asked for
+        return []
+    name = "Apple GPU" if here.on_gpu else "MLX on this CPU"
+    about = {"device": here.name, "name": name, "free_bytes": here.free_bytes, "total_bytes": here.total_bytes}
+    return [about] if here.on_gpu or device == DEVICE else []
+
+
 def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, str]:
     """Why `model` or `device` could not be used, in the engine's own words."""
     from inference.models.family import ModelError
 
-    problems = {"model_problem": "", "device_problem": ""}
+    problems, found = {"model_problem": "", "device_problem": ""}, None
     try:
         from inference.models import registry
 
-        registry.find(model).tokenizer()
+        checkpoint = registry.find(model)
+        checkpoint.tokenizer()
+        found = checkpoint
     except (ModelError, ImportError) as error:
         problems["model_problem"] = str(error)
     try:
-        from inference.models import devices
+        from inference.models import registry
 
-        devices.precisions(dtype, devices.choose_device(device))
+        registry.place(found, device, dtype)
     except (ModelError, ImportError) as error:
         problems["device_problem"] = str(error)
     return problems
@@ -72,16 +91,16 @@ def _needs(model: str, device: str | None) -> list[dict[str, Any]]:
     from inference.models.catalogue import EMBEDDED
     from inference.models.family import ModelError
 
-    place, found = devices.choose_device(device), []
-    names = [precision.name for precision in devices.precisions(None, place)]
+    found = []
     for name in dict.fromkeys((EMBEDDED, model)):
         try:
             checkpoint = registry.find(name)
-            bytes_ = {dtype: registry.weight_bytes(checkpoint, dtype) for dtype in names}
+            place = registry.place(checkpoint, device)
+            bytes_ = {dtype: registry.weight_bytes(checkpoint, dtype, device) for dtype in place.dtypes}
         except ModelError:
             continue  # what is wrong with it stands in `model_problem`
-        dtypes = [{"dtype": dtype, "needed_bytes": devices.needed_bytes(bytes_[dtype])} for dtype in names]
-        about = {"device": str(place), "free_bytes": devices.free_bytes(place), "four_bit": devices.has_four_bit()}
+        dtypes = [{"dtype": dtype, "needed_bytes": devices.needed_bytes(bytes_[dtype])} for dtype in place.dtypes]
+        about = {"device": place.name, "free_bytes": place.free_bytes, "four_bit": place.can_pack}
         found.append({"model": name, **about, "dtypes": dtypes})
     return found
 

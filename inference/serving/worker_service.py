@@ -217,11 +217,13 @@ def _resident_bytes() -> int:
 
 
 def _device_bytes() -> int:
-    """Memory that torch holds on the accelerator; 0 without one. Never imports torch itself."""
-    torch = sys.modules.get("torch")
+    """Memory that torch or MLX holds on the accelerator; 0 without one. Never imports them itself."""
+    torch, mlx = sys.modules.get("torch"), sys.modules.get("mlx.core")
     try:
+        if mlx is not None and mlx.is_available(mlx.gpu):
+            return int(mlx.get_active_memory() + mlx.get_cache_memory())
         if torch is not None and torch.cuda.is_initialized():
             return int(torch.cuda.memory_reserved())
-    except (AttributeError, RuntimeError):  # the engine's thread is still importing torch
+    except (AttributeError, RuntimeError):  # the engine's thread is still importing them
         pass
     return 0

@@ -22,7 +22,7 @@ _NAMES = {
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Which model, where. An argument that is not given is None: then the settings decide."""
     parser.add_argument("--model", metavar="NAME_OR_FOLDER", help="the model (see: infill-ls models)")
-    parser.add_argument("--device", metavar="NAME", help="cuda, mps or cpu (default: the best)")
+    parser.add_argument("--device", metavar="NAME", help="cuda, mps, mlx or cpu (default: the best)")
     parser.add_argument("--dtype", choices=get_args(Dtype), help="the number format of the weights")
 
 

@@ -48,7 +48,7 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     model: Annotated[
         str, Meta(min_length=1, description="Name of a model (infill-ls models lists them), hub id, or folder.")
     ] = "embedded"
-    device: Annotated[str | None, Meta(description="cpu, cuda or mps; the best one found when null.")] = None
+    device: Annotated[str | None, Meta(description="cpu, cuda, mps or mlx; the best one found when null.")] = None
     dtype: Annotated[
         Dtype | None,
         Meta(description="Number format of the weights; 4bit packs the experts. When null, the best that fits."),

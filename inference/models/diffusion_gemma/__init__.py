@@ -4,6 +4,7 @@ What registry.py needs to know of the family stands here; torch is imported when
 """
 
 from inference.models.checkpoint import Checkpoint
+from inference.models.diffusion_gemma import mlx_format
 from inference.models.diffusion_gemma.stated import check, default_properties
 from inference.models.family import Family, OnProgress
 
@@ -15,6 +16,7 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
 
     Where no dtype is named, a CPU may multiply the rows of canvases in bfloat16 although it computes in float32.
     """
+    mlx_format.refuse(found)
     from inference.models.diffusion_gemma.adapter import DiffusionGemma
 
     return DiffusionGemma.load(found, device, dtype, progress)
@@ -22,6 +24,7 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
 
 def weight_bytes(found: Checkpoint, dtype: str) -> float:
     """How much memory the weights take in a dtype, whether they fit or not. Raises ModelError."""
+    mlx_format.refuse(found)
     from inference.models.devices import PRECISIONS
     from inference.models.diffusion_gemma import weights
 

@@ -10,6 +10,7 @@ from msgspec import Meta
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.checkpoint_files import StoredTensor
+from inference.models.diffusion_gemma.mlx_format import packing_of, scales_of
 from inference.models.family import CanvasTokens, ModelError, NotNegative, Properties, SamplerSettings, Steps
 
 Layers = Annotated[int, Meta(ge=1, le=512)]
@@ -99,6 +100,7 @@ def check(found: Checkpoint) -> None:
     sense, or do not fit each other. Reads no weights.
     """
     _generation(found.folder)  # the model library reads it in any case
+    packing_of(found)
     file, text = found.folder / "config.json", _config(found.folder, found.config).text_config
     _check_heads(file, text)
     if text.layer_types is not None and len(text.layer_types) != text.num_hidden_layers:
@@ -156,7 +158,8 @@ def _check_weights(file: Path, text: _Text, tensors: dict[str, StoredTensor]) ->
         raise ModelError(f"{file}: text_config.num_hidden_layers: {text.num_hidden_layers}, the weights have {stored}")
     for name in names:
         wanted = (text.vocab_size, text.hidden_size)
-        if name.endswith("embed_tokens.weight") and tensors[name].shape != wanted:
+        packed = scales_of(name) in tensors  # in words, so that its columns tell nothing
+        if name.endswith("embed_tokens.weight") and tensors[name].shape != wanted and not packed:
             raise ModelError(
                 f"{file}: text_config.vocab_size, hidden_size: {wanted}, but {name} is of shape {tensors[name].shape}; "
                 "its weights are missing or of another shape; download the checkpoint again"

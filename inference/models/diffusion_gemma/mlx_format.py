@@ -1,0 +1,48 @@
+"""How MLX's tools pack weights, and how a checkpoint of theirs says so. Nothing here needs MLX.
+
+A packed matrix (..., rows, columns) is stored as `X.weight`, 32 / bits numbers in each word, with `X.scales` and, in
+MLX's own mode, `X.biases` for each group of columns. config.json names what most matrices have, as `quantization`.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from inference.models import checkpoint_files
+from inference.models.checkpoint import Checkpoint
+from inference.models.family import ModelError
+
+
+class Packing(msgspec.Struct, frozen=True):
+    """`quantization` in config.json. It may also name single matrices, whose shapes say the same."""
+
+    group_size: Literal[16, 32, 64, 128]
+    bits: Annotated[int, Meta(ge=2, le=8)]
+    mode: Literal["affine", "mxfp4", "nvfp4", "mxfp8"] = "affine"
+
+
+class _Stated(msgspec.Struct):
+    quantization: Packing | None = None
+
+
+def packing_of(found: Checkpoint) -> Packing | None:
+    """What most matrices of a checkpoint are packed in; None where MLX has not packed it. Raises ModelError."""
+    try:
+        return msgspec.convert(found.config, _Stated).quantization
+    except msgspec.ValidationError as error:
+        raise checkpoint_files.problem(found.folder / "config.json", error) from error
+
+
+def refuse(found: Checkpoint) -> None:
+    """Raises ModelError where MLX has packed the weights: nothing else reads them."""
+    if packing_of(found) is not None:
+        raise ModelError(
+            f"{found.name}: MLX has packed its weights, and MLX alone reads them; on a Mac with Apple silicon run: "
+            "pip install 'infill-ls[mlx]', and leave out the device; elsewhere choose a checkpoint that is not packed"
+        )
+
+
+def scales_of(weight: str) -> str:
+    """The name of a packed weight's scales."""
+    return weight.removesuffix("weight") + "scales"

@@ -1,0 +1,38 @@
+"""DiffusionGemma through MLX, which uses the GPU of Apple silicon: the passes of models/diffusion_gemma, with mlx-vlm's
+layers. All else, prefix cache included, is that family's.
+
+What registry.py needs to know stands here; MLX is imported when a model is loaded.
+"""
+
+from inference.models.checkpoint import Checkpoint
+from inference.models.diffusion_gemma import check, default_properties
+from inference.models.diffusion_gemma.mlx_format import packing_of
+from inference.models.family import Family, ModelError, OnProgress
+from inference.models.mlx import installed
+
+__all__ = ["check", "default_properties", "is_preferred", "load", "weight_bytes"]
+
+
+def is_preferred(found: Checkpoint) -> bool:
+    """Whether it runs here by itself, where no device is named: on a Mac, or where MLX has packed the weights."""
+    return installed.is_default() or (packing_of(found) is not None and installed.is_installed())
+
+
+def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
+    """The model in memory. Raises ModelError where MLX is missing, or the weights are not what the checkpoint says."""
+    from inference.models.mlx import machine
+
+    here = machine.look()
+    progress(0.05, "loading MLX")
+    try:
+        from inference.models.mlx import loading
+    except ImportError as error:
+        raise ModelError(f"device '{installed.DEVICE}' cannot be used here: {error}; {installed.INSTALL}") from error
+    return loading.load(found, here, dtype, progress)
+
+
+def weight_bytes(found: Checkpoint, dtype: str) -> float:
+    """How much memory the weights take in a dtype, whether they fit or not. Raises ModelError."""
+    from inference.models.mlx import size
+
+    return size.weight_bytes(found, dtype)

@@ -1,0 +1,18 @@
+"""Whether MLX can be used on this machine, without importing it or any other large library."""
+
+import platform
+from importlib.util import find_spec
+
+DEVICE = "mlx"
+"""The name by which a user asks for it."""
+INSTALL = "install them: pip install 'infill-ls[mlx]'"
+
+
+def is_installed() -> bool:
+    """Whether the packages of the extra are there."""
+    return all(find_spec(package) is not None for package in ("mlx", "mlx_vlm"))
+
+
+def is_default() -> bool:
+    """Whether models that run on MLX do so where no device is named: on a Mac whose GPU MLX is made for."""
+    return platform.system() == "Darwin" and platform.machine() == "arm64" and is_installed()

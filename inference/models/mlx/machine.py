@@ -1,0 +1,71 @@
+"""Whether MLX is installed here, what it computes on, and in which precision a checkpoint fits there.
+
+MLX is imported only to ask it.
+"""
+
+from dataclasses import dataclass
+
+import psutil
+
+from inference.models.checkpoint import Checkpoint
+from inference.models.devices import FOUR_BIT, Place
+from inference.models.diffusion_gemma.mlx_format import packing_of
+from inference.models.family import ModelError
+from inference.models.mlx.installed import DEVICE, INSTALL, is_installed
+
+_WORKING_SET = 0.75
+"""Which part of the memory a GPU may use, where MLX does not tell."""
+_DTYPES = {True: ("bfloat16", FOUR_BIT, "float32", "float16"), False: ("float32", FOUR_BIT)}
+"""What can be computed in, by whether there is a GPU. MLX multiplies the experts of a CPU in float32 alone."""
+_BY_ITSELF = 2
+"""So many of them are tried where no dtype is named."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What MLX computes on: Apple's GPU, or the CPU."""
+
+    on_gpu: bool
+    total_bytes: int
+    free_bytes: int
+
+    @property
+    def name(self) -> str:
+        """As users see it."""
+        return f"{DEVICE}:{'gpu' if self.on_gpu else 'cpu'}"
+
+    def dtypes(self, found: Checkpoint | None, wanted: str | None) -> tuple[str, ...]:
+        """The wanted dtype alone; else all that are tried, the best one first. Packed weights stay as they are.
+
+        Raises ModelError where the wanted one cannot be had.
+        """
+        packing = packing_of(found) if found else None
+        able = (f"{packing.bits}bit",) if packing else _DTYPES[self.on_gpu]
+        if wanted is None:
+            return able[:_BY_ITSELF]
+        if wanted in able:
+            return (wanted,)
+        why = f", whose weights are packed in {packing.bits} bits" if found and packing else ""
+        name = found.name if found else "a model"
+        raise ModelError(f"dtype '{wanted}' does not run on {self.name} for {name}{why}; choose {' or '.join(able)}")
+
+
+def place(found: Checkpoint | None, dtype: str | None) -> Place:
+    """Where MLX would run a checkpoint, or any. Raises ModelError."""
+    here = look()
+    return Place(here.name, here.free_bytes, here.dtypes(found, dtype), can_pack=True)
+
+
+def look() -> Machine:
+    """What MLX computes on here. Raises ModelError where it cannot be used."""
+    if not is_installed():
+        raise ModelError(f"device '{DEVICE}' needs the packages mlx and mlx-vlm, which are missing; {INSTALL}")
+    try:
+        import mlx.core as mx
+    except (ImportError, OSError) as error:  # built for another machine, or for a newer system
+        raise ModelError(f"device '{DEVICE}' cannot be used here: {error}; {INSTALL}") from error
+    memory = psutil.virtual_memory()
+    if not mx.is_available(mx.gpu):
+        return Machine(False, memory.total, memory.available)
+    total = int(mx.device_info(mx.gpu).get("max_recommended_working_set_size", memory.total * _WORKING_SET))
+    return Machine(True, total, max(0, min(total - mx.get_active_memory(), memory.available)))

@@ -1,0 +1,146 @@
+"""DiffusionGemma's passes, computed by MLX with mlx-vlm's layers: what diffusion_gemma/network.py does with torch.
+
+mlx-vlm's own generation knows no pinned rows, and its caches forget what lies before a sliding window. So only its
+encoder and its decoder run here, on the keys and values of our prefix cache. mlx-vlm lets a cache make its own masks,
+and takes ready masks for the decoder.
+
+Shapes: B canvases, W canvas rows, N rows of all canvases, n new prefix tokens, K rows that a layer sees, d hidden size,
+V vocabulary size.
+"""
+
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import torch
+from torch import Tensor
+
+from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, PrefixView
+from inference.models.diffusion_gemma.rows import Rows
+from inference.models.mlx.arrays import MlxRows, array_of, tensor_of
+
+_SLIDING = "sliding_attention"
+
+
+class MlxNetwork:
+    """A loaded DiffusionGemma (`Passes`). MLX computes when its arrays become tensors."""
+
+    def __init__(self, model: Any) -> None:
+        """`model`: mlx-vlm's, with its weights."""
+        self._encoder, self._decoder = model.model.encoder, model.model.decoder
+        self._embedding = self._decoder.embed_tokens
+        self._layers = [layer.self_attn for layer in self._decoder.layers]
+        self._softcap: float = model.final_logit_softcapping
+        config = model.config.text_config
+        self.layer_types: list[str] = list(config.layer_types)
+        self.window: int = config.sliding_window
+        self.vocabulary_size: int = config.vocab_size
+        self.device = torch.device("cpu")
+        self.dtype: mx.Dtype = self._decoder.norm.weight.dtype
+        self.rows: Rows = MlxRows()
+
+    @property
+    def token_bytes(self) -> int:
+        """See `Passes`."""
+        return sum(2 * layer.n_kv_heads * layer.head_dim * self.dtype.size for layer in self._layers)
+
+    def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
+        """See `Passes`. The keys and values are computed when this returns."""
+        layers = [_EncodedLayer(self, cache, index) for index in range(len(self.layer_types))]
+        hidden, _ = self._encoder(array_of(ids), cache=layers)
+        return tensor_of(hidden)
+
+    def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
+        """See `Passes`."""
+        hidden = self._decoder(
+            array_of(canvas),
+            cache=[_DecodedLayer(layer, prefix.length) for layer in prefix.layers],
+            self_conditioning_embeddings=None if soft is None else array_of(soft),
+            decoder_attention_mask=self._canvas_masks(valid, prefix.length),
+        )
+        return tensor_of(hidden)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See `Passes`."""
+        raw = self._embedding.as_linear(array_of(hidden)).astype(mx.float32)
+        return tensor_of(mx.tanh(raw / self._softcap) * self._softcap)
+
+    def canvas_logits(self, hidden: Tensor) -> Tensor:
+        """See `Passes`."""
+        return self.logits(hidden)
+
+    def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
+        """See `Passes`. Packed embeddings are multiplied as they are, as mlx-vlm does for whole canvases."""
+        table, weights = self._embedding, array_of(probabilities).astype(self.dtype)
+        if not isinstance(table, nn.QuantizedEmbedding):
+            return tensor_of(weights @ table.weight * self._decoder.embed_scale)
+        sums = mx.quantized_matmul(
+            weights,
+            table.weight,
+            table.scales,
+            table.biases,
+            transpose=False,
+            group_size=table.group_size,
+            bits=table.bits,
+            mode=table.mode,
+        )
+        return tensor_of(sums * self._decoder.embed_scale)
+
+    def token_embeddings(self, ids: Tensor) -> Tensor:
+        """See `Passes`."""
+        return tensor_of(self._embedding(array_of(ids)) * self._decoder.embed_scale)
+
+    def first_visible_row(self, layer_index: int, past: int) -> int:
+        """See `Passes`."""
+        return self._first_row(self.layer_types[layer_index], past)
+
+    def empty_layers(self, batch: int) -> list[LayerView]:
+        """See `Passes`."""
+        empty = (mx.zeros((batch, layer.n_kv_heads, 0, layer.head_dim), self.dtype) for layer in self._layers)
+        return [LayerView(rows, rows) for rows in empty]
+
+    def causal_mask(self, layer_index: int, past: int, new: int) -> mx.array:
+        """(n, K): a token sees itself and what is before it, on sliding layers as far as the window."""
+        query = mx.arange(past, past + new)[:, None]
+        key = mx.arange(self.first_visible_row(layer_index, past), past + new)[None]
+        allowed = key <= query
+        return allowed & (key > query - self.window) if self.layer_types[layer_index] == _SLIDING else allowed
+
+    def _first_row(self, kind: str, past: int) -> int:
+        return max(0, past - self.window + 1) if kind == _SLIDING else 0
+
+    def _canvas_masks(self, valid: Tensor | None, past: int) -> dict[str, mx.array | None]:
+        """By kind of layer (B, 1, 1, K), or None where every row of the canvas is valid and so all is seen."""
+        if valid is None:
+            return dict.fromkeys(self.layer_types)
+        canvas, masks = array_of(valid)[:, None, None], {}
+        for kind in set(self.layer_types):
+            before = mx.ones((*canvas.shape[:3], past - self._first_row(kind, past)), mx.bool_)
+            masks[kind] = mx.concatenate([before, canvas], axis=-1)
+        return masks
+
+
+class _EncodedLayer:
+    """One layer of an `EncoderCache`, as mlx-vlm's encoder uses a cache."""
+
+    def __init__(self, network: MlxNetwork, cache: EncoderCache, index: int) -> None:
+        self._network, self._cache, self._index = network, cache, index
+        self.offset = cache.length
+        self.keys = ()
+        """Not None: `offset` tokens were read before."""
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Puts the new rows into the cache; all that the layer sees."""
+        return self._cache.update(keys, values, self._index)
+
+    def make_mask(self, count: int, **_how: object) -> mx.array:
+        """The mask of the next `count` tokens."""
+        return self._network.causal_mask(self._index, self.offset, count)
+
+
+class _DecodedLayer:
+    """One layer of a prefix, as mlx-vlm's decoder reads a cache."""
+
+    def __init__(self, layer: LayerView, length: int) -> None:
+        self.offset, self.keys = length, layer.keys
+        self.decoder_state = layer.keys, layer.values

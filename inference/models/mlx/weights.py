@@ -1,0 +1,138 @@
+"""Reads the weights of a checked checkpoint into mlx-vlm's DiffusionGemma: released ones, and those that MLX packed.
+
+mlx-vlm's own loader is not used: it looks for files by itself, runs code that a checkpoint brings, and rewrites a file
+with numbers that it does not know. Here its classes are made for the sizes that transformers reads in config.json, and
+filled from the folder's safetensors. MLX reads and computes a weight when it is first asked for, so what a folder only
+describes takes no memory.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+from mlx_vlm.models.diffusion_gemma.config import ModelConfig, TextConfig
+from mlx_vlm.models.diffusion_gemma.diffusion_gemma import Model
+from transformers import DiffusionGemmaConfig
+
+from inference.models import checkpoint_files
+from inference.models.checkpoint import Checkpoint
+from inference.models.devices import FOUR_BIT
+from inference.models.diffusion_gemma.mlx_format import Packing, packing_of, scales_of
+from inference.models.family import ModelError, OnProgress
+from inference.models.mlx import size
+
+_WORD_BITS = 32
+_READ_AT, _ALL_READ_AT = 0.35, 0.9
+_READ_TOGETHER = 16
+"""So many weights are read between two reports of progress."""
+_ENCODER, _DECODER = "model.encoder.language_model.", "model.decoder."
+
+Sizes = dict[str, Any] | bool
+"""How to pack a matrix: `group_size`, `bits` and `mode`; False: not at all."""
+
+
+def read(found: Checkpoint, precision: str, *, on_gpu: bool, progress: OnProgress) -> Model:
+    """The model in memory, packed as it is stored, or in four bits where that is the precision. Raises ModelError."""
+    progress(0.15, "loading the model library")
+    try:
+        model = Model(_config(found))
+        packing = packing_of(found)
+        _fill(found, model, packing)
+        if packing is None and precision == FOUR_BIT:
+            _pack(model, lambda path, module: _four_bits(model, path, module))
+        model.set_dtype(_compute_dtype(precision, on_gpu=on_gpu))
+        _compute(model, progress)
+    except ModelError:
+        raise
+    except Exception as error:  # a broken file raises anything, and must not end the worker
+        raise ModelError(f"{found.name}: its weights cannot be loaded: {_first_line(error)}") from error
+    return model.eval()
+
+
+def _config(found: Checkpoint) -> ModelConfig:
+    """mlx-vlm's configuration for the model that transformers would build; the vision tower is left out."""
+    text: Any = DiffusionGemmaConfig.from_pretrained(found.folder, local_files_only=True).text_config
+    stated = {name: value for name, value in text.to_dict().items() if name in TextConfig.__dataclass_fields__}
+    full = text.layer_types.index("full_attention")
+    widest = text.per_layer_config[full] if text.is_heterogeneous else text
+    stated |= {"global_head_dim": widest.head_dim, "num_global_key_value_heads": widest.num_key_value_heads}
+    stated["final_logit_softcapping"] = text.final_logit_softcapping
+    return ModelConfig(text_config=TextConfig(**stated), vision_config=None, image_token_id=None, video_token_id=None)
+
+
+def _fill(found: Checkpoint, model: Model, packing: Packing | None) -> None:
+    """Gives the model the weights of the files, not read yet."""
+    stored = model.sanitize(_stored(found))
+    if packing is not None:
+        _pack(model, lambda path, module: _as_stored(stored, path, module, packing.mode))
+    model.load_weights(_wanted(found, model, stored))
+
+
+def _stored(found: Checkpoint) -> dict[str, mx.array]:
+    """The tensors of the files, by name, not read yet. Encoder and decoder share weights: a file may name either."""
+    stored: dict[str, mx.array] = {}
+    for file in checkpoint_files.weight_files(found.folder):
+        stored |= mx.load(str(file), format="safetensors")
+    for name in list(stored):
+        of_decoder = _DECODER + name.removeprefix(_ENCODER)
+        if name.startswith(_ENCODER) and of_decoder not in stored and not name.endswith("layer_scalar"):
+            stored[of_decoder] = stored.pop(name)
+    return stored
+
+
+def _pack(model: Model, how: Callable[[str, nn.Module], Sizes]) -> None:
+    """Packs the matrices of a model, or makes place for packed ones."""
+    nn.quantize(model, class_predicate=lambda path, module: hasattr(module, "to_quantized") and how(path, module))
+
+
+def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str) -> Sizes:
+    """As the shapes of a matrix say that it was packed."""
+    weight, scales = stored.get(f"{path}.weight"), stored.get(scales_of(f"{path}.weight"))
+    if weight is None or scales is None:
+        return False
+    columns = module.weight.shape[-1]
+    bits, left = divmod(weight.shape[-1] * _WORD_BITS, columns)
+    if left or not scales.shape[-1] or columns % scales.shape[-1]:
+        raise ValueError(f"{path}: {list(weight.shape)} with scales {list(scales.shape)} are not {columns} columns")
+    return {"group_size": columns // scales.shape[-1], "bits": bits, "mode": mode}
+
+
+def _four_bits(model: Model, path: str, module: Any) -> Sizes:
+    """As MLX's own tools pack a matrix in four bits: what is not an expert in eight."""
+    if module.weight.shape[-1] % size.GROUP:
+        return False
+    how = model.quant_predicate(path, module)
+    return {"group_size": size.GROUP, "bits": size.BITS} if how is True else how
+
+
+def _wanted(found: Checkpoint, model: Model, stored: Mapping[str, mx.array]) -> list[tuple[str, mx.array]]:
+    """The weights of the model, by name. Raises ModelError where the files lack one or have one of another shape."""
+    wanted = dict(tree_flatten(model.parameters()))
+    wrong = [name for name, array in wanted.items() if name not in stored or stored[name].shape != array.shape]
+    if wrong:
+        raise ModelError(
+            f"{found.name}: {len(wrong)} weights are missing or of another shape (such as {wrong[0]}); download the "
+            "checkpoint again"
+        )
+    return [(name, stored[name]) for name in wanted]
+
+
+def _compute_dtype(precision: str, *, on_gpu: bool) -> mx.Dtype:
+    """What is computed in; packed weights are multiplied in the dtype of what they are multiplied with."""
+    names = {"float32": mx.float32, "float16": mx.float16}
+    return names.get(precision, mx.bfloat16) if on_gpu else mx.float32
+
+
+def _compute(model: Model, progress: OnProgress) -> None:
+    """Reads and packs the weights, a few at a time, so that those that are packed are never in memory all at once."""
+    arrays = [array for _, array in tree_flatten(model.parameters())]
+    for start in range(0, len(arrays), _READ_TOGETHER):
+        share = start / len(arrays)
+        progress(_READ_AT + (_ALL_READ_AT - _READ_AT) * share, f"weights {start} of {len(arrays)}")
+        mx.eval(arrays[start : start + _READ_TOGETHER])
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,78 @@
+"""Checkpoints that MLX has packed, as they are published for Macs: they load as they are, and fill."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from inference.engine import Engine
+from inference.models import registry
+from inference.models.family import ModelError
+from tests.inference.models.mlx.test_parity import TASKS, filled
+
+
+@pytest.fixture(scope="module")
+def packed(packed_folder: Path) -> Engine:
+    """No device is named: nothing but MLX reads it."""
+    return Engine(registry.load(str(packed_folder)))
+
+
+def test_it_runs_by_itself_in_the_bits_that_it_has(packed: Engine) -> None:
+    assert (packed.device, packed.dtype) == ("mlx:cpu", "4bit")
+
+
+@pytest.mark.parametrize("task", ["a line", "two holes"])
+def test_it_fills(packed: Engine, task: str) -> None:
+    candidates, done, _ = filled(packed, *TASKS[task])
+    assert candidates
+    assert all(one.complete and any(one.texts) for one in candidates)
+
+
+def test_it_predicts_nearly_what_the_weights_predict_that_were_packed(packed: Engine, on_mlx: Engine) -> None:
+    texts = [f"{task} {number}" for number in range(3) for task in TASKS]
+    ids = [on_mlx.loaded.family.tokenizer.encode(text).ids for text in texts]
+    sums = []
+    for engine in (packed, on_mlx):
+        context = engine.loaded.family.open([2])
+        for _ in context.encode():
+            pass
+        sums.append([float(each.mean()) for each in context.log_probabilities(ids)])
+        context.close()
+    assert sums[0] == pytest.approx(sums[1], abs=0.5)
+    assert sums[0] != sums[1]
+
+
+def test_a_checkpoint_that_is_not_packed_is_packed_the_same_way_when_asked(packed: Engine) -> None:
+    found = Engine(registry.load(device="mlx", dtype="4bit"))
+    assert found.dtype == "4bit"
+    ours, theirs = (filled(engine, *TASKS["a line"])[0] for engine in (found, packed))
+    assert [one.texts for one in ours] == [one.texts for one in theirs]
+
+
+def test_another_dtype_than_its_own_is_refused(packed_folder: Path) -> None:
+    with pytest.raises(ModelError, match=r"packed in 4 bits; choose 4bit"):
+        registry.load(str(packed_folder), device="mlx", dtype="bfloat16")
+
+
+def test_torch_does_not_try_to_read_it(packed_folder: Path) -> None:
+    with pytest.raises(ModelError, match=r"MLX has packed its weights.*infill-ls\[mlx\]"):
+        registry.load(str(packed_folder), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"bits": 99}, r"config\.json: quantization\.bits: "),
+        ({"group_size": "many"}, r"config\.json: quantization\.group_size: "),
+        ({"mode": "other"}, r"config\.json: quantization\.mode: "),
+    ],
+)
+def test_a_packing_that_makes_no_sense_is_named(
+    packed_folder: Path, tmp_path: Path, changes: dict[str, object], complaint: str
+) -> None:
+    folder = shutil.copytree(packed_folder, tmp_path / "copy")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"quantization": config["quantization"] | changes}))
+    with pytest.raises(ModelError, match=complaint):
+        registry.load(str(folder), device="mlx")

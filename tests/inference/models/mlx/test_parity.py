@@ -1,0 +1,59 @@
+"""MLX writes the tokens that torch writes, from the same noise, in whatever the engine asks a model for."""
+
+import pytest
+
+from inference.engine import Engine
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Snippet, Text
+from inference.models import registry
+
+SOURCE, REST = "def area(width, height):\n    return ", "\n\n\nprint(area(2, 3))\n"
+LINE = Hole(single_line=True, max_tokens=12)
+BLOCK = Hole(min_tokens=6, max_tokens=10)
+TASKS = {
+    "a line": (Text(SOURCE), LINE, Text(REST)),
+    "a line at the start of a file": (LINE, Text("\nprint(x)\n")),
+    "several lines": (Text("def f(x):\n    if x:\n"), BLOCK, Text("\n    return x\n")),
+    "two holes": (Text("a = "), LINE, Text("\nb = a + "), BLOCK, Text("\n")),
+    "reworked": (Text(SOURCE), Hole(text="width + height", strength=0.6), Text(REST)),
+    "with what the user typed": (Text(SOURCE), Hole(starts_with="wid", max_tokens=6), Text(REST)),
+}
+
+
+def filled(engine: Engine, *segments: Text | Hole, **other: object) -> tuple[list[Candidate], Done, list[Draft]]:
+    """What the engine answers."""
+    request = InfillRequest("r", segments, **{"seed": 7, "max_steps": 5, "candidates": 2, **other})
+    messages = list(engine.infill(request))
+    drafts = [message for message in messages if isinstance(message, Draft)]
+    return [message for message in messages if isinstance(message, Candidate)], messages[-1], drafts
+
+
+def check_same(found: Engine, wanted: Engine, *segments: Text | Hole, **other: object) -> None:
+    """Both write the same texts in the same steps, and find them as likely."""
+    ours, theirs = filled(found, *segments, **other)[0], filled(wanted, *segments, **other)[0]
+    assert ours
+    assert [(one.texts, one.steps, one.tokens) for one in ours] == [
+        (one.texts, one.steps, one.tokens) for one in theirs
+    ]
+    assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-3)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_tokens_are_those_of_torch(on_mlx: Engine, on_torch: Engine, task: str) -> None:
+    check_same(on_mlx, on_torch, *TASKS[task])
+
+
+def test_drafts_on_the_way_are_those_of_torch(on_mlx: Engine, on_torch: Engine) -> None:
+    ours, theirs = (filled(engine, *TASKS["several lines"], drafts=True)[2] for engine in (on_mlx, on_torch))
+    assert ours
+    assert [draft.texts for draft in ours] == [draft.texts for draft in theirs]
+
+
+def test_with_experts_a_small_window_and_shared_values_too(released: Engine, random_folder: object) -> None:
+    """Random weights of the released kind: layers of both kinds, whose full ones have heads of another size."""
+    found = Engine(registry.load(str(random_folder), device="mlx", dtype="float32"))
+    context = (Snippet("other.py", "value = 3\n" * 6),)  # longer than the window
+    check_same(found, released, Text("x = "), Hole(min_tokens=5, max_tokens=5), Text("\n"), context=context)
+
+
+def test_the_device_is_named_for_users(on_mlx: Engine) -> None:
+    assert (on_mlx.device, on_mlx.dtype) == ("mlx:cpu", "float32")

@@ -1,0 +1,56 @@
+"""The prefix cache keeps MLX's arrays as it keeps torch's: all of its tests, on a network of MLX's."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from inference.engine import Engine
+from inference.messages import Hole, Text
+from inference.models import registry
+from inference.models.mlx import weights
+from inference.models.mlx.network import MlxNetwork
+from tests.inference.models.mlx.test_parity import filled
+from tests.inference.models.test_prefix_cache import (  # noqa: F401
+    test_a_canvas_without_any_prefix_decodes,
+    test_after_an_edit_the_decoder_sees_what_a_fresh_encode_gives,
+    test_an_edit_at_the_start_encodes_anew,
+    test_another_document_does_not_throw_the_first_out,
+    test_many_edits_in_a_row_keep_equal_to_fresh,
+    test_the_budget_holds_once_nobody_reads,
+    test_the_least_recently_used_goes_first,
+    test_two_writers_never_share_rows,
+    test_who_reads_a_prefix_is_not_disturbed_by_an_edit_of_it,
+)
+
+
+@pytest.fixture(scope="module")
+def network(random_folder: Path) -> MlxNetwork:
+    found = registry.find(str(random_folder))
+    return MlxNetwork(weights.read(found, "float32", on_gpu=False, progress=lambda _share, _what: None))
+
+
+def test_it_predicts_what_transformers_predicts(released: Engine) -> None:
+    """What the tests above compare with itself is right, too: canvases behind a prefix, one with rows that are none."""
+    found = registry.load(released.loaded.family.name, device="mlx", dtype="float32")
+    canvas, rows, valid = torch.arange(10, 30).view(2, 10), torch.arange(17), torch.ones(2, 10, dtype=torch.bool)
+    valid[1, 7:] = False
+    predicted = []
+    for family in (found, released.loaded.family):
+        context = family.open(range(6, 60))
+        for _ in context.encode():
+            pass
+        first = context.predict(canvas, rows, valid=valid)
+        fed = context.feedback(first, first.softmax(-1))
+        predicted.append((first, context.predict(canvas, rows, valid=valid, feedback=fed)))
+        context.close()
+    torch.testing.assert_close(predicted[0], predicted[1], rtol=1e-3, atol=1e-3)
+
+
+def test_a_keystroke_encodes_only_what_was_typed(on_mlx: Engine) -> None:
+    before = "def area(width, height):\n" + "    # sides of a rectangle\n" * 3 + "    return "
+    hole, rest = Hole(single_line=True, max_tokens=6), Text("\n")
+    first = filled(on_mlx, Text(before), hole, rest, max_steps=1, candidates=1)[1].stats
+    second = filled(on_mlx, Text(before + "width"), hole, rest, max_steps=1, candidates=1)[1].stats
+    assert second.prefix_tokens >= first.prefix_tokens
+    assert second.reused_tokens >= first.prefix_tokens - 2  # the tokens at its end may have been cut otherwise

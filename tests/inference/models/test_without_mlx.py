@@ -1,0 +1,34 @@
+"""Where MLX is not installed, whoever asks for it is told what to install, and all else is as ever."""
+
+import json
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from inference.models import registry
+from inference.models.family import ModelError
+from tests.inference.models.random_masked import save_open_dcoder
+
+pytestmark = pytest.mark.skipif(find_spec("mlx") is not None, reason="MLX is installed; see the tests in mlx")
+
+
+def test_the_extra_is_named_where_the_device_is_asked_for() -> None:
+    with pytest.raises(ModelError, match=r"mlx and mlx-vlm, which are missing; .*pip install 'infill-ls\[mlx\]'"):
+        registry.load(device="mlx")
+
+
+def test_a_checkpoint_that_mlx_has_packed_says_that_it_needs_it(tmp_path: Path) -> None:
+    folder = shutil.copytree(registry.find("embedded").folder, tmp_path / "packed")
+    config = json.loads((folder / "config.json").read_text())
+    packing = {"group_size": 64, "bits": 4, "mode": "affine", "model.decoder.embed_tokens": {"bits": 8}}
+    (folder / "config.json").write_text(json.dumps(config | {"quantization": packing}))
+    with pytest.raises(ModelError, match=r"MLX has packed its weights.*pip install 'infill-ls\[mlx\]'"):
+        registry.load(str(folder))
+
+
+def test_a_family_that_does_not_run_on_it_says_so(tmp_path: Path) -> None:
+    save_open_dcoder(tmp_path)
+    with pytest.raises(ModelError, match="device 'mlx' runs diffusion_gemma models alone"):
+        registry.load(str(tmp_path), device="mlx")
