@@ -79,6 +79,8 @@ def _complete(target: Target, *, accepted: bool) -> None:
         _check(target, wanted)
         _ask(wanted.licence, accepted=accepted)
         _write(target.folder, wanted)
+    if record:
+        print("  checking what is here", flush=True)
     files = sorted(wanted.files.items(), key=lambda item: item[1].size)
     missing = [name for name, file in files if not hub.is_intact(target.folder / name, file)]
     if missing:
