@@ -80,7 +80,7 @@ def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:
         model["about"],
         model["licence"],
         size(model["download_bytes"]) if model["download_bytes"] else "none",
-        ", ".join(f"{dtype} {needed / 1e9:.1f}" for dtype, needed in model["needed_bytes"].items()),
+        ", ".join(f"{dtype} {max(needed / 1e9, 0.1):.1f}" for dtype, needed in model["needed_bytes"].items()),
         model["words"] + ("; downloaded" if model["is_here"] and model["repo"] else ""),
         f"{model['percent']}{told} [{sources.index(model['source']) + 1}]" if model["percent"] else "not published",
     )
