@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -46,15 +47,20 @@ def pull(hub: Hub, home: Path) -> Pull:
     """Runs the command and returns how it ended."""
 
     def run(*words: str, status: int = 0, **variables: str) -> "subprocess.CompletedProcess[str]":
-        environment = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0", **variables}
-        command = [sys.executable, "-m", "lsp_server.cli", "models", "pull", *(words or (NAME,))]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, stdin=subprocess.DEVNULL
+        done = run_cli(
+            "models", "pull", *(words or (NAME,)), **{"HF_ENDPOINT": hub.url, "HF_HOME": str(home), **variables}
         )
         assert done.returncode == status, done.stderr + done.stdout
         return done
 
     return run
+
+
+def run_cli(*words: str, stdin: int = subprocess.DEVNULL, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Runs `infill-ls` with more variables in its environment."""
+    command = [sys.executable, "-m", "lsp_server.cli", *words]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "0", **variables}
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, stdin=stdin)
 
 
 def folder_in(home: Path, name: str = NAME) -> Path:
@@ -183,6 +189,18 @@ def test_a_licence_that_may_ask_something_is_to_be_accepted(
     assert (folder_in(home) / WEIGHTS).exists()
 
 
+@pytest.mark.parametrize(("answer", "status"), [("no", 1), ("yes", 0)])
+def test_on_a_terminal_a_licence_is_asked_for(hub: Hub, home: Path, answer: str, status: int) -> None:
+    hub.licence = "apple-amlr"
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, f"{answer}\n".encode())
+    done = run_cli("models", "pull", NAME, stdin=terminal, HF_ENDPOINT=hub.url, HF_HOME=str(home))
+    os.close(keyboard)
+    os.close(terminal)
+    assert "Do you accept the licence (apple-amlr)?" in done.stdout
+    assert (done.returncode, bool(fetched(hub))) == (status, answer == "yes")
+
+
 REFUSALS = {
     "gated": (HTTPStatus.FORBIDDEN, "GatedRepo", f"log in at https://huggingface.co/{REPO}, accept it"),
     "unknown": (HTTPStatus.UNAUTHORIZED, "RepoNotFound", f"the hub knows no model {REPO}"),
@@ -266,9 +284,7 @@ def test_a_name_of_no_model_is_told_the_known_ones_and_the_embedded_one_needs_no
 
 def test_a_model_that_is_not_in_the_catalogue_is_pulled_by_its_hub_id(tmp_path: Path, home: Path) -> None:
     with hub_of("someone/a-model", TWIN) as other:
-        environment = {**os.environ, "HF_ENDPOINT": other.url, "HF_HOME": str(home)}
-        words = [sys.executable, "-m", "lsp_server.cli", "models", "pull", "someone/a-model"]
-        subprocess.run(words, env=environment, check=True, capture_output=True)
+        run_cli("models", "pull", "someone/a-model", HF_ENDPOINT=other.url, HF_HOME=str(home))
     assert names_found(home, "someone/a-model") == [str(folder_in(home, "someone--a-model"))]
 
 
@@ -289,12 +305,6 @@ def test_what_the_files_do_not_say_is_in_the_catalogue(tmp_path: Path, home: Pat
     assert not registry.find(str(folder)).properties.shifted_logits
     (folder / "infill.json").write_text('{"corruption": "mask", "mask_token_id": 257, "shifted_logits": true}')
     assert registry.find(str(folder)).properties.shifted_logits, "a checkpoint's own word counts more"
-
-
-def run_cli(*words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "lsp_server.cli", *words]
-    environment = {**os.environ, **variables}
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
 
 
 def test_nothing_is_fetched_unasked_whatever_a_workspace_says(hub: Hub, home: Path, tmp_path: Path) -> None:
