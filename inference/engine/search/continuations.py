@@ -34,6 +34,7 @@ _LONGEST_PERIOD = 8
 _SPARE = 2
 """So many times as many lines are looked at as are kept, since some of them repeat themselves."""
 
+
 class _End(NamedTuple):
     """A continuation up to one of its ends."""
 
