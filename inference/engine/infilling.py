@@ -21,6 +21,7 @@ from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import amending, answers, continuations, length, pruning, sampler
 from inference.engine.search.answers import RankedFill
+from inference.engine.search.continuations import Continued
 from inference.engine.search.denoise import Denoising, Start
 from inference.engine.search.effort import Effort
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome, Stats
@@ -159,10 +160,10 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         self._written_passes = 0
         with ExitStack() as stack:
             plan, context = yield from self._read(group, earlier, stack)
-            written = yield from self._continue(context, plan, earlier)
+            written, typed = yield from self._continue(context, plan, earlier)
             if written:
                 yield None
-                if self._suffices(context, plan, written, found):
+                if self._suffices(context, plan, written, typed, found):
                     if self._request.drafts:
                         yield self._written_draft(found[0].written, plan, earlier)
                     return
@@ -172,7 +173,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
             loop = self._denoising(context, plan, pruning.tried(rows, self._effort.candidates))
             yield from self._denoise(loop, context, plan, earlier)
             written = [*answers.standing(loop), *self._agreeing(written, plan)]
-            found += answers.ranked(self._model, context, plan, written, quick=self._late())
+            found += answers.ranked(self._model, context, plan, written, typed, quick=self._late())
             if self._request.drafts:
                 yield self._draft(loop, plan, earlier, found[0].written)
 
@@ -208,11 +209,11 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
     def _continue(
         self, context: Context, plan: Plan, earlier: Sequence[str]
-    ) -> Generator[InfillEvent | None, None, list[Written]]:
+    ) -> Generator[InfillEvent | None, None, Continued]:
         """What the model writes token by token, where it is asked."""
         count = self._effort.continuations
         if self._late() or not count or not continuations.wanted(self._model, plan):
-            return []
+            return Continued([], 0.0)
         kept = max(count, self._effort.candidates)
         writing = continuations.write(self._model, context, plan, count, kept, self._effort.unended, self._late)
         while True:
@@ -223,10 +224,12 @@ class Infilling(Generator[InfillEvent | None, None, None]):
             self._written_passes += 1
             yield self._written_draft(written, plan, earlier) if self._request.drafts else None
 
-    def _suffices(self, context: Context, plan: Plan, written: Sequence[Written], found: list[RankedFill]) -> bool:
+    def _suffices(
+        self, context: Context, plan: Plan, written: Sequence[Written], typed: float, found: list[RankedFill]
+    ) -> bool:
         """Whether no canvas has to be tried; the continuations are then appended to `found`, best first."""
         agreeing = self._agreeing(written, plan)
-        ranked = answers.ranked(self._model, context, plan, agreeing, quick=False) if agreeing else []
+        ranked = answers.ranked(self._model, context, plan, agreeing, typed, quick=False) if agreeing else []
         if not self._effort.suffices(ranked):
             return False
         found += ranked

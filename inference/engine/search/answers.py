@@ -40,14 +40,15 @@ def one_standing(loop: Denoising, index: int) -> Written:
 
 
 def ranked(
-    model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], *, quick: bool
+    model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], typed: float = 0.0, *, quick: bool
 ) -> list[RankedFill]:
     """The different answers of a canvas, best first; last those with half a character, then those with an empty hole.
 
-    `quick`: where there is only one, it is not scored.
+    `typed`: the log-probability that the first hole begins as it must, which all of them do. `quick`: where there is
+    only one, it is not scored.
     """
     count = len(written)
-    found = [0.0] * count if count == 1 and quick else _scores(model, context, plan, written)
+    found = [0.0] * count if count == 1 and quick else _scores(model, context, plan, written, typed)
     best: dict[tuple[str, ...], RankedFill] = {}
     for number in sorted(range(count), key=lambda i: -found[i]):
         one = written[number]
@@ -60,13 +61,13 @@ def _flaws(answer: RankedFill) -> tuple[bool, bool]:
     return not all(answer.texts), any("\ufffd" in text for text in answer.texts)
 
 
-def _scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written]) -> list[float]:
+def _scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], typed: float) -> list[float]:
     if not model.family.traits.can_score:
         return [rank.by_confidence(one) for one in written]
     judged, weights = [], weights_for(model, plan)
     for one in written:
         end = one.spans[-1][2]
-        judged.append(rank.Judged(one.ids[:end], one.ids[end : end + weights.suffix_tokens], weights))
+        judged.append(rank.Judged(one.ids[:end], one.ids[end : end + weights.suffix_tokens], weights, typed))
     return rank.scores(context, judged, plan.prefix_ids, plan.file_text)
 
 

@@ -35,6 +35,16 @@ _SPARE = 2
 """So many times as many lines are looked at as are kept, since some of them repeat themselves."""
 
 
+class Continued(NamedTuple):
+    """Continuations, best first, and the log-probability that the hole begins as it must (with half a word, say).
+
+    That was given, so it tells nothing of a continuation, least of all of how sure the model is.
+    """
+
+    found: list[Written]
+    typed: float
+
+
 class _End(NamedTuple):
     """A continuation up to one of its ends."""
 
@@ -45,7 +55,7 @@ class _End(NamedTuple):
 
 @dataclass(frozen=True)
 class _Line:
-    """One continuation: its tokens, the log-probability of each, and their sum."""
+    """One continuation: its tokens, and the log-probability of each among those that its row may become."""
 
     tokens: tuple[int, ...] = ()
     log_probabilities: tuple[float, ...] = ()
@@ -83,7 +93,7 @@ def wanted(model: LoadedModel, plan: Plan) -> bool:
 @torch.inference_mode()
 def write(
     model: LoadedModel, context: Context, plan: Plan, count: int, kept: int, unended: float, late: Callable[[], bool]
-) -> Generator[Written, None, list[Written]]:
+) -> Generator[Written, None, Continued]:
     """The `kept` best of `count` continuations and all their ends, best first. Each `next` is a forward pass.
 
     It yields the likeliest continuation so far. No more is written once the suffix has not followed yet with a mean
@@ -92,11 +102,11 @@ def write(
     (hole,) = plan.layout.holes
     least, most = hole.minimum, min(hole.maximum, _LONGEST)
     if not plan.prefix_ids and not hole.forced:
-        return []
+        return Continued([], 0.0)
     continuation = context.continuation(count, len(hole.forced) + most)
     biases, ends, weights = row_biases(model, plan), _ends(model, plan), answers.weights_for(model, plan)
     start = [*plan.prefix_ids[-LONGEST_MATCH:], *hole.forced]
-    lines, found = [_Line()], set[_End]()
+    lines, found, typed = [_Line()], set[_End](), 0.0
     fed = torch.tensor([hole.forced] * count, dtype=torch.long, device=model.family.device)
     for number in range(most + 1):
         chances = _following(plan, continuation.feed(fed)[: len(lines)], start, lines)
@@ -106,6 +116,9 @@ def write(
             lines = [line.goes_on(stop) for line, stop in zip(lines, stops, strict=True)]
             if sum(line.unended for line in lines) < unended * len(lines):
                 break
+        if number == 0 and hole.allowed is not None:
+            typed = float(chances[0].masked_fill(biases[0] < 0, -math.inf).logsumexp(-1))
+            chances = chances - typed
         lines, parents = _longer(model, lines, chances, biases[min(number, 1)], count if number < most else 0)
         if not lines:
             break
@@ -117,7 +130,7 @@ def write(
         if late():
             break
     best = sorted(found, key=lambda end: (-end.score, end.tokens))[:kept]
-    return [_on_canvas(plan, end) for end in best]
+    return Continued([_on_canvas(plan, end) for end in best], typed)
 
 
 def _following(plan: Plan, logits: Tensor, start: Sequence[int], lines: Sequence[_Line]) -> Tensor:

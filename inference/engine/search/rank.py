@@ -46,6 +46,8 @@ class Judged:
     fill: Sequence[int]
     suffix: Sequence[int]
     weights: Weights
+    typed: float = 0.0
+    """What its log-probability owes to a start that was given; no credit and no blame for that."""
 
 
 @torch.inference_mode()
@@ -61,7 +63,7 @@ def scores(
     known = context.log_probabilities(continuations)
     if file_text is not None:
         known = [_with_file(each, one, prefix, file_text) for each, one in zip(known, candidates, strict=True)]
-    return [_score(each, len(each) - len(one.suffix), one.weights) for each, one in zip(known, candidates, strict=True)]
+    return [_score(each, one) for each, one in zip(known, candidates, strict=True)]
 
 
 def _with_file(known: torch.Tensor, one: Judged, prefix: Sequence[int], file_text: FileText) -> torch.Tensor:
@@ -76,10 +78,11 @@ def by_confidence(written: Written) -> float:
     return sum(math.log(max(sure, _LEAST)) for sure in chosen) / len(chosen) if chosen else 0.0
 
 
-def _score(log_probabilities: torch.Tensor, fill: int, weights: Weights) -> float:
-    """The weighted mean of what the first `fill` say and of what the others, the suffix, say, where there are any."""
-    inside, behind = log_probabilities[:fill], log_probabilities[fill:]
-    return weighted(float(inside.sum()), len(inside), float(behind.mean()) if len(behind) else None, weights)
+def _score(log_probabilities: torch.Tensor, one: Judged) -> float:
+    """The weighted mean of what the fill's tokens say and of what the suffix's do, where there are any."""
+    fill = len(log_probabilities) - len(one.suffix)
+    inside, behind = float(log_probabilities[:fill].sum()) - one.typed, log_probabilities[fill:]
+    return weighted(inside, fill, float(behind.mean()) if len(behind) else None, one.weights)
 
 
 def weighted(fill: float, tokens: int, suffix: float | None, weights: Weights) -> float:

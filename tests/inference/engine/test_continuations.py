@@ -37,7 +37,7 @@ class Case:
             try:
                 next(writing)
             except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
+                return end.value.found  # type: ignore[no-any-return]
 
     def open_ids(self, written: Written) -> list[int]:
         ((_, first, end),) = written.spans
@@ -129,6 +129,20 @@ def test_half_a_word_is_only_continued_by_what_completes_it(embedded: Engine) ->
             assert found
             assert slots.allowed is not None
             assert all(one.open_ids(written)[0] in slots.allowed for written in found)
+
+
+ADD = (
+    "def name_{0}(first, second):\n    total = first + {0}\n    for each in second:\n        total += 1\n    return {1}"
+)
+
+
+def test_how_sure_it_is_does_not_suffer_from_what_was_typed(embedded: Engine) -> None:
+    """`total` is expected. That `f` was typed instead says nothing against `irst`."""
+    source = "\n\n\n".join(ADD.format(number, "total" if number < 15 else "f") for number in range(16))
+    request = InfillRequest("r", (Text(source), LINE, Text("\n")), seed=1, quick=True)
+    answer = next(event for event in list(embedded.infill(request)) if isinstance(event, Candidate))
+    assert answer.texts[0].startswith("irst")
+    assert answer.confidence > 0.2
 
 
 def test_no_words_stand_three_times_in_a_row(embedded: Engine) -> None:
