@@ -179,7 +179,7 @@ class Status(_Message, frozen=True, tag="status"):
     counts its connections, `running` and `waiting` count requests. `memory_bytes` is the process's resident memory,
     `device_memory_bytes` what it holds on an accelerator. `context_tokens` is how much text of other files the model
     has a use for; 0: none, and none should be sent. `step_s` is how long the engine has been in its present step, 0
-    between steps; a step of minutes never ends.
+    between steps; a step of minutes never ends. `note` is what the user should know of the model; empty: nothing.
     """
 
     state: WorkerState
@@ -197,6 +197,7 @@ class Status(_Message, frozen=True, tag="status"):
     device_memory_bytes: int = 0
     context_tokens: int = 0
     step_s: float = 0.0
+    note: str = ""
 
 
 class Draft(_Message, frozen=True, tag="draft"):

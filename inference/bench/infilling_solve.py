@@ -11,7 +11,7 @@ import torch
 from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.plan import DEFAULT_SLOTS, Plan, Planner
+from inference.engine.canvas.plan import Plan, Planner
 from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Text
 from inference.models.diffusion_gemma import left_to_right
 from inference.models.diffusion_gemma.adapter import DiffusionGemma
@@ -98,7 +98,8 @@ class Solver:
         vocabulary, skip = self._engine.loaded.vocabulary, plan.layout.holes[0].skip
         indent = _indent(task.parts.before, task.parts.solution)
         ids = list(plan.layout.holes[0].forced)
-        count = self._tokens(true) or _ROOM * DEFAULT_SLOTS[_kind(task)]
+        properties = self._engine.loaded.properties
+        count = self._tokens(true) or _ROOM * properties.slots.of(_kind(task), properties.canvas_tokens)
         text, rest = "", task.parts.after.partition("\n")[0].rstrip()
         with closing(self._ids(plan, count)) as following:
             for id_ in following:

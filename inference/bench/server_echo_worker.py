@@ -21,7 +21,7 @@ ANSWER = "choose_{}(first, [second, total], default=first)"
 class EchoInfiller:
     """Fills holes without a model."""
 
-    device, dtype, context_tokens = "none", "none", 0
+    device, dtype, context_tokens, note = "none", "none", 0, ""
 
     def __init__(self, model: str) -> None:
         self.model = model

@@ -16,6 +16,7 @@ class Engine:
         family = self.loaded.family
         self.model, self.dtype = family.name, family.dtype
         self.device = family.traits.runs_on or str(family.device)
+        self.note = self.loaded.note
         self.context_tokens = prompt.context_tokens(self.loaded.vocabulary, self.loaded.properties)
 
     def using(self, properties: Properties) -> "Engine":

@@ -70,13 +70,13 @@ class Infilling(Generator[InfillEvent | None, None, None]):
     def __init__(self, model: LoadedModel, request: InfillRequest, deadline: float | None) -> None:
         """`deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense."""
         self._model, self._request, self._deadline = model, request, deadline
-        self._planner = Planner(model.vocabulary, model.properties, request)
+        self._planner = Planner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
         generator = torch.Generator(model.family.device)
         if request.seed is None:
             generator.seed()
         else:
             generator.manual_seed(request.seed)
-        self._noise = sampler.noise_of(model.family.traits, model.properties, generator)
+        self._noise = sampler.noise_of(model.traits, model.properties, generator)
         self._effort = Effort.of(request, model.properties)
         self._counters = _Counters()
         self._written_passes = 0
@@ -170,7 +170,8 @@ class Infilling(Generator[InfillEvent | None, None, None]):
                 yield None
             rows = [plan.layout.compose(lengths) for lengths in self._lengths(context, plan)]
             yield None
-            loop = self._denoising(context, plan, pruning.tried(rows, self._effort.candidates))
+            free_rows = self._model.traits.free_rows
+            loop = self._denoising(context, plan, pruning.tried(rows, self._effort.candidates, free_rows))
             yield from self._denoise(loop, context, plan, earlier)
             written = [*answers.standing(loop), *self._agreeing(written, plan)]
             found += answers.ranked(self._model, context, plan, written, typed, quick=self._late())
@@ -248,7 +249,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
     def _lengths(self, context: Context, plan: Plan) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as it takes to choose well."""
         holes, most = plan.layout.holes, self._model.properties.length_choices
-        if self._model.family.traits.length_signal is not LengthSignal.SLACK:
+        if self._model.traits.length_signal is not LengthSignal.SLACK:
             choices = (
                 [length.usual(holes)] if self._late() else length.from_grid(holes, max(self._effort.candidates, most))
             )

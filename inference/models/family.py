@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 import msgspec
 from msgspec import Meta
 
-from inference.messages import MAX_STEPS
+from inference.messages import MAX_STEPS, HoleKind
 
 if TYPE_CHECKING:  # a worker asks for ModelError before it can afford to import torch
     from tokenizers import Tokenizer
@@ -57,10 +57,15 @@ MAX_CONTEXT_TOKENS = 1 << 20
 
 Count = Annotated[int, Meta(ge=0, le=64)]
 TokenId = Annotated[int, Meta(ge=0)]
+Slots = Annotated[int, Meta(ge=1, le=MAX_CANVAS_TOKENS)]
 CanvasTokens = Annotated[int, Meta(ge=MIN_CANVAS_TOKENS, le=MAX_CANVAS_TOKENS)]
 Steps = Annotated[int, Meta(ge=1, le=MAX_STEPS)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e6)]
 """What a checkpoint may ask for. Checked where a file is read; beyond it, memory or time would run out."""
+
+
+_SHARES = {HoleKind.BLOCK: 1 / 2, HoleKind.BODY: 3 / 4}
+"""How much of a canvas holes of several lines have: 128 and 192 of 256 rows. Behind them some of the suffix stands."""
 
 
 class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,6 +79,22 @@ class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     confidence: NotNegative = 0.005
     accept_floor: bool = False
     """Accept at least n/N of the rows after n of N steps: a mask checkpoint then ends with no row left masked."""
+
+
+class HoleSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The most tokens of a hole of each kind, where the request does not say. None: a share of the canvas."""
+
+    expression: Slots = 16
+    arguments: Slots = 16
+    line: Slots = 24
+    marker: Slots = 24
+    block: Slots | None = None
+    body: Slots | None = None
+
+    def of(self, kind: HoleKind, canvas_tokens: int) -> int:
+        """How many a hole of this kind has on canvases of this width."""
+        stated: int | None = getattr(self, kind.value)
+        return stated or max(1, int(_SHARES[kind] * canvas_tokens))
 
 
 class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,7 +112,9 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_prefix_tokens: Annotated[int, Meta(ge=1, le=MAX_CONTEXT_TOKENS)] = 8192
     canvas_tokens: CanvasTokens = 256
     suffix_tokens: Annotated[int, Meta(ge=0, le=MAX_CANVAS_TOKENS)] = 256
-    """How much of what follows the last hole stands on the canvas, where it fits. On a CPU every row costs time."""
+    """How much of what follows the last hole stands on the canvas, where every row costs time: see `Traits.free_rows`.
+    Where rows are free, the canvas is filled."""
+    slots: HoleSlots = HoleSlots()
     prompt: Literal["plain", "chat"] = "plain"
     length_choices: Annotated[int, Meta(ge=1, le=64)] = 6
     """How many lengths are tried side by side, where one answer is wanted; the best few are finished."""
@@ -130,6 +153,9 @@ class Traits:
     """`Context.continuation` may be called while prefix and canvas together are no longer than this; 0: never."""
     runs_on: str = ""
     """What the model is computed on, for users, where that is not `Family.device`: "mlx:gpu"."""
+    free_rows: int = 0
+    """A denoising step takes the same time for up to so many rows of all its canvases, since what it does in any case
+    takes longer, such as reading the weights; 0: every row costs time."""
 
 
 class Family(Protocol):

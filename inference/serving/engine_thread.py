@@ -71,6 +71,8 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller
         on_progress=on_progress,
     )
     engine = Engine(family)
+    if engine.note:
+        log.warning("%s: %s", engine.model, engine.note)
     engine.warm_up()
     log.info("%s loaded on %s as %s after %.2f s", engine.model, engine.device, engine.dtype, time.monotonic() - began)
     return engine

@@ -34,6 +34,10 @@ class Infiller(Protocol):
     def context_tokens(self) -> int:
         """How much text of other files it has a use for, in tokens; 0: none."""
 
+    @property
+    def note(self) -> str:
+        """What the user should know of it; empty: nothing."""
+
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
         """Start on a request; each step does at most one forward pass. `deadline` is in `time.monotonic()` seconds.
 

@@ -146,6 +146,7 @@ class WorkerService:
                 device=engine.device,
                 dtype=engine.dtype,
                 context_tokens=engine.context_tokens,
+                note=engine.note,
             )
             self._enter(WorkerState.READY, progress=1.0)
             self._used = time.monotonic()  # loading may have taken longer than a worker may be idle

@@ -10,14 +10,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
-from inference.engine.canvas.plan import DEFAULT_SLOTS
 from inference.messages import HoleKind
+from inference.models.family import HoleSlots
 from inference.training.holes import TrainingDocument, TrainingHole
 from inference.training.tokenizer import Tokens
 
 MOST_SLOTS = 64
+SLOTS = HoleSlots(block=MOST_SLOTS, body=MOST_SLOTS)
+"""What a checkpoint with a slack token learns of each kind, and says in its `infill.json`."""
+
 DEFAULT_SHARE = 0.75
-"""Holes with slack that have the slots the engine gives to their kind; the others have any number. Neither depends on
+"""Holes with slack that have the slots of their kind; the others have any number. Neither depends on
 the length, so that P(slack) is an honest estimate of it; what it may depend on is the kind."""
 
 _FREE_ROWS = 12
@@ -127,7 +130,7 @@ class Composer:
     def _slots(self, kind: HoleKind, length: int, room: int, rng: np.random.Generator) -> int:
         """The slots of a hole with slack, drawn without a look at its length; 0 where it does not fit into them."""
         usual = rng.random() < DEFAULT_SHARE
-        size = min(room, DEFAULT_SLOTS[kind] if usual else int(rng.integers(4, MOST_SLOTS + 1)))
+        size = min(room, SLOTS.of(kind, self.width) if usual else int(rng.integers(4, MOST_SLOTS + 1)))
         return size if 0 < length <= size else 0
 
     def _finish(self, canvas: TrainingCanvas, text: str, end: int, rng: np.random.Generator) -> None:

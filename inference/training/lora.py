@@ -20,7 +20,7 @@ from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
 from inference.models import registry
 from inference.models.family import ModelError, NoiseKind, Properties
-from inference.training import model_folder, tokenizer
+from inference.training import composer, model_folder, tokenizer
 from inference.training.config import ConfigError, DataConfig, LoraConfig
 from inference.training.prompt_framing import ChatFraming, PlainFraming
 from inference.training.tokenizer import Tokens
@@ -40,7 +40,9 @@ def load(config: LoraConfig, data: DataConfig, device: torch.device) -> Trainabl
     tokens = tokens_of(read, config.slack_token, stated)
     adapted = adapt(base, config)
     chat = ChatFraming(folder / "tokenizer.json", data.prefix_tokens) if stated.prompt == "chat" else None
-    tuned = msgspec.structs.replace(stated, slack_token_id=tokens.slack, canvas_tokens=data.canvas_tokens)
+    tuned = msgspec.structs.replace(
+        stated, slack_token_id=tokens.slack, canvas_tokens=data.canvas_tokens, slots=composer.SLOTS
+    )
     return TrainableModel(base, read, tokens, chat or PlainFraming(tokens), _writer(adapted, folder, tuned))
 
 

@@ -16,7 +16,7 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
 from transformers.utils import logging
 
 from inference.models.family import Properties
-from inference.training import gemma_tokenizer
+from inference.training import composer, gemma_tokenizer
 from inference.training.config import DataConfig
 from inference.training.tokenizer import SPECIAL_TOKENS, Tokens
 
@@ -98,6 +98,7 @@ def _own_properties(tokens: Tokens, data: DataConfig) -> dict[str, Any]:
         "first_text_token_id": tokens.first_text,
         "max_prefix_tokens": data.prefix_tokens,
         "canvas_tokens": data.canvas_tokens,
+        "slots": composer.SLOTS,
         "prompt": "plain",
     }
     return properties if tokens.mask is None else properties | {"continuations": 8, "sampler": _MASK_SAMPLER}

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from tokenizers import Tokenizer
 
-from inference.engine.canvas import prompt
+from inference.engine.canvas import further, prompt
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest, Snippet
 from inference.models.family import Properties
@@ -19,6 +19,8 @@ from inference.training.tokenizer import Tokens
 
 _PATH_SHARE = 0.5
 _CONTEXT_SHARE = 0.15
+_FURTHER_SHARE = 0.5
+"""Of the context, what is shown as the same file's text further down; the rest is shown as another file's."""
 _CONTEXT_CHARACTERS = (100, 500)
 _FAR_CHARACTERS = 3000
 """Context is text at least so far behind the stream's start, so that neither stream nor canvas shows it."""
@@ -51,12 +53,16 @@ class ChatFraming:
 
     def before(self, document: TrainingDocument, start: int, rng: np.random.Generator) -> tuple[int, ...]:
         """See Framing."""
-        request = InfillRequest("", ())
+        request, behind = InfillRequest("", ()), ""
         if rng.random() < _PATH_SHARE:
             request = msgspec.structs.replace(request, path=document.path)
         if rng.random() < _CONTEXT_SHARE and (snippet := _far_from(document, start, rng)) is not None:
-            request = msgspec.structs.replace(request, context=(snippet,))
-        return prompt.frame(self._vocabulary, self._properties, request).before
+            if rng.random() < _FURTHER_SHARE:
+                most = prompt.further_tokens(self._vocabulary, self._properties)
+                behind = further.cut(self._vocabulary, snippet.text, most)
+            else:
+                request = msgspec.structs.replace(request, context=(snippet,))
+        return prompt.frame(self._vocabulary, self._properties, request, behind).before
 
 
 def _far_from(document: TrainingDocument, start: int, rng: np.random.Generator) -> Snippet | None:

@@ -192,6 +192,8 @@ def _worker() -> Check:
     if others:
         advice = f"one is of release {others[0].release}: restart the editor that uses it, and it ends"
         return Check("worker", Verdict.WARN, found, advice)
+    if any(worker.status.note for worker in workers):
+        return Check("worker", Verdict.WARN, found, "download the checkpoint again, or choose another model")
     return Check("worker", Verdict.OK, found)
 
 

@@ -35,6 +35,8 @@ def describe_status(status: Status) -> str:
         words.append(f"{size(status.device_memory_bytes)} on the device")
     if status.step_s >= _LONG_STEP_S:
         words.append(f"{duration(status.step_s)} in one step")
+    if status.note:
+        words.append(status.note)
     words += [f"clients {status.clients}", f"running {status.running}", f"waiting {status.waiting}"]
     return ", ".join(words)
 

@@ -11,6 +11,7 @@ Both carry the same object; the notification comes when its first three keys or 
     stepS      how long its model has been in one step, 0 between steps; after minutes it hangs; `null` as above
     contextTokens
                how many tokens of other files the model can use, 0 for none; `null` as above
+    note       what the user should know of the model, "" for nothing; `null` as above
     lastFailure
                what went wrong with the worker last, even if all is well again; `null` where nothing did
     log        the file that the worker writes its log to
@@ -49,6 +50,7 @@ _OF_WORKER = {
     "memory_bytes": "memoryBytes",
     "step_s": "stepS",
     "context_tokens": "contextTokens",
+    "note": "note",
 }
 
 

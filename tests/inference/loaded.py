@@ -1,10 +1,12 @@
 """What tests ask of a loaded model beside what the engine asks: its network, its cache, and prefixes read at once."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 
 from inference.engine import Engine
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
@@ -40,3 +42,12 @@ def check_nothing_is_open(engine: Engine) -> None:
     """Once no request runs nobody reads a prefix, and the cache's bookkeeping agrees with its buffers."""
     gemma(engine).prefixes.check_integrity()
     assert gemma(engine).prefixes.readers == 0
+
+
+def save_with_broken_encoder(folder: Path) -> None:
+    """The twin, its encoder's layers scaled wrongly. What only the decoder uses is as it was."""
+    shutil.copytree(TWIN, folder)
+    weights = load_file(folder / "model.safetensors")
+    scalars = [name for name in weights if "encoder" in name and name.endswith("layer_scalar")]
+    weights |= {name: weights[name] * 0.5 for name in scalars}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

@@ -81,7 +81,7 @@ ERRORS: dict[str, Exception] = {
 class ScriptedInfiller:
     """Fails each request in its second step as the request's id says."""
 
-    model, device, dtype, context_tokens = "scripted", "none", "none", 0
+    model, device, dtype, context_tokens, note = "scripted", "none", "none", 0, ""
 
     def __init__(self) -> None:
         self.running = self.most = 0

@@ -11,23 +11,13 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from inference.engine.canvas import cutting, prompt
+from inference.engine.canvas import cutting, further, prompt
 from inference.engine.canvas.file_text import FileText
 from inference.engine.canvas.layout import Layout, Pinned, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
-from inference.messages import MAX_STEPS, Hole, HoleKind, InfillRequest, Text
+from inference.messages import MAX_STEPS, Hole, InfillRequest, Text
 from inference.models.family import Properties
-
-DEFAULT_SLOTS = {
-    HoleKind.EXPRESSION: 16,
-    HoleKind.ARGUMENTS: 16,
-    HoleKind.LINE: 24,
-    HoleKind.MARKER: 24,
-    HoleKind.BLOCK: 64,
-    HoleKind.BODY: 64,
-}
-"""The most tokens of a hole whose request does not say."""
 
 _SUFFIX_TOKENS = 16
 """Rows kept free behind the last hole of a canvas for what follows it, where something does."""
@@ -91,14 +81,19 @@ def _check(hole: Hole) -> None:
 class Planner:
     """Plans the canvases of one request, for one checkpoint."""
 
-    def __init__(self, vocabulary: Vocabulary, properties: Properties, request: InfillRequest) -> None:
-        """Raises RequestError where the request cannot be filled by this checkpoint."""
-        self._vocabulary, self._properties = vocabulary, properties
-        self._frame = prompt.frame(vocabulary, properties, request)
-        self._short_frame = prompt.short_frame(vocabulary, properties, request)
+    def __init__(
+        self, vocabulary: Vocabulary, properties: Properties, request: InfillRequest, *, fills_canvas: bool = False
+    ) -> None:
+        """Raises RequestError where the request cannot be filled by this checkpoint.
+
+        `fills_canvas`: every canvas is as wide as the checkpoint's, since that costs nothing.
+        """
+        self._vocabulary, self._properties, self._fills_canvas = vocabulary, properties, fills_canvas
         self.request = text_and_holes(request)
         for hole in self.request.holes:
             self._check_size(hole)
+        self._frame = prompt.frame(vocabulary, properties, request, self._further())
+        self._short_frame = prompt.short_frame(vocabulary, properties, request)
 
     def plan(self, group: Group, fills: Sequence[str], *, short: bool = False) -> Plan:
         """The canvas of a group, seeing the fills of all holes before it. `short`: its prefix can be read soon."""
@@ -148,6 +143,17 @@ class Planner:
         """What is tokenised of a text that is to stand on a canvas."""
         return cutting.CHARACTERS_PER_TOKEN * self._properties.canvas_tokens
 
+    @property
+    def _suffix_tokens(self) -> int:
+        """How much of the text behind the last hole of a canvas stands on it."""
+        return self._properties.canvas_tokens if self._fills_canvas else self._properties.suffix_tokens
+
+    def _further(self) -> str:
+        """The text behind all holes that no canvas shows. Behind a long fill there may be a gap before it."""
+        most = prompt.further_tokens(self._vocabulary, self._properties)
+        near = min(self._suffix_tokens, self._properties.canvas_tokens - self._properties.slots.line)
+        return further.behind(self._vocabulary, self.request.texts[-1], max(0, near), most) if most else ""
+
     def _check_size(self, hole: Hole) -> None:
         """Raises RequestError where a hole's own text is so long that it fits on no canvas."""
         given = max(len(hole.text) if hole.strength < 1 else 0, len(hole.starts_with))
@@ -166,8 +172,14 @@ class Planner:
         ids = tuple(self._vocabulary.encode(text[: self._most_characters]))
         if not last:
             return self._heal(ids)
-        at_end = number + 1 == len(self.request.holes) and len(ids) <= self._properties.suffix_tokens
-        return (ids + self._frame.after if at_end else ids[: self._properties.suffix_tokens]), ()
+        if number + 1 < len(self.request.holes) or len(ids) > self._suffix_tokens:
+            return ids[: self._suffix_tokens], ()
+        return ids + self._frame.after + self._rest(len(ids + self._frame.after)), ()
+
+    def _rest(self, used: int) -> tuple[int, ...]:
+        """What fills a canvas behind the end of the file."""
+        filler = self._frame.rest if self._fills_canvas else None
+        return () if filler is None else (filler,) * max(0, self._properties.canvas_tokens - used)
 
     def _heal(self, ids: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Takes the last token off where it has text of its own: the hole that follows must begin with that text."""
@@ -183,7 +195,7 @@ class Planner:
             return self._reworked(hole, healed, before)
         start, healable = self._start(healed, before, hole.starts_with)
         forced = start[:-1] if healable else start
-        wanted = hole.max_tokens or DEFAULT_SLOTS[hole.kind]
+        wanted = hole.max_tokens or self._properties.slots.of(hole.kind, self._properties.canvas_tokens)
         maximum = max(1, min(wanted, self._room(len(forced))))
         return Slots(
             maximum=maximum,

@@ -5,9 +5,10 @@ Two styles, a property of the checkpoint:
 `plain` is the file itself, behind <bos> when it is shown from its start. Small infilling checkpoints are trained so.
 
 `chat` is for the released DiffusionGemma, which was tuned on conversations. Told to "reply only with the code" it often
-answers with nothing; so the instruction and the text of other files stand in the user's turn, the file's own prefix
-stands inside the model's turn, as if it were writing the file, and the canvas pins the suffix, the end of the turn and
-some end-of-sequence tokens, the tail it saw in tuning. It has neither mask nor fill-in-the-middle tokens.
+answers with nothing; so the instruction, the text of other files and what stands too far behind the hole for the canvas
+are in the user's turn, the file's own prefix stands inside the model's turn, as if it were writing the file, and the
+canvas pins the suffix, the end of the turn and some end-of-sequence tokens, the tail it saw in tuning. It has neither
+mask nor fill-in-the-middle tokens.
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,9 @@ from inference.models.family import Properties
 
 _CHARACTERS_PER_TOKEN = 4
 _TAIL_EOS_TOKENS = 8
-_CONTEXT_SHARE = 2
-"""Other files get one part in so many of the prefix; the file's own text is what matters most."""
+_CONTEXT_SHARE, _FURTHER_SHARE = 2, 8
+"""Other files, and the text far behind the hole, get one part in so many of the prefix; what matters most is the text
+before the hole."""
 
 SHORT_PREFIX_TOKENS = 512
 """Of a prefix that must be read in a pass or two, because the request is late."""
@@ -42,12 +44,15 @@ class Frame:
 
     before: tuple[int, ...]
     after: tuple[int, ...]
+    rest: int | None = None
+    """The token of all rows behind `after`, on a canvas that is filled."""
 
 
-def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest) -> Frame:
+def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest, further: str = "") -> Frame:
     """The frame of one request. Falls back to `plain` where a chat checkpoint lacks the turn tokens.
 
-    Raises RequestError where the instruction leaves too little room for the file.
+    `further` is text of the file that neither its prefix nor the canvas shows. Raises RequestError where the
+    instruction leaves too little room for the file.
     """
     eos = properties.eos_token_id
     eos = vocabulary.id_of("<eos>") if eos is None else eos
@@ -57,15 +62,16 @@ def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest
     bos = vocabulary.id_of("<bos>")
     most = context_tokens(vocabulary, properties)
     wanted = _wanted(vocabulary, request, most)
-    user = vocabulary.encode("user\n" + _snippets(vocabulary, request.context, most, wanted) + wanted)
+    others = _snippets(vocabulary, request.context, most, wanted)
+    user = vocabulary.encode("user\n" + others + _further(request, further) + wanted)
     model = vocabulary.encode("model\n")
     line_break = vocabulary.encode("\n")
     before = ((bos,) if bos is not None else ()) + (start, *user, end, *line_break, start, *model)
-    return Frame(before, (end,) + ((eos,) * _TAIL_EOS_TOKENS if eos is not None else ()))
+    return Frame(before, (end,) + ((eos,) * _TAIL_EOS_TOKENS if eos is not None else ()), eos)
 
 
 def short_frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest) -> Frame:
-    """The frame of a short prefix: without text of other files, and without an instruction that takes half of it."""
+    """The frame of a short prefix: without text from elsewhere, and without an instruction that takes half of it."""
     alone = msgspec.structs.replace(request, context=(), path=request.path[-_SHORT_PATH:])
     found = frame(vocabulary, properties, alone)
     if len(found.before) <= SHORT_PREFIX_TOKENS // 2:
@@ -75,8 +81,12 @@ def short_frame(vocabulary: Vocabulary, properties: Properties, request: InfillR
 
 def context_tokens(vocabulary: Vocabulary, properties: Properties) -> int:
     """How much of other files a prompt has room for beside the file's own prefix; 0 where it shows the file alone."""
-    has_turns = vocabulary.id_of("<|turn>") is not None and vocabulary.id_of("<turn|>") is not None
-    return properties.max_prefix_tokens // _CONTEXT_SHARE if properties.prompt == "chat" and has_turns else 0
+    return properties.max_prefix_tokens // _CONTEXT_SHARE if _has_turns(vocabulary, properties) else 0
+
+
+def further_tokens(vocabulary: Vocabulary, properties: Properties) -> int:
+    """How much of the text far behind a hole a prompt has room for; 0 where it shows the file alone."""
+    return properties.max_prefix_tokens // _FURTHER_SHARE if _has_turns(vocabulary, properties) else 0
 
 
 def prefix(vocabulary: Vocabulary, properties: Properties, text: str, maximum: int) -> tuple[int, ...]:
@@ -92,6 +102,11 @@ def prefix(vocabulary: Vocabulary, properties: Properties, text: str, maximum: i
     return tuple(ids)
 
 
+def _has_turns(vocabulary: Vocabulary, properties: Properties) -> bool:
+    known = vocabulary.id_of("<|turn>") is not None and vocabulary.id_of("<turn|>") is not None
+    return properties.prompt == "chat" and known
+
+
 def _wanted(vocabulary: Vocabulary, request: InfillRequest, most: int) -> str:
     """What the user asks for, in words. Raises RequestError where the instruction has more than `most` tokens."""
     instruction = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
@@ -100,7 +115,15 @@ def _wanted(vocabulary: Vocabulary, request: InfillRequest, most: int) -> str:
             f"an instruction of {len(instruction)} characters is too long: at most {most} of the model's tokens, "
             f"some {most * _CHARACTERS_PER_TOKEN} characters; make it shorter"
         )
-    return instruction + f"Write {request.path[-_LONGEST_PATH:] or 'the file'} in full. Reply with its text only."
+    return instruction + f"Write {_shown_path(request) or 'the file'} in full. Reply with its text only."
+
+
+def _further(request: InfillRequest, text: str) -> str:
+    return f"{_shown_path(request) or 'The file'}, further down:\n{text}\n\n" if text else ""
+
+
+def _shown_path(request: InfillRequest) -> str:
+    return request.path[-_LONGEST_PATH:]
 
 
 def _snippets(vocabulary: Vocabulary, context: Sequence[Snippet], most: int, wanted: str) -> str:

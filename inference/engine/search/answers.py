@@ -62,7 +62,7 @@ def _flaws(answer: RankedFill) -> tuple[bool, bool]:
 
 
 def _scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], typed: float) -> list[float]:
-    if not model.family.traits.can_score:
+    if not model.traits.can_score:
         return [rank.by_confidence(one) for one in written]
     judged, weights = [], weights_for(model, plan)
     for one in written:

@@ -85,7 +85,7 @@ def wanted(model: LoadedModel, plan: Plan) -> bool:
     if len(plan.layout.holes) > 1:
         return False
     (hole,) = plan.layout.holes
-    if len(plan.prefix_ids) + plan.layout.width > model.family.traits.continuable_tokens:
+    if len(plan.prefix_ids) + plan.layout.width > model.traits.continuable_tokens:
         return False
     return hole.single_line and not hole.existing and hole.minimum < hole.maximum and hole.minimum <= _LONGEST
 

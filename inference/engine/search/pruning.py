@@ -24,9 +24,15 @@ TRIAL_SUFFIX_TOKENS = 24
 """How much of the suffix a canvas sees until the others are dropped."""
 
 
-def tried(rows: Sequence[Row], wanted: int) -> list[Row]:
-    """The canvases to begin with: with a short suffix, where not all of them will be finished."""
-    return [row.cut(TRIAL_SUFFIX_TOKENS) for row in rows] if len(rows) > _finished(wanted) else list(rows)
+def tried(rows: Sequence[Row], wanted: int, free_rows: int = 0) -> list[Row]:
+    """The canvases to begin with: with a short suffix, where not all of them will be finished.
+
+    It is as long as the `free_rows` (see `Traits`) that are left beside the holes have room for.
+    """
+    if len(rows) <= _finished(wanted):
+        return list(rows)
+    free = free_rows // len(rows) - max(row.spans[-1][2] for row in rows)
+    return [row.cut(max(TRIAL_SUFFIX_TOKENS, free)) for row in rows]
 
 
 def is_due(loop: Denoising, plan: Plan, wanted: int) -> bool:

@@ -22,6 +22,10 @@ _CACHED_PREFIXES = 16
 """And no more than so many whole prefixes: in a session over twelve files two of them reuse 91.7 % of all prefix
 tokens, 16 of them 93.6 %, and 32 as much as 256, 93.9 % (`infill-ls bench memory`)."""
 
+_FREE_ROWS = 512
+"""On a GPU a step of so many rows takes as long as reading the weights does, which it has to in any case: some 64 rows
+already need nearly all experts."""
+
 
 def cache_budget(network: Passes, properties: Properties, free_bytes: int, *, on_cpu: bool) -> int:
     """How many bytes encoded prefixes may take that nobody reads, of those that are free beside the loaded model."""
@@ -49,6 +53,7 @@ class DiffusionGemma:
             can_score=True,
             continuable_tokens=network.window,  # beyond it, a sliding layer would have to forget rows
             runs_on=runs_on,
+            free_rows=_FREE_ROWS if self.device.type == "cuda" else 0,
         )
 
     @classmethod

@@ -151,6 +151,8 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (written("infill.json", {"canvas_tokens": 10**9}), "infill.json: canvas_tokens: .*<= 4096"),
     (written("infill.json", {"sampler": {"max_steps": 10**9}}), "infill.json: sampler.max_steps: .*<= 1000"),
     (written("infill.json", {"max_prefix_tokens": 0}), "infill.json: max_prefix_tokens"),
+    (written("infill.json", {"slots": {"body": 0}}), "infill.json: slots.body"),
+    (written("infill.json", {"slots": {"bodies": 9}}), "infill.json: slots"),
     (written("infill.json", {"length_choices": 10**9}), "infill.json: length_choices"),
     (written("infill.json", {"continuations": -1}), "infill.json: continuations"),
     (written("infill.json", {"prompt": "shout"}), "infill.json: prompt: .*'shout'"),

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from inference.engine.canvas.plan import DEFAULT_SLOTS
 from inference.messages import HoleKind
 from inference.training import corruption, holes, syntax
 from inference.training.batches import Batch, Batches, BatchShape
-from inference.training.composer import DEFAULT_SHARE, MOST_SLOTS, Composer
+from inference.training.composer import DEFAULT_SHARE, MOST_SLOTS, SLOTS, Composer
 from inference.training.feed import Feed
 from inference.training.holes import TrainingDocument, TrainingHole
 from inference.training.tokenizer import BOS, EOS, FIRST_TEXT_TOKEN, MASK, SLACK, own_tokens
@@ -160,7 +159,7 @@ def test_slots_tell_the_kind_and_nothing_of_the_length(small_tokenizer: Tokenize
         return [sum(composer.compose(document, 1, [hole], rng, has_slack=True).hole) for _ in range(draws)]
 
     for kind in (HoleKind.ARGUMENTS, HoleKind.LINE, HoleKind.BLOCK):
-        usual = DEFAULT_SLOTS[kind]
+        usual = SLOTS.of(kind, 128)
         of_short, of_middle, of_long = (sizes(end, kind) for end in (6, middle, len(text) - 1))
         assert abs(of_short.count(usual) / draws - DEFAULT_SHARE) < 0.1
         assert min(of_short) < usual / 2

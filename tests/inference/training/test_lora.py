@@ -12,7 +12,7 @@ from transformers import DiffusionGemmaForBlockDiffusion
 
 from inference.models import registry
 from inference.models.family import Properties
-from inference.training import gemma_tokenizer, model, run, tokenizer, trainable
+from inference.training import composer, gemma_tokenizer, model, run, tokenizer, trainable
 from inference.training.config import ConfigError, DataConfig, LoraConfig, RunConfig, TrainingConfig
 from inference.training.holes import TrainingDocument
 from inference.training.trainer import TrainingPhase
@@ -76,7 +76,7 @@ def test_a_tuned_checkpoint_is_prompted_and_sampled_as_its_base(tmp_path: Path) 
     tuned = lora.load(LoraConfig(base=str(TWIN), slack_token="<unused60>", rank=2), data, torch.device("cpu"))
     tuned.write(tmp_path)
     stated, base = registry.find(str(tmp_path)).properties, registry.find(str(TWIN)).properties
-    assert stated == msgspec.structs.replace(base, slack_token_id=60, canvas_tokens=64)
+    assert stated == msgspec.structs.replace(base, slack_token_id=60, canvas_tokens=64, slots=composer.SLOTS)
     assert stated.prompt == "chat"
     assert tuned.tokens.ending == (gemma_tokenizer.TURN_END, *[gemma_tokenizer.EOS] * 8)
     before = tuned.framing.before(TrainingDocument.of("x = 1\n", "one.py"), 0, np.random.default_rng(0))

@@ -33,13 +33,15 @@ def test_a_conversation_is_the_engines_own_prompt(tokenizer_file: Path) -> None:
     """With and without the path; of text for context there is some now and then, and it leaves room for the file."""
     document = TrainingDocument.of("x = 1\n" * 3000, "pkg/module.py")
     conversation, rng = ChatFraming(tokenizer_file, prefix_tokens=600), np.random.default_rng(0)
-    seen = {conversation.before(document, 0, rng) for _ in range(60)}
+    seen = {conversation.before(document, 0, rng) for _ in range(200)}
     vocabulary, properties = Vocabulary(Tokenizer.from_file(str(tokenizer_file))), Properties(prompt="chat")
     for request in (InfillRequest("", ()), InfillRequest("", (), path="pkg/module.py")):
         frame = prompt.frame(vocabulary, properties, request)
         assert frame.before in seen
         assert frame.after == _TOKENS.ending
-    assert any("x = 1" in vocabulary.decode(list(ids)) for ids in seen)
+    texts = [vocabulary.decode(list(ids)) for ids in seen]
+    assert any("File pkg/module.py:\nx = 1" in text for text in texts)
+    assert any("pkg/module.py, further down:\nx = 1" in text for text in texts)
     assert max(map(len, seen)) < 400
 
 

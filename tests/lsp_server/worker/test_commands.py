@@ -19,6 +19,7 @@ from lsp_server.cli import main
 from lsp_server.commands import worker
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_at, paths_of
 from lsp_server.worker.spawn import command
+from tests.inference.loaded import save_with_broken_encoder
 from tests.workers import PATIENCE_S, RawClient, kill
 
 Result = subprocess.CompletedProcess[str]
@@ -111,6 +112,20 @@ def test_doctor_finds_this_machine_fit(resident: WorkerPaths) -> None:
     assert checks["socket"]["found"] == str(resident.socket)
     assert "ready" in checks["worker"]["found"]
     assert {"python", "torch", "device", "memory", "model", "runtime folder", "log"} <= set(checks)
+
+
+def test_status_and_doctor_tell_of_a_model_whose_likelihoods_make_no_sense(private: Path) -> None:
+    folder = private / "broken"
+    save_with_broken_encoder(folder)
+    started = infill_ls("worker", "--background", "--model", str(folder), "--idle-s", "30", folder=private)
+    assert started.returncode == 0, started.stderr
+    shown, examined = infill_ls("status", folder=private), infill_ls("doctor", "--json", folder=private)
+    infill_ls("worker", "--stop", "--model", str(folder), folder=private)
+    check = checks_of(examined)["worker"]
+    assert check["verdict"] == "warn"
+    assert "another model" in check["advice"]
+    for words in (started.stdout, shown.stdout, check["found"]):
+        assert "finds plain code no likelier than chance, so candidates are ranked by the canvas alone" in words
 
 
 def test_doctor_says_what_is_wrong_and_what_to_do(private: Path) -> None:

@@ -1,0 +1,116 @@
+"""How much room a hole has and what stands around it: on the canvas, and of the text behind that in the user's turn."""
+
+from dataclasses import replace
+
+import pytest
+
+from inference.engine import Engine
+from inference.engine.canvas.layout import Row
+from inference.engine.canvas.plan import Plan, Planner
+from inference.engine.search.pruning import TRIAL_SUFFIX_TOKENS, tried
+from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
+
+LINE = Hole(single_line=True)
+BEFORE = "import os\n\n\ndef size(path):\n    result = "
+AFTER = "\n    return result\n\n\n" + "".join(f"value_{number} = {number}\n" for number in range(900))
+FREE_ROWS = 512
+
+
+def planned(engine: Engine, *segments: Text | Hole, short: bool = False, **options: object) -> Plan:
+    """The canvas of a request."""
+    model = engine.loaded
+    request = InfillRequest("r", segments, **options)  # type: ignore[arg-type]
+    planner = Planner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
+    return planner.plan(planner.group_from(0), [], short=short)
+
+
+def with_free_rows(engine: Engine) -> Engine:
+    """The same model on a device where the rows of a step cost nothing."""
+    return Engine(replace(engine.loaded, traits=replace(engine.loaded.traits, free_rows=FREE_ROWS)))
+
+
+def shown(engine: Engine, plan: Plan) -> str:
+    """What is read before the canvas."""
+    return engine.loaded.vocabulary.decode(list(plan.prefix_ids))
+
+
+def asked(engine: Engine, before: str, after: str) -> Done:
+    """The end of a request for the rest of a line."""
+    request = InfillRequest("r", (Text(before), LINE, Text(after)), path="size.py", max_steps=1, seed=1)
+    *_, done = (event for event in engine.infill(request) if event is not None)
+    assert isinstance(done, Done)
+    return done
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "tokens"),
+    [
+        ("twin", HoleKind.LINE, 24),
+        ("twin", HoleKind.BLOCK, 128),
+        ("twin", HoleKind.BODY, 192),
+        ("embedded", HoleKind.LINE, 24),
+        ("embedded", HoleKind.BLOCK, 64),
+        ("embedded", HoleKind.BODY, 64),
+    ],
+)
+def test_a_hole_has_the_room_that_its_checkpoint_gives_to_its_kind(
+    name: str, kind: HoleKind, tokens: int, request: pytest.FixtureRequest
+) -> None:
+    engine: Engine = request.getfixturevalue(name)
+    (hole,) = planned(engine, Text(BEFORE), Hole(kind), Text(AFTER)).layout.holes
+    assert hole.maximum == tokens
+
+
+def test_where_rows_are_free_a_canvas_is_as_wide_as_in_training(twin: Engine) -> None:
+    model, wide = twin.loaded, with_free_rows(twin)
+    eos = model.vocabulary.id_of("<eos>")
+    for after, last in (("\n", eos), (AFTER, None)):
+        row = planned(wide, Text(BEFORE), LINE, Text(after)).layout.compose([4])
+        assert len(row.ids) == model.properties.canvas_tokens
+        assert last is None or row.ids[-1] == last
+    narrow = planned(twin, Text(BEFORE), LINE, Text("\n")).layout.compose([4])
+    assert len(narrow.ids) < 32
+    request = InfillRequest("r", (Text(BEFORE), LINE, Text("\n")), max_steps=2, seed=1)
+    assert any(isinstance(event, Candidate) and event.texts[0] for event in wide.infill(request))
+
+
+def test_canvases_that_are_tried_share_the_rows_that_are_free() -> None:
+    rows = [Row((*range(length), *range(200)), ((0, 0, length),)) for length in (2, 4, 6, 8)]
+    assert [len(row.ids) - row.spans[-1][2] for row in tried(rows, 1)] == [TRIAL_SUFFIX_TOKENS] * 4
+    wide = tried(rows, 1, FREE_ROWS)
+    assert len(wide) * max(len(row.ids) for row in wide) == FREE_ROWS
+
+
+def test_what_no_canvas_shows_of_the_suffix_is_read_before_the_file(twin: Engine) -> None:
+    plan = planned(twin, Text(BEFORE), LINE, Text(AFTER), path="size.py")
+    text, canvas = shown(twin, plan), twin.loaded.vocabulary.decode(list(plan.layout.suffix))
+    _, said, rest = text.partition("size.py, further down:\n")
+    further = rest[: rest.index("Write size.py in full")].strip("\n").split("\n")
+    assert said
+    assert len(further) > 50
+    assert "\n".join(further) in AFTER
+    assert not set(further) & set(canvas.splitlines())
+    assert text.endswith("def size(path):\n    result =")
+    tokens = len(twin.loaded.vocabulary.encode("\n".join(further)))
+    assert tokens <= twin.loaded.properties.max_prefix_tokens // 8
+
+
+def test_a_late_request_and_a_plain_checkpoint_read_nothing_of_it(twin: Engine, embedded: Engine) -> None:
+    short = planned(twin, Text(BEFORE), LINE, Text(AFTER), path="size.py", short=True)
+    assert "further down" not in shown(twin, short)
+    assert shown(embedded, planned(embedded, Text(BEFORE), LINE, Text(AFTER))).startswith("import os")
+
+
+def test_the_prefix_stays_encoded_while_somebody_types_and_moves_a_little(twin: Engine) -> None:
+    asked(twin, BEFORE, AFTER)
+    moved = AFTER.index("value_3 ")
+    for before, after in (
+        (BEFORE + "os.pa", AFTER),
+        (BEFORE + "os.path(", ")" + AFTER),
+        (BEFORE + "1\n    result = result + ", AFTER),
+        (BEFORE + AFTER[: moved + len("value_3 =")], AFTER[AFTER.index("\n", moved) :]),
+    ):
+        stats = asked(twin, before, after).stats
+        new = len(twin.loaded.vocabulary.encode(before[len(BEFORE) :]))
+        assert stats.prefix_tokens > 500
+        assert stats.reused_tokens >= stats.prefix_tokens - new - 2
