@@ -19,7 +19,7 @@ from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import Row, Slots
 from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import amending, answers, continuations, length, pruning, sampler
+from inference.engine.search import amending, answers, continuations, length, pruning, sampler, unmasking
 from inference.engine.search.answers import RankedFill
 from inference.engine.search.continuations import Continued
 from inference.engine.search.denoise import Denoising, Start
@@ -249,7 +249,9 @@ class Infilling(Generator[InfillEvent | None, None, None]):
     def _lengths(self, context: Context, plan: Plan) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as it takes to choose well."""
         holes, most = plan.layout.holes, self._model.properties.length_choices
-        if self._model.traits.length_signal is not LengthSignal.SLACK:
+        if self._model.traits.length_signal is LengthSignal.EXPAND_DELETE:
+            choices = length.to_resize(holes, 1 if self._late() else self._effort.candidates)
+        elif self._model.traits.length_signal is not LengthSignal.SLACK:
             choices = (
                 [length.usual(holes)] if self._late() else length.from_grid(holes, max(self._effort.candidates, most))
             )
@@ -265,13 +267,13 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
     def _denoising(self, context: Context, plan: Plan, rows: Sequence[Row]) -> Denoising:
         canvas = CanvasBatch.of(rows, self._model.family.device)
-        return Denoising(
+        return unmasking.loop(
+            self._model,
             context,
             canvas,
-            self._model.properties.sampler,
+            plan.layout.holes,
             self._noise,
             max_steps=1 if self._late() else self._effort.max_steps,
-            constraint=self._model.constraints.of(canvas, plan.layout.holes),
             start=self._start(canvas, plan.layout.holes),
         )
 

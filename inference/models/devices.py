@@ -9,7 +9,7 @@ import torch
 
 from inference.models.family import ModelError
 
-FOUR_BIT = "4bit"
+FOUR_BIT, EIGHT_BIT = "4bit", "8bit"
 INSTALL_FOUR_BIT = "pip install 'infill-ls[4bit]'"
 _HEADROOM = 1.15
 """Weights need this much more memory than they take, for the activations of the smallest request."""
@@ -27,10 +27,12 @@ PRECISIONS = {
     "float32": Precision("float32", torch.float32),
     "bfloat16": Precision("bfloat16", torch.bfloat16),
     "float16": Precision("float16", torch.float16),
+    EIGHT_BIT: Precision(EIGHT_BIT, torch.bfloat16),
     FOUR_BIT: Precision(FOUR_BIT, torch.bfloat16),
 }
 """By the name that a user gives as `dtype`."""
 
+_PACKED = (FOUR_BIT, EIGHT_BIT)
 _BY_ITSELF = {"cpu": ("float32", "bfloat16", FOUR_BIT), "cuda": ("bfloat16", FOUR_BIT)}
 """By device, what is tried where no dtype is named, the first that fits."""
 
@@ -80,10 +82,10 @@ def precisions(wanted: str | None, device: torch.device) -> list[Precision]:
         return [PRECISIONS[name] for name in _BY_ITSELF.get(device.type, ("bfloat16",))]
     if wanted not in PRECISIONS:
         raise ModelError(f"dtype '{wanted}' is unknown; choose one of {', '.join(PRECISIONS)}")
-    if wanted == FOUR_BIT and FOUR_BIT not in _BY_ITSELF.get(device.type, ()):
-        raise ModelError(f"dtype '4bit' does not run on {device.type}; choose bfloat16, or device cuda or cpu")
-    if wanted == FOUR_BIT and not has_four_bit():
-        raise ModelError(f"dtype '4bit' needs the package bitsandbytes, which is missing; run: {INSTALL_FOUR_BIT}")
+    if wanted in _PACKED and FOUR_BIT not in _BY_ITSELF.get(device.type, ()):
+        raise ModelError(f"dtype '{wanted}' does not run on {device.type}; choose bfloat16, or device cuda or cpu")
+    if wanted in _PACKED and not has_four_bit():
+        raise ModelError(f"dtype '{wanted}' needs the package bitsandbytes, which is missing; run: {INSTALL_FOUR_BIT}")
     return [PRECISIONS[wanted]]
 
 
@@ -120,14 +122,14 @@ def fitting(
     needs = []
     for candidate in candidates:
         needed = needed_bytes(weight_bytes(candidate))
-        missing = candidate.name == FOUR_BIT and not has_four_bit()
+        missing = candidate.name in _PACKED and not has_four_bit()
         if needed <= free and not missing:
             return candidate
         needs.append(f"{needed / 1e9:.1f} GB in {candidate.name}")
         if needed <= free:
             raise ModelError(
-                f"{name} needs {' or '.join(needs)}, and {device} has {free / 1e9:.1f} GB free; 4 bits would fit, "
-                f"but need the package bitsandbytes: {INSTALL_FOUR_BIT}"
+                f"{name} needs {' or '.join(needs)}, and {device} has {free / 1e9:.1f} GB free; the last would fit, "
+                f"but needs the package bitsandbytes: {INSTALL_FOUR_BIT}"
             )
     raise ModelError(
         f"{name} needs {' or '.join(needs)}, but {device} has {free / 1e9:.1f} GB free; use a smaller dtype, another "

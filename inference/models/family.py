@@ -46,8 +46,7 @@ class LengthSignal(StrEnum):
     SLACK = "slack"
     """A token of its own fills the rows that a hole has too many."""
     EXPAND_DELETE = "expand/delete"
-    """Two tokens add and remove rows in the middle of denoising, as in DreamOn. The search does not do so yet: it tries
-    several lengths, as for NONE. `Denoising.go_on_with` is where the rows of a canvas may change between two steps."""
+    """Two tokens add and remove rows in the middle of denoising, as in DreamOn."""
     NONE = "none"
     """Not at all: several lengths are denoised side by side."""
 
@@ -77,6 +76,14 @@ class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     t_min: NotNegative = 0.4
     stability: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 1
     confidence: NotNegative = 0.005
+    method: Literal["entropy_bound", "entropy", "confidence", "margin", "p2"] = "entropy_bound"
+    """Which rows a step writes. All but the first are those of published masked-diffusion models, where a row that is
+    written stays: the rows of least entropy, likeliest token, or largest distance to the second likeliest; "p2" masks
+    the least sure rows again. The temperature falls from `t_max` to `t_min`; at 0 the likeliest token is taken."""
+    schedule: Literal["linear", "rounded", "single"] = "linear"
+    """How many rows such a step writes: as Dream's and Open-dLLM's samplers, as MDLM's, or one, as DreamOn's."""
+    top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Of what share of the probability such a sampler takes a token."""
     accept_floor: bool = False
     """Accept at least n/N of the rows after n of N steps: a mask checkpoint then ends with no row left masked."""
 
@@ -133,6 +140,9 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bos_token_id: TokenId | None = None
     eos_token_id: TokenId | None = None
     """What stands before and behind a whole file; None: `<bos>` and `<eos>`, where the tokenizer has them."""
+    exact: bool = False
+    """Whether every row is computed anew at each step where every row sees every row. Otherwise keys and values of rows
+    that do not change are kept for some steps, and for the next request: several times faster, and nearly the same."""
     copying: bool = False
     """Whether likelihoods are mixed with what the file says elsewhere (engine/canvas/file_text.py). It helps a small
     checkpoint with a short prefix; a large one that reads the whole file does so by itself."""

@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--socket", required=True, help="where to listen; with tcp, the file that says where")
     parser.add_argument("--model", default="embedded", help="a name, hub id or folder; the embedded one by default")
     parser.add_argument("--device", help="cpu, cuda, mps, mlx; the best one found by default")
-    parser.add_argument("--dtype", help="bfloat16, float16, float32, 4bit; the best that fits by default")
+    parser.add_argument("--dtype", help="bfloat16, float16, float32, 8bit, 4bit; the best that fits by default")
     parser.add_argument("--idle-s", type=float, default=600.0, help="seconds without clients after which it exits")
     parser.add_argument("--transport", choices=TRANSPORTS, default=NATIVE_TRANSPORT)
     parser.add_argument("--log", help="log file; beside the socket by default")

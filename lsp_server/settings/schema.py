@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from inference.messages import MAX_STEPS
 
 Globs = tuple[str, ...]
-Dtype = Literal["bfloat16", "float16", "float32", "4bit"]
+Dtype = Literal["bfloat16", "float16", "float32", "8bit", "4bit"]
 MOST_CANDIDATES = 8
 """Of one answer, whoever asks."""
 LONGEST_IDLE_S = 31_536_000
@@ -51,7 +51,7 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     device: Annotated[str | None, Meta(description="cpu, cuda, mps or mlx; the best one found when null.")] = None
     dtype: Annotated[
         Dtype | None,
-        Meta(description="Number format of the weights; 4bit packs the experts. When null, the best that fits."),
+        Meta(description="Number format of the weights; 8bit and 4bit save memory. When null, the best that fits."),
     ] = None
     idle_seconds: Annotated[
         float, Meta(ge=1, le=LONGEST_IDLE_S, description="The worker exits after so long without clients.")

@@ -57,9 +57,19 @@ class Constraints:
             kinds[index, canvas.spans[index][number][1]] = len(biases)
             biases.append(self._only(self._vocabulary.starting_with(value, single_line=holes[number].single_line)))
         table = torch.stack(biases)
+        for token in self._resizing:
+            table[[_ANY, _SINGLE_LINE], token] = 0.0
         if slack and self._properties.slack_token_id is not None:
             table[[_ANY, _SINGLE_LINE], self._properties.slack_token_id] = 0.0
         return Constraint(table, kinds.flatten()[canvas.hole_rows])
+
+    @property
+    def _resizing(self) -> list[int]:
+        """The tokens that change how many rows a hole has, where the loop takes them for that."""
+        stated = self._properties
+        if stated.sampler.method == "entropy_bound" or stated.expand_token_id is None or stated.delete_token_id is None:
+            return []
+        return [stated.expand_token_id, stated.delete_token_id]
 
     @cached_property
     def _any(self) -> Tensor:

@@ -98,9 +98,8 @@ class Denoising:
         `constraint` says what the others may become, and they have to become stable anew.
         """
         index = torch.tensor(list(chosen), device=self._current.device)
-        places = index[canvas.owner] * self.canvas.pinned.shape[1] + canvas.hole_rows % canvas.pinned.shape[1]
-        picked = torch.searchsorted(self.canvas.hole_rows, places)  # of the hole rows there were
-        current = self._current.flatten()[places]
+        picked = self._picked(chosen, canvas)
+        current = self._current.flatten()[self.canvas.hole_rows[picked]]
         self.feedback = None if self.feedback is None else self.feedback[picked]
         self._argmax, self._confidence = self._argmax[picked], self._confidence[picked]
         self.steps = self.steps[index]
@@ -114,15 +113,32 @@ class Denoising:
         self.canvas, self._given = canvas, canvas.pinned.clone()
         self._current = canvas.with_holes(current)
 
+    def _picked(self, chosen: Sequence[int], canvas: CanvasBatch) -> Tensor:
+        """(N',) which of the hole rows there are each of those of `canvas` is, which has the `chosen` canvases."""
+        index = torch.tensor(list(chosen), device=self._current.device)
+        places = index[canvas.owner] * self.canvas.pinned.shape[1] + canvas.hole_rows % canvas.pinned.shape[1]
+        return torch.searchsorted(self.canvas.hole_rows, places)
+
     @torch.inference_mode()
-    def predict(self) -> Tensor:
-        """(N, V) logits of the hole rows, at this step's temperature, impossible tokens forbidden."""
-        canvas = self.canvas
-        logits = self._context.predict(self._current, canvas.hole_rows, valid=canvas.valid, feedback=self.feedback)
-        if self.constraint is not None:
-            logits = logits + self.constraint.biases[self.constraint.of_row]
-        steps_left = self.max_steps - self.step_number
-        return logits / sampler.temperature(self._settings, steps_left, self.max_steps).to(logits.device)
+    def predict(self, chosen: Tensor | None = None) -> Tensor:
+        """(N, V) logits of the hole rows, at this step's temperature, impossible tokens forbidden.
+
+        `chosen` (n,): of those of the hole rows with these numbers alone, (n, V).
+        """
+        rows, feedback, constraint = self.canvas.hole_rows, self.feedback, self.constraint
+        of_row = None if constraint is None else constraint.of_row
+        if chosen is not None:
+            rows, of_row = rows[chosen], None if of_row is None else of_row[chosen]
+            feedback = None if feedback is None else feedback[chosen]
+        logits = self._context.predict(self._current, rows, valid=self.canvas.valid, feedback=feedback)
+        if constraint is not None:
+            logits = logits + constraint.biases[of_row]
+        heat = self._heat()
+        return logits / heat.to(logits.device) if heat else logits
+
+    def _heat(self) -> Tensor:
+        """The temperature of this step."""
+        return sampler.temperature(self._settings, self.max_steps - self.step_number, self.max_steps)
 
     def _floor(self) -> Tensor | None:
         if not self._settings.accept_floor:

@@ -84,6 +84,11 @@ def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(spread))
 
 
+def to_resize(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
+    """Up to `count` different length choices to begin with, where the model adds and removes rows itself."""
+    return list(dict.fromkeys([usual(holes), *from_grid(holes, count)]))[:count]
+
+
 def usual(holes: Sequence[Slots]) -> tuple[int, ...]:
     """The likeliest length of each hole where nothing is known but its limits."""
     wanted = [_USUAL_OF_ONE_LINE if it.single_line else min(_USUAL_OF_SEVERAL, it.maximum * 2 // 3) for it in holes]

@@ -21,6 +21,8 @@ def choose_precision(checkpoint: Checkpoint, device: torch.device, wanted: str |
 
     Raises ModelError where it does not fit.
     """
+    if wanted == devices.EIGHT_BIT:
+        raise ModelError(f"{checkpoint.name}: dtype '8bit' is not for this kind of model; choose 4bit or bfloat16")
     candidates = devices.precisions(wanted, device)
     return devices.fitting(checkpoint.name, device, free_bytes, candidates, lambda one: weight_bytes(checkpoint, one))
 

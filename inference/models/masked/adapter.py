@@ -8,8 +8,9 @@ from torch import Tensor
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import Continuation, LengthSignal, NoiseKind, OnProgress, Properties, Traits
+from inference.models.family import Context, Continuation, LengthSignal, NoiseKind, OnProgress, Properties, Traits
 from inference.models.masked import token_files, weights
+from inference.models.masked.cached_context import CachedContext, Memory
 from inference.models.masked.network import Qwen2
 
 
@@ -20,6 +21,7 @@ class MaskedDiffusion:
         """`dtype`: a precision's name."""
         self.name, self.network, self.properties, self.tokenizer = name, network, properties, tokenizer
         self.device, self.dtype = network.device, dtype
+        self._memory = Memory()
         resizes = properties.expand_token_id is not None and properties.delete_token_id is not None
         self.traits = Traits(
             noise=NoiseKind.MASK,
@@ -38,13 +40,15 @@ class MaskedDiffusion:
         network = weights.read(found, place, precision, progress)
         return cls(found.name, network, found.properties, tokenizer, precision.name)
 
-    def open(self, prefix_ids: Sequence[int]) -> "TokenContext":
+    def open(self, prefix_ids: Sequence[int]) -> Context:
         """See `Family.open`."""
-        return TokenContext(self.network, self.properties, prefix_ids)
+        if self.properties.exact:
+            return ExactContext(self.network, self.properties, prefix_ids)
+        return CachedContext(self.network, self.properties, prefix_ids, self._memory)
 
 
-class TokenContext:
-    """A `Context`: the tokens of a prefix. Nothing of it can be known before the canvas is, which it sees."""
+class ExactContext:
+    """A `Context`: the tokens of a prefix. Every row is computed anew at each step, for it sees all others."""
 
     reused_tokens = 0
 

@@ -5,8 +5,7 @@ a library. What is visible is a (B, 1, 1, T) bool tensor, and only where canvase
 Shapes: B sequences, A rows that are computed, T rows that are attended to, d the width, V the vocabulary.
 """
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -36,8 +35,8 @@ class _Attention(nn.Module):
         self, rows: Tensor, turn: tuple[Tensor, Tensor], layer: int, known: KeyValues | None, visible: Tensor | None
     ) -> Tensor:
         heads = (*rows.shape[:2], -1, self.head_size)
-        queries = _turned(self.q_proj(rows).view(heads).transpose(1, 2), turn)
-        keys = _turned(self.k_proj(rows).view(heads).transpose(1, 2), turn)
+        queries = turned(self.q_proj(rows).view(heads).transpose(1, 2), turn)
+        keys = turned(self.k_proj(rows).view(heads).transpose(1, 2), turn)
         values = self.v_proj(rows).view(heads).transpose(1, 2)
         if known is not None:
             keys, values = known.update(layer, keys, values)
@@ -104,7 +103,7 @@ class Qwen2(nn.Module):
         rows that nobody attends to.
         """
         rows = self.embed_tokens(ids)
-        turn = self._turn(positions)
+        turn = self.turn(positions)
         for number, layer in enumerate(self.layers):
             rows = layer(rows, turn, number, known, visible)
         return self.norm(rows)  # type: ignore[no-any-return]
@@ -113,7 +112,7 @@ class Qwen2(nn.Module):
         """(..., d) -> float32 (..., V)."""
         return self.lm_head(hidden).float()  # type: ignore[no-any-return]
 
-    def _turn(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def turn(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The cosines and sines (B or 1, 1, A, h) by which queries and keys are turned."""
         size = self.config.head_size
         powers = torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size
@@ -122,15 +121,8 @@ class Qwen2(nn.Module):
         return angles.cos().to(self.dtype), angles.sin().to(self.dtype)
 
 
-def _turned(heads: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """(B, H, A, h) with the position of each row turned into it."""
+def turned(heads: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+    """(B, H, A, h) moved by the positions that `turn` was made of. Moves add up, so what is cached can be moved on."""
     cosines, sines = turn
     first, second = heads.chunk(2, -1)
     return heads * cosines + torch.cat([-second, first], -1) * sines
-
-
-def linear_names(config: Qwen2Config) -> Sequence[str]:
-    """The names within a layer of what may be kept in fewer bits."""
-    with torch.device("meta"):
-        layer: Any = Layer(config)
-    return [name for name, module in layer.named_modules() if isinstance(module, nn.Linear)]

@@ -13,7 +13,7 @@ from msgspec import Meta
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.checkpoint_files import StoredTensor
-from inference.models.family import ModelError, NoiseKind, NotNegative, Properties, SamplerSettings, Steps
+from inference.models.family import ModelError, NoiseKind, NotNegative, Properties, SamplerSettings
 from inference.models.masked import token_files
 
 Layers = Annotated[int, Meta(ge=1, le=512)]
@@ -66,12 +66,6 @@ class Qwen2Config(msgspec.Struct, frozen=True):
         return stated or self.rope_theta or 10_000.0
 
 
-class _Generation(msgspec.Struct):
-    steps: Steps | None = None
-    temperature: NotNegative | None = None
-    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
-
-
 def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
     """What is true of a published checkpoint, which has no `infill.json`. Raises ModelError."""
     tokens = token_files.named_tokens(folder, config)
@@ -93,8 +87,17 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
         max_prefix_tokens=MAX_PREFIX_TOKENS,
         suffix_tokens=SUFFIX_TOKENS,
         prompt="plain",
-        sampler=SamplerSettings(),
+        sampler=_sampler(in_place=in_place, resizes=tokens.expand is not None),
     )
+
+
+def _sampler(*, in_place: bool, resizes: bool) -> SamplerSettings:
+    """The published settings: MDLM's, DreamOn's, else what Dream and Open-dCoder generate with."""
+    if in_place:
+        return SamplerSettings(max_steps=128, t_max=0.0, t_min=0.0, method="confidence", schedule="rounded")
+    if resizes:
+        return SamplerSettings(max_steps=256, t_max=0.2, t_min=0.2, method="entropy", schedule="single", top_p=0.9)
+    return SamplerSettings(max_steps=64, t_max=0.0, t_min=0.0, method="entropy")
 
 
 def qwen2_config(folder: Path, config: dict[str, Any]) -> Qwen2Config:

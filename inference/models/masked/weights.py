@@ -1,6 +1,6 @@
 """Reads the weights of a checked masked-diffusion checkpoint, one tensor at a time, into the network."""
 
-from math import prod
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,11 +10,18 @@ from inference.models import checkpoint_files, devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import Precision
 from inference.models.family import ModelError, OnProgress
+from inference.models.masked import packed
 from inference.models.masked.network import Qwen2
 from inference.models.masked.stated import Qwen2Config, qwen2_config, weight_shapes
 from inference.models.shards import Shards
 
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
+_BY_ITSELF = {
+    "cpu": ("bfloat16", "float32", devices.EIGHT_BIT, devices.FOUR_BIT),
+    "cuda": ("bfloat16", devices.EIGHT_BIT, devices.FOUR_BIT),
+}
+"""By device, what is tried where no dtype is named, the first that fits."""
+
 _LOADED_AT, _LAYERS_DONE_AT = 0.2, 0.85
 
 
@@ -24,16 +31,20 @@ def choose_precision(found: Checkpoint, device: torch.device, wanted: str | None
     A CPU that multiplies bfloat16 itself is faster in it, and needs half the memory; any other is several times slower.
     Raises ModelError where it does not fit.
     """
-    candidates = devices.precisions(wanted, device)
-    if wanted is None and device.type == "cpu" and devices.native_bfloat16():
-        candidates.sort(key=lambda one: one.name == "float32")
+    by_itself = [devices.PRECISIONS[name] for name in _BY_ITSELF.get(device.type, ("bfloat16",))]
+    candidates = devices.precisions(wanted, device) if wanted else by_itself
+    if device.type == "cpu" and not devices.native_bfloat16():
+        candidates = [replace(one, dtype=torch.float32) if one.name in packed.BITS else one for one in candidates]
+        candidates.sort(key=lambda one: one.name == "bfloat16")
     return devices.fitting(found.name, device, free_bytes, candidates, lambda one: weight_bytes(found, one))
 
 
 def weight_bytes(found: Checkpoint, precision: Precision) -> float:
     """How much memory the weights take. Raises ModelError where that depends on a file that cannot be read."""
-    shapes = {name: tensor.shape for name, tensor in checkpoint_files.stored_tensors(found.folder).items()}
-    return float(sum(prod(shape) for shape in shapes.values()) * precision.dtype.itemsize)
+    total = 0.0
+    for name, tensor in checkpoint_files.stored_tensors(found.folder).items():
+        total += packed.weight_bytes(name, tensor.shape, precision)
+    return total
 
 
 def read(found: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Qwen2:
@@ -45,6 +56,8 @@ def read(found: Checkpoint, device: torch.device, precision: Precision, progress
         share = number / len(network.layers)
         progress(_LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * share, f"layer {number + 1} of {len(network.layers)}")
         _load(layer, f"model.layers.{number}.", shards, config, device, precision)
+        if precision.name in packed.BITS:
+            packed.pack(layer, precision)
     for module, name in ((network.embed_tokens, _EMBEDDING), (network.norm, "model.norm.weight")):
         _give(module, "weight", name, shards, config, device, precision)
     if _HEAD in shards.shapes:  # some conversions say that it is tied and have one of its own

@@ -1,0 +1,197 @@
+"""A prefix and its canvases of which, from step to step and from request to request, few rows are computed anew.
+
+At first one canvas is computed with the whole prefix before it, but for what an earlier request knows. The other
+canvases take from it what they have in common with it. From then on a step computes the rows that are asked for, and
+those whose token has changed since; every few steps all rows of the canvases.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from inference.models.family import Continuation, Properties
+from inference.models.masked.kept_rows import Known, Rows, empty_rows, sources
+from inference.models.masked.network import Qwen2
+
+REFRESH_STEPS = 8
+"""After so many steps all rows of the canvases are computed again."""
+
+_MOST_USES = 64
+"""After so many requests that each knew something of the one before, all rows are computed again."""
+
+_REMEMBERED, _REMEMBERED_BYTES = 4, 1 << 30
+
+
+class Memory:
+    """What the latest requests computed, for those that follow."""
+
+    def __init__(self) -> None:
+        self._known: list[Known] = []
+
+    def best(self, prefix_ids: Sequence[int]) -> Known | None:
+        """The one that has most in common with a prefix, half of it at least."""
+
+        def common(known: Known) -> int:
+            return sum(row >= 0 for row in sources(known.ids[: len(prefix_ids)], prefix_ids))
+
+        usable = [known for known in self._known if known.uses < _MOST_USES and 2 * common(known) > len(prefix_ids)]
+        return max(usable, key=common, default=None)
+
+    def add(self, known: Known, instead_of: Known | None) -> None:
+        """Remembers one, perhaps instead of one that it was made of; the oldest are forgotten."""
+        kept = [one for one in self._known if one is not instead_of][-(_REMEMBERED - 1) :]
+        self._known = [*kept, known]
+        while len(self._known) > 1 and sum(one.count_bytes for one in self._known) > _REMEMBERED_BYTES:
+            del self._known[0]
+
+
+@dataclass
+class _Canvases:
+    """The canvases as they were at the latest pass, each with the last token of the prefix before it."""
+
+    ids: Tensor  # (B, W')
+    valid: Tensor | None  # (B, W')
+    rows: Rows
+    steps: int = 0
+
+
+class CachedContext:
+    """A `Context` whose predictions are those of an exact one but for what changed in rows that were not computed."""
+
+    def __init__(self, network: Qwen2, properties: Properties, prefix_ids: Sequence[int], memory: Memory) -> None:
+        self._network, self._shifted = network, properties.shifted_logits
+        self._prefix_ids, self._memory = list(prefix_ids), memory
+        self._known = memory.best(self._prefix_ids)
+        self._own: Known | None = None
+        self._canvases: _Canvases | None = None
+        self._joint = min(1, len(self._prefix_ids))
+        """How many rows of the prefix stand in the sequences of the canvases: with shifted logits its last row predicts
+        the first of the canvas, so it is computed with them."""
+
+    @property
+    def reused_tokens(self) -> int:
+        """See `Context`."""
+        if self._known is None:
+            return 0
+        known = sources(self._known.ids[: len(self._prefix_ids)], self._prefix_ids)
+        return sum(row >= 0 for row in known)
+
+    def encode(self) -> Iterator[int]:
+        """See `Context`. The prefix is read with its first canvas, which it sees."""
+        return iter(())
+
+    @torch.inference_mode()
+    def predict(
+        self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
+    ) -> Tensor:
+        """See `Context`."""
+        width = ids.shape[1] + self._joint
+        last = torch.tensor(self._prefix_ids[-1:], dtype=torch.long, device=ids.device)
+        whole = torch.cat([last.expand(len(ids), -1), ids], 1)
+        if valid is not None:
+            valid = torch.cat([valid.new_ones(len(ids), self._joint), valid], 1)
+        owners, places = rows // ids.shape[1], rows % ids.shape[1] + self._joint
+        sought = (places - 1).clamp(min=0) if self._shifted else places
+        asked = torch.zeros_like(whole, dtype=torch.bool)
+        asked[owners, places] = asked[owners, sought] = True
+        before = self._canvases
+        if before is None or before.ids.shape != whole.shape or not _same(before.valid, valid):
+            hidden, number = self._set_up(whole, valid, asked)
+        else:
+            before.steps += 1
+            stale = asked | (before.ids != whole)
+            if before.steps % REFRESH_STEPS == 0:
+                stale = torch.ones_like(stale) if valid is None else valid
+            before.ids = whole
+            hidden, number = self._pass(before, stale)
+        return self._network.logits(hidden[owners, number.view(len(ids), width)[owners, sought]])
+
+    def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
+        """See `Context`. Nothing is handed on."""
+
+    def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Never: see `Traits.can_score`."""
+        raise NotImplementedError
+
+    def continuation(self, count: int, room_tokens: int) -> Continuation:
+        """Never: see `Traits.continuable_tokens`."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """See `Context`."""
+        self._canvases = None
+
+    def _set_up(self, ids: Tensor, valid: Tensor | None, asked: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes canvases of which nothing is known; the hidden states and numbers of `_pass`."""
+        shown = len(ids) // 2
+        known, hidden, number = self._read(ids, valid, asked, shown)
+        first = len(self._prefix_ids) - self._joint
+        before, own = known.rows.part(0, first), known.rows.part(first, len(known.ids))
+        if len(ids) == 1:
+            self._canvases = _Canvases(ids, valid, Rows(own.keys, own.values, before))
+            return hidden, number
+        shared = [sources(known.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
+        width = ids.shape[1]
+        table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in shared], device=ids.device)
+        places = torch.arange(width, device=ids.device)
+        made = own.picked(self._network, table.clamp(min=0), torch.where(table < 0, 0, places - table))
+        made.before = before
+        self._canvases = _Canvases(ids, valid, made)
+        return self._pass(self._canvases, asked | (table < 0))
+
+    def _read(self, ids: Tensor, valid: Tensor | None, asked: Tensor, shown: int) -> tuple[Known, Tensor, Tensor]:
+        """Computes one of the canvases with the prefix before it, as far as they are not known."""
+        (own,) = _lists(ids[shown : shown + 1], None if valid is None else valid[shown : shown + 1])
+        whole = [*self._prefix_ids[: len(self._prefix_ids) - self._joint], *own]
+        earlier = self._own or self._known
+        taken = [-1] * len(whole) if earlier is None else sources(earlier.ids, whole)
+        table = torch.tensor(taken, device=ids.device)
+        first = len(whole) - len(own)
+        table[first:][asked[shown, : len(own)]] = -1
+        rows = empty_rows(self._network, 1, len(whole))
+        if earlier is not None:
+            moved = torch.where(table < 0, 0, torch.arange(len(whole), device=ids.device) - table)
+            rows = earlier.rows.picked(self._network, table.clamp(min=0)[None], moved[None])
+        computed = (table < 0).nonzero()[:, 0]
+        rows.computed = computed[None]
+        hidden = self._network(torch.tensor([whole], device=ids.device)[:, computed], computed, rows)
+        uses = 0 if earlier is None or len(computed) == len(whole) else earlier.uses + (earlier is not self._own)
+        known = Known(whole, rows, uses)
+        self._memory.add(known, self._own)
+        self._own = known
+        number = torch.zeros(len(whole), dtype=torch.long, device=ids.device)
+        number[computed] = torch.arange(len(computed), device=ids.device)
+        return known, hidden, torch.nn.functional.pad(number[first:], (0, ids.shape[1] - len(own)))[None]
+
+    def _pass(self, canvases: _Canvases, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes the `wanted` (B, W') rows: their hidden states (B, A, d), and which of the A each row is."""
+        if canvases.valid is not None:
+            wanted = wanted & canvases.valid
+        counts = wanted.sum(1)
+        order = wanted.int().argsort(dim=1, descending=True, stable=True)[:, : max(1, int(counts.max()))]
+        spare = torch.arange(order.shape[1], device=order.device) >= counts[:, None]
+        computed = torch.where(spare, order[:, :1], order)  # a row that is computed twice is the same both times
+        first = len(self._prefix_ids) - self._joint
+        visible = None
+        if canvases.valid is not None:
+            seen = canvases.valid.new_ones(len(wanted), first)
+            visible = torch.cat([seen, canvases.valid], 1)[:, None, None]
+        canvases.rows.computed = computed
+        ids = canvases.ids.gather(1, computed)
+        hidden = self._network(ids, first + computed, canvases.rows, visible)
+        if len(canvases.ids) == 1 and self._own is not None:
+            self._own.ids[first:] = canvases.ids[0].tolist()  # whose keys and values these are, in the same memory
+        places = torch.arange(order.shape[1], device=order.device).expand_as(computed)
+        return hidden, torch.zeros_like(canvases.ids).scatter(1, computed, places)
+
+
+def _same(one: Tensor | None, other: Tensor | None) -> bool:
+    return one is other or (one is not None and other is not None and torch.equal(one, other))
+
+
+def _lists(ids: Tensor, valid: Tensor | None) -> list[list[int]]:
+    """The tokens of each canvas, without those that pad it."""
+    lengths = [ids.shape[1]] * len(ids) if valid is None else valid.sum(1).tolist()
+    return [one[:length] for one, length in zip(ids.tolist(), lengths, strict=True)]

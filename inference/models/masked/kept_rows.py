@@ -1,0 +1,102 @@
+"""Keys and values of rows that are not computed anew, as each pass of the network needs them.
+
+Where every row sees every row, a row's keys and values depend on all others, so none can be kept exactly. They change
+little while the row's own token stays (Fast-dLLM, Wu et al., 2025, https://arxiv.org/abs/2505.22618). A row that moves
+to another position keeps its values, and its keys are turned by the distance.
+Shapes: B sequences, A rows that are computed, T rows of a sequence, H heads of keys, h their size.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from inference.models.masked.network import Qwen2, turned
+
+_NEIGHBOURS = 16
+"""So many rows beside the place where two sequences begin to differ are computed anew; they depend on it most."""
+
+
+@dataclass
+class Rows:
+    """Keys and values of the rows of B sequences, by layer: (B, H, T, h). Also a `KeyValues` of the network.
+
+    `computed` (B, A) are the rows that the next pass computes. `before` has rows of one sequence that stand before all
+    of these.
+    """
+
+    keys: list[Tensor]
+    values: list[Tensor]
+    before: "Rows | None" = None
+    computed: Tensor = field(default_factory=lambda: torch.zeros((1, 0), dtype=torch.long))
+
+    def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """See `KeyValues`."""
+        at = self.computed[:, None, :, None].expand_as(keys)
+        self.keys[layer].scatter_(2, at, keys)
+        self.values[layer].scatter_(2, at, values)
+        if self.before is None:
+            return self.keys[layer], self.values[layer]
+        batch = (keys.shape[0], -1, -1, -1)
+        earlier = self.before.keys[layer].expand(batch), self.before.values[layer].expand(batch)
+        return torch.cat([earlier[0], self.keys[layer]], 2), torch.cat([earlier[1], self.values[layer]], 2)
+
+    def picked(self, network: Qwen2, rows: Tensor, moved: Tensor) -> "Rows":
+        """Of one sequence: its `rows` (B, T') as those of B sequences, each `moved` (B, T') by so many positions."""
+        turn = network.turn(moved)
+        batch, count = rows.shape
+        flat = rows.flatten()
+
+        def taken(known: Tensor) -> Tensor:
+            return known[0][:, flat].view(-1, batch, count, known.shape[-1]).transpose(0, 1).contiguous()
+
+        return Rows([turned(taken(one), turn) for one in self.keys], [taken(one) for one in self.values])
+
+    def part(self, first: int, end: int) -> "Rows":
+        """Some rows of each sequence. They share memory with these."""
+        return Rows([one[:, :, first:end] for one in self.keys], [one[:, :, first:end] for one in self.values])
+
+
+@dataclass
+class Known:
+    """A sequence of tokens and the keys and values that were computed of it, the rows of the prefix first."""
+
+    ids: list[int]
+    rows: Rows
+    uses: int = 0
+    """How many sequences have been made of this one and of those before it since all its rows were computed."""
+
+    @property
+    def count_bytes(self) -> int:
+        """How much memory it takes."""
+        return sum(one.nbytes for one in (*self.rows.keys, *self.rows.values))
+
+
+def common_ends(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
+    """How many tokens both begin with, and how many of the rest of both they end with."""
+    shorter = min(len(one), len(other))
+    lead = next((number for number in range(shorter) if one[number] != other[number]), shorter)
+    rest = shorter - lead
+    tail = next((number for number in range(rest) if one[-1 - number] != other[-1 - number]), rest)
+    return lead, tail
+
+
+def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
+    """For each token of `wanted` the row of `known` whose keys and values it may have; -1: none."""
+    lead, tail = common_ends(known, wanted)
+    if lead == len(wanted) == len(known):
+        return list(range(lead))
+    first, behind = max(0, lead - neighbours), max(0, tail - neighbours)
+    moved = len(known) - len(wanted)
+    middle = len(wanted) - first - behind
+    return [*range(first), *[-1] * middle, *(row + moved for row in range(len(wanted) - behind, len(wanted)))]
+
+
+def empty_rows(network: Qwen2, batch: int, count: int) -> Rows:
+    """Rows that are all to be computed."""
+    config = network.config
+    shape = (batch, config.num_key_value_heads, count, config.head_size)
+    layers = range(config.num_hidden_layers)
+    made = [torch.zeros(shape, dtype=network.dtype, device=network.device) for _ in (*layers, *layers)]
+    return Rows(made[: len(layers)], made[len(layers) :])

@@ -1,0 +1,166 @@
+"""The loop gives, token for token, what the published samplers of masked-diffusion models give, pins included.
+
+The references stand in masked_references.py. Both forbid the mask token, which the originals may write and leave.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inference.engine.canvas.batch import CanvasBatch
+from inference.engine.canvas.constraints import FORBIDDEN, Constraint
+from inference.engine.canvas.layout import OPEN, Row
+from inference.engine.search.resizing import Resizing
+from inference.engine.search.sampler import MaskNoise
+from inference.engine.search.unmasking import Unmasking
+from inference.models import registry
+from inference.models.family import Family, SamplerSettings
+from tests.inference.engine import masked_references as references
+from tests.inference.models import random_masked
+from tests.inference.models.random_masked import EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2
+
+ALGORITHMS = {"entropy": "entropy", "confidence": "maskgit_plus", "margin": "topk_margin"}
+SEEDS = range(3)
+NO_MASK = torch.zeros(VOCABULARY_SIZE).index_fill(0, torch.tensor([MASK]), FORBIDDEN)
+PREFIX = tuple((7 * number) % 200 for number in range(11))
+ROWS = {
+    "one hole": Row((*(OPEN,) * 9, 33, 44, 55), ((0, 0, 9),)),
+    "three holes": Row((3, *(OPEN,) * 4, 90, OPEN, 91, 92, *(OPEN,) * 4, 60), ((1, 1, 5), (6, 6, 7), (9, 9, 13))),
+}
+
+
+@pytest.fixture(scope="module", params=SEEDS)
+def shifted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Family, Any]:
+    """A family, and transformers' model of the same weights."""
+    return made(tmp_path_factory.mktemp("dream"), random_masked.save_dream, request.param)
+
+
+@pytest.fixture(scope="module", params=SEEDS)
+def in_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Family, Any]:
+    return made(tmp_path_factory.mktemp("mdlm"), random_masked.save_mdlm, request.param)
+
+
+def made(folder: Path, save: Any, seed: int) -> tuple[Family, Any]:
+    save(folder, seed)
+    return registry.load(str(folder), device="cpu", dtype="float32"), random_qwen2(seed)
+
+
+def ours(
+    family: Family, row: Row, settings: SamplerSettings, resizing: Resizing | None = None, bias: torch.Tensor = NO_MASK
+) -> tuple[list[int], int]:
+    """The tokens of our loop behind the prefix, and the forward passes it took."""
+    context, canvas = family.open(PREFIX), CanvasBatch.of([row], family.device)
+    constraint = Constraint(bias[None], torch.zeros(len(canvas.hole_rows), dtype=torch.long))
+    noise = MaskNoise(MASK, torch.Generator())
+    loop = Unmasking(context, canvas, settings, noise, constraint=constraint, resizing=resizing)
+    while not loop.finished:
+        loop.step()
+    return loop.answer[0].tolist(), loop.step_number
+
+
+def whole(row: Row) -> list[int]:
+    return [*PREFIX, *(MASK if id_ == OPEN else id_ for id_ in row.ids)]
+
+
+def plain(method: str, steps: int, **other: Any) -> SamplerSettings:
+    return SamplerSettings(max_steps=steps, method=method, t_max=0.0, t_min=0.0, **other)  # type: ignore[arg-type]
+
+
+def behind(ids: Sequence[int]) -> list[int]:
+    return list(ids[len(PREFIX) :])
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("steps", [1, 4, 9, 12, 64])
+@pytest.mark.parametrize("method", ALGORITHMS)
+def test_dream_and_open_dllm(shifted: tuple[Family, Any], method: str, steps: int, row: str) -> None:
+    family, model = shifted
+    wanted = references.dream(model, whole(ROWS[row]), MASK, NO_MASK, ALGORITHMS[method], steps)
+    tokens, passes = ours(family, ROWS[row], plain(method, steps))
+    assert tokens == behind(wanted)
+    assert passes <= min(steps, 9), "steps that write nothing cost nothing"
+
+
+@pytest.mark.parametrize("top_p", [0.3, 0.9])
+@pytest.mark.parametrize("method", ALGORITHMS)
+def test_the_order_is_that_of_what_top_p_leaves(shifted: tuple[Family, Any], method: str, top_p: float) -> None:
+    family, model = shifted
+    row = ROWS["three holes"]
+    wanted = references.dream(model, whole(row), MASK, NO_MASK, ALGORITHMS[method], 16, top_p)
+    assert ours(family, row, plain(method, 16, top_p=top_p))[0] == behind(wanted)
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("steps", [3, 5, 9, 64])
+def test_open_dllm_with_p2(shifted: tuple[Family, Any], steps: int, row: str) -> None:
+    family, model = shifted
+    wanted = references.p2(model, whole(ROWS[row]), MASK, NO_MASK, steps)
+    assert ours(family, ROWS[row], plain("p2", steps))[0] == behind(wanted)
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("steps", [1, 3, 4, 12, 128])
+def test_mdlm_in_place(in_place: tuple[Family, Any], steps: int, row: str) -> None:
+    family, model = in_place
+    wanted = references.mdlm(model, whole(ROWS[row]), MASK, NO_MASK, steps)
+    assert ours(family, ROWS[row], plain("confidence", steps, schedule="rounded"))[0] == behind(wanted)
+
+
+@pytest.mark.parametrize("masks", [1, 4, 9])
+@pytest.mark.parametrize("method", ALGORITHMS)
+@pytest.mark.parametrize("liking", [0.0, 12.0, 20.0], ids=["as it is", "some edits", "more edits"])
+@pytest.mark.parametrize("top_p", [1.0, 0.9])
+def test_dreamon_with_expand_and_delete(
+    shifted: tuple[Family, Any], masks: int, method: str, liking: float, top_p: float
+) -> None:
+    """`liking` is added to both tokens, which random weights would seldom write."""
+    family, model = shifted
+    row = Row((*(OPEN,) * masks, 33, 44, EOS), ((0, 0, masks),))
+    bias = NO_MASK.clone()
+    bias[[EXPAND, EOS]] = liking
+    wanted, happened = references.dreamon(
+        model, whole(row), MASK, bias, ALGORITHMS[method], expand=EXPAND, delete=EOS, most_masks=12, top_p=top_p
+    )
+    resizing = Resizing(EXPAND, EOS, ((0, 12),))
+    settings = plain(method, 300, schedule="single", top_p=top_p)
+    tokens, passes = ours(family, row, settings, resizing, bias)
+    assert tokens == behind(wanted)
+    assert passes == len(happened)
+    assert wanted[-3:] == [33, 44, EOS], "the end of the file stays"
+
+
+def test_the_samples_of_dreamon_have_both_edits(shifted: tuple[Family, Any]) -> None:
+    """So that what the test before this one says is worth something."""
+    bias, seen = NO_MASK.clone(), set[str]()
+    bias[[EXPAND, EOS]] = 20.0
+    for masks in (4, 9):
+        ids = [*PREFIX, *(MASK,) * masks, 33, 44, EOS]
+        _, happened = references.dreamon(
+            shifted[1], ids, MASK, bias, "entropy", expand=EXPAND, delete=EOS, most_masks=12
+        )
+        seen.update(happened)
+    assert seen == {"expand", "delete", "write"}
+
+
+def test_counts_are_those_that_were_seen_of_the_originals() -> None:
+    """Masks, steps -> how many each step writes, zeros of MDLM's left out."""
+    from inference.engine.search import unmasking_rules
+
+    def counts(schedule: str, masks: int, steps: int) -> list[int]:
+        left, found = torch.tensor([masks]), []
+        for step in range(steps):
+            now = unmasking_rules.COUNTS[schedule](left, step, steps)
+            left, found = left - now, [*found, int(now)]
+        return found
+
+    assert counts("linear", 9, 9) == [0, 1, 1, 1, 1, 1, 1, 1, 2]
+    for (masks, steps), wanted in {
+        (9, 4): [2, 2, 2, 3],
+        (4, 12): [1, 1, 1, 1],
+        (4, 3): [1, 1, 2],
+        (5, 3): [2, 1, 2],
+    }.items():
+        assert [count for count in counts("rounded", masks, steps) if count] == wanted
