@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from inference.models import catalogue, checkpoint_files, downloads
 from inference.models.catalogue import EMBEDDED
-from inference.models.family import ModelError, NoiseKind, Properties
+from inference.models.family import ENTROPY_BOUND, ModelError, NoiseKind, Properties
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -122,6 +122,8 @@ def _stated_properties(folder: Path, model: str) -> Properties | None:
         raise ModelError(f"{model}: {file}: corruption must be 'mask' or 'uniform', not '{properties.corruption}'")
     if properties.corruption == NoiseKind.MASK and properties.mask_token_id is None:
         raise ModelError(f"{model}: {file}: mask corruption needs mask_token_id")
+    if properties.corruption != NoiseKind.MASK and properties.sampler.method != ENTROPY_BOUND:
+        raise ModelError(f"{model}: {file}: sampler.method: '{properties.sampler.method}' needs mask corruption")
     return properties
 
 

@@ -11,7 +11,7 @@ Shapes: B canvases, W rows of each, N hole rows of all canvases together, V voca
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -66,6 +66,8 @@ NotNegative = Annotated[float, Meta(ge=0, le=1e6)]
 _SHARES = {HoleKind.BLOCK: 1 / 2, HoleKind.BODY: 3 / 4}
 """How much of a canvas holes of several lines have: 128 and 192 of 256 rows. Behind them some of the suffix stands."""
 
+ENTROPY_BOUND: Final = "entropy_bound"
+
 
 class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a checkpoint wants to be sampled. The defaults are DiffusionGemma's published generation settings."""
@@ -76,7 +78,7 @@ class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     t_min: NotNegative = 0.4
     stability: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 1
     confidence: NotNegative = 0.005
-    method: Literal["entropy_bound", "entropy", "confidence", "margin", "p2"] = "entropy_bound"
+    method: Literal["entropy_bound", "entropy", "confidence", "margin", "p2"] = ENTROPY_BOUND
     """Which rows a step writes. All but the first are those of published masked-diffusion models, where a row that is
     written stays: the rows of least entropy, likeliest token, or largest distance to the second likeliest; "p2" masks
     the least sure rows again. The temperature falls from `t_max` to `t_min`; at 0 the likeliest token is taken."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.models.family import Properties
+from inference.models.family import ENTROPY_BOUND, Properties
 
 FORBIDDEN = -1e9
 """Added to the logit of a token that may not be chosen. Finite, so that 0 * log 0 stays 0 in an entropy."""
@@ -67,7 +67,7 @@ class Constraints:
     def _resizing(self) -> list[int]:
         """The tokens that change how many rows a hole has, where the loop takes them for that."""
         stated = self._properties
-        if stated.sampler.method == "entropy_bound" or stated.expand_token_id is None or stated.delete_token_id is None:
+        if stated.sampler.method == ENTROPY_BOUND or stated.expand_token_id is None or stated.delete_token_id is None:
             return []
         return [stated.expand_token_id, stated.delete_token_id]
 

@@ -27,6 +27,7 @@ _GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 1
 _OF_SEVERAL_LINES = 3
 _USUAL_OF_ONE_LINE, _USUAL_OF_SEVERAL = 6, 40
 """The median of the holes in `tests/data/tuning.jsonl.gz`, in tokens of either vocabulary of ours."""
+_LEAST_TO_RESIZE = 4
 _FINEST = 1024
 """The finest parts of a curve that are read are its 1024ths. A steeper curve yields fewer lengths."""
 
@@ -85,8 +86,16 @@ def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
 
 
 def to_resize(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
-    """Up to `count` different length choices to begin with, where the model adds and removes rows itself."""
-    return list(dict.fromkeys([usual(holes), *from_grid(holes, count)]))[:count]
+    """Up to `count` different length choices to begin with, where the model adds and removes rows itself.
+
+    As DreamOn's, from four rows on: the first one may be held to what the hole begins with, and can add none.
+    """
+    choices = [usual(holes), *from_grid(holes, count)]
+    longer = [
+        tuple(max(size, min(_LEAST_TO_RESIZE, hole.maximum)) for size, hole in zip(sizes, holes, strict=True))
+        for sizes in choices
+    ]
+    return list(dict.fromkeys(longer))[:count]
 
 
 def usual(holes: Sequence[Slots]) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from inference.engine.search import resizing, sampler, unmasking_rules
 from inference.engine.search.denoise import Denoising, Start
 from inference.engine.search.resizing import Resizing
 from inference.engine.search.sampler import Noise
-from inference.models.family import Context, LengthSignal, SamplerSettings
+from inference.models.family import ENTROPY_BOUND, Context, LengthSignal, SamplerSettings
 
 
 class Unmasking(Denoising):
@@ -61,7 +61,7 @@ class Unmasking(Denoising):
         logits = unmasking_rules.nucleus(self._limited(self.predict(chosen), chosen), self._settings.top_p)
         probabilities = logits.softmax(-1, dtype=torch.float32)
         drawn = sampler.draw(probabilities, self._noise.generator) if self._heat() else logits.argmax(-1)
-        sure = unmasking_rules.sureness(self._settings.method, logits, probabilities, drawn)
+        sure = unmasking_rules.sureness(self._settings.method, probabilities, drawn)
         self._hand_on(chosen, logits, probabilities)
         confidence = probabilities.gather(-1, drawn[:, None])[:, 0]
         self._write(chosen, drawn, confidence, self._rows_to_write(chosen, sure, due))
@@ -151,7 +151,7 @@ def loop(
     """The loop that a checkpoint wants, for canvases that have these holes. `other`: of `Denoising`."""
     stated = model.properties
     constraint = model.constraints.of(canvas, holes)
-    if stated.sampler.method == "entropy_bound":
+    if stated.sampler.method == ENTROPY_BOUND:
         return Denoising(context, canvas, stated.sampler, noise, constraint=constraint, **other)
     resizing = None
     if model.family.traits.length_signal is LengthSignal.EXPAND_DELETE:

@@ -7,10 +7,11 @@ rounded as theirs is. Shapes: B canvases, N rows, V vocabulary size.
 import torch
 from torch import Tensor
 
-from inference.engine.search import sampler
-
 _LAST_TIME = 1e-3
 """The time at which Dream's and Open-dLLM's schedule ends, which begins at 1."""
+
+_LEAST = 1e-10
+"""Added to a probability before its logarithm, as Dream's does."""
 
 _LIKELIEST = 1024
 """How many tokens of a row are put in order for top-p, which is enough nearly always."""
@@ -62,10 +63,10 @@ def nucleus(logits: Tensor, top_p: float) -> Tensor:
     return kept.scatter(-1, tokens, logits.gather(-1, tokens).masked_fill(dropped, least))
 
 
-def sureness(method: str, logits: Tensor, probabilities: Tensor, tokens: Tensor) -> Tensor:
+def sureness(method: str, probabilities: Tensor, tokens: Tensor) -> Tensor:
     """(N,) how sure the model is of the tokens (N,) that it would write; higher is surer."""
     if method == "entropy":
-        return -sampler.entropy(logits, probabilities)
+        return (probabilities * (probabilities + _LEAST).log()).sum(-1)  # exact where it is nearly 0, as it often is
     if method == "margin":
         first, second = probabilities.topk(2, -1).values.unbind(-1)
         return first - second

@@ -8,7 +8,16 @@ from torch import Tensor
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import Context, Continuation, LengthSignal, NoiseKind, OnProgress, Properties, Traits
+from inference.models.family import (
+    ENTROPY_BOUND,
+    Context,
+    Continuation,
+    LengthSignal,
+    NoiseKind,
+    OnProgress,
+    Properties,
+    Traits,
+)
 from inference.models.masked import token_files, weights
 from inference.models.masked.cached_context import CachedContext, Memory
 from inference.models.masked.network import Qwen2
@@ -22,7 +31,8 @@ class MaskedDiffusion:
         self.name, self.network, self.properties, self.tokenizer = name, network, properties, tokenizer
         self.device, self.dtype = network.device, dtype
         self._memory = Memory()
-        resizes = properties.expand_token_id is not None and properties.delete_token_id is not None
+        tokens = (properties.expand_token_id, properties.delete_token_id)
+        resizes = None not in tokens and properties.sampler.method != ENTROPY_BOUND
         self.traits = Traits(
             noise=NoiseKind.MASK,
             length_signal=LengthSignal.EXPAND_DELETE if resizes else LengthSignal.NONE,

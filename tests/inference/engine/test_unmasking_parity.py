@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
@@ -23,7 +24,7 @@ from tests.inference.models import random_masked
 from tests.inference.models.random_masked import EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2
 
 ALGORITHMS = {"entropy": "entropy", "confidence": "maskgit_plus", "margin": "topk_margin"}
-SEEDS = range(3)
+SEEDS = range(2)
 NO_MASK = torch.zeros(VOCABULARY_SIZE).index_fill(0, torch.tensor([MASK]), FORBIDDEN)
 PREFIX = tuple((7 * number) % 200 for number in range(11))
 ROWS = {
@@ -44,8 +45,11 @@ def in_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def made(folder: Path, save: Any, seed: int) -> tuple[Family, Any]:
+    """A model that computes every row at each step."""
     save(folder, seed)
-    return registry.load(str(folder), device="cpu", dtype="float32"), random_qwen2(seed)
+    family: Any = registry.load(str(folder), device="cpu", dtype="float32")
+    family.properties = msgspec.structs.replace(family.properties, exact=True)
+    return family, random_qwen2(seed)
 
 
 def ours(
@@ -74,7 +78,7 @@ def behind(ids: Sequence[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("row", ROWS)
-@pytest.mark.parametrize("steps", [1, 4, 9, 12, 64])
+@pytest.mark.parametrize("steps", [1, 4, 9, 64])
 @pytest.mark.parametrize("method", ALGORITHMS)
 def test_dream_and_open_dllm(shifted: tuple[Family, Any], method: str, steps: int, row: str) -> None:
     family, model = shifted
@@ -109,10 +113,9 @@ def test_mdlm_in_place(in_place: tuple[Family, Any], steps: int, row: str) -> No
     assert ours(family, ROWS[row], plain("confidence", steps, schedule="rounded"))[0] == behind(wanted)
 
 
-@pytest.mark.parametrize("masks", [1, 4, 9])
+@pytest.mark.parametrize("masks", [1, 9])
 @pytest.mark.parametrize("method", ALGORITHMS)
-@pytest.mark.parametrize("liking", [0.0, 12.0, 20.0], ids=["as it is", "some edits", "more edits"])
-@pytest.mark.parametrize("top_p", [1.0, 0.9])
+@pytest.mark.parametrize(("liking", "top_p"), [(0.0, 1.0), (12.0, 0.9), (20.0, 1.0)], ids=["as is", "some", "more"])
 def test_dreamon_with_expand_and_delete(
     shifted: tuple[Family, Any], masks: int, method: str, liking: float, top_p: float
 ) -> None:

@@ -31,7 +31,7 @@ def random_qwen2(seed: int = 0, *, tied: bool = False, **other: Any) -> Any:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.ndim > 1:
-                parameter.mul_(8.0 if "embed_tokens" in name else 6.0)
+                parameter.mul_({"model.embed_tokens.weight": 20.0, "lm_head.weight": 25.0}.get(name, 6.0))
             elif name.endswith("bias"):
                 parameter.normal_()
     return model

@@ -207,6 +207,7 @@ BROKEN: list[tuple[Callable[[Path], object], str]] = [
     (other_shape, "weights are missing or of another shape"),
     (lambda f: (f / "infill.json").write_text('{"corruption": "salt"}'), "'mask' or 'uniform'"),
     (lambda f: (f / "infill.json").write_text('{"corruption": "mask"}'), "needs mask_token_id"),
+    (lambda f: (f / "infill.json").write_text('{"sampler": {"method": "entropy"}}'), "'entropy' needs mask corruption"),
     (lambda f: (f / "infill.json").write_text('{"colour": "red"}'), "colour"),
 ]
 

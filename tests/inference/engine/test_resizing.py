@@ -1,0 +1,132 @@
+"""Holes become longer and shorter in the middle of denoising, where a model writes tokens that say so.
+
+The model here knows a text by heart: on a canvas that is too short for it, it says that the first open row should be
+two, on one that is too long that it should go. That it says so by the tokens of DreamOn is shown with DreamOn's sampler
+in test_unmasking_parity.py.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from inference.engine import Engine
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
+from inference.models.family import Continuation, LengthSignal, NoiseKind, Properties, SamplerSettings, Traits
+from tests.inference.models.random_model import SPECIAL_TOKENS, byte_tokenizer
+
+MASK = len(SPECIAL_TOKENS) + 256
+EXPAND, DELETE = MASK + 1, MASK + 2
+FIRST, LAST = "abc", "uvwxyz\n"
+
+
+class ByHeart:
+    """A family that knows one text."""
+
+    name, dtype, device = "by heart", "float32", torch.device("cpu")
+
+    def __init__(self, text: str) -> None:
+        self.tokenizer = byte_tokenizer()
+        self.tokenizer.add_special_tokens(["<mask>", "<expand>", "<delete>"])
+        self.traits = Traits(NoiseKind.MASK, LengthSignal.EXPAND_DELETE, MASK + 3, False, 0)
+        sampler = SamplerSettings(max_steps=200, t_max=0.0, t_min=0.0, method="entropy", schedule="single")
+        self.properties = Properties(
+            "mask", MASK, canvas_tokens=64, expand_token_id=EXPAND, delete_token_id=DELETE, sampler=sampler
+        )
+        self.ids = self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def open(self, prefix_ids: Sequence[int]) -> "Remembered":
+        return Remembered(self, len(prefix_ids) - (prefix_ids[:1] == (self.tokenizer.token_to_id("<bos>"),)))
+
+
+class Remembered:
+    """Behind so many tokens of the text."""
+
+    reused_tokens = 0
+
+    def __init__(self, family: ByHeart, before: int) -> None:
+        self._family, self._before = family, before
+
+    def encode(self) -> Iterator[int]:
+        return iter(())
+
+    def predict(
+        self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
+    ) -> Tensor:
+        width, text = ids.shape[1], self._family.ids
+        logits, seen = torch.zeros(len(rows), MASK + 3), set[int]()
+        for number, row in enumerate(rows.tolist()):
+            canvas, place = row // width, row % width
+            length = width if valid is None else int(valid[canvas].sum())
+            over = self._before + length - len(text) - 1  # <eos>
+            token = text[min(self._before + place, len(text) - 1)]
+            first = canvas not in seen
+            if first:
+                seen.add(canvas)
+                token = EXPAND if over < 0 else DELETE if over > 0 else token
+            logits[number, token] = 40.0 if first else 20.0
+            logits[number, text[min(self._before + place, len(text) - 1)]] += 10.0
+        return logits
+
+    def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
+        return None
+
+    def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
+        raise NotImplementedError
+
+    def continuation(self, count: int, room_tokens: int) -> Continuation:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+def fill(middle: str, hole: Hole, **options: Any) -> list[Any]:
+    request = InfillRequest("r", (Text(FIRST), hole, Text(LAST)), **{"seed": 1, **options})
+    return list(Engine(ByHeart(FIRST + middle + LAST)).infill(request))
+
+
+def texts(events: list[Any]) -> list[str]:
+    return [event.texts[0] for event in events if isinstance(event, Candidate)]
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 6, 9, 17])
+def test_a_hole_gets_the_length_that_its_text_has(length: int) -> None:
+    middle = "defghijklmnopqrst"[:length]
+    events = fill(middle, Hole(max_tokens=20, single_line=True), drafts=True)
+    assert texts(events) == [middle]
+    drafts = [event for event in events if isinstance(event, Draft)]
+    assert drafts[-1].texts == (middle,)
+    assert all(draft.step <= draft.max_steps for draft in drafts)
+    assert isinstance(events[-1], Done)
+
+
+def test_no_hole_gets_more_or_fewer_rows_than_it_may_have() -> None:
+    long, short = fill("defghijklm", Hole(max_tokens=4)), fill("d", Hole(min_tokens=8, max_tokens=9))
+    assert [len(text) for text in texts(long)] == [3], "the fourth row is the token that was healed"
+    assert [len(text) for text in texts(short)] == [7]
+
+
+def test_fewer_steps_than_rows_are_enough() -> None:
+    (text,) = texts(fill("defghijkl", Hole(max_tokens=20), max_steps=3))
+    assert len(text) > 2
+
+
+def test_several_canvases_grow_and_shrink_side_by_side() -> None:
+    assert set(texts(fill("defghij", Hole(max_tokens=16), candidates=4))) == {"defghij"}
+
+
+def test_what_is_typed_meanwhile_is_pinned_and_the_hole_still_grows() -> None:
+    request = InfillRequest("r", (Text(FIRST), Hole(max_tokens=20), Text(LAST)), drafts=True, seed=1)
+    run, typed = Engine(ByHeart(FIRST + "defghijkl" + LAST)).infill(request), False
+    found = []
+    for event in run:
+        if isinstance(event, Draft) and event.texts[0].startswith("d") and not typed:
+            run.amend(0, "d")
+            typed = True
+        if isinstance(event, Candidate):
+            found.append(event.texts[0])
+    assert typed
+    assert found == ["defghijkl"]
