@@ -154,7 +154,7 @@ def loop(
     if stated.sampler.method == ENTROPY_BOUND:
         return Denoising(context, canvas, stated.sampler, noise, constraint=constraint, **other)
     resizing = None
-    if model.family.traits.length_signal is LengthSignal.EXPAND_DELETE:
+    if model.traits.length_signal is LengthSignal.EXPAND_DELETE:
         assert stated.expand_token_id is not None, "the signal says so"
         assert stated.delete_token_id is not None, "the signal says so"
         limits = tuple((hole.minimum, hole.maximum) for hole in holes)

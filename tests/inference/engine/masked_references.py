@@ -28,9 +28,8 @@ def sure(row: torch.Tensor, algorithm: str, top_p: float = 1.0) -> float:
     if top_p < 1.0:
         ordered, order = row.sort(descending=True)
         total = ordered.softmax(-1).cumsum(-1)
-        drop = [number for number in range(1, len(row)) if total[number - 1] > top_p]
         row = row.clone()
-        row[order[drop]] = torch.finfo(row.dtype).min
+        row[order[1:][total[:-1] > top_p]] = torch.finfo(row.dtype).min
     chances = row.softmax(-1)
     if algorithm == "entropy":
         return float((chances * torch.log(chances + 1e-10)).sum())
@@ -50,10 +49,12 @@ def dream(
     times = torch.linspace(1, DREAM_END, steps + 1)
     for step in range(steps):
         masked = [place for place, id_ in enumerate(ids) if id_ == mask]
-        logits = logits_of(model, ids, bias, shifted=True)
         count = len(masked)
         if step < steps - 1:
             count = int(torch.tensor(len(masked), dtype=torch.float32) * (1 - times[step + 1] / times[step]))
+        if count == 0:
+            continue
+        logits = logits_of(model, ids, bias, shifted=True)
         for place in surest({place: sure(logits[place], algorithm, top_p) for place in masked}, count):
             ids[place] = int(logits[place].argmax())
     return ids
@@ -96,6 +97,7 @@ def mdlm(model: Any, ids: Sequence[int], mask: int, bias: torch.Tensor, steps: i
     return ids
 
 
+@torch.inference_mode()
 def dreamon(
     model: Any,
     ids: Sequence[int],
