@@ -17,14 +17,19 @@ class Resizing:
     expand_id: int
     delete_id: int
     limits: Sequence[tuple[int, int]]
+    budget: int
+    """How many rows of a canvas may be doubled: a model may double and take out the same row without end."""
 
-    def allowed(self, canvas: CanvasBatch, *, last: bool) -> tuple[Tensor, Tensor]:
-        """(N,) bool each: the rows whose hole may become longer, not at the `last` step, and shorter."""
+    def allowed(self, canvas: CanvasBatch, doubled: Sequence[int], *, last: bool) -> tuple[Tensor, Tensor]:
+        """(N,) bool each: the rows whose hole may become longer, not at the `last` step, and shorter.
+
+        `doubled`: how many rows of each canvas have been.
+        """
         grows = torch.zeros(canvas.pinned.shape, dtype=torch.bool)
         shrinks = grows.clone()
         for index, spans in enumerate(canvas.spans):
             for (_, first, end), (least, most) in zip(spans, self.limits, strict=True):
-                grows[index, first:end] = end - first < most and not last
+                grows[index, first:end] = end - first < most and doubled[index] < self.budget and not last
                 shrinks[index, first:end] = end - first > least
         rows = canvas.hole_rows.cpu()
         return grows.flatten()[rows].to(canvas.pinned.device), shrinks.flatten()[rows].to(canvas.pinned.device)
@@ -64,7 +69,11 @@ def resized(
             at = end
         rows.append(Row((*made, *ids[index][at : lengths[index]]), tuple(new_spans)))
     device = tokens.device
-    return CanvasBatch.of(rows, device), torch.tensor(picked, device=device), torch.tensor(added, device=device)
+    return (
+        CanvasBatch.of(rows, device),
+        torch.tensor(picked, dtype=torch.long, device=device),
+        torch.tensor(added, dtype=torch.bool, device=device),
+    )
 
 
 def _copies(saying: int | None, size: int, limits: tuple[int, int], rules: Resizing) -> tuple[int, bool, int]:

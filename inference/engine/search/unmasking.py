@@ -21,6 +21,9 @@ from inference.engine.search.resizing import Resizing
 from inference.engine.search.sampler import Noise
 from inference.models.family import ENTROPY_BOUND, Context, LengthSignal, SamplerSettings
 
+_DOUBLED_PER_ROW = 2
+"""How often rows may be doubled, for each row that the holes have at most. As DreamOn's."""
+
 
 class Unmasking(Denoising):
     """A batch of canvases whose masked rows are written one after the other, or several at once."""
@@ -43,6 +46,7 @@ class Unmasking(Denoising):
         if start is not None:
             self._masked = start.noised.clone()
         self._writable = self._masked.clone()
+        self._doubled = [0] * canvas.batch
         self._time, self._times = self.step_number, self.max_steps
         self.step_number, self.max_steps = 0, self._most_passes()
 
@@ -76,6 +80,7 @@ class Unmasking(Denoising):
         """See `Denoising`. What has become pinned is not masked any more."""
         picked = self._picked(chosen, canvas)
         self._masked, self._writable = self._masked[picked], self._writable[picked]
+        self._doubled = [self._doubled[index] for index in chosen]
         super().go_on_with(chosen, canvas, constraint)
 
     def _most_passes(self) -> int:
@@ -124,7 +129,7 @@ class Unmasking(Denoising):
         """(N, V) logits without the tokens that would make a hole longer or shorter than it may be."""
         if self._resizing is None:
             return logits
-        grows, shrinks = self._resizing.allowed(self.canvas, last=self._time + 1 >= self._times)
+        grows, shrinks = self._resizing.allowed(self.canvas, self._doubled, last=self._time + 1 >= self._times)
         for token, allowed in ((self._resizing.expand_id, grows), (self._resizing.delete_id, shrinks)):
             logits[~allowed[chosen], token] += FORBIDDEN
         return logits
@@ -134,6 +139,8 @@ class Unmasking(Denoising):
         resized = resizing.resized(self.canvas, self._argmax, self._masked, rules)
         if resized is None:
             return
+        for row in (~self._masked & (self._argmax == rules.expand_id)).nonzero()[:, 0].tolist():
+            self._doubled[int(self.canvas.owner[row])] += 1
         canvas, picked, added = resized
         self.canvas, self._given = canvas, canvas.pinned.clone()
         self._masked, self._writable = self._masked[picked] | added, self._writable[picked]
@@ -158,5 +165,6 @@ def loop(
         assert stated.expand_token_id is not None, "the signal says so"
         assert stated.delete_token_id is not None, "the signal says so"
         limits = tuple((hole.minimum, hole.maximum) for hole in holes)
-        resizing = Resizing(stated.expand_token_id, stated.delete_token_id, limits)
+        budget = _DOUBLED_PER_ROW * sum(hole.maximum for hole in holes)
+        resizing = Resizing(stated.expand_token_id, stated.delete_token_id, limits, budget)
     return Unmasking(context, canvas, stated.sampler, noise, constraint=constraint, resizing=resizing, **other)

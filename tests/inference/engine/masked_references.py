@@ -108,17 +108,19 @@ def dreamon(
     expand: int,
     delete: int,
     most_masks: int,
+    budget: int,
     top_p: float = 1.0,
 ) -> tuple[list[int], list[str]]:
     """DreamOn: one token a step; one that expands becomes two masks, one that deletes goes. And what happened.
 
-    `bias` (V,). One hole. `most_masks`: the length at which expanding is forbidden.
+    `bias` (V,). One hole. `most_masks`: the length at which expanding is forbidden;
+    `budget`: how often it is allowed.
     """
     ids, happened = list(ids), []
     rest = len(ids) - ids.count(mask)
     while mask in ids:
         logits = logits_of(model, ids, bias, shifted=True)
-        if len(ids) - rest == most_masks:
+        if len(ids) - rest == most_masks or happened.count("expand") == budget:
             logits[:, expand] -= 1e9
         masked = {place: sure(logits[place], algorithm, top_p) for place, id_ in enumerate(ids) if id_ == mask}
         (place,) = surest(masked, 1)

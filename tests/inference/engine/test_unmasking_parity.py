@@ -115,7 +115,7 @@ def test_mdlm_in_place(in_place: tuple[Family, Any], steps: int, row: str) -> No
 
 @pytest.mark.parametrize("masks", [1, 9])
 @pytest.mark.parametrize("method", ALGORITHMS)
-@pytest.mark.parametrize(("liking", "top_p"), [(0.0, 1.0), (12.0, 0.9), (20.0, 1.0)], ids=["as is", "some", "more"])
+@pytest.mark.parametrize(("liking", "top_p"), [(0.0, 1.0), (6.0, 0.9), (12.0, 1.0)], ids=["as is", "some", "more"])
 def test_dreamon_with_expand_and_delete(
     shifted: tuple[Family, Any], masks: int, method: str, liking: float, top_p: float
 ) -> None:
@@ -125,9 +125,18 @@ def test_dreamon_with_expand_and_delete(
     bias = NO_MASK.clone()
     bias[[EXPAND, EOS]] = liking
     wanted, happened = references.dreamon(
-        model, whole(row), MASK, bias, ALGORITHMS[method], expand=EXPAND, delete=EOS, most_masks=12, top_p=top_p
+        model,
+        whole(row),
+        MASK,
+        bias,
+        ALGORITHMS[method],
+        expand=EXPAND,
+        delete=EOS,
+        most_masks=12,
+        budget=24,
+        top_p=top_p,
     )
-    resizing = Resizing(EXPAND, EOS, ((0, 12),))
+    resizing = Resizing(EXPAND, EOS, ((0, 12),), budget=24)
     settings = plain(method, 300, schedule="single", top_p=top_p)
     tokens, passes = ours(family, row, settings, resizing, bias)
     assert tokens == behind(wanted)
@@ -138,11 +147,11 @@ def test_dreamon_with_expand_and_delete(
 def test_the_samples_of_dreamon_have_both_edits(shifted: tuple[Family, Any]) -> None:
     """So that what the test before this one says is worth something."""
     bias, seen = NO_MASK.clone(), set[str]()
-    bias[[EXPAND, EOS]] = 20.0
-    for masks in (4, 9):
+    for masks, liking in ((4, 6.0), (9, 6.0), (4, 12.0), (9, 12.0)):
+        bias[[EXPAND, EOS]] = liking
         ids = [*PREFIX, *(MASK,) * masks, 33, 44, EOS]
         _, happened = references.dreamon(
-            shifted[1], ids, MASK, bias, "entropy", expand=EXPAND, delete=EOS, most_masks=12
+            shifted[1], ids, MASK, bias, "entropy", expand=EXPAND, delete=EOS, most_masks=12, budget=24
         )
         seen.update(happened)
     assert seen == {"expand", "delete", "write"}
