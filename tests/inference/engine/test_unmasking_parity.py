@@ -144,14 +144,14 @@ def test_dreamon_with_expand_and_delete(
     assert wanted[-3:] == [33, 44, EOS], "the end of the file stays"
 
 
-def test_the_samples_of_dreamon_have_both_edits(shifted: tuple[Family, Any]) -> None:
+def test_the_samples_of_dreamon_have_both_edits() -> None:
     """So that what the test before this one says is worth something."""
     bias, seen = NO_MASK.clone(), set[str]()
     for masks, liking in ((4, 6.0), (9, 6.0), (4, 12.0), (9, 12.0)):
         bias[[EXPAND, EOS]] = liking
         ids = [*PREFIX, *(MASK,) * masks, 33, 44, EOS]
         _, happened = references.dreamon(
-            shifted[1], ids, MASK, bias, "entropy", expand=EXPAND, delete=EOS, most_masks=12, budget=24
+            random_qwen2(0), ids, MASK, bias, "entropy", expand=EXPAND, delete=EOS, most_masks=12, budget=24
         )
         seen.update(happened)
     assert seen == {"expand", "delete", "write"}
