@@ -53,10 +53,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Mixture:
-    """What examples are like: the share of canvases that are one hole, and the most characters of other holes."""
+    """What examples are like: the share of canvases that are one hole, and the most characters and number of others."""
 
     whole_canvases: float = 0.0
     longest_characters: int = holes.LONGEST_CHARACTERS
+    most_holes: int = _FULL
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,7 @@ class Batches:
         found: list[TrainingHole] = []
         count = int(rng.choice(list(counts), p=list(counts.values())))
         gap = _SMALL_GAP_CHARACTERS if count == _FULL else _GAP_CHARACTERS
+        count = self._mixture.most_holes if count == _FULL else count
         for _ in range(count):
             hole = holes.choose(document, anchor, rng, self._mixture.longest_characters)
             if hole is None:

@@ -15,10 +15,13 @@ class Conventions(StrEnum):
 
     `own`: the file alone, a mask token, holes padded with a slack token, said in `infill.json`. `released`: as Google's
     DiffusionGemma, with conversation turns, random tokens for noise, a tokenizer of Gemma's kind, and nothing of ours.
+    `masked`: plain Qwen2 weights as Dream has them: every row sees every row, a mask token, shifted logits, the file
+    alone, holes of their exact length.
     """
 
     OWN = "own"
     RELEASED = "released"
+    MASKED = "masked"
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -29,8 +32,11 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     heads: int
     head_size: int
     mlp_size: int
-    expert_size: int
     vocabulary_size: int
+    expert_size: int = 32
+    """Of DiffusionGemma's one expert; Qwen2 has none."""
+    key_value_heads: int | None = None
+    """Qwen2's; None: as many as heads. DiffusionGemma always has as many."""
     conventions: Conventions = Conventions.OWN
     sliding_window_tokens: int = 1024
     max_positions: int = 4096
@@ -41,11 +47,14 @@ class DataConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     prefix_tokens: int
     canvas_tokens: int
+    """Of a canvas; with the conventions `masked` of a whole example, its prefix included."""
     canvases: int = 2
     whole_canvases: float = 0.0
     """The share of canvases that are one hole, which goes on right where the prefix ends: plain block diffusion."""
 
     longest_hole_characters: int = 400
+    most_holes: int = 16
+    """On a canvas, as far as they fit."""
     source_mb: float = 40.0
     sources: tuple[str, ...] = ()
     """Names from `inference.training.sources`; empty for all of them."""
@@ -59,6 +68,9 @@ class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     other_lr: float = 3e-3
     warmup_steps: int = 200
     causal_weight: float = 0.3
+    causal_steps: int = 0
+    """With the conventions `masked`: the steps over which the share of streams that are trained from left to right, on
+    every row, falls from 1 to 0. Published models, too, were causal before they learnt to fill masks."""
     self_conditioning: float = 0.3
     loss_rows: float = 0.5
     """The share of a stream's canvas rows that can carry loss; hole rows beyond it are left out of it."""
@@ -125,6 +137,8 @@ def _check(file: Path, config: RunConfig) -> None:
         raise ConfigError(f"{file}: model.sliding_window_tokens must hold a prefix and a canvas")
     if model.max_positions < data.prefix_tokens + data.canvas_tokens:
         raise ConfigError(f"{file}: model.max_positions must hold a prefix and a canvas")
-    least = {Conventions.OWN: 300, Conventions.RELEASED: 700}[model.conventions]
+    if model.conventions is Conventions.MASKED and model.heads * model.head_size != model.hidden_size:
+        raise ConfigError(f"{file}: model.heads * model.head_size must be model.hidden_size in a Qwen2")
+    least = {Conventions.OWN: 300, Conventions.RELEASED: 700, Conventions.MASKED: 300}[model.conventions]
     if model.vocabulary_size < least:
         raise ConfigError(f"{file}: model.vocabulary_size must hold all bytes and some words: at least {least}")

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from inference.training import gemma_tokenizer, model, model_folder, tokenizer
+from inference.training import gemma_tokenizer, model, model_folder, qwen2, tokenizer
 from inference.training.config import Conventions, DataConfig, ModelConfig
-from inference.training.prompt_framing import ChatFraming, PlainFraming
+from inference.training.prompt_framing import ChatFraming, NoFraming, PlainFraming
 from inference.training.trainable import TrainableModel, device
 
 
 def build(shape: ModelConfig, data: DataConfig, seed: int, file: Path, texts: Sequence[str]) -> TrainableModel:
     """A model of this shape with new weights. Where the tokenizer's file is missing, it is trained on `texts`."""
-    make = _released if shape.conventions is Conventions.RELEASED else _own
+    make = {Conventions.OWN: _own, Conventions.RELEASED: _released, Conventions.MASKED: _masked}[shape.conventions]
     return make(shape, data, seed, _tokenizer(shape, file, texts))
 
 
@@ -29,6 +29,14 @@ def _released(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> Tr
     tokens = gemma_tokenizer.tokens(shape.vocabulary_size)
     write = partial(model_folder.write_released, model=built, tokenizer=trained)
     return TrainableModel(built, trained, tokens, ChatFraming(file, data.prefix_tokens), write)
+
+
+def _masked(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> TrainableModel:
+    """A Qwen2, with a mask token in its tokenizer."""
+    built, trained = qwen2.build(shape, seed).to(device()), tokenizer.load(file)
+    tokens = tokenizer.masked_tokens(shape.vocabulary_size)
+    write = partial(model_folder.write_masked, model=built, tokenizer=trained, tokens=tokens, data=data)
+    return TrainableModel(built, trained, tokens, NoFraming(), write)
 
 
 def _tokenizer(shape: ModelConfig, file: Path, texts: Sequence[str]) -> Path:

@@ -54,6 +54,26 @@ def write_released(folder: Path, model: Any, tokenizer: Tokenizer) -> None:
     write_tokenizer(folder, tokenizer, gemma_tokenizer.NAMES)
 
 
+def write_masked(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, data: DataConfig) -> None:
+    """A folder of plain Qwen2 weights whose `infill.json` says that they denoise masks."""
+    _shipped(model).save_pretrained(folder, max_shard_size=_SHARD)
+    write_tokenizer(folder, tokenizer, _SPECIAL)
+    write_properties(folder, _masked_properties(tokens, data))
+
+
+def _masked_properties(tokens: Tokens, data: DataConfig) -> dict[str, Any]:
+    return {
+        "corruption": "mask",
+        "mask_token_id": tokens.mask,
+        "first_text_token_id": tokens.first_text,
+        "max_prefix_tokens": data.prefix_tokens,
+        "canvas_tokens": data.canvas_tokens // 2,
+        "suffix_tokens": 64,
+        "prompt": "plain",
+        "sampler": _MASK_SAMPLER,
+    }
+
+
 def _shipped(model: Any) -> Any:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     return copy.deepcopy(model).to("cpu", torch.bfloat16)

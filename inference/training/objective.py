@@ -18,6 +18,7 @@ from torch import Tensor
 from inference.training import trunk
 from inference.training.batches import Batch
 from inference.training.corruption import Corrupted
+from inference.training.losses import Losses
 
 
 @dataclass(frozen=True)
@@ -34,17 +35,13 @@ class TrainingInputs:
     row_weights: Tensor  # (B, R)
     hidden: Tensor  # (B, R)
 
-
-@dataclass(frozen=True)
-class Losses:
-    """Means in nats: `hole` as trained, `text` over hidden text rows alone, `causal` over the stream."""
-
-    hole: float
-    text: float
-    causal: float
+    @property
+    def row_count(self) -> int:
+        """Rows that go through the network."""
+        return self.stream.numel() + self.canvas.numel()
 
 
-class Objective:
+class InfillingObjective:
     """The losses of one model. `compiled` compiles the two passes; worth it from a few hundred steps on."""
 
     def __init__(self, model: Any, causal_weight: float, *, autocast: bool, compiled: bool) -> None:
@@ -60,8 +57,9 @@ class Objective:
         self._row_losses = wrap(self._row_losses_of)
         self._soft_rows = wrap(self._soft_rows_of)
 
-    def inputs(self, batch: Batch, corrupted: Corrupted) -> TrainingInputs:
+    def inputs(self, drawn: tuple[Batch, Corrupted]) -> TrainingInputs:
         """A batch, corrupted, as tensors."""
+        batch, corrupted = drawn
         to = self._tensor
         stream, splits = to(batch.stream), to(batch.splits)
         sizes = stream.shape[1], batch.canvas.shape[2]
@@ -86,7 +84,7 @@ class Objective:
     def _tensor(self, table: npt.NDArray[Any]) -> Tensor:
         return torch.as_tensor(table, device=self._device)
 
-    def soft(self, inputs: TrainingInputs, *, conditioned: bool) -> Tensor:
+    def _soft(self, inputs: TrainingInputs, *, conditioned: bool) -> Tensor:
         """The self-conditioning signal (B, K * C, d): zero, or what a first pass would have told.
 
         As the engine gives it: expected embeddings at hole rows, the token's own embedding at pinned rows.
@@ -100,14 +98,15 @@ class Objective:
             index = inputs.rows[..., None].expand_as(rows)
             return embedding(inputs.canvas).float().scatter(1, index, rows)  # type: ignore[no-any-return]
 
-    def loss(self, inputs: TrainingInputs, soft: Tensor) -> tuple[Tensor, Tensor]:
-        """What is minimised, and the (B, P - 1 + R) losses of the rows, detached."""
+    def loss(self, inputs: TrainingInputs, *, conditioned: bool) -> tuple[Tensor, Losses]:
+        """What is minimised, and its parts. `conditioned`: with self-conditioning on a first pass."""
+        soft = self._soft(inputs, conditioned=conditioned)
         with self._casting():
             losses = self._row_losses(inputs, soft)
         columns = inputs.next_weights.shape[1]
         causal = (losses[:, :columns] * inputs.next_weights).sum() / inputs.next_weights.sum()
         hole = (losses[:, columns:] * inputs.row_weights).sum() / inputs.row_weights.sum()
-        return hole + self._causal_weight * causal, losses.detach()
+        return hole + self._causal_weight * causal, _means(losses.detach(), inputs)
 
     def _casting(self) -> AbstractContextManager[Any]:
         return torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast)
@@ -137,7 +136,7 @@ class Objective:
         return torch.tanh(raw / self._softcap) * self._softcap
 
 
-def means(losses: Tensor, inputs: TrainingInputs) -> Losses:
+def _means(losses: Tensor, inputs: TrainingInputs) -> Losses:
     """What the log tells of row losses (B, P - 1 + R)."""
     columns = inputs.next_weights.shape[1]
     stream, rows = losses[:, :columns], losses[:, columns:]

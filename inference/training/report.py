@@ -4,7 +4,7 @@ import json
 import time
 from pathlib import Path
 
-from inference.training.objective import Losses
+from inference.training.losses import Losses, mean
 from inference.training.snapshots import RunState
 
 
@@ -23,7 +23,7 @@ class TrainingReport:
         self._losses.append(losses)
         if state.step % self._every == 0:
             elapsed = max(1e-9, time.monotonic() - self._since)
-            self._tell(phase, state, _mean(self._losses), tokens_per_second=round((state.rows - self._rows) / elapsed))
+            self._tell(phase, state, mean(self._losses), tokens_per_second=round((state.rows - self._rows) / elapsed))
             self._losses, self._rows, self._since = [], state.rows, time.monotonic()
 
     def held_out(self, phase: str, state: RunState, losses: Losses) -> None:
@@ -32,6 +32,7 @@ class TrainingReport:
 
     def _tell(self, kind: str, state: RunState, losses: Losses, **more: float) -> None:
         numbers = {name: round(getattr(losses, name), 4) for name in ("hole", "text", "causal")}
+        numbers = {name: number for name, number in numbers.items() if number == number}  # not those that are NaN
         entry = {
             "kind": kind,
             "step": state.step,
@@ -44,12 +45,3 @@ class TrainingReport:
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
         print("  ".join(f"{name} {value}" for name, value in entry.items()), flush=True)
-
-
-def _mean(losses: list[Losses]) -> Losses:
-    count = len(losses)
-    return Losses(
-        sum(one.hole for one in losses) / count,
-        sum(one.text for one in losses) / count,
-        sum(one.causal for one in losses) / count,
-    )

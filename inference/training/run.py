@@ -17,17 +17,21 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from inference.training import config as configs
-from inference.training import corpus, fresh_model, lora, model, sources, tokenizer, vocabulary_transfer
-from inference.training.batches import Batches, BatchShape, Mixture
+from inference.training import (
+    corpus,
+    fresh_model,
+    lora,
+    material,
+    model,
+    qwen2_start,
+    sources,
+    tokenizer,
+    vocabulary_transfer,
+)
 from inference.training.config import ConfigError, Conventions, RunConfig
 from inference.training.corpus import SourceFile
-from inference.training.feed import Feed
-from inference.training.holes import TrainingDocument
 from inference.training.trainable import TrainableModel, device
-from inference.training.trainer import Material, Trainer, TrainingPhase
-
-_HELD_OUT_SEED = 0
-"""Held-out losses of runs that differ in their seed can be compared."""
+from inference.training.trainer import Trainer, TrainingPhase
 
 _CONFIGS = Path(__file__).parent / "configs"
 
@@ -71,12 +75,12 @@ def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
         shutil.copyfile(start / "tokenizer.json", out / "tokenizer.json")
     files = corpus.load(out / "corpus.msgpack", config.data.source_mb, _sources(config.data.sources))
     chosen = _model_of(config, out / "tokenizer.json", files)
-    trainer = Trainer(chosen.model, config, _material(config, files, chosen), out)
+    trainer = Trainer(chosen.model, config, material.of(config, files, chosen), out)
     count = sum(one.numel() for one in model.trained(trainer.model).values())
     text = sum(len(file.text) for file in files)
     resumed = trainer.resume()
     if start is not None and not resumed:
-        _begin_with(trainer, start, chosen)
+        _begin_with(trainer, start, chosen, config, files)
     origin = f"resumed at step {trainer.state.step}" if resumed else f"from {start}" if start else "a new run"
     print(f"{origin}: {count / 1e6:.1f}M parameters, {len(files)} files, {text / 1e6:.1f}M characters", flush=True)
     return trainer
@@ -88,6 +92,10 @@ def _same_conventions(config: RunConfig, start: Path) -> bool:
     return released != (start / "infill.json").is_file()
 
 
+def _masked(config: RunConfig) -> bool:
+    return config.model is not None and config.model.conventions is Conventions.MASKED
+
+
 def _model_of(config: RunConfig, tokenizer_file: Path, files: Sequence[SourceFile]) -> TrainableModel:
     """A fresh small model, or adapters over a big one. A tokenizer that is missing is trained on the training files."""
     if config.lora is not None:
@@ -97,10 +105,14 @@ def _model_of(config: RunConfig, tokenizer_file: Path, files: Sequence[SourceFil
     return fresh_model.build(config.model, config.data, config.training.seed, tokenizer_file, texts)
 
 
-def _begin_with(trainer: Trainer, start: Path, chosen: TrainableModel) -> None:
+def _begin_with(
+    trainer: Trainer, start: Path, chosen: TrainableModel, config: RunConfig, files: Sequence[SourceFile]
+) -> None:
     """Takes over the weights; where the tokenizers differ, the embeddings of the same text."""
     try:
         weights = load_file(start / "model.safetensors")
+        if _masked(config) and "model.norm.weight" not in weights:
+            weights = qwen2_start.weights(start, chosen.model.config, files)
         same = (start / "tokenizer.json").read_bytes() == (trainer.folder / "tokenizer.json").read_bytes()
         trainer.begin_with(weights if same else _with_new_embeddings(weights, start, chosen))
     except (KeyError, RuntimeError, OSError) as error:
@@ -114,21 +126,6 @@ def _with_new_embeddings(weights: dict[str, Tensor], start: Path, chosen: Traina
         old, weights[name].float(), chosen.tokenizer, first_text=tokens.first_text, seed=0
     )
     return weights | {name: table}
-
-
-def _material(config: RunConfig, files: Sequence[SourceFile], chosen: TrainableModel) -> Material:
-    """Batches of the training and of the held-out files."""
-    data, training = config.data, config.training
-    shape = BatchShape(training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
-    mixture = Mixture(data.whole_canvases, data.longest_hole_characters)
-    rows = int(training.loss_rows * data.canvases * data.canvas_tokens)
-
-    def feed(held_out: bool, seed: int) -> Feed:
-        kept = [TrainingDocument.of(file.text, file.name) for file in files if file.held_out == held_out]
-        batches = Batches(kept, chosen.tokenizer, chosen.tokens, shape, seed, chosen.framing, mixture)
-        return Feed(batches, chosen.tokens, rows, seed)
-
-    return Material(chosen.write, feed(False, training.seed), feed(True, _HELD_OUT_SEED))
 
 
 def _sources(names: Sequence[str]) -> list[sources.SourcePackage]:

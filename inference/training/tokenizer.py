@@ -38,6 +38,11 @@ def own_tokens(vocabulary_size: int) -> Tokens:
     return Tokens(PAD, EOS, BOS, SLACK, MASK, FIRST_TEXT_TOKEN, vocabulary_size, (EOS,))
 
 
+def masked_tokens(vocabulary_size: int) -> Tokens:
+    """The same ids for a model that knows no slack and no end of a file."""
+    return Tokens(PAD, EOS, BOS, None, MASK, FIRST_TEXT_TOKEN, vocabulary_size, ())
+
+
 def train(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
     """A tokenizer of at most `vocabulary_size` entries: the special tokens, all 256 bytes, then merges."""
     tokenizer = Tokenizer(models.BPE())

@@ -17,12 +17,10 @@ import torch
 
 from inference.training import snapshots
 from inference.training.average import Average
-from inference.training.batches import Batch
 from inference.training.config import RunConfig
-from inference.training.corruption import Corrupted
 from inference.training.feed import Feed
+from inference.training.losses import Losses, Objective, mean
 from inference.training.model import trained
-from inference.training.objective import Losses, Objective, TrainingInputs, means
 from inference.training.optimizer import Optimizer
 from inference.training.report import TrainingReport
 from inference.training.snapshots import RunState
@@ -34,11 +32,12 @@ _REGAIN_STEPS = 20
 
 @dataclass(frozen=True)
 class Material:
-    """What a run trains on. The `writer` makes a model folder of the model as it is at that moment."""
+    """What a run trains on, and for. The `writer` makes a model folder of the model as it is at that moment."""
 
     writer: Callable[[Path], None]
-    training: Feed
-    held_out: Feed
+    objective: Objective
+    training: Feed[Any]
+    held_out: Feed[Any]
 
 
 @dataclass(frozen=True)
@@ -73,9 +72,7 @@ class Trainer:
         self._parameters = trained(model)
         self._optimizer = Optimizer(self._parameters, training.matrix_lr, training.other_lr)
         self._average = Average(self._parameters, training.average_steps)
-        self._objective = Objective(
-            model, training.causal_weight, autocast=training.autocast, compiled=training.compile
-        )
+        self._objective = material.objective
         self._report = TrainingReport(folder / "log.jsonl", config.report.log_steps)
         self.state = RunState()
         self._resumed_step = 0
@@ -109,7 +106,7 @@ class Trainer:
             progress = phase.progress(clock.seconds / 60, self.state.step - first.step)
             if progress >= 1:
                 break
-            losses = self._step(*next(feed), 1 - progress if phase.decays else 1.0)
+            losses = self._step(next(feed), 1 - progress if phase.decays else 1.0)
             clock.lap()
             self.state = msgspec.structs.replace(self.state, seconds=first.seconds + clock.seconds)
             self._report.training(phase.name, self.state, losses)
@@ -144,30 +141,28 @@ class Trainer:
         snapshots.atomically(folder, self._material.writer)
 
     def evaluate(self, *, averaged: bool) -> Losses:
-        """Losses on the held-out files, of the averaged weights or the last: always the same batches and noise."""
+        """Losses on the held-out files, of the averaged weights or the last: always the same batches and noise.
+
+        With gradients, though nothing needs them: without, all would be compiled once more.
+        """
         with self._average.in_place() if averaged else nullcontext():
             batches = map(self._material.held_out.__getitem__, range(self._config.report.evaluate_batches))
-            found = [self._losses(self._objective.inputs(*batch)) for batch in batches]
-        return Losses(*(float(np.mean([getattr(one, name) for one in found])) for name in ("hole", "text", "causal")))
+            found = [self._objective.loss(self._objective.inputs(one), conditioned=False)[1] for one in batches]
+        return mean(found)
 
-    def _step(self, batch: Batch, corrupted: Corrupted, share: float) -> Losses:
+    def _step(self, drawn: Any, share: float) -> Losses:
         step, training = self.state.step, self._config.training
-        inputs = self._objective.inputs(batch, corrupted)
+        inputs = self._objective.inputs(drawn)
         chance = np.random.default_rng((training.seed, step, 2)).random()
-        soft = self._objective.soft(inputs, conditioned=bool(chance < training.self_conditioning))
-        loss, rows = self._objective.loss(inputs, soft)
+        loss, losses = self._objective.loss(inputs, conditioned=bool(chance < training.self_conditioning))
         loss.backward()  # type: ignore[no-untyped-call]
         if self._optimizer.step(share * self._warm(step)):
             self._average.update()
-        count = inputs.stream.numel() + inputs.canvas.numel()
-        self.state = msgspec.structs.replace(self.state, step=step + 1, rows=self.state.rows + count)
-        return means(rows, inputs)
+        rows = self.state.rows + inputs.row_count
+        self.state = msgspec.structs.replace(self.state, step=step + 1, rows=rows)
+        return losses
 
     def _warm(self, step: int) -> float:
         """The share of the learning rate: little at first, and for a moment after resuming, which forgets moments."""
         warmup = max(1, self._config.training.warmup_steps)
         return min(1.0, (step + 1) / warmup, (step + 1 - self._resumed_step) / min(warmup, _REGAIN_STEPS))
-
-    def _losses(self, inputs: TrainingInputs) -> Losses:
-        """With gradients, though nothing needs them: without, all would be compiled once more."""
-        return means(self._objective.loss(inputs, self._objective.soft(inputs, conditioned=False))[1], inputs)

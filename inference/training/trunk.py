@@ -82,8 +82,8 @@ def _attend(attention: Any, hidden: Tensor, rope: Rotary, masks: Masks) -> Tenso
     keys = attention.k_proj(hidden).view(shape)
     values = keys if attention.v_proj is None else attention.v_proj(hidden).view(shape)
     values = attention.v_norm(values).transpose(1, 2)
-    queries = _rotated(attention.q_norm(queries), rope).transpose(1, 2).to(values.dtype)
-    keys = _rotated(attention.k_norm(keys), rope).transpose(1, 2).to(values.dtype)
+    queries = rotated(attention.q_norm(queries), rope).transpose(1, 2).to(values.dtype)
+    keys = rotated(attention.k_norm(keys), rope).transpose(1, 2).to(values.dtype)
     groups = queries.shape[1] // keys.shape[1]
     mixed = _mix(queries, keys.repeat_interleave(groups, 1), values.repeat_interleave(groups, 1), masks)
     return attention.o_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
@@ -101,20 +101,20 @@ def _mix(queries: Tensor, keys: Tensor, values: Tensor, masks: Masks) -> Tensor:
         past = all_rows[:, None, :, :rows].expand(-1, count, -1, -1, -1).flatten(0, 1)
         return torch.cat([past, own(all_rows)], 2)
 
-    stream = _attention(queries[:, :, :rows], keys[:, :, :rows], values[:, :, :rows], masks.stream)
-    canvases = _attention(own(queries), seen(keys), seen(values), masks.canvases)
+    stream = scaled_attention(queries[:, :, :rows], keys[:, :, :rows], values[:, :, :rows], masks.stream)
+    canvases = scaled_attention(own(queries), seen(keys), seen(values), masks.canvases)
     return torch.cat([stream, canvases.view(batch, count, heads, -1, size).transpose(1, 2).flatten(2, 3)], 2)
 
 
-def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """Unscaled, as these models are. On a CPU torch's own kernel is three times slower than this, compiled."""
+def scaled_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    """Of queries that are scaled already. On a CPU torch's own kernel is three times slower than this, compiled."""
     if queries.device.type != "cpu":
         return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0)
     scores = (queries @ keys.transpose(-1, -2)).float().masked_fill(~mask, torch.finfo(torch.float32).min)
     return scores.softmax(-1).to(values.dtype) @ values
 
 
-def _rotated(heads: Tensor, rope: Rotary) -> Tensor:
+def rotated(heads: Tensor, rope: Rotary) -> Tensor:
     """(B, L, heads, head size), rotated by position."""
     cosine, sine = (part[:, :, None] for part in rope)
     first, second = heads.chunk(2, -1)

@@ -1,0 +1,48 @@
+"""What training tells of a step, and what it asks of an objective."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Means in nats: `hole` as trained, `text` over hidden text rows alone, `causal` over text read from the left.
+
+    NaN where there are no such rows.
+    """
+
+    hole: float
+    text: float
+    causal: float
+
+
+class TrainingInputs(Protocol):
+    """What was drawn for a step, on its device."""
+
+    @property
+    def row_count(self) -> int:
+        """Rows that go through the network."""
+
+
+class Objective(Protocol):
+    """The losses of one model."""
+
+    def inputs(self, drawn: Any) -> Any:
+        """What a feed has drawn, as tensors: `TrainingInputs` for `loss`."""
+
+    def loss(self, inputs: Any, *, conditioned: bool) -> tuple[Tensor, Losses]:
+        """What is minimised, and what is told of it. `conditioned`: a first pass conditions what is trained."""
+
+
+def mean(losses: Sequence[Losses]) -> Losses:
+    """Of each loss, over those that have it."""
+    return Losses(*(_mean([getattr(one, name) for one in losses]) for name in ("hole", "text", "causal")))
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if value == value]
+    return float(np.mean(known)) if known else float("nan")

@@ -1,0 +1,91 @@
+"""A run with the objective of masked diffusion, in miniature: what it writes is a Qwen2 that fills masks."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoTokenizer, Qwen2ForCausalLM
+
+from inference.training import card, run
+from inference.training.config import ConfigError, RunConfig, read
+from inference.training.trainer import TrainingPhase
+
+CONFIGS = Path(run.__file__).parent / "configs"
+
+
+@pytest.fixture(scope="module")
+def config() -> RunConfig:
+    """The miniature configuration that comes with the package."""
+    return read(CONFIGS / "miniature-masked.toml")
+
+
+@pytest.fixture(scope="module")
+def finished(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 60 steps, the first 10 of them partly causal, that decays over 20 more."""
+    out = tmp_path_factory.mktemp("run")
+    trainer = run.prepare(config, out)
+    trainer.train(TrainingPhase(steps=60), lambda: False)
+    trainer.train(TrainingPhase(steps=20, decays=True), lambda: False)
+    trainer.export(out / "final")
+    return out
+
+
+def entries(folder: Path) -> list[dict[str, float]]:
+    """The lines of a run's log."""
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def test_the_loss_falls(finished: Path) -> None:
+    """On what is trained on, and on files the model never sees; what is no longer trained is not told of."""
+    training = [line for line in entries(finished) if line["kind"] == "train"]
+    held_out = [line for line in entries(finished) if str(line["kind"]).startswith("held-out")]
+    assert training[-1]["text"] < training[0]["text"] - 0.2
+    assert held_out[-1]["text"] < held_out[0]["text"] - 0.2
+    assert "causal" in training[0]
+    assert "causal" not in training[-1]
+
+
+def test_the_folder_is_a_qwen2_with_a_mask_token(finished: Path) -> None:
+    """As published checkpoints of masked diffusion are: transformers reads it, and finds the mask in its tokenizer."""
+    loaded = Qwen2ForCausalLM.from_pretrained(finished / "final")
+    stated = json.loads((finished / "final" / "config.json").read_text())
+    assert stated["architectures"] == ["Qwen2ForCausalLM"]
+    assert stated["model_type"] == "qwen2"
+    mask = AutoTokenizer.from_pretrained(finished / "final").mask_token_id
+    assert mask == json.loads((finished / "final" / "infill.json").read_text())["mask_token_id"]
+    with torch.no_grad():
+        assert bool(loaded(input_ids=torch.tensor([[7, mask, 9]])).logits.isfinite().all())
+
+
+def test_a_run_goes_on_where_it_stopped_and_another_starts_from_its_end(
+    config: RunConfig, finished: Path, tmp_path: Path
+) -> None:
+    """With its weights and its tokenizer."""
+    assert run.prepare(config, finished).state.step == 60
+    trainer = run.prepare(config, tmp_path, finished / "final")
+    shipped = load_file(finished / "final" / "model.safetensors")
+    assert trainer.state.step == 0
+    assert all(torch.equal(trainer.model.get_parameter(name), weight.float()) for name, weight in shipped.items())
+
+
+def test_a_run_can_start_from_a_diffusion_gemma_of_its_shape(finished: Path, tmp_path: Path) -> None:
+    """The embedded checkpoint, as a Qwen2, knows more of Python than random weights do; another shape is refused."""
+    embedded = Path(run.__file__).parents[1] / "embedded"
+    config = read(CONFIGS / "masked.toml")
+    (tmp_path / "corpus.msgpack").write_bytes((finished / "corpus.msgpack").read_bytes())
+    trainer = run.prepare(config, tmp_path, embedded)
+    known = "import numpy as np\n\n\ndef main():\n    return np."
+    ids = torch.tensor([trainer.model.config.bos_token_id, *AutoTokenizer.from_pretrained(embedded)(known).input_ids])
+    with torch.no_grad():
+        logits = trainer.model(input_ids=ids[None]).logits[0]
+    assert torch.nn.functional.cross_entropy(logits[:-1], ids[1:]) < 7.0  # at random: 8.3
+    with pytest.raises(ConfigError, match="no checkpoint of the shape"):
+        run.prepare(read(CONFIGS / "miniature-masked.toml"), tmp_path / "other", embedded)
+
+
+def test_the_card_of_a_run_lists_its_losses(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that it has."""
+    assert card.main([str(finished)]) == 0
+    assert "| 80 |" in capsys.readouterr().out
