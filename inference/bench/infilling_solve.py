@@ -9,7 +9,7 @@ import msgspec
 import torch
 
 from inference.bench.infilling_tasks import InfillingTask
-from inference.engine import Engine
+from inference.engine import Engine, RequestError
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.plan import Plan, Planner
 from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Text
@@ -19,6 +19,10 @@ from inference.models.diffusion_gemma.adapter import DiffusionGemma
 AUTO, ORACLE = "auto", "oracle"
 _ROOM = 2
 """From left to right a fill may have this many times a hole's rows: there, a limit only stops what never ends."""
+
+
+class NotLeftToRightError(RequestError):
+    """The model cannot write from left to right."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,13 @@ class Solver:
         return Solver(self._engine, options)
 
     def fill(self, task: InfillingTask) -> MeasuredFill:
-        """Fill one task's hole. Raises RequestError where the hole does not fit on a canvas of this checkpoint."""
+        """Fill one task's hole. Raises RequestError where the hole does not fit on a canvas of this checkpoint, and
+        where the model cannot write from left to right and is to.
+        """
+        if self._options.left_to_right and not isinstance(self._engine.loaded.family, DiffusionGemma):
+            raise NotLeftToRightError(
+                f"{self._engine.loaded.family.name} was not trained to write from left to right; use --mode canvas"
+            )
         plan = self._plan(_request(task, Hole(_kind(task), single_line=task.single_line)))
         true = self._true_tokens(task, plan)
         began = time.perf_counter()

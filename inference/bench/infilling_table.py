@@ -2,7 +2,8 @@
 
 It prints one table for each kind of task, then one for all. Rows are ways to fill, columns the highest number of
 denoising steps; each cell is exact match / edit similarity. Two rows have only the last column: canvases without the
-candidates that the encoder writes, and left to right, where a step writes one token. The last line is one JSON object.
+candidates that the encoder writes, and left to right, where a step writes one token. Models that cannot write from left
+to right lack these two. The last line is one JSON object.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from typing import Any, Protocol
 
 from inference.bench import infilling, infilling_tasks
 from inference.bench.infilling_scores import TaskResult, summary
-from inference.bench.infilling_solve import AUTO, ORACLE, SolveOptions, Solver
+from inference.bench.infilling_solve import AUTO, ORACLE, NotLeftToRightError, SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import RequestError
 from inference.models.family import ModelError
@@ -69,8 +70,11 @@ def measure(tasks: Sequence[InfillingTask], solve: SolveAll, seed: int) -> dict[
         name: {_column(steps): cell(SolveOptions(length, steps=steps, seed=seed)) for steps in _STEPS}
         for name, length in _WAYS.items()
     }
-    alone, prefix_only = SolveOptions(continuations=False, seed=seed), SolveOptions(left_to_right=True)
-    return found | {_CANVAS_ALONE: {_column(None): cell(alone)}, _PREFIX_ONLY: {_column(None): cell(prefix_only)}}
+    try:
+        found[_PREFIX_ONLY] = {_column(None): cell(SolveOptions(left_to_right=True))}
+    except NotLeftToRightError:
+        return found  # then nothing but canvases has any part in it
+    return found | {_CANVAS_ALONE: {_column(None): cell(SolveOptions(continuations=False, seed=seed))}}
 
 
 @contextmanager
@@ -113,7 +117,7 @@ def table(cells: dict[str, dict[str, Any]], kind: str | None) -> str:
         name: {column: cell["kinds"][kind] if kind else cell for column, cell in row.items()}
         for name, row in cells.items()
     }
-    count = of_kind[_PREFIX_ONLY][columns[-1]]["tasks"]
+    count = next(iter(of_kind.values()))[columns[-1]]["tasks"]
     head = [f"| {count} tasks, {kind or 'all'}: exact / edit similarity", *columns, "ms |"]
     rows = [" | ".join(head), "|---" * (len(columns) + 2) + "|"]
     for name, row in of_kind.items():

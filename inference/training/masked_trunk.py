@@ -31,16 +31,18 @@ def run(model: Any, ids: Tensor, mask: Tensor, rope: Rotary) -> Tensor:
     trunk = model.model
     hidden = trunk.embed_tokens(ids)
     for layer in trunk.layers:
-        hidden = hidden + _attend(layer.self_attn, layer.input_layernorm(hidden), rope, mask)
+        attention = layer.self_attn
+        hidden = hidden + attention.o_proj(mixed(attention, layer.input_layernorm(hidden), rope, mask))
         hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
     return trunk.norm(hidden)  # type: ignore[no-any-return]
 
 
-def _attend(attention: Any, hidden: Tensor, rope: Rotary, mask: Tensor) -> Tensor:
+def mixed(attention: Any, hidden: Tensor, rope: Rotary, mask: Tensor) -> Tensor:
+    """(B, L, d) normalised rows -> (B, L, heads * head size): what attention mixes, before its last projection."""
     shape = (*hidden.shape[:2], -1, attention.head_dim)
     queries = rotated(attention.q_proj(hidden).view(shape), rope).transpose(1, 2) * attention.scaling
     keys = rotated(attention.k_proj(hidden).view(shape), rope).transpose(1, 2)
     values = attention.v_proj(hidden).view(shape).transpose(1, 2)
     groups = queries.shape[1] // keys.shape[1]
-    mixed = scaled_attention(queries, keys.repeat_interleave(groups, 1), values.repeat_interleave(groups, 1), mask)
-    return attention.o_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+    keys, values = keys.repeat_interleave(groups, 1), values.repeat_interleave(groups, 1)
+    return scaled_attention(queries, keys, values, mask).transpose(1, 2).flatten(2)

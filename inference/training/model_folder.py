@@ -1,6 +1,7 @@
 """Writes a trained model as a folder that `--model` and transformers accept. Weights are shipped in bfloat16."""
 
 import copy
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,12 @@ from inference.training.tokenizer import SPECIAL_TOKENS, Tokens
 _SPECIAL: dict[str, Any] = {
     **dict(zip(("pad_token", "eos_token", "bos_token", "mask_token"), SPECIAL_TOKENS, strict=False)),
     "additional_special_tokens": list(SPECIAL_TOKENS[-1:]),
+}
+_MASKED_NAMES = ("<|pad|>", "<|endoftext|>", "<|unused_0|>", "<|mask|>", "<|unused_1|>")
+_MASKED_SPECIAL: dict[str, Any] = {
+    "pad_token": _MASKED_NAMES[0],
+    "eos_token": _MASKED_NAMES[1],
+    "mask_token": _MASKED_NAMES[3],
 }
 _SHARD = "15MB"
 _MASK_SAMPLER = {
@@ -57,14 +64,23 @@ def write_released(folder: Path, model: Any, tokenizer: Tokenizer) -> None:
 def write_masked(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, data: DataConfig) -> None:
     """A folder of plain Qwen2 weights whose `infill.json` says that they denoise masks."""
     _shipped(model).save_pretrained(folder, max_shard_size=_SHARD)
-    write_tokenizer(folder, tokenizer, _SPECIAL)
+    write_tokenizer(folder, _renamed(tokenizer), _MASKED_SPECIAL)
     write_properties(folder, _masked_properties(tokens, data))
+
+
+def _renamed(tokenizer: Tokenizer) -> Tokenizer:
+    """The same tokens under names that no engine puts around a file, as nothing stood around those of training."""
+    text = tokenizer.to_str()
+    for old, new in zip(SPECIAL_TOKENS, _MASKED_NAMES, strict=True):
+        text = text.replace(json.dumps(old), json.dumps(new))
+    return Tokenizer.from_str(text)
 
 
 def _masked_properties(tokens: Tokens, data: DataConfig) -> dict[str, Any]:
     return {
         "corruption": "mask",
         "mask_token_id": tokens.mask,
+        "shifted_logits": True,
         "first_text_token_id": tokens.first_text,
         "max_prefix_tokens": data.prefix_tokens,
         "canvas_tokens": data.canvas_tokens // 2,

@@ -6,7 +6,7 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from inference.training.config import ModelConfig
-from inference.training.tokenizer import BOS, EOS, MASK, PAD
+from inference.training.tokenizer import EOS, MASK, PAD
 
 _ROPE_THETA = 10_000.0
 
@@ -25,7 +25,6 @@ def build(shape: ModelConfig, seed: int) -> Any:
         rope_parameters={"rope_type": "default", "rope_theta": _ROPE_THETA},
         tie_word_embeddings=True,
         use_cache=False,
-        bos_token_id=BOS,
         eos_token_id=EOS,
         pad_token_id=PAD,
     )

@@ -1,11 +1,13 @@
 """First weights of a Qwen2 from a small DiffusionGemma, so that training need not start from nothing.
 
 Both are the same kind of network, but Qwen2 normalises less. Each of DiffusionGemma's further norms is replaced by a
-constant, what it divides by on average over some text; expert and MLP become one MLP. What comes out is a poor copy that
-learns much faster than random weights. Biases start at zero.
+constant, what it divides by on average over some text; expert and MLP become one MLP. Then, layer by layer, what writes
+to the residual stream is fitted by least squares to what DiffusionGemma's stream holds there, over the same text. What
+comes out reads a text from left to right nearly as well. Biases start at zero.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import DiffusionGemmaForBlockDiffusion
 
+from inference.training import masked_trunk
 from inference.training.corpus import SourceFile
 
 _STREAM_SCALE = 8.0
@@ -22,48 +25,102 @@ _STREAM_SCALE = 8.0
 _SILU_FOR_GELU = 1.702
 """gelu(x) is nearly silu(1.702 x) / 1.702."""
 
-_TEXTS, _TEXT_TOKENS = 16, 256
+_TEXTS, _TEXT_TOKENS = 128, 256
+_RIDGE = 1e-3
+"""How much the fit prefers the weights that are there, as a share of the mean square of what they are applied to."""
 
 
-def weights(folder: Path, config: Any, files: Sequence[SourceFile]) -> dict[str, Tensor]:
-    """The weights by Qwen2's names. Raises KeyError where the folder holds another shape; it shares the tokenizer."""
-    model: Any = DiffusionGemmaForBlockDiffusion.from_pretrained(folder, dtype=torch.float32)
-    sizes = _norm_sizes(model, folder / "tokenizer.json", files)
-    decoder = model.model.decoder
-    inner = _STREAM_SCALE / config.hidden_size**0.5  # of our residual stream, where DiffusionGemma's is 1
+def begin(model: Any, folder: Path, files: Sequence[SourceFile]) -> None:
+    """Gives a Qwen2 the weights. Raises KeyError or RuntimeError where the folder holds another shape.
+
+    It shares the tokenizer.
+    """
+    source: Any = DiffusionGemmaForBlockDiffusion.from_pretrained(folder, dtype=torch.float32)
+    ids = _text(folder / "tokenizer.json", files)
+    inner = _STREAM_SCALE / model.config.hidden_size**0.5  # of our residual stream, where DiffusionGemma's is 1
+    with torch.no_grad():
+        seen = _Recorded.of(source, ids)
+        for name, value in _folded(source, model.config, seen.sizes, inner).items():
+            model.get_parameter(name).copy_(value)
+        _fit(model, ids, seen, inner)
+
+
+def _text(tokenizer_file: Path, files: Sequence[SourceFile]) -> Tensor:
+    """(B, L) tokens of training files, all of them text."""
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    texts = [file.text for file in files if not file.held_out]
+    found = [tokenizer.encode(text[len(text) // 3 :][: 12 * _TEXT_TOKENS]).ids[:_TEXT_TOKENS] for text in texts]
+    whole = [ids for ids in found if len(ids) == _TEXT_TOKENS]
+    return torch.tensor(whole[:: max(1, len(whole) // _TEXTS)][:_TEXTS])
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What DiffusionGemma's encoder makes of a text, by layer, and what each of its norms divides by on average."""
+
+    attended: dict[int, Tensor] = field(default_factory=dict)  # (B, L, d): the stream behind attention
+    finished: dict[int, Tensor] = field(default_factory=dict)  # (B, L, d): behind the layer
+    sizes: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: Any, ids: Tensor) -> "_Recorded":
+        recorded, encoder = cls(), source.model.encoder.language_model
+        for number, layer in enumerate(encoder.layers):
+            layer.register_forward_hook(
+                lambda _, __, output, at=number: recorded.finished.__setitem__(
+                    at, output[0] if isinstance(output, tuple) else output
+                )
+            )
+            layer.pre_feedforward_layernorm.register_forward_hook(
+                lambda _, inputs, __, at=number: recorded.attended.__setitem__(at, inputs[0])
+            )
+        for name, module in encoder.named_modules():
+            if type(module).__name__.endswith("RMSNorm"):
+                module.register_forward_hook(
+                    lambda _, inputs, __, at=name: recorded.sizes.__setitem__(
+                        at, float(inputs[0].pow(2).mean(-1).sqrt().mean())
+                    )
+                )
+        encoder(input_ids=ids)
+        return recorded
+
+
+def _fit(model: Any, ids: Tensor, seen: _Recorded, inner: float) -> None:
+    """Fits the projections that write to the stream, each to what is missing there, errors before it included."""
+    batch, rows = ids.shape
+    mask = masked_trunk.visible(torch.full((batch,), rows), torch.ones(batch, dtype=torch.bool), rows)
+    rope, hidden = masked_trunk.rotary(model, rows), model.model.embed_tokens(ids)
+    for number, layer in enumerate(model.model.layers):
+        mixed = masked_trunk.mixed(layer.self_attn, layer.input_layernorm(hidden), rope, mask)
+        _solve(layer.self_attn.o_proj, mixed, seen.attended[number] * inner - hidden)
+        hidden = hidden + layer.self_attn.o_proj(mixed)
+        prepared, mlp = layer.post_attention_layernorm(hidden), layer.mlp
+        gated = mlp.act_fn(mlp.gate_proj(prepared)) * mlp.up_proj(prepared)
+        _solve(mlp.down_proj, gated, seen.finished[number] * inner - hidden)
+        hidden = hidden + mlp.down_proj(gated)
+
+
+def _solve(linear: Any, given: Tensor, wanted: Tensor) -> None:
+    """Ridge regression (B, L, i) -> (B, L, o) towards the weight that `linear` has."""
+    rows, targets = given.flatten(0, 1).double(), wanted.flatten(0, 1).double()
+    square = rows.T @ rows
+    ridge = _RIDGE * square.diagonal().mean() * torch.eye(len(square), dtype=torch.double)
+    solved = torch.linalg.solve(square + ridge, rows.T @ targets + ridge @ linear.weight.T.double())
+    linear.weight.copy_(solved.T)
+
+
+def _folded(source: Any, config: Any, sizes: Mapping[str, float], inner: float) -> dict[str, Tensor]:
+    """The weights by Qwen2's names, with constants for the norms that it lacks."""
+    decoder = source.model.decoder
     found = {
         "model.embed_tokens.weight": decoder.embed_tokens.weight * _STREAM_SCALE,
         "model.norm.weight": decoder.norm.weight / _STREAM_SCALE,
     }
     for number, layer in enumerate(decoder.layers):
-        parts = _attention(layer, sizes, f"layers.{number}", config, inner) | _mlp(
-            layer, sizes, f"layers.{number}", inner
-        )
-        found |= {f"model.layers.{number}.{name}": one for name, one in parts.items()}
-    return {name: one.detach().contiguous() for name, one in found.items()}
-
-
-def _norm_sizes(model: Any, tokenizer_file: Path, files: Sequence[SourceFile]) -> dict[str, float]:
-    """What each norm divides by, the mean over some training text, by the norm's name inside the trunk."""
-    encoder, sums = model.model.encoder.language_model, dict[str, list[float]]()
-
-    def record(name: str) -> Any:
-        def hook(_module: Any, inputs: tuple[Tensor, ...], _output: Tensor) -> None:
-            sums.setdefault(name, []).append(float(inputs[0].pow(2).mean(-1).sqrt().mean()))
-
-        return hook
-
-    norms = {name: one for name, one in encoder.named_modules() if type(one).__name__.endswith("RMSNorm")}
-    hooks = [one.register_forward_hook(record(name)) for name, one in norms.items()]
-    tokenizer = Tokenizer.from_file(str(tokenizer_file))
-    texts = [file.text for file in files if not file.held_out]
-    with torch.no_grad():
-        for text in texts[:: max(1, len(texts) // _TEXTS)]:
-            ids = tokenizer.encode(text[: 8 * _TEXT_TOKENS]).ids[:_TEXT_TOKENS]
-            encoder(input_ids=torch.tensor([ids]))
-    for hook in hooks:
-        hook.remove()
-    return {name: sum(found) / len(found) for name, found in sums.items()}
+        at = f"layers.{number}"
+        parts = _attention(layer, sizes, at, config, inner) | _mlp(layer, sizes, at, inner)
+        found |= {f"model.{at}.{name}": one for name, one in parts.items()}
+    return found
 
 
 def _attention(layer: Any, sizes: Mapping[str, float], at: str, config: Any, inner: float) -> dict[str, Tensor]:

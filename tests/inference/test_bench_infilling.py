@@ -18,6 +18,7 @@ from inference.bench.infilling_solve import SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import Engine
 from inference.models import registry
+from tests.inference.models import random_masked
 
 HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
 ADD = InfillingTask(
@@ -98,6 +99,22 @@ def test_from_left_to_right_a_line_ends_with_its_line(engine: Engine) -> None:
     fills = [solver.fill(task) for task in tasks]
     assert not any("\n" in fill.text for fill in fills)
     assert all(fill.steps == fill.tokens for fill in fills)
+
+
+def test_a_model_that_sees_all_rows_is_measured_on_canvases_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From left to right it is refused with a reason, and the table leaves that row out."""
+    random_masked.save_open_dcoder(tmp_path)
+    given = ["--data", str(HELD_OUT), "--limit", "1", "--model", str(tmp_path)]
+    assert infilling.main([*given, "--length", "oracle", "--steps", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tasks"] == 1
+    assert infilling.main([*given, "--mode", "left-to-right"]) == 2
+    assert "was not trained to write from left to right" in capsys.readouterr().err
+    assert infilling_table.main(given) == 0
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert "canvas, true length" in rows
+    assert not any("left to right" in row or "alone" in row for row in rows)
 
 
 def test_the_canvas_alone_does_without_the_encoder(engine: Engine) -> None:

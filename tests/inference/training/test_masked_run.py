@@ -1,5 +1,7 @@
 """A run with the objective of masked diffusion, in miniature: what it writes is a Qwen2 that fills masks."""
 
+import argparse
+import inspect
 import json
 from pathlib import Path
 
@@ -71,16 +73,16 @@ def test_a_run_goes_on_where_it_stopped_and_another_starts_from_its_end(
 
 
 def test_a_run_can_start_from_a_diffusion_gemma_of_its_shape(finished: Path, tmp_path: Path) -> None:
-    """The embedded checkpoint, as a Qwen2, knows more of Python than random weights do; another shape is refused."""
+    """The embedded checkpoint, as a Qwen2, reads Python nearly as well; another shape is refused."""
     embedded = Path(run.__file__).parents[1] / "embedded"
     config = read(CONFIGS / "masked.toml")
     (tmp_path / "corpus.msgpack").write_bytes((finished / "corpus.msgpack").read_bytes())
     trainer = run.prepare(config, tmp_path, embedded)
-    known = "import numpy as np\n\n\ndef main():\n    return np."
-    ids = torch.tensor([trainer.model.config.bos_token_id, *AutoTokenizer.from_pretrained(embedded)(known).input_ids])
+    text = inspect.getsource(argparse)[8000:9500]
+    ids = torch.tensor(AutoTokenizer.from_pretrained(embedded)(text).input_ids)
     with torch.no_grad():
         logits = trainer.model(input_ids=ids[None]).logits[0]
-    assert torch.nn.functional.cross_entropy(logits[:-1], ids[1:]) < 7.0  # at random: 8.3
+    assert torch.nn.functional.cross_entropy(logits[:-1], ids[1:]) < 4.5  # at random: 8.3
     with pytest.raises(ConfigError, match="no checkpoint of the shape"):
         run.prepare(read(CONFIGS / "miniature-masked.toml"), tmp_path / "other", embedded)
 
