@@ -71,6 +71,8 @@ class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     causal_steps: int = 0
     """With the conventions `masked`: the steps over which the share of streams that are trained from left to right, on
     every row, falls from 1 to 0. Published models, too, were causal before they learnt to fill masks."""
+    matching_steps: int = 0
+    """With the conventions `masked` and a DiffusionGemma to start from: how long its states are taught first."""
     self_conditioning: float = 0.3
     loss_rows: float = 0.5
     """The share of a stream's canvas rows that can carry loss; hole rows beyond it are left out of it."""

@@ -17,7 +17,7 @@ from inference.training.tokenizer import Tokens
 _LEAST_RATIO = 0.15
 """Bounds the weights, which are noise where few rows of a hole are masked."""
 
-_EVERYWHERE_SHARE, _EVERYWHERE_WEIGHT = 0.3, 0.3
+_EVERYWHERE_SHARE, _EVERYWHERE_WEIGHT = 0.15, 0.3
 """Examples in which any token may be masked, not those of holes alone. They have more masked rows: each counts less."""
 
 _ALL_SHARE, _IN_ORDER_SHARE, _SHOWN_SHARE = 0.5, 0.15, 0.1

@@ -31,10 +31,15 @@ def run(model: Any, ids: Tensor, mask: Tensor, rope: Rotary) -> Tensor:
     trunk = model.model
     hidden = trunk.embed_tokens(ids)
     for layer in trunk.layers:
-        attention = layer.self_attn
-        hidden = hidden + attention.o_proj(mixed(attention, layer.input_layernorm(hidden), rope, mask))
-        hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+        hidden = through(layer, hidden, rope, mask)
     return trunk.norm(hidden)  # type: ignore[no-any-return]
+
+
+def through(layer: Any, hidden: Tensor, rope: Rotary, mask: Tensor) -> Tensor:
+    """(B, L, d) -> (B, L, d): the stream behind a layer."""
+    attention = layer.self_attn
+    hidden = hidden + attention.o_proj(mixed(attention, layer.input_layernorm(hidden), rope, mask))
+    return hidden + layer.mlp(layer.post_attention_layernorm(hidden))  # type: ignore[no-any-return]
 
 
 def mixed(attention: Any, hidden: Tensor, rope: Rotary, mask: Tensor) -> Tensor:

@@ -112,8 +112,8 @@ def _begin_with(
     try:
         weights = load_file(start / "model.safetensors")
         if _masked(config) and "model.norm.weight" not in weights:
-            qwen2_start.begin(chosen.model, start, files)
-            weights = model.trained(chosen.model)
+            qwen2_start.begin(chosen.model, start, files, config.training)
+            weights = {name: one.detach() for name, one in model.trained(chosen.model).items()}
         same = (start / "tokenizer.json").read_bytes() == (trainer.folder / "tokenizer.json").read_bytes()
         trainer.begin_with(weights if same else _with_new_embeddings(weights, start, chosen))
     except (KeyError, RuntimeError, OSError) as error:
