@@ -1,17 +1,23 @@
 """What a run trains on: batches of the training and of the held-out files, with their noise, and the objective."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from inference.training import corruption, masked_corruption
-from inference.training.batches import Batches, BatchShape, Mixture
+from inference.training.batches import Batch, Batches, BatchShape, Mixture
 from inference.training.config import Conventions, RunConfig
 from inference.training.corpus import SourceFile
+from inference.training.corruption import Corrupted
 from inference.training.feed import Feed, Noise
 from inference.training.holes import TrainingDocument
 from inference.training.losses import Objective
+from inference.training.masked_corruption import MaskedExamples
 from inference.training.masked_objective import MaskedObjective
 from inference.training.objective import InfillingObjective
+from inference.training.tokenizer import Tokens
 from inference.training.trainable import TrainableModel
 from inference.training.trainer import Material
 
@@ -42,16 +48,26 @@ def of(config: RunConfig, files: Sequence[SourceFile], chosen: TrainableModel) -
 def _noise(config: RunConfig, chosen: TrainableModel, held_out: bool) -> Noise[Any]:
     data = config.data
     rows = int(config.training.loss_rows * data.canvases * data.canvas_tokens)
-    return lambda batch, step, rng: (batch, corruption.corrupt(batch, chosen.tokens, rows, rng))
+    return partial(_corrupted, chosen.tokens, rows)
 
 
 def _masks(config: RunConfig, chosen: TrainableModel, held_out: bool) -> Noise[Any]:
-    steps, rows = config.training.causal_steps, config.data.canvas_tokens
+    rows, steps = config.data.canvas_tokens, None if held_out else config.training.causal_steps
+    return partial(_masked, chosen.tokens, rows, steps)
 
-    def share(step: int) -> float:
-        return _HELD_OUT_CAUSAL_SHARE if held_out else max(0.0, 1 - step / steps) if steps else 0.0
 
-    return lambda batch, step, rng: masked_corruption.examples(batch, chosen.tokens, rows, share(step), rng)
+def _corrupted(
+    tokens: Tokens, rows: int, batch: Batch, _step: int, rng: np.random.Generator
+) -> tuple[Batch, Corrupted]:
+    return batch, corruption.corrupt(batch, tokens, rows, rng)
+
+
+def _masked(
+    tokens: Tokens, rows: int, steps: int | None, batch: Batch, step: int, rng: np.random.Generator
+) -> MaskedExamples:
+    """`steps` None: of held-out files, the same share is causal at any step."""
+    share = _HELD_OUT_CAUSAL_SHARE if steps is None else max(0.0, 1 - step / steps) if steps else 0.0
+    return masked_corruption.examples(batch, tokens, rows, share, rng)
 
 
 def _objective(config: RunConfig, chosen: TrainableModel) -> Objective:

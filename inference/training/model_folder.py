@@ -86,7 +86,7 @@ def _masked_properties(tokens: Tokens, data: DataConfig) -> dict[str, Any]:
         "canvas_tokens": data.canvas_tokens // 2,
         "suffix_tokens": 64,
         "prompt": "plain",
-        "sampler": _MASK_SAMPLER,
+        "sampler": _MASK_SAMPLER | {"max_steps": 8},
     }
 
 

@@ -99,7 +99,7 @@ def test_a_row_is_predicted_by_the_one_before_it(batch: Batch) -> None:
             model.lm_head(hidden[:, :-1]).flatten(0, 1), torch.tensor(drawn.clean)[:, 1:].flatten(), reduction="none"
         ).view(16, -1)
     weights = torch.tensor(drawn.weights)[:, 1:]
-    assert float(total) == pytest.approx(float((expected * weights).sum() / weights.sum()), abs=1e-4)
+    assert total.item() == pytest.approx(float((expected * weights).sum() / weights.sum()), abs=1e-4)
     masked = torch.tensor(drawn.noisy == _TOKENS.mask)[:, 1:]
     assert losses.text == pytest.approx(float(expected[masked].mean()), abs=1e-4)
 
