@@ -7,6 +7,9 @@ from typing import Any
 
 from inference.models.family import ModelError
 
+_TALKERS = ("bitsandbytes.backends.cpu.ops", "bitsandbytes.autograd._functions")
+"""The latter warns at each product in 8 bits that its input is not float16."""
+
 
 @cache
 def library() -> Any:
@@ -16,7 +19,8 @@ def library() -> Any:
     """
     before = sys.modules.get("kernels")
     sys.modules["kernels"] = None  # type: ignore[assignment]
-    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+    for talker in _TALKERS:
+        logging.getLogger(talker).setLevel(logging.ERROR)
     try:
         import bitsandbytes
         import bitsandbytes.nn.parametrize

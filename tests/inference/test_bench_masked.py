@@ -12,6 +12,7 @@ COMMAND = [sys.executable, "-m", "lsp_server.cli", "bench", "masked", "--shape",
 @pytest.mark.parametrize("dtype", ["float32", "8bit", "4bit"])
 def test_later_fills_reuse_what_the_first_computed(dtype: str) -> None:
     done = subprocess.run([*COMMAND, "--dtype", dtype], capture_output=True, text=True, check=True)
+    assert "MatMul8bitLt" not in done.stderr, "a warning at each product"
     *shown, last = done.stdout.splitlines()
     result = json.loads(last)
     assert len(shown) == 1 + len(result["fills"])
