@@ -77,6 +77,7 @@ def solve(task: InfillingTask, solver: Solver, *, executed: bool = False) -> Tas
         exact=infilling_scores.exact(fill.text, solution),
         edit_similarity=round(infilling_scores.edit_similarity(fill.text, solution), 4),
         steps=fill.steps,
+        passes=fill.passes,
         tokens=fill.tokens,
         true_tokens=fill.true_tokens,
         ms=round(fill.ms, 2),
@@ -120,6 +121,7 @@ def _show(args: argparse.Namespace, summary: dict[str, Any]) -> None:
             print(
                 f"{kind}: {figures['tasks']} tasks, exact {figures['exact']:.1%}, edit similarity "
                 f"{figures['edit_similarity']:.3f}{passed}, {figures['mean_steps']:.1f} steps, "
+                f"{figures['p50_passes']:.0f} passes (median), "
                 f"{figures['mean_ms']:.0f} ms (median {figures['p50_ms']:.0f})"
             )
     print(json.dumps(about | summary))

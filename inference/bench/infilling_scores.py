@@ -12,8 +12,9 @@ from inference.bench.infilling_tasks import InfillingTask
 class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The fill of one task and its scores. `completion` goes between prompt and suffix, as HumanEval-Infilling has it.
 
-    `steps` counts denoising steps, or forward passes from left to right; `tokens` counts the hole's rows, `true_tokens`
-    those of the canonical solution. `passed` is None where nothing was executed.
+    `steps` counts the denoising steps of the fill, or forward passes from left to right; `passes` counts all of the
+    decoder's, over lengths that were dropped too. `tokens` counts the hole's rows, `true_tokens` those of the canonical
+    solution. `passed` is None where nothing was executed.
     """
 
     task_id: str
@@ -21,6 +22,7 @@ class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
     exact: bool
     edit_similarity: float
     steps: int
+    passes: int
     tokens: int
     true_tokens: int
     ms: float
@@ -64,6 +66,7 @@ def figures(results: Sequence[TaskResult]) -> dict[str, Any]:
         "exact": statistics.fmean(result.exact for result in results),
         "edit_similarity": statistics.fmean(result.edit_similarity for result in results),
         "mean_steps": statistics.fmean(result.steps for result in results),
+        "p50_passes": statistics.median(result.passes for result in results),
         "mean_tokens": statistics.fmean(result.tokens for result in results),
         "mean_true_tokens": statistics.fmean(result.true_tokens for result in results),
         "mean_ms": statistics.fmean(result.ms for result in results),

@@ -12,7 +12,7 @@ from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine, RequestError
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.plan import Plan, Planner
-from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Text
+from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
 from inference.models.diffusion_gemma import left_to_right
 from inference.models.diffusion_gemma.adapter import DiffusionGemma
 
@@ -43,10 +43,14 @@ class SolveOptions:
 
 @dataclass(frozen=True)
 class MeasuredFill:
-    """A fill and what it cost. `true_tokens` is how many tokens the canonical solution takes."""
+    """A fill and what it cost. `true_tokens` is how many tokens the canonical solution takes.
+
+    `steps` are those of the canvas that was chosen, `passes` all of the decoder's for this request, or one a token.
+    """
 
     text: str
     steps: int
+    passes: int
     tokens: int
     true_tokens: int
     ms: float
@@ -74,8 +78,8 @@ class Solver:
         plan = self._plan(_request(task, Hole(_kind(task), single_line=task.single_line)))
         true = self._true_tokens(task, plan)
         began = time.perf_counter()
-        text, steps, tokens = (self._one_by_one if self._options.left_to_right else self._on_canvas)(task, plan, true)
-        return MeasuredFill(text, steps, tokens, true, (time.perf_counter() - began) * 1000)
+        filled = (self._one_by_one if self._options.left_to_right else self._on_canvas)(task, plan, true)
+        return MeasuredFill(*filled, true, (time.perf_counter() - began) * 1000)
 
     def _plan(self, request: InfillRequest) -> Plan:
         planner = Planner(self._engine.loaded.vocabulary, self._engine.loaded.properties, request)
@@ -93,14 +97,17 @@ class Solver:
         length = self._options.length
         return length if isinstance(length, int) else true if length == ORACLE else 0
 
-    def _on_canvas(self, task: InfillingTask, _plan: Plan, true: int) -> tuple[str, int, int]:
+    def _on_canvas(self, task: InfillingTask, _plan: Plan, true: int) -> tuple[str, int, int, int]:
         tokens = self._tokens(true)
         hole = Hole(_kind(task), max(1, tokens), tokens, single_line=task.single_line)
         request = _request(task, hole, self._options)
-        found = next(event for event in self._engine.infill(request) if isinstance(event, Candidate))
-        return found.texts[0], found.steps, found.tokens
+        events = [event for event in self._engine.infill(request) if isinstance(event, Candidate | Done)]
+        found, done = events[0], events[-1]
+        assert isinstance(found, Candidate)
+        assert isinstance(done, Done)
+        return found.texts[0], found.steps, done.stats.steps, found.tokens
 
-    def _one_by_one(self, task: InfillingTask, plan: Plan, true: int) -> tuple[str, int, int]:
+    def _one_by_one(self, task: InfillingTask, plan: Plan, true: int) -> tuple[str, int, int, int]:
         """Write until the line or block ends, the tokens are used up, or the rest of the hole's line appears.
 
         A model that sees no suffix could not know that last one; it makes left to right better on the whole.
@@ -121,7 +128,7 @@ class Solver:
                 if end >= 0:
                     text = text[:end]
                     break
-        return text, len(ids), len(ids)
+        return text, len(ids), len(ids), len(ids)
 
     @torch.inference_mode()
     def _ids(self, plan: Plan, count: int) -> Generator[int]:

@@ -19,7 +19,7 @@ from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import Row, Slots
 from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import amending, answers, continuations, length, pruning, sampler, unmasking
+from inference.engine.search import amending, answers, continuations, length, policy, pruning, sampler, unmasking
 from inference.engine.search.answers import RankedFill
 from inference.engine.search.continuations import Continued
 from inference.engine.search.denoise import Denoising, Start
@@ -78,6 +78,9 @@ class Infilling(Generator[InfillEvent | None, None, None]):
             generator.manual_seed(request.seed)
         self._noise = sampler.noise_of(model.traits, model.properties, generator)
         self._effort = Effort.of(request, model.properties)
+        self._policy = policy.of(model.family.traits.length_signal)
+        self._finished = max(self._policy.finished, self._effort.candidates)
+        self._trials: list[Written] = []
         self._counters = _Counters()
         self._written_passes = 0
         self._amended: dict[int, str] = {}
@@ -170,10 +173,9 @@ class Infilling(Generator[InfillEvent | None, None, None]):
                 yield None
             rows = [plan.layout.compose(lengths) for lengths in self._lengths(context, plan)]
             yield None
-            free_rows = self._model.traits.free_rows
-            loop = self._denoising(context, plan, pruning.tried(rows, self._effort.candidates, free_rows))
+            loop = self._denoising(context, plan, pruning.tried(rows, self._finished, self._model.traits.free_rows))
             yield from self._denoise(loop, context, plan, earlier)
-            written = [*answers.standing(loop), *self._agreeing(written, plan)]
+            written = [*answers.standing(loop), *self._agreeing([*self._trials, *written], plan)]
             found += answers.ranked(self._model, context, plan, written, typed, quick=self._late())
             if self._request.drafts:
                 yield self._draft(loop, plan, earlier, found[0].written)
@@ -248,16 +250,16 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
     def _lengths(self, context: Context, plan: Plan) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as it takes to choose well."""
-        holes, most = plan.layout.holes, self._model.properties.length_choices
+        holes, most = plan.layout.holes, self._policy.lengths(plan.layout.holes, self._model.properties.length_choices)
+        count = 1 if self._late() else max(self._effort.candidates, most)
         if self._model.traits.length_signal is LengthSignal.EXPAND_DELETE:
             choices = length.to_resize(holes, 1 if self._late() else self._effort.candidates)
-        elif self._model.traits.length_signal is not LengthSignal.SLACK:
-            choices = (
-                [length.usual(holes)] if self._late() else length.from_grid(holes, max(self._effort.candidates, most))
-            )
-        else:
-            count = 1 if self._late() else max(self._effort.candidates, length.worth_trying(holes, most))
+        elif self._model.traits.length_signal is LengthSignal.SLACK:
             choices = length.from_slack(self._slack(context, plan), holes, count)
+        elif all(hole.single_line for hole in holes):
+            choices = [length.usual(holes)] if self._late() else length.from_grid(holes, count)
+        else:
+            choices = length.around_usual(holes, count)
         missing = 0 if self._late() else max(0, self._effort.candidates - len(choices))
         return choices + [choices[i % len(choices)] for i in range(missing)]
 
@@ -296,12 +298,14 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         self, loop: Denoising, context: Context, plan: Plan, earlier: Sequence[str]
     ) -> Iterator[InfillEvent | None]:
         """Steps until the answer stands, or until the deadline: then the answer is what stands."""
+        self._trials.clear()
         while not loop.finished:
             loop.step()
             self._counters.steps += 1
-            if pruning.is_due(loop, plan, self._effort.candidates):
+            if pruning.is_due(loop, plan, self._finished):
                 yield None
-                pruning.prune(self._model, loop, context, plan, self._effort.candidates)
+                standing = pruning.prune(self._model, loop, context, plan, self._finished)
+                self._trials += standing if self._policy.keeps_trials else []
             yield self._draft(loop, plan, earlier, answers.one_standing(loop, 0)) if self._request.drafts else None
             if self._late() or (self._amended and not self._go_on(loop, plan, earlier)):
                 return

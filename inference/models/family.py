@@ -86,6 +86,11 @@ class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many rows such a step writes: as Dream's and Open-dLLM's samplers, as MDLM's, or one, as DreamOn's."""
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Of what share of the probability such a sampler takes a token."""
+    total_entropy: NotNegative = 0.0
+    """Also confident: the entropies of a canvas's hole rows add up to less than this, in nats. The published rule takes
+    their mean, which over the few rows of a line asks for far more than over a whole canvas."""
+    still_steps: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 0
+    """Also done: the answer has not changed in so many steps, however unsure of it the model is. 0: it goes on."""
     accept_floor: bool = False
     """Accept at least n/N of the rows after n of N steps: a mask checkpoint then ends with no row left masked."""
 
@@ -125,8 +130,9 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Where rows are free, the canvas is filled."""
     slots: HoleSlots = HoleSlots()
     prompt: Literal["plain", "chat"] = "plain"
-    length_choices: Annotated[int, Meta(ge=1, le=64)] = 6
-    """How many lengths are tried side by side, where one answer is wanted; the best few are finished."""
+    length_choices: Annotated[int, Meta(ge=1, le=64)] | None = None
+    """How many lengths are tried side by side, where one answer is wanted; the best few are finished. None: as many as
+    suit the length signal (engine/search/policy.py)."""
     continuations: Count = 0
     """How many continuations of the prefix are also searched for, token by token, as further candidates. Each token
     takes a pass, so it is for a small checkpoint that was trained to predict the next token."""
@@ -134,6 +140,8 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The score from which the best continuation is taken, and no canvas tried; None: canvases are always tried."""
     quick_steps: Steps = 8
     """The most denoising steps of a request that nobody asked for."""
+    line_steps: Steps | None = None
+    """The most denoising steps where all holes are of one line; None: the sampler's."""
     shifted_logits: bool = False
     """Whether a row predicts the token of the row behind it, as in models made of left-to-right ones."""
     expand_token_id: TokenId | None = None

@@ -7,7 +7,7 @@ from inference.engine.canvas import fills
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import rank
+from inference.engine.search import policy, rank
 from inference.engine.search.denoise import Denoising
 from inference.messages import Draft
 from inference.models.family import Context
@@ -73,10 +73,11 @@ def _scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[
 
 def weights_for(model: LoadedModel, plan: Plan) -> rank.Weights:
     """How the answers of a canvas are weighed: by whether the holes are of one line, and whether that goes on."""
+    known = policy.of(model.family.traits.length_signal)
     if not all(hole.single_line for hole in plan.layout.holes):
-        return rank.SEVERAL_LINES
+        return known.several_lines
     following = model.vocabulary.bytes_of(list(plan.layout.suffix[:1]))
-    return rank.PART_OF_LINE if following and not following.startswith(_LINE_ENDS) else rank.REST_OF_LINE
+    return known.part_of_line if following and not following.startswith(_LINE_ENDS) else known.rest_of_line
 
 
 def draft(

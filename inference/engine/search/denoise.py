@@ -161,13 +161,20 @@ class Denoising:
         self.feedback = feedback
 
     def _stop(self, entropies: Tensor) -> None:
-        """Stable: the same answer as in each of the last steps. Confident: low mean entropy over the hole rows."""
+        """Done: the same answer as in the last steps, and low entropy over the hole rows; or as in still more steps."""
         self.steps += ~self._done
         self.step_number += 1
-        answer = self.canvas.per_canvas(self._argmax, -1)
-        needed = self._settings.stability
-        stable = torch.full_like(self._done, len(self._history) == needed)
-        for earlier in self._history:
-            stable &= (earlier == answer).all(-1)
+        answer, settings = self.canvas.per_canvas(self._argmax, -1), self._settings
+        confident = sampler.confident(entropies, self.canvas.counts, settings)
+        self._done |= self._same(answer, settings.stability) & confident
+        if settings.still_steps:
+            self._done |= self._same(answer, settings.still_steps)
+        needed = max(settings.stability, settings.still_steps)
         self._history = [*self._history, answer][-needed:] if needed else []
-        self._done |= stable & sampler.confident(entropies, self.canvas.counts, self._settings.confidence)
+
+    def _same(self, answer: Tensor, steps: int) -> Tensor:
+        """(B,) bool: whether the answer (B, R) is that of each of the last `steps` steps."""
+        same = torch.full_like(self._done, len(self._history) >= steps)
+        for earlier in self._history[len(self._history) - steps :] if steps else []:
+            same &= (earlier == answer).all(-1)
+        return same

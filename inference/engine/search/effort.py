@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference.engine.search.answers import RankedFill
-from inference.messages import MAX_CANDIDATES, InfillRequest
+from inference.messages import MAX_CANDIDATES, Hole, InfillRequest
 from inference.models.family import Properties
 
 _QUICK_CONTINUATIONS = 3
@@ -26,9 +26,11 @@ class Effort:
     def of(cls, request: InfillRequest, properties: Properties) -> "Effort":
         """What the request is worth with this checkpoint."""
         candidates = min(max(1, request.candidates), MAX_CANDIDATES)
+        lines = all(segment.single_line for segment in request.segments if isinstance(segment, Hole))
+        most = request.max_steps or (properties.line_steps if lines else None)
         if not request.quick:
-            return cls(candidates, properties.continuations, request.max_steps, properties.enough, _UNENDED)
-        steps = min(properties.quick_steps, request.max_steps or properties.sampler.max_steps)
+            return cls(candidates, properties.continuations, most, properties.enough, _UNENDED)
+        steps = min(properties.quick_steps, most or properties.sampler.max_steps)
         continuations = min(_QUICK_CONTINUATIONS, properties.continuations)
         return cls(candidates, continuations, steps, properties.enough, _QUICK_UNENDED)
 

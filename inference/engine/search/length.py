@@ -6,8 +6,9 @@ rounded to a rising grid, until there are as many as wanted. The length is settl
 unmasking the most confident tokens with slack among them would empty the hole, because slack is one token against a
 spread of others.
 
-A checkpoint without a slack token gets a handful of lengths from the whole grid, as in PILL. Either way the lengths are
-denoised side by side (pruning.py) and reranked (rank.py). The model's traits say which way applies (`LengthSignal`).
+A checkpoint without a slack token gets lengths from the whole grid, as in PILL, but nearly all of a line's: of six, the
+true one was seldom near. Either way the lengths are denoised side by side (pruning.py) and reranked (rank.py). The
+model's traits say which way applies (policy.py).
 """
 
 import itertools
@@ -24,10 +25,14 @@ from inference.engine.search.sampler import Noise
 from inference.models.family import Context
 
 _GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
-_OF_SEVERAL_LINES = 3
+_FINE_GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
+"""What is tried where nothing is known: all that a short line may have."""
 _USUAL_OF_ONE_LINE, _USUAL_OF_SEVERAL = 6, 40
 """The median of the holes in `tests/data/tuning.jsonl.gz`, in tokens of either vocabulary of ours."""
 _LEAST_TO_RESIZE = 4
+_PARTS_OF_USUAL = (0.8, 0.6, 1.2)
+"""Of a block: 32, 24 and 48 tokens. On tuning tasks the likeliest of these three reaches the true length's similarity;
+with shorter or many more lengths beside them it is lower by a third."""
 _FINEST = 1024
 """The finest parts of a curve that are read are its 1024ths. A steeper curve yields fewer lengths."""
 
@@ -53,15 +58,6 @@ def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: No
     return [curve[end - hole.maximum : end] for end, hole in zip(ends, holes, strict=True)]
 
 
-def worth_trying(holes: Sequence[Slots], most: int) -> int:
-    """How many lengths of a slack curve to try, `most` at most.
-
-    For one line, the likelihood of the fill tells best which length was right. For several lines it prefers the
-    shortest, so only the middle of the curve and its quarters are tried.
-    """
-    return most if all(hole.single_line for hole in holes) else min(_OF_SEVERAL_LINES, most)
-
-
 def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
     """Up to `count` different length choices, the likeliest first.
 
@@ -79,7 +75,7 @@ def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count:
 
 def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
     """Up to `count` different length choices, spread evenly over a rising grid within each hole's limits."""
-    grids = [_grid(hole) for hole in holes]
+    grids = [_grid(hole, _FINE_GRID) for hole in holes]
     steps = range(count)
     spread = (tuple(grid[round(i * (len(grid) - 1) / max(1, count - 1))] for grid in grids) for i in steps)
     return list(dict.fromkeys(spread))
@@ -98,10 +94,16 @@ def to_resize(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(longer))[:count]
 
 
-def usual(holes: Sequence[Slots]) -> tuple[int, ...]:
-    """The likeliest length of each hole where nothing is known but its limits."""
+def around_usual(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
+    """Up to `count` different length choices near the usual one. For holes of several lines without a signal."""
+    return list(dict.fromkeys(usual(holes, part) for part in _PARTS_OF_USUAL[:count]))
+
+
+def usual(holes: Sequence[Slots], part: float = 1.0) -> tuple[int, ...]:
+    """The likeliest length of each hole where nothing is known but its limits, or that part of it."""
     wanted = [_USUAL_OF_ONE_LINE if it.single_line else min(_USUAL_OF_SEVERAL, it.maximum * 2 // 3) for it in holes]
-    return tuple(max(hole.minimum, min(size, hole.maximum)) for hole, size in zip(holes, wanted, strict=True))
+    sizes = [round(size * part) for size in wanted]
+    return tuple(max(hole.minimum, min(size, hole.maximum)) for hole, size in zip(holes, sizes, strict=True))
 
 
 def _parts() -> Iterator[float]:
@@ -118,6 +120,6 @@ def _nearest(hole: Slots, slots: int) -> list[int]:
     return [min(grid, key=lambda size: max(size, slot) / max(1, min(size, slot))) for slot in range(slots + 1)]
 
 
-def _grid(hole: Slots) -> list[int]:
-    inside = [size for size in _GRID if hole.minimum < size < hole.maximum]
+def _grid(hole: Slots, sizes: Sequence[int] = _GRID) -> list[int]:
+    inside = [size for size in sizes if hole.minimum < size < hole.maximum]
     return sorted({hole.minimum, *inside, hole.maximum})

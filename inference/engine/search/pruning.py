@@ -2,11 +2,13 @@
 
 After an eighth of the steps only a few canvases go on; until then all see only the beginning of the suffix. (One round
 of successive halving: Jamieson and Talwalkar, 2016, https://arxiv.org/abs/1502.07943.) The likelihood tells good from
-bad early and not at the end, when even a canvas that is too long has become fluent.
+bad early and not at the end, when even a canvas that is too long has become fluent. More rounds, the first after one or
+two steps, found worse fills with both of our checkpoints. How many go on is said by policy.py.
 """
 
 from collections.abc import Sequence
 
+from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import Row
 from inference.engine.canvas.plan import Plan
 from inference.engine.loaded_model import LoadedModel
@@ -17,40 +19,34 @@ from inference.models.family import Context
 _LEAST_STEPS, _PART_OF_STEPS = 4, 8
 """When to drop canvases: after this many steps, or this part of them where that is more."""
 
-FINISHED = 2
-"""How many canvases are finished; more where more candidates are wanted."""
-
 TRIAL_SUFFIX_TOKENS = 24
 """How much of the suffix a canvas sees until the others are dropped."""
 
 
-def tried(rows: Sequence[Row], wanted: int, free_rows: int = 0) -> list[Row]:
+def tried(rows: Sequence[Row], finished: int, free_rows: int = 0) -> list[Row]:
     """The canvases to begin with: with a short suffix, where not all of them will be finished.
 
     It is as long as the `free_rows` (see `Traits`) that are left beside the holes have room for.
     """
-    if len(rows) <= _finished(wanted):
+    if len(rows) <= finished:
         return list(rows)
     free = free_rows // len(rows) - max(row.spans[-1][2] for row in rows)
     return [row.cut(max(TRIAL_SUFFIX_TOKENS, free)) for row in rows]
 
 
-def is_due(loop: Denoising, plan: Plan, wanted: int) -> bool:
+def is_due(loop: Denoising, plan: Plan, finished: int) -> bool:
     """Whether it is time to drop canvases, or to show those that are left the whole suffix."""
     if loop.finished or loop.step_number != max(_LEAST_STEPS, loop.max_steps // _PART_OF_STEPS):
         return False
-    return loop.canvas.batch > _finished(wanted) or _is_cut(loop, plan)
+    return loop.canvas.batch > finished or _is_cut(loop, plan)
 
 
-def prune(model: LoadedModel, loop: Denoising, context: Context, plan: Plan, wanted: int) -> None:
-    """Goes on with the canvases that rank best as they stand, best first."""
+def prune(model: LoadedModel, loop: Denoising, context: Context, plan: Plan, finished: int) -> list[Written]:
+    """Goes on with the `finished` canvases that rank best as they stand; their answers so far, best first."""
     ranked = answers.ranked(model, context, plan, answers.standing(loop), quick=False)
-    best = [answer.number for answer in ranked[: _finished(wanted)]]
+    best = [answer.number for answer in ranked[:finished]]
     loop.go_on_with(best, loop.canvas.keep(best, plan.layout.suffix, plan.layout.width))
-
-
-def _finished(wanted: int) -> int:
-    return max(FINISHED, wanted)
+    return [answer.written for answer in ranked[:finished]]
 
 
 def _is_cut(loop: Denoising, plan: Plan) -> bool:

@@ -26,12 +26,14 @@ _LEAST = 1e-9
 class Weights(NamedTuple):
     """What is added to the number of a fill's tokens, how much its suffix weighs beside it, and what is read of that.
 
-    A good fill leads on to what follows. That fades: behind a line, 8 tokens tell more than 16.
+    A good fill leads on to what follows. That fades: behind a line, 8 tokens tell more than 16. `length` is added to
+    the score for each e-fold of the fill's tokens, where lengths are guessed and short fills would win too often.
     """
 
     smoothing: float
     suffix: float
     suffix_tokens: int
+    length: float = 0.0
 
 
 REST_OF_LINE = Weights(smoothing=3.0, suffix=2.0, suffix_tokens=8)
@@ -88,4 +90,5 @@ def _score(log_probabilities: torch.Tensor, one: Judged) -> float:
 def weighted(fill: float, tokens: int, suffix: float | None, weights: Weights) -> float:
     """The score of a fill of log-probability `fill` whose suffix has this mean log-probability, None without one."""
     score = fill / max(1.0, tokens + weights.smoothing)
-    return score if suffix is None else (score + weights.suffix * suffix) / (1 + weights.suffix)
+    score = score if suffix is None else (score + weights.suffix * suffix) / (1 + weights.suffix)
+    return score + weights.length * math.log(max(1, tokens))

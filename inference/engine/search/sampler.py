@@ -54,10 +54,10 @@ def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor:
     return torch.searchsorted(cumulative, point, right=True)[:, 0]
 
 
-def confident(entropies: Tensor, counts: Tensor, threshold: float) -> Tensor:
-    """(B, R) entropies, (B,) row counts -> (B,) bool: the mean over hole rows is below the threshold."""
+def confident(entropies: Tensor, counts: Tensor, settings: SamplerSettings) -> Tensor:
+    """(B, R) entropies, (B,) row counts -> (B,) bool: their mean over hole rows, or their sum, is small enough."""
     total = torch.where(entropies.isfinite(), entropies, 0.0).sum(-1)
-    return total / counts.clamp(min=1) < threshold
+    return (total / counts.clamp(min=1) < settings.confidence) | (total < settings.total_entropy)
 
 
 class Noise(Protocol):

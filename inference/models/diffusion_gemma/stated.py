@@ -23,6 +23,9 @@ TokenIds = int | list[int] | None
 """Several times what any published model has."""
 
 _LAYER = re.compile(r"(?<!\w)layers\.(\d+)\.")
+_LINE_STEPS, _QUICK_STEPS = 8, 6
+_TOTAL_ENTROPY, _STILL_STEPS = 0.1, 2
+"""Of 80 tuning tasks of one line, true length, 8 steps fill as well as 48: 15 % exact and 0.390, 11 % and 0.392."""
 _KINDS = ("sliding_attention", "full_attention")
 
 
@@ -81,7 +84,8 @@ class _Generation(msgspec.Struct):
 def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
     """A checkpoint without `infill.json` is taken for a released one: uniform noise, no slack token, chat prompt.
 
-    Raises ModelError.
+    It is sampled as its files say, but stops where an answer stands. The steps were chosen with tests/data/twin. Raises
+    ModelError.
     """
     stated, fallback = _generation(folder), SamplerSettings()
     sampler = SamplerSettings(
@@ -91,8 +95,16 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
         t_min=stated.t_min or fallback.t_min,
         stability=fallback.stability if stated.stability_threshold is None else stated.stability_threshold,
         confidence=stated.confidence_threshold or fallback.confidence,
+        total_entropy=_TOTAL_ENTROPY,
+        still_steps=_STILL_STEPS,
     )
-    return Properties(canvas_tokens=_config(folder, config).canvas_length or 256, prompt="chat", sampler=sampler)
+    return Properties(
+        canvas_tokens=_config(folder, config).canvas_length or 256,
+        prompt="chat",
+        line_steps=min(_LINE_STEPS, sampler.max_steps),
+        quick_steps=min(_QUICK_STEPS, sampler.max_steps),
+        sampler=sampler,
+    )
 
 
 def check(found: Checkpoint) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inference.engine import Engine, RequestError
 from inference.engine.canvas.plan import Planner
-from inference.engine.search import pruning
+from inference.engine.search import policy
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
 from tests.inference.loaded import check_nothing_is_open
 
@@ -411,7 +411,8 @@ def test_an_amendment_of_a_hole_that_is_not_there_is_refused(engine: Engine) -> 
 
 def test_what_is_typed_after_canvases_were_dropped_is_kept(embedded: Engine) -> None:
     """Many lengths are tried, and few finished; both while one candidate is wanted and while many are."""
-    assert embedded.loaded.properties.length_choices > pruning.FINISHED
+    known = policy.of(embedded.loaded.family.traits.length_signal)
+    assert known.of_one_line > known.finished
     for candidates in (1, 6):
         segments = (Text(SOURCE), Hole(min_tokens=8, max_tokens=48), Text(REST))
         run = embedded.infill(InfillRequest("r", segments, candidates=candidates, drafts=True, max_steps=16, seed=3))

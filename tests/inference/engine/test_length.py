@@ -1,11 +1,14 @@
 """Which lengths are tried."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.engine.canvas.layout import Slots
-from inference.engine.search import length
+from inference.engine.search import length, policy
+from inference.models.family import LengthSignal
 
+LINE = Slots(24, single_line=True)
 HOLES = st.builds(
     lambda low, more: Slots(maximum=low + more, minimum=low), low=st.integers(1, 20), more=st.integers(0, 60)
 )
@@ -24,19 +27,33 @@ def test_a_curve_that_never_rises_takes_the_whole_hole() -> None:
 @given(holes=st.lists(HOLES, min_size=1, max_size=3), count=st.integers(1, 8), data=st.data())
 def test_lengths_keep_within_the_limits_of_every_hole(holes: list[Slots], count: int, data: st.DataObject) -> None:
     curves = [data.draw(st.lists(st.floats(0, 1), min_size=h.maximum, max_size=h.maximum)) for h in holes]
-    for choices in (length.from_slack(curves, holes, count), length.from_grid(holes, count)):
+    guessed = length.from_grid(holes, count), length.around_usual(holes, count)
+    for choices in (length.from_slack(curves, holes, count), *guessed):
         assert 1 <= len(choices) <= count
         assert len(set(choices)) == len(choices)
         for choice in choices:
             assert all(hole.minimum <= size <= hole.maximum for hole, size in zip(holes, choice, strict=True))
 
 
-def test_of_holes_of_several_lines_fewer_lengths_are_tried() -> None:
+@pytest.mark.parametrize(("signal", "several"), [(LengthSignal.SLACK, 3), (LengthSignal.NONE, 3)])
+def test_of_holes_of_several_lines_fewer_lengths_are_tried(signal: LengthSignal, several: int) -> None:
     """The likelihood prefers the shortest of them, whatever is right."""
-    line, block = Slots(24, single_line=True), Slots(64)
-    assert length.worth_trying([line, line], 10) == 10
-    assert length.worth_trying([line, block], 10) == length.worth_trying([block], 10) == 3
-    assert length.worth_trying([block], 2) == 2
+    line, block, known = Slots(24, single_line=True), Slots(64), policy.of(signal)
+    assert known.lengths((line, line), 10) == 10
+    assert known.lengths((line, block), 10) == known.lengths((block,), 10) == several
+    assert known.lengths((block,), 2) == 2
+
+
+def test_without_a_signal_nearly_every_length_of_a_line_is_tried() -> None:
+    (tried,) = zip(*length.from_grid([LINE], policy.of(LengthSignal.NONE).lengths((LINE,), None)), strict=True)
+    assert tried[:8] == (1, 2, 3, 4, 5, 6, 7, 8)
+    assert all(min(abs(size - one) for one in tried) <= 2 for size in range(1, 25))
+
+
+def test_without_a_signal_blocks_get_usual_lengths() -> None:
+    """Of all lengths the shortest would win, whatever is right."""
+    assert length.around_usual([Slots(64)], 3) == [(32,), (24,), (48,)]
+    assert length.around_usual([Slots(12)], 3) == [(6,), (5,), (10,)]
 
 
 def test_the_usual_length_is_that_of_a_line_or_of_some_and_within_the_limits() -> None:

@@ -11,24 +11,25 @@ from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.plan import Plan, Planner
 from inference.engine.search import answers
 from inference.engine.search.denoise import Denoising
-from inference.engine.search.pruning import FINISHED, TRIAL_SUFFIX_TOKENS, is_due, prune, tried
+from inference.engine.search.pruning import TRIAL_SUFFIX_TOKENS, is_due, prune, tried
 from inference.engine.search.sampler import noise_of
 from inference.messages import Hole, InfillRequest, Text
 from inference.models.family import Context
 from tests.inference.loaded import opened
 
 REST = "\n\n\nx = 1\n" + "def less(a, b):\n    return a < b\n" * 3
+FINISHED = 2
 SEGMENTS = (Text("def size(path):\n    ret"), Hole(max_tokens=16, single_line=True), Text(REST))
 REQUEST = InfillRequest("r", SEGMENTS)
 
 
 @contextmanager
-def begun(engine: Engine, lengths: Sequence[int], wanted: int) -> Iterator[tuple[Denoising, Context, Plan]]:
+def begun(engine: Engine, lengths: Sequence[int], finished: int) -> Iterator[tuple[Denoising, Context, Plan]]:
     """A canvas of each length, to be denoised in up to 20 steps."""
     model = engine.loaded
     planner = Planner(model.vocabulary, model.properties, REQUEST)
     plan = planner.plan(planner.group_from(0), [])
-    rows = tried([plan.layout.compose([length]) for length in lengths], wanted)
+    rows = tried([plan.layout.compose([length]) for length in lengths], finished)
     canvas = CanvasBatch.of(rows, model.family.device)
     noise = noise_of(model.family.traits, model.properties, torch.Generator().manual_seed(1))
     constraint = model.constraints.of(canvas, plan.layout.holes)
@@ -46,7 +47,7 @@ def suffixes(loop: Denoising) -> list[tuple[int, ...]]:
 
 def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
     model, lengths = embedded.loaded, (2, 5, 7, 1)
-    with begun(embedded, lengths, 1) as (loop, context, plan):
+    with begun(embedded, lengths, FINISHED) as (loop, context, plan):
         (hole,) = plan.layout.holes
         assert hole.allowed is not None, "the first row is held to what healing took off the prefix"
         for _ in range(3):
@@ -66,9 +67,9 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
         assert held is not None
         assert torch.equal(fresh.biases[fresh.of_row], held.biases[held.of_row])
         loop.step()
-        assert is_due(loop, plan, 1)
+        assert is_due(loop, plan, FINISHED)
         best = answers.ranked(model, context, plan, answers.standing(loop), quick=False)[:FINISHED]
-        prune(model, loop, context, plan, 1)
+        assert prune(model, loop, context, plan, FINISHED) == [one.written for one in best]
         left = answers.ranked(model, context, plan, answers.standing(loop), quick=False)
         assert [(one.texts, one.written.steps) for one in left] == [(one.texts, one.written.steps) for one in best]
         while not loop.finished:
@@ -81,24 +82,24 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
         }
 
 
-@pytest.mark.parametrize("wanted", [1, FINISHED, FINISHED + 1])
-def test_few_are_denoised_to_the_end_and_those_see_the_whole_suffix(embedded: Engine, wanted: int) -> None:
-    with begun(embedded, range(1, 11), wanted) as (loop, context, plan):
+@pytest.mark.parametrize("finished", [1, FINISHED, FINISHED + 1])
+def test_few_are_denoised_to_the_end_and_those_see_the_whole_suffix(embedded: Engine, finished: int) -> None:
+    with begun(embedded, range(1, 11), finished) as (loop, context, plan):
         assert len(plan.layout.suffix) > TRIAL_SUFFIX_TOKENS
         kept = []
         while not loop.finished:
             assert set(suffixes(loop)) == {plan.layout.suffix[: None if kept else TRIAL_SUFFIX_TOKENS]}
             loop.step()
-            if is_due(loop, plan, wanted):
-                prune(embedded.loaded, loop, context, plan, wanted)
+            if is_due(loop, plan, finished):
+                prune(embedded.loaded, loop, context, plan, finished)
                 kept.append(loop.canvas.batch)
-                assert not is_due(loop, plan, wanted)
-    assert kept == [max(FINISHED, wanted)]
+                assert not is_due(loop, plan, finished)
+    assert kept == [finished]
 
 
 def test_those_that_are_left_see_the_whole_suffix_also_where_nothing_is_dropped(embedded: Engine) -> None:
     """What the user typed, or that two were alike, may have left no more than are wanted."""
-    with begun(embedded, (8, 9, 10), wanted=2) as (loop, context, plan):
+    with begun(embedded, (8, 9, 10), finished=2) as (loop, context, plan):
         loop.go_on_with([0], loop.canvas.keep([0], plan.layout.suffix[:3], plan.layout.width))
         while not is_due(loop, plan, 2):
             loop.step()
@@ -107,5 +108,5 @@ def test_those_that_are_left_see_the_whole_suffix_also_where_nothing_is_dropped(
 
 
 def test_no_more_lengths_than_are_wanted_see_the_whole_suffix_from_the_start(embedded: Engine) -> None:
-    with begun(embedded, (4, 5), wanted=2) as (loop, _, plan):
+    with begun(embedded, (4, 5), finished=2) as (loop, _, plan):
         assert set(suffixes(loop)) == {plan.layout.suffix}

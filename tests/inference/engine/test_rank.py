@@ -1,5 +1,7 @@
 """Scores are exact causal likelihoods, the same in a batch as alone, and tell a good fill from a bad one."""
 
+import math
+
 from inference.engine import Engine
 from inference.engine.canvas.fills import Written
 from inference.engine.search import rank
@@ -13,9 +15,10 @@ def by_hand(engine: Engine, ids: list[int], judged: Judged) -> float:
     log_probabilities = causal_logits(gemma(engine).network, every).log_softmax(-1)
     each = [float(log_probabilities[row, every[row + 1]]) for row in range(len(ids) - 1, len(every) - 1)]
     fill, suffix = each[: len(judged.fill)], each[len(judged.fill) :]
-    smoothing, weight, _ = judged.weights
+    smoothing, weight, _, bonus = judged.weights
     inside = sum(fill) / (len(fill) + smoothing)
-    return (inside + weight * sum(suffix) / len(suffix)) / (1 + weight) if suffix else inside
+    score = (inside + weight * sum(suffix) / len(suffix)) / (1 + weight) if suffix else inside
+    return score + bonus * math.log(len(fill))
 
 
 def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine) -> None:
@@ -25,6 +28,7 @@ def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine
         texts = [
             (" total", "\n", rank.REST_OF_LINE),
             (" a", "", rank.REST_OF_LINE),
+            (" max(total, b)", "\n", rank.Weights(3.0, 4.0, 16, length=0.15)),
             (" max(a", ", b)\n", rank.PART_OF_LINE),
             (" b * b\n    b *= b", "\n\nprint(1)", rank.SEVERAL_LINES),
         ]

@@ -1,0 +1,48 @@
+"""How the length of a hole is searched for, by what the checkpoint says of it (`LengthSignal`).
+
+A slack token narrows the lengths down, so few are tried. Without such a signal the right one must be among those that
+are tried: for a line that takes most of them. The likelihood of a short fill is then compared with that of a long one
+more often, and what follows the hole has to weigh more: a fill that stops too early is likely by itself, and what comes
+after it is not. Of several lines the likelihood prefers the shortest all the same, so only usual lengths are tried.
+
+The numbers for no signal were chosen on tests/data/tuning.jsonl.gz with tests/data/twin, whose card has the table.
+"""
+
+from dataclasses import dataclass
+
+from inference.engine.canvas.layout import Slots
+from inference.engine.search import rank
+from inference.engine.search.rank import Weights
+from inference.models.family import LengthSignal
+
+
+@dataclass(frozen=True)
+class LengthPolicy:
+    """How many lengths are tried and how their fills are compared."""
+
+    of_one_line: int
+    """How many lengths of a line are tried, where the checkpoint does not say."""
+    of_several_lines: int
+    """At most so many where a hole has several lines."""
+    finished: int
+    """How many canvases are denoised to the end; more where more candidates are wanted."""
+    keeps_trials: bool
+    """Whether the answers of these also count as they stood when the others were dropped. Steps that make a canvas of
+    the wrong length fluent can take a good answer away."""
+    rest_of_line: Weights
+    part_of_line: Weights
+    several_lines: Weights
+
+    def lengths(self, holes: tuple[Slots, ...], stated: int | None) -> int:
+        """How many lengths to try; `stated` is what the checkpoint wants."""
+        most = stated or self.of_one_line
+        return most if all(hole.single_line for hole in holes) else min(self.of_several_lines, most)
+
+
+_TOLD = LengthPolicy(6, 3, 2, False, rank.REST_OF_LINE, rank.PART_OF_LINE, rank.SEVERAL_LINES)
+_GUESSED = LengthPolicy(14, 3, 4, True, Weights(3.0, 4.0), Weights(3.0, 8.0), rank.SEVERAL_LINES)
+
+
+def of(signal: LengthSignal) -> LengthPolicy:
+    """The policy for checkpoints that give this signal."""
+    return _TOLD if signal is LengthSignal.SLACK else _GUESSED

@@ -1,0 +1,33 @@
+"""A checkpoint that says nothing of lengths finds them all the same, in few passes: `tests/data/twin`."""
+
+from pathlib import Path
+
+from inference.bench import infilling_scores, infilling_tasks
+from inference.bench.infilling_solve import SolveOptions, Solver
+from inference.engine import Engine
+from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Text
+
+TUNING = Path(__file__).parents[2] / "data" / "tuning.jsonl.gz"
+KNOWN = ("msgspec/_json_schema.py:244", "numpy/distutils/core.py:148", "mypyc/primitives/bytes_ops.py:91")
+KNOWN += ("rich/scope.py:1", "httpx2/_utils.py:69")
+"""What the twin writes exactly where it is told the length: two to four tokens."""
+
+PASSES = 9
+"""Decoder passes of a line, of which 48 are allowed by the published settings."""
+
+
+def test_lines_get_their_length(twin: Engine) -> None:
+    tasks = [task for task in infilling_tasks.read(TUNING) if task.task_id.removeprefix("span/") in KNOWN]
+    assert len(tasks) == len(KNOWN)
+    solver = Solver(twin, SolveOptions())
+    fills = [solver.fill(task) for task in tasks]
+    right = [infilling_scores.exact(fill.text, task.parts.solution) for fill, task in zip(fills, tasks, strict=True)]
+    assert sum(right) >= len(KNOWN) - 1, [fill.text for fill in fills]
+    assert max(fill.passes for fill in fills) <= PASSES
+
+
+def test_a_block_is_not_as_short_as_the_likelihood_would_have_it(twin: Engine) -> None:
+    before = 'def area(width, height):\n    """The area."""\n    '
+    request = InfillRequest("r", (Text(before), Hole(HoleKind.BODY), Text("\n\n\nx = 1\n")), max_steps=8, seed=0)
+    (found,) = (event for event in twin.infill(request) if isinstance(event, Candidate))
+    assert found.tokens >= 24
