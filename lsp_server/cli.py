@@ -17,6 +17,7 @@ _COMMANDS = {
 }
 _FORWARDED = {
     "bench": "measure: `infill-ls bench latency --help`",
+    "calibrate": "measure which lengths a checkpoint is sure of: `infill-ls calibrate --help`",
     "train": "train a checkpoint: `infill-ls train --help`",
 }
 
@@ -52,7 +53,7 @@ def _run(argv: Sequence[str] | None) -> int:
 def _forward(command: str, arguments: Sequence[str]) -> int:
     from lsp_server.commands import forward
 
-    return {"bench": forward.bench, "train": forward.train}[command](arguments)
+    return {"bench": forward.bench, "calibrate": forward.calibrate, "train": forward.train}[command](arguments)
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:

@@ -19,7 +19,17 @@ from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import Row, Slots
 from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import amending, answers, continuations, length, policy, pruning, sampler, unmasking
+from inference.engine.search import (
+    amending,
+    answers,
+    continuations,
+    length,
+    length_probe,
+    policy,
+    pruning,
+    sampler,
+    unmasking,
+)
 from inference.engine.search.answers import RankedFill
 from inference.engine.search.continuations import Continued
 from inference.engine.search.denoise import Denoising, Start
@@ -256,12 +266,22 @@ class Infilling(Generator[InfillEvent | None, None, None]):
             choices = length.to_resize(holes, 1 if self._late() else self._effort.candidates)
         elif self._model.traits.length_signal is LengthSignal.SLACK:
             choices = length.from_slack(self._slack(context, plan), holes, count)
-        elif all(hole.single_line for hole in holes):
-            choices = [length.usual(holes)] if self._late() else length.from_grid(holes, count)
         else:
-            choices = length.around_usual(holes, count)
+            choices = [length.usual(holes)] if self._late() else self._guessed(context, plan, count)
         missing = 0 if self._late() else max(0, self._effort.candidates - len(choices))
         return choices + [choices[i % len(choices)] for i in range(missing)]
+
+    def _guessed(self, context: Context, plan: Plan, count: int) -> list[tuple[int, ...]]:
+        """The lengths to try where the checkpoint gives no signal."""
+        holes, bias = plan.layout.holes, self._model.properties.length_bias
+        if not all(hole.single_line for hole in holes):
+            return length.around_usual(holes, count)
+        if bias is None or self._model.family.traits.can_score:
+            return length.from_grid(holes, count)
+        self._counters.steps += 1
+        choices = length.from_grid(holes, length_probe.LENGTHS)
+        sure = length_probe.confidences(self._model, context, plan, self._noise, choices)
+        return length_probe.best_first(choices, sure, bias)[: self._finished]
 
     def _slack(self, context: Context, plan: Plan) -> list[list[float]]:
         self._counters.steps += 1

@@ -8,6 +8,7 @@ memory. To add a family, write a folder beside this file and name it in registry
 Shapes: B canvases, W rows of each, N hole rows of all canvases together, V vocabulary size.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -111,6 +112,28 @@ class HoleSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return stated or max(1, int(_SHARES[kind] * canvas_tokens))
 
 
+class LengthBias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How sure a model is of a hole of nothing but noise by its length alone: less, the longer it is.
+
+    `confidences[i]` is the mean probability of the likeliest token of each row, over holes of `lengths[i]` tokens.
+    """
+
+    lengths: Annotated[tuple[Annotated[int, Meta(ge=1, le=MAX_CANVAS_TOKENS)], ...], Meta(min_length=1, max_length=64)]
+    confidences: Annotated[tuple[Annotated[float, Meta(gt=0, le=1)], ...], Meta(min_length=1, max_length=64)]
+
+    def __post_init__(self) -> None:
+        if len(self.lengths) != len(self.confidences) or list(self.lengths) != sorted(set(self.lengths)):
+            raise ValueError("`lengths` must rise, and `confidences` have one number for each")
+
+    def at(self, length: int) -> float:
+        """The confidence at any length, between the nearest two that were measured."""
+        above = bisect_left(self.lengths, length)
+        if above in (0, len(self.lengths)):
+            return self.confidences[min(above, len(self.lengths) - 1)]
+        (low, high), (less, more) = self.lengths[above - 1 : above + 1], self.confidences[above - 1 : above + 1]
+        return less + (more - less) * (length - low) / (high - low)
+
+
 class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`infill.json`: what infilling needs to know of a checkpoint and `config.json` does not say.
 
@@ -136,6 +159,8 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     continuations: Count = 0
     """How many continuations of the prefix are also searched for, token by token, as further candidates. Each token
     takes a pass, so it is for a small checkpoint that was trained to predict the next token."""
+    length_bias: LengthBias | None = None
+    """What `infill-ls calibrate` measured; None: nothing. For a model without a length signal that cannot score."""
     enough: float | None = None
     """The score from which the best continuation is taken, and no canvas tried; None: canvases are always tried."""
     quick_steps: Steps = 8

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from inference.models import checkpoint, diffusion_gemma, masked, mlx
+from inference.models import calibration, checkpoint, diffusion_gemma, masked, mlx
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import mlx_format
@@ -51,14 +51,14 @@ def _silent(_fraction: float, _what: str) -> None:
 
 
 def find(model: str) -> Checkpoint:
-    """The checkpoint called `model`: a name of the catalogue, a folder, or a hub id. Raises ModelError.
+    """The checkpoint called `model`, with what was measured of it: a name of the catalogue, a folder, or a hub id.
 
-    No weights are read, and nothing is downloaded.
+    No weights are read, and nothing is downloaded. Raises ModelError.
     """
     defaults = {name: module.default_properties for name, module in _FAMILIES.items()}
     found = checkpoint.find(model, defaults)
     _FAMILIES[found.model_type].check(found)
-    return found
+    return calibration.applied(found)
 
 
 def weight_bytes(found: Checkpoint, dtype: str, device: str | None = None) -> float:

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Print `{"torch", "devices", "model_problem", "device_problem", "needs", "catalogue"}`; an empty problem: none."""
+    """Print `{"torch", "devices", "model_problem", "calibrated", "device_problem", "needs", "catalogue"}`.
+
+    An empty problem means none.
+    """
     parser = argparse.ArgumentParser(prog="python -m inference.serving.probe")
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--device")
@@ -63,17 +66,18 @@ def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
     return [about] if here.on_gpu or device == DEVICE else []
 
 
-def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, str]:
-    """Why `model` or `device` could not be used, in the engine's own words."""
+def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, Any]:
+    """Why `model` or `device` could not be used, in the engine's own words, and whether `model` is calibrated."""
     from inference.models.family import ModelError
 
-    problems, found = {"model_problem": "", "device_problem": ""}, None
+    found, problems = None, dict[str, Any](model_problem="", calibrated=False, device_problem="")
     try:
         from inference.models import registry
 
         checkpoint = registry.find(model)
         checkpoint.tokenizer()
         found = checkpoint
+        problems["calibrated"] = checkpoint.properties.length_bias is not None
     except (ModelError, ImportError) as error:
         problems["model_problem"] = str(error)
     try:

@@ -1,4 +1,4 @@
-"""`infill-ls bench`, `train` and `models pull`: run programs of `inference`, which may import torch, as processes."""
+"""`infill-ls bench`, `calibrate`, `train` and `models pull`: run programs of `inference`, which may import torch."""
 
 import os
 import subprocess
@@ -17,6 +17,11 @@ def bench(arguments: Sequence[str]) -> int:
         print(f"usage: infill-ls bench {{{','.join(BENCHMARKS)}}} [--help] [its arguments]", file=sys.stderr)
         return 0 if arguments[:1] in (["-h"], ["--help"]) else EXIT_USAGE
     return _run(f"inference.bench.{arguments[0].replace('-', '_')}", arguments[1:])
+
+
+def calibrate(arguments: Sequence[str]) -> int:
+    """Calibrate a checkpoint as these arguments say; returns the exit status."""
+    return _run("inference.calibration", arguments)
 
 
 def train(arguments: Sequence[str]) -> int:

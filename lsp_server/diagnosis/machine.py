@@ -137,7 +137,8 @@ def _model(found: dict[str, Any], options: WorkerOptions) -> Check:
     if problem := found["model_problem"]:
         words, _, advice = problem.partition("; ")
         return Check("model", Verdict.FAIL, words, advice)
-    return Check("model", Verdict.OK, options.resolved().model)
+    calibrated = "; its lengths are calibrated (infill-ls calibrate)" if found["calibrated"] else ""
+    return Check("model", Verdict.OK, options.resolved().model + calibrated)
 
 
 def runs(needs: dict[str, Any], options: WorkerOptions) -> Check:

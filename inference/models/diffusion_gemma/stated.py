@@ -23,9 +23,10 @@ TokenIds = int | list[int] | None
 """Several times what any published model has."""
 
 _LAYER = re.compile(r"(?<!\w)layers\.(\d+)\.")
-_LINE_STEPS, _QUICK_STEPS = 8, 6
+_LINE_STEPS, _QUICK_STEPS = 8, 4
 _TOTAL_ENTROPY, _STILL_STEPS = 0.1, 2
-"""Of 80 tuning tasks of one line, true length, 8 steps fill as well as 48: 15 % exact and 0.390, 11 % and 0.392."""
+"""Of 80 tuning tasks of one line, true length, 8 steps fill as well as 48: 15 % exact and 0.390, 11 % and 0.392. 4
+steps are little worse: 13 % and 0.388."""
 _KINDS = ("sliding_attention", "full_attention")
 
 
