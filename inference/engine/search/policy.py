@@ -40,7 +40,7 @@ class LengthPolicy:
 
 
 _TOLD = LengthPolicy(6, 3, 2, False, rank.REST_OF_LINE, rank.PART_OF_LINE, rank.SEVERAL_LINES)
-_GUESSED = LengthPolicy(14, 3, 4, True, Weights(3.0, 4.0), Weights(3.0, 8.0), rank.SEVERAL_LINES)
+_GUESSED = LengthPolicy(14, 3, 4, True, Weights(3.0, 4.0, 16), Weights(3.0, 8.0, 16), rank.SEVERAL_LINES)
 
 
 def of(signal: LengthSignal) -> LengthPolicy:
