@@ -13,7 +13,7 @@ KNOWN += ("rich/scope.py:1", "httpx2/_utils.py:69")
 """What the twin writes exactly where it is told the length: two to four tokens."""
 
 RIGHT = 2
-"""So many of them it also writes without being told; none while few lengths were tried."""
+"""So many of them it also writes without being told; with six lengths one."""
 
 PASSES = 9
 """Decoder passes of a line, of which 48 are allowed by the published settings."""
