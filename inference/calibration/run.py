@@ -43,9 +43,7 @@ def _load(args: argparse.Namespace) -> Family:
     def progress(fraction: float, what: str) -> None:
         _say(f"{fraction:.0%} {what}")
 
-    return registry.load(
-        args.model, device=args.device, dtype=args.dtype, allow_download=args.allow_download, on_progress=progress
-    )
+    return registry.load(args.model, device=args.device, dtype=args.dtype, on_progress=progress)
 
 
 def _measure(family: Family, holes: Sequence[CodeHole]) -> LengthBias:
@@ -85,10 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="infill-ls calibrate", description="Measure how sure a checkpoint is of holes by their length."
     )
-    parser.add_argument("--model", required=True, metavar="ID_OR_FOLDER")
+    parser.add_argument("--model", required=True, metavar="NAME_OR_FOLDER", help="the model (see: infill-ls models)")
     parser.add_argument("--device", metavar="NAME")
     parser.add_argument("--dtype", metavar="NAME")
-    parser.add_argument("--allow-download", action="store_true", help="fetch the model if it is not here")
     parser.add_argument(
         "--on",
         type=Path,
@@ -105,3 +102,7 @@ def _count(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= 10_000:
         raise argparse.ArgumentTypeError(f"'{value}' is not a number from 1 to 10000")
     return int(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

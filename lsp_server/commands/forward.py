@@ -21,7 +21,7 @@ def bench(arguments: Sequence[str]) -> int:
 
 def calibrate(arguments: Sequence[str]) -> int:
     """Calibrate a checkpoint as these arguments say; returns the exit status."""
-    return _run("inference.calibration", arguments)
+    return _run("inference.calibration.run", arguments)
 
 
 def train(arguments: Sequence[str]) -> int:

@@ -130,7 +130,7 @@ def test_the_command_measures_and_keeps(found: Checkpoint, tmp_path: Path) -> No
 
 def test_a_checkpoint_that_tells_its_lengths_needs_none(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text(CODE)
-    words = [sys.executable, "-m", "inference.calibration", "--model", "embedded", "--on", str(tmp_path)]
+    words = [sys.executable, "-m", "inference.calibration.run", "--model", "embedded", "--on", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "nothing to calibrate" in done.stderr

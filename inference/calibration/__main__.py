@@ -1,5 +1,0 @@
-"""`python -m inference.calibration`: see run.py."""
-
-from inference.calibration.run import main
-
-raise SystemExit(main())
