@@ -3,7 +3,8 @@
 A slack token narrows the lengths down, so few are tried. Without such a signal the right one must be among those that
 are tried: for a line that takes most of them. The likelihood of a short fill is then compared with that of a long one
 more often, and what follows the hole has to weigh more: a fill that stops too early is likely by itself, and what comes
-after it is not. Of several lines the likelihood prefers the shortest all the same, so only usual lengths are tried.
+after it is not. A whole line is longer than a part of one, so its longer fills get something on top. Of several lines
+the likelihood prefers the shortest all the same, so only usual lengths are tried.
 
 The numbers for no signal were chosen on tests/data/tuning.jsonl.gz with tests/data/twin, whose card has the table.
 """
@@ -40,7 +41,7 @@ class LengthPolicy:
 
 
 _TOLD = LengthPolicy(6, 3, 2, False, rank.REST_OF_LINE, rank.PART_OF_LINE, rank.SEVERAL_LINES)
-_GUESSED = LengthPolicy(14, 3, 4, True, Weights(3.0, 4.0, 16), Weights(3.0, 8.0, 16), rank.SEVERAL_LINES)
+_GUESSED = LengthPolicy(14, 3, 4, True, Weights(3.0, 4.0, 16, 0.15), Weights(3.0, 8.0, 16), rank.SEVERAL_LINES)
 
 
 def of(signal: LengthSignal) -> LengthPolicy:
