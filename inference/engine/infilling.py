@@ -88,7 +88,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
             generator.manual_seed(request.seed)
         self._noise = sampler.noise_of(model.traits, model.properties, generator)
         self._effort = Effort.of(request, model.properties)
-        self._policy = policy.of(model.family.traits.length_signal)
+        self._policy = policy.of(model.traits.length_signal)
         self._finished = max(self._policy.finished, self._effort.candidates)
         self._trials: list[Written] = []
         self._counters = _Counters()
@@ -276,7 +276,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         holes, bias = plan.layout.holes, self._model.properties.length_bias
         if not all(hole.single_line for hole in holes):
             return length.around_usual(holes, count)
-        if bias is None or self._model.family.traits.can_score:
+        if bias is None or self._model.traits.can_score:
             return length.from_grid(holes, count)
         self._counters.steps += 1
         choices = length.from_grid(holes, length_probe.LENGTHS)

@@ -73,7 +73,7 @@ def _scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[
 
 def weights_for(model: LoadedModel, plan: Plan) -> rank.Weights:
     """How the answers of a canvas are weighed: by whether the holes are of one line, and whether that goes on."""
-    known = policy.of(model.family.traits.length_signal)
+    known = policy.of(model.traits.length_signal)
     if not all(hole.single_line for hole in plan.layout.holes):
         return known.several_lines
     following = model.vocabulary.bytes_of(list(plan.layout.suffix[:1]))
