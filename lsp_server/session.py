@@ -139,11 +139,13 @@ class Session:
             self.open(uri, self._lost[uri], version, text)
 
     def _lose(self, uri: str) -> bool:
-        """Whether the document was open."""
-        document = self.documents.get(uri)
+        """Whether the document was open. One that was lost before stays lost."""
+        document, language = self.documents.get(uri), self._lost.get(uri)
         self.forget(uri)
         if document is not None:
-            self._lost[uri] = document.language_id
+            language = document.language_id
+        if language is not None:
+            self._lost[uri] = language
         return document is not None
 
     def why_off(self, uri: str) -> str | None:

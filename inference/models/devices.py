@@ -119,7 +119,7 @@ def fitting(
 
     Raises ModelError where none does.
     """
-    needs = []
+    needs, lacking = [], ""
     for candidate in candidates:
         needed = needed_bytes(weight_bytes(candidate))
         missing = candidate.name in _PACKED and not has_four_bit()
@@ -127,10 +127,12 @@ def fitting(
             return candidate
         needs.append(f"{needed / 1e9:.1f} GB in {candidate.name}")
         if needed <= free:
-            raise ModelError(
-                f"{name} needs {' or '.join(needs)}, and {device} has {free / 1e9:.1f} GB free; the last would fit, "
-                f"but needs the package bitsandbytes: {INSTALL_FOUR_BIT}"
-            )
+            lacking = lacking or candidate.name
+    if lacking:
+        raise ModelError(
+            f"{name} needs {' or '.join(needs)}, and {device} has {free / 1e9:.1f} GB free; {lacking} would fit, "
+            f"but needs the package bitsandbytes: {INSTALL_FOUR_BIT}"
+        )
     raise ModelError(
         f"{name} needs {' or '.join(needs)}, but {device} has {free / 1e9:.1f} GB free; use a smaller dtype, another "
         "device, or the embedded model"

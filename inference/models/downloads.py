@@ -5,6 +5,8 @@ may as well be put there by hand. Beside them lies `pulled.json`: which revision
 What other programs have downloaded into the hub's cache is found, too.
 """
 
+import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +19,13 @@ from inference.models.family import ModelError
 
 RECORD = "pulled.json"
 CONFIG = "config.json"
+PART = ".part"
+"""The end of the name of a file that is not here in full yet."""
+
+WANTED = ("*.safetensors", "*.json", "merges.txt", "LICENSE*", "NOTICE*")
+"""Files of a repository's top folder that are fetched."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
 class FileRecord(msgspec.Struct, frozen=True):
@@ -76,23 +85,41 @@ def _costs(entry: Published | None) -> str:
 
 
 def read_record(folder: Path) -> Pulled | None:
-    """What was written down when the files of a folder were pulled; None where they were not. Raises ModelError."""
+    """What was written down when the files of a folder were pulled; None where they were not. Raises ModelError.
+
+    It need not be ours: a repository may have a file of this name, and whoever downloads by hand may copy it, too.
+    """
+    file = folder / RECORD
     try:
-        return msgspec.convert(checkpoint_files.read_json(folder / RECORD), Pulled)
+        found = msgspec.convert(checkpoint_files.read_json(file), Pulled)
     except FileNotFoundError:
         return None
     except msgspec.ValidationError as error:
-        raise checkpoint_files.problem(folder / RECORD, error) from error
+        raise checkpoint_files.problem(file, error) from error
+    if odd := next((name for name in found.files if not is_wanted(name)), None):
+        raise ModelError(f"{file}: files: {odd[:100]!r} is no file of a model; delete {file} and pull the model again")
+    return found
+
+
+def is_wanted(name: str) -> bool:
+    """Whether a file is fetched. Its name comes from the hub: no path leads out of the folder, or to our own record.
+
+    Where small and large letters are the same in a file system, `Pulled.json` is our record, too.
+    """
+    if not _PLAIN_NAME.fullmatch(name) or name.lower() == RECORD or name.lower().endswith(PART):
+        return False
+    return any(fnmatchcase(name, kind) for kind in WANTED)
 
 
 def _in_cache(model: str) -> Path | None:
-    """The snapshot in the hub's own cache, whoever has put it there."""
+    """The snapshot in the hub's own cache, whoever has put it there; None where it has no weights."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     entry = catalogue.find(model)
     try:
         found = Path(snapshot_download(entry.repo if entry else model, local_files_only=True, allow_patterns=[CONFIG]))
-    except (LocalEntryNotFoundError, OSError):
-        return None
+        checkpoint_files.weight_files(found)
+    except (LocalEntryNotFoundError, HFValidationError, OSError, ModelError):
+        return None  # other programs cache config.json alone; and a hub id has more rules than we know
     return found if (found / CONFIG).is_file() else None

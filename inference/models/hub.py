@@ -5,10 +5,8 @@ files are transferred here. What breaks off leaves `NAME.part`, and goes on ther
 """
 
 import hashlib
-import re
 import time
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO
@@ -20,18 +18,13 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, tho
     hf_raise_for_status,
 )
 
-from inference.models.downloads import RECORD, FileRecord, Pulled
+from inference.models.downloads import PART, FileRecord, Pulled, is_wanted
 
-WANTED = ("*.safetensors", "*.json", "merges.txt", "LICENSE*", "NOTICE*")
-"""Files of a repository's top folder that are fetched."""
-
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _BLOCK_BYTES = 1 << 20
 _SILENCE_S = 30.0
 """A transfer that is silent for so long is taken for broken off."""
 _TRIES = 4
 """How often a transfer is tried again without a byte coming."""
-PART = ".part"
 
 OnBytes = Callable[[int], None]
 """Told how many bytes of a file are here."""
@@ -49,16 +42,9 @@ def look_up(repo: str, revision: str | None) -> Pulled:
     files = {}
     for file in info.siblings or ():
         digest = file.lfs.sha256 if file.lfs else file.blob_id
-        if _is_wanted(file.rfilename) and digest is not None and file.size is not None:
+        if is_wanted(file.rfilename) and digest is not None and file.size is not None:
             files[file.rfilename] = FileRecord(file.size, digest)
     return Pulled(repo, info.sha or "", str(licence or "not stated"), files)
-
-
-def _is_wanted(name: str) -> bool:
-    """Whether a file is fetched. Its name comes from the hub: no path leads out of the folder, or to our own record."""
-    if not _PLAIN_NAME.fullmatch(name) or name == RECORD or name.endswith(PART):
-        return False
-    return any(fnmatchcase(name, kind) for kind in WANTED)
 
 
 def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes) -> None:
@@ -69,20 +55,20 @@ def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes) -> None:
     file, part = of.files[name], folder / (name + PART)
     with part.open("ab") as stream:
         if stream.tell() > file.size:
-            stream.truncate(0)
+            _empty(stream)
         tries = 0
-        while stream.tell() < file.size:
+        while stream.tell() < file.size and tries <= _TRIES:
             before = stream.tell()
             on_bytes(before)
+            time.sleep(tries)
             try:
                 _transfer(of, name, stream, on_bytes)
             except OSError:  # the disk, or an answer of the hub; a broken line raises no OSError
                 raise
             except Exception:  # of the library behind the hub's client, whichever that is
-                tries = tries + 1 if stream.tell() == before else 0
-                if tries > _TRIES:
+                if tries == _TRIES and stream.tell() <= before:
                     raise
-                time.sleep(tries)
+            tries = 0 if stream.tell() > before else tries + 1  # an answer may end early without an error, too
     if not is_intact(part, file):
         part.unlink()
         raise DamagedError(name)
@@ -96,15 +82,18 @@ def _transfer(of: Pulled, name: str, stream: BinaryIO, on_bytes: OnBytes) -> Non
     url = hf_hub_url(of.repo, name, revision=of.revision)
     with get_session().stream("GET", url, headers=headers, timeout=_SILENCE_S, follow_redirects=True) as response:
         hf_raise_for_status(response)
-        if (
-            stream.tell() and response.status_code != HTTPStatus.PARTIAL_CONTENT
-        ):  # a mirror that sends whole files alone
-            stream.truncate(0)
+        if stream.tell() and response.status_code != HTTPStatus.PARTIAL_CONTENT:
+            _empty(stream)  # a mirror that sends whole files alone
         for block in response.iter_bytes():
             stream.write(block)
             if stream.tell() > of.files[name].size:
                 raise DamagedError(name)
             on_bytes(stream.tell())
+
+
+def _empty(stream: BinaryIO) -> None:
+    stream.seek(0)  # `truncate` alone leaves the position where it was
+    stream.truncate()
 
 
 def is_intact(path: Path, file: FileRecord) -> bool:

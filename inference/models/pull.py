@@ -138,7 +138,7 @@ def _ask(licence: str, *, accepted: bool) -> None:
 
 
 def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
-    here = sum(part.stat().st_size for part in folder.glob(f"*{hub.PART}"))
+    here = sum(part.stat().st_size for part in folder.glob(f"*{downloads.PART}"))
     needed, free = sum(wanted.files[name].size for name in missing) - here, shutil.disk_usage(folder).free
     if needed > free:
         raise PullError(

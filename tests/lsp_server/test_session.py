@@ -159,6 +159,20 @@ async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
     await session.worker.close()
 
 
+async def test_a_document_of_which_two_edits_are_lost_is_found_again_like_one() -> None:
+    session = InfillServer({}).session
+    session.start(ClientFeatures(), {"startWorker": False})
+    session.open(URI, "python", 1, "x = 1\n")
+    for _ in range(2):
+        session.lose(URI)
+    session.lose_all()
+    assert "could not be understood" in (session.why_off(URI) or "")
+    whole = types.TextDocumentContentChangeWholeDocument("y")
+    did_change(session, types.DidChangeTextDocumentParams(types.VersionedTextDocumentIdentifier(2, URI), [whole]))
+    assert session.documents[URI].text == "y"
+    await session.worker.close()
+
+
 @pytest.mark.parametrize("uri", ["file:///w/c#/.env", "file:///w/what?/id_rsa", "file:///w/#.env#", "file:///w/.env#1"])
 async def test_a_sign_that_a_client_does_not_escape_hides_no_secret(uri: str) -> None:
     session = InfillServer({}).session

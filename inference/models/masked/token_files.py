@@ -4,6 +4,7 @@ Dream's checkpoints have no tokenizer.json, for code of their own makes their to
 merges.txt and the added tokens in tokenizer_config.json. The same is made of these files here.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from inference.models.family import ModelError
 
 _MASKS = ("<M>", "<|mask|>", "<mask>", "[MASK]")
 _EXPAND = "<|expand|>"
+_ID = re.compile(r"[0-9]{1,9}")
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -92,7 +94,7 @@ def _added(folder: Path) -> Iterator[tuple[str, int]]:
             yield token["content"], token["id"]
     tokens = _json(folder / "tokenizer_config.json").get("added_tokens_decoder")
     for id_, token in tokens.items() if isinstance(tokens, dict) else ():
-        if isinstance(token, dict) and isinstance(token.get("content"), str) and id_.isdecimal() and id_.isascii():
+        if isinstance(token, dict) and isinstance(token.get("content"), str) and _ID.fullmatch(id_):
             yield token["content"], int(id_)
 
 

@@ -166,12 +166,26 @@ def test_a_file_that_is_not_what_the_hub_promised_is_not_kept(hub: Hub, home: Pa
 def test_names_that_lead_out_of_the_folder_and_our_own_records_are_not_fetched(
     hub: Hub, home: Path, pull: Pull
 ) -> None:
-    hub.also = ("../evil.json", "sub/evil.json", ".hidden.json", "pulled.json", "a\\b.json", "x.json\n")
+    hub.also = ("../evil.json", "sub/evil.json", ".hidden.json", "pulled.json", "Pulled.json", "a\\b.json", "x.json\n")
     pull()
-    assert not [
-        name for name in fetched(hub) if "evil" in name or "pulled" in name or "hidden" in name or "x.json" in name
-    ]
+    odd = ("evil", "pulled", "hidden", "x.json")
+    assert not [name for name in fetched(hub) if any(part in name.lower() for part in odd)]
     assert not (home / "infill-ls" / "evil.json").exists()
+
+
+@pytest.mark.parametrize("name", ["../evil.json", "/tmp/evil.json", "pulled.json"])
+def test_a_record_that_came_with_the_files_leads_nowhere_else(hub: Hub, home: Path, pull: Pull, name: str) -> None:
+    record = {"repo": REPO, "revision": REVISION, "licence": "mit", "files": {name: {"size": 1, "digest": "0" * 40}}}
+    folder_in(home).mkdir(parents=True)
+    (folder_in(home) / "pulled.json").write_text(json.dumps(record))
+    assert "is no file of a model" in pull(status=1).stderr
+    assert hub.requests == []
+
+
+def test_an_answer_that_ends_early_without_an_error_is_not_asked_for_without_end(hub: Hub, pull: Pull) -> None:
+    hub.claims = {WEIGHTS: (TWIN / WEIGHTS).stat().st_size + 1}
+    assert f"{WEIGHTS} is not what the hub promised" in pull(status=1).stderr
+    assert len(fetched(hub)) < 20
 
 
 @pytest.mark.parametrize(
@@ -292,6 +306,23 @@ def test_a_model_that_is_not_here_says_what_to_run_and_what_it_costs() -> None:
     for name in (NAME, REPO):
         with pytest.raises(ModelError, match=r"infill-ls models pull open-dcoder-0.5b \(1.0 GB, licence: Apache-2.0\)"):
             registry.find(name)
+
+
+@pytest.mark.parametrize("name", ["owner/a--b", "owner/..", "owner/a.git", f"owner/{'a' * 120}"])
+def test_a_name_that_the_hub_would_not_have_is_not_on_this_machine(name: str) -> None:
+    with pytest.raises(ModelError, match="not on this machine"):
+        registry.find(name)
+
+
+def test_a_config_alone_that_another_program_has_cached_is_no_model(home: Path) -> None:
+    cached = home / "hub" / f"models--{REPO.replace('/', '--')}"
+    (cached / "refs").mkdir(parents=True)
+    (cached / "refs" / "main").write_text(REVISION)
+    (cached / "snapshots" / REVISION).mkdir(parents=True)
+    shutil.copy(TWIN / "config.json", cached / "snapshots" / REVISION)
+    assert "infill-ls models pull" in names_found(home, NAME)[0]
+    shutil.copytree(TWIN, cached / "snapshots" / REVISION, dirs_exist_ok=True)
+    assert names_found(home, NAME) == [str(cached / "snapshots" / REVISION)]
 
 
 def test_what_the_files_do_not_say_is_in_the_catalogue(tmp_path: Path, home: Path) -> None:

@@ -37,7 +37,8 @@ end
 --- Say it, some time from now, unless the user has set a model or was told before.
 ---@param options infill.Resolved
 function M.offer_model(options)
-  if options.settings.model or vim.uv.fs_stat(told_file()) then
+  -- Where another program starts infill-ls, such as python, its own `models` would be a file of the current folder.
+  if options.settings.model or options.cmd[2] ~= 'serve' or vim.uv.fs_stat(told_file()) then
     return
   end
   vim.defer_fn(function()
