@@ -2,8 +2,8 @@
 
 The encoder of a checkpoint may be broken where its canvas is not: converted wrongly, or never trained to predict the
 next token. Nothing tells but its numbers, and ranking by them would be ranking at random. A uniform guess costs log V
-nats a token; so this is a share of that. Measured: 0.28 and 0.31 by our trained checkpoints, 0.52 by them of a language
-that they were not trained on, 0.74 by the frequencies of tokens alone, 1 and more with random weights.
+nats a token; so this is a share of that. Measured: 0.28 and 0.31 with our trained checkpoints, 0.52 with the same in a
+language that they were not trained on, 0.74 with the frequencies of tokens alone, 1 and more with random weights.
 """
 
 import math

@@ -112,7 +112,7 @@ def _progress() -> Progress:
 
 def _show(target: Target, wanted: Pulled) -> None:
     print(f"{target.name}: {catalogue.page_of(target.repo)}")
-    print(f"  licence   {wanted.licence}")
+    print(f"  licence   {ascii(wanted.licence[:200])[1:-1]}")
     print(f"  revision  {wanted.revision}")
     print(f"  files     {len(wanted.files)}, {size(wanted.bytes_)}")
     print(f"  folder    {target.folder}", flush=True)

@@ -87,5 +87,5 @@ def _give(
 ) -> None:
     value = shards.tensor(full, weight_shapes(config)[full], device, precision.dtype)
     if not bool(value.isfinite().all()):
-        raise ModelError(f"{shards.checkpoint.name}: {full} holds numbers that are none; download the checkpoint again")
+        raise ModelError(f"{shards.checkpoint.name}: {full} holds NaN or infinity; download the checkpoint again")
     setattr(module, name, nn.Parameter(value, requires_grad=False))

@@ -24,7 +24,7 @@ end
 
 ---@param cmd string[]
 local function look(cmd)
-  vim.system({ cmd[1], 'models', '--json' }, { text = true, timeout = 120000 }, function(done)
+  vim.system({ cmd[1], 'models', '--json' }, { text = true, timeout = 120000, cwd = vim.uv.os_homedir() }, function(done)
     local read, found = pcall(vim.json.decode, done.stdout or '', { luanil = { object = true } })
     if done.code == 0 and read and found.offer then
       vim.schedule(function()
