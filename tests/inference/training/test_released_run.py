@@ -47,7 +47,7 @@ def test_both_losses_fall(finished: Path) -> None:
 
 
 def test_the_folder_is_read_as_a_released_checkpoint(finished: Path) -> None:
-    """Uniform noise, turns, no mask, no slack, the published sampler, though no file of ours says so; it stops as we do."""
+    """Uniform noise, turns, no mask, no slack, the published sampler but for its stop; no file of ours says so."""
     folder = finished / "final"
     assert not (folder / "infill.json").exists()
     properties = registry.find(str(folder)).properties
