@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.packed import PackedNetwork
-from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
 from inference.models.diffusion_gemma.static_shapes import AsItIs, RecordedNetwork
 from tests.inference.models.random_model import VOCABULARY_SIZE, random_model
 
@@ -41,6 +41,13 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
+def encoded(network: Network, ids: Tensor) -> EncodedPrefix:
+    prefix = PrefixCache(network, 0).acquire([])
+    network.encode(ids, prefix)
+    prefix.commit(ids[0].tolist())
+    return prefix
+
+
 def model_of_ratio(ratio: int) -> Any:
     """With one expert, for the packed passes take no more."""
     return random_model(experts=1, heads=HEADS, global_key_heads=HEADS // ratio)
@@ -52,9 +59,7 @@ def test_keys_and_values_are_not_copied_for_each_head_that_reads_them(ratio: int
     model = model_of_ratio(ratio)
     plain, network = Network(model), KINDS[number](model)
     ids = torch.randint(0, VOCABULARY_SIZE, (1, PREFIX_TOKENS))
-    prefix = PrefixCache(plain, 0).acquire([])
-    plain.encode(ids, prefix)
-    prefix.commit(ids[0].tolist())
+    prefix, of_plain = encoded(network, ids), encoded(plain, ids)
     canvas = torch.randint(0, VOCABULARY_SIZE, (1, CANVAS_TOKENS))
     valid = torch.arange(CANVAS_TOKENS)[None] < CANVAS_TOKENS - 3
     for shown in (None, valid):
@@ -62,7 +67,7 @@ def test_keys_and_values_are_not_copied_for_each_head_that_reads_them(ratio: int
         with LargestTensor() as largest:
             found = network.decode(canvas, None, prefix.view(), shown)
         keep = valid if shown is not None else torch.ones_like(valid)
-        wanted = plain.decode(canvas, None, prefix.view(), shown)
+        wanted = plain.decode(canvas, None, of_plain.view(), shown)
         torch.testing.assert_close(found[keep], wanted[keep], rtol=1e-3, atol=1e-3)
         once = max(layer.keys.numel() for layer in prefix.view().layers)
         assert largest.elements < 2 * once, f"{largest.elements / once:.1f} times the keys of a layer at ratio {ratio}"

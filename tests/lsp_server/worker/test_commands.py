@@ -137,7 +137,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(private: Path) -> None:
     assert all(check["advice"] for check in failed.values())
     assert "chmod 700" in failed["runtime folder"]["advice"]
     assert failed["device"]["found"] == "device 'abacus' does not exist"
-    assert "cpu, cuda or mps" in failed["device"]["advice"]
+    assert "cpu, cuda, mps or mlx" in failed["device"]["advice"]
 
 
 def test_a_worker_in_the_foreground_logs_to_the_terminal_and_ends_on_ctrl_c(private: Path) -> None:
