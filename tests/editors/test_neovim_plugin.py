@@ -193,7 +193,7 @@ def test_health_status_and_toggle_tell_how_things_are(start_neovim: StartNeovim,
     until(lambda: len(neovim.said) > 1, "a wrong strength is refused")
     assert "a number from 0 to 1, not '7'" in neovim.said[1]
     neovim.type(":checkhealth infill<CR>")
-    until(lambda: "The model is ready" in neovim.text, "the report is there")
+    until(lambda: "The model, embedded, is ready" in neovim.text, "the report is there")
     assert "ERROR" not in neovim.text
 
 
