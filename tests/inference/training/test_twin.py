@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from inference.engine.engine import Engine
@@ -32,15 +33,16 @@ def test_the_twin_is_read_as_a_released_checkpoint() -> None:
     assert not (TWIN / "infill.json").exists()
     assert (properties.corruption, properties.prompt, properties.canvas_tokens) == ("uniform", "chat", 256)
     assert properties.mask_token_id is properties.slack_token_id is None
-    published, sampler = SamplerSettings(), properties.sampler
-    assert (sampler.max_steps, sampler.entropy_bound) == (published.max_steps, published.entropy_bound)
-    assert (sampler.t_max, sampler.t_min) == (published.t_max, published.t_min)
+    stop = {"total_entropy": properties.sampler.total_entropy, "still_steps": properties.sampler.still_steps}
+    assert all(stop.values())
+    assert properties.sampler == msgspec.structs.replace(SamplerSettings(), **stop)
 
 
 @pytest.mark.parametrize(
     ("before", "tokens", "after", "expected"),
     [
         ("def f(items):\n    for ", 1, " in items:\n        print(item)\n", "item"),
+        ("import json\n\n\ndef load(text):\n    return json.", 2, "(text)\n", "loads"),
         (
             "class A:\n    def __init__(self, name):\n        self.name = ",
             1,
@@ -51,5 +53,11 @@ def test_the_twin_is_read_as_a_released_checkpoint() -> None:
     ],
 )
 def test_it_fills_what_both_sides_tell(engine: Engine, before: str, tokens: int, after: str, expected: str) -> None:
-    """Given the right number of tokens, that of the text in front which the hole takes over included."""
-    assert fill(engine, before, tokens, after) == expected
+    """Given the right number of tokens, that of the text in front which the hole takes over included.
+
+    With the published stop: ours ends `json.loads` at `json._result`, where the answer has stood for two steps.
+    """
+    properties = engine.loaded.properties
+    stop = msgspec.structs.replace(properties.sampler, total_entropy=0.0, still_steps=0)
+    published = engine.using(msgspec.structs.replace(properties, sampler=stop))
+    assert fill(published, before, tokens, after) == expected
