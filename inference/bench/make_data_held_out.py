@@ -2,8 +2,9 @@
 
 CORPUS is the `corpus.msgpack` of a run; where it is missing, it is made anew from the installed packages. Leaves out
 the standard library, on all of which checkpoints before this split were trained, and packages' tests, which repeat
-themselves. FOLDER gets two folders: `reporting` for numbers that are published, `tuning` for choosing settings. The
-last line of output is one JSON object, the characters of each package.
+themselves. FOLDER gets two folders: `reporting` for numbers that are published, `tuning` for choosing settings. With
+`--packages` they get only packages that are held out whole, each in one of the two: projects that the model has never
+seen. The last line of output is one JSON object, the characters of each package.
 """
 
 import argparse
@@ -24,11 +25,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--packages", action="store_true", help="only packages that are held out whole")
     args = parser.parse_args(argv)
-    kept = [file for file in corpus.load(args.corpus, sys.float_info.max) if file.held_out]
-    kept = [file for file in kept if file.source != sources.STANDARD_LIBRARY.name and not _TESTS.search(file.name)]
+    files = corpus.load(args.corpus, sys.float_info.max)
+    trained = {file.source for file in files if not file.held_out} if args.packages else set()
+    kept = [file for file in files if file.held_out and file.source not in {*trained, sources.STANDARD_LIBRARY.name}]
+    kept = [file for file in kept if not _TESTS.search(file.name)]
     for file in kept:
-        target = args.folder / _half(file.name) / file.name
+        target = args.folder / _half(file.source if args.packages else file.name) / file.name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(file.text, "utf-8")
     print(json.dumps(corpus.sizes(kept)))

@@ -7,7 +7,7 @@ even after an upgrade of the packages it came from.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ from inference.training.duplicates import Duplicates
 from inference.training.sources import SourcePackage
 
 HELD_OUT_PERCENT = 5
-_SIZE_BYTES = range(400, 150_000)
+SIZE_BYTES = range(400, 150_000)
 _TEST_SHARE = 0.12
 """The most of a source that may be tests: they repeat themselves."""
 
@@ -61,13 +61,27 @@ def collect(wanted: Iterable[SourcePackage], max_mb: float) -> Iterator[SourceFi
     """Files of the sources up to their caps and `max_mb` each, near duplicates of earlier ones left out."""
     duplicates = Duplicates()
     for source in wanted:
-        cap = min(source.cap_mb, max_mb) * 1e6
-        left = {True: cap * _TEST_SHARE, False: cap}
-        for name, text in _readable(source):
-            kind = bool(_TEST.search(name))
-            if len(text) <= left[kind] and duplicates.admit(text):
-                left[kind] -= len(text)
-                yield SourceFile(source.name, name, text, is_held_out(text))
+        yield from of_source(source, max_mb, duplicates.admit)
+
+
+def of_source(
+    source: SourcePackage, max_mb: float, admit: Callable[[str], bool] = lambda _text: True
+) -> Iterator[SourceFile]:
+    """Files of one installed source, up to its cap, that `admit` lets pass."""
+    for name, text in capped(_readable(source), min(source.cap_mb, max_mb) * 1e6, admit):
+        yield SourceFile(source.name, name, text, is_held_out(text))
+
+
+def capped(
+    found: Iterable[tuple[str, str]], cap: float, admit: Callable[[str], bool] = lambda _text: True
+) -> Iterator[tuple[str, str]]:
+    """As many (name, text) as have `cap` characters together, few of them tests, that `admit` lets pass."""
+    left = {True: cap * _TEST_SHARE, False: cap}
+    for name, text in found:
+        kind = bool(_TEST.search(name))
+        if len(text) <= left[kind] and admit(text):
+            left[kind] -= len(text)
+            yield name, text
 
 
 def sizes(files: Iterable[SourceFile]) -> dict[str, int]:
@@ -80,13 +94,18 @@ def sizes(files: Iterable[SourceFile]) -> dict[str, int]:
 
 def _readable(source: SourcePackage) -> Iterator[tuple[str, str]]:
     """A source's files in an order that does not depend on their folders, so that a cap takes a fair sample."""
-    found = [item for item in sources.files_of(source) if not _LEFT_OUT.search(item[0])]
+    found = [item for item in sources.files_of(source) if is_wanted(item[0])]
     for name, path in sorted(found, key=lambda item: hashlib.sha256(item[0].encode()).digest()):
         try:
-            if path.stat().st_size in _SIZE_BYTES and is_clean(text := path.read_text("utf-8")):
+            if path.stat().st_size in SIZE_BYTES and is_clean(text := path.read_text("utf-8")):
                 yield name, text
         except (OSError, UnicodeDecodeError):
             continue
+
+
+def is_wanted(name: str) -> bool:
+    """Whether a file's name does not speak against it, as that of vendored or generated code does."""
+    return not _LEFT_OUT.search(name)
 
 
 def is_clean(text: str) -> bool:

@@ -3,22 +3,28 @@
 import zlib
 
 _RUN_LINES = 3
-_LIMIT = 0.5
 
 
 class Duplicates:
     """Remembers the files it let pass. Whitespace and blank lines do not count."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: float = 0.5) -> None:
+        """`limit`: the share of a file that may have stood before."""
+        self._limit = limit
         self._seen: set[int] = set()
 
     def admit(self, text: str) -> bool:
-        """Whether less than half of the text stood before; if so it is remembered."""
+        """Whether no more of the text stood before than the limit; if so it is remembered."""
         runs = _runs(text)
-        if not runs or len(runs & self._seen) > _LIMIT * len(runs):
+        if not runs or len(runs & self._seen) > self._limit * len(runs):
             return False
         self._seen |= runs
         return True
+
+    def share(self, text: str) -> float:
+        """How much of the text stood before, 0 to 1."""
+        runs = _runs(text)
+        return len(runs & self._seen) / max(1, len(runs))
 
 
 def _runs(text: str) -> set[int]:

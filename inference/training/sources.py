@@ -70,7 +70,7 @@ SOURCES = (
 
 def files_of(source: SourcePackage) -> Iterator[tuple[str, Path]]:
     """The Python files of an installed source as (name within it, path); none where it is not installed."""
-    if source == STANDARD_LIBRARY:
+    if source.name == STANDARD_LIBRARY.name:
         root = Path(sysconfig.get_paths()["stdlib"])
         found = (path for path in root.rglob("*.py") if "site-packages" not in path.parts)
         yield from ((path.relative_to(root).as_posix(), path) for path in found)
