@@ -57,6 +57,7 @@ def test_only_permissive_licences_come_in() -> None:
 
 def test_the_folder_of_a_run_gets_the_corpus_and_a_table_of_its_sources(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     _wheel(tmp_path / "wheels", _HELD_OUT, "MIT", original=_text("hidden"))
+    _wheel(tmp_path / "wheels", _TRAINED, "MIT", module=_text("known"))
     _wheel(tmp_path / "wheels", "copyleft", "GPL-3.0-or-later", module=_text("copyleft"))
     assert wheels.main([str(tmp_path / "wheels"), str(tmp_path / "run"), "--only-wheels"]) == 0
     table = {row["name"]: row for row in json.loads((tmp_path / "run/sources.json").read_text())}
@@ -64,7 +65,7 @@ def test_the_folder_of_a_run_gets_the_corpus_and_a_table_of_its_sources(tmp_path
     assert table[_HELD_OUT]["held_out"]
     assert "copyleft" not in table
     files = corpus.load(tmp_path / "run/corpus.msgpack", 0.0, ())
-    assert {file.name for file in files if file.held_out} > {f"{_HELD_OUT}/original.py"}
+    assert {file.name: file.held_out for file in files}[f"{_HELD_OUT}/original.py"]
     assert make_data_held_out.main([str(tmp_path / "run/corpus.msgpack"), str(tmp_path / "out"), "--packages"]) == 0
     assert _HELD_OUT in json.loads(capsys.readouterr().out.splitlines()[-1])
     assert len({file.parent.parent for file in (tmp_path / "out").rglob("original.py")}) == 1
