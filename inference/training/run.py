@@ -9,7 +9,7 @@ decay, `final`. Without `--minutes` it trains until it is stopped (Ctrl-C or SIG
 import argparse
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from inference.training import (
     sources,
     tokenizer,
     vocabulary_transfer,
+    widening,
 )
 from inference.training.config import ConfigError, Conventions, RunConfig
 from inference.training.corpus import SourceFile
@@ -114,10 +115,16 @@ def _begin_with(
         if _masked(config) and "model.norm.weight" not in weights:
             qwen2_start.begin(chosen.model, start, files, config.training)
             weights = {name: one.detach() for name, one in model.trained(chosen.model).items()}
+        weights = widening.widened(weights, _as_saved(model.trained(chosen.model)), config.training.seed)
         same = (start / "tokenizer.json").read_bytes() == (trainer.folder / "tokenizer.json").read_bytes()
         trainer.begin_with(weights if same else _with_new_embeddings(weights, start, chosen))
     except (KeyError, RuntimeError, OSError) as error:
         raise ConfigError(f"--from {start}: no checkpoint of the shape that is configured: {error}") from error
+
+
+def _as_saved(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tied weights are found at the encoder by name, and saved as the decoder's."""
+    return {name.replace("model.encoder.language_model.", "model.decoder."): one for name, one in parameters.items()}
 
 
 def _with_new_embeddings(weights: dict[str, Tensor], start: Path, chosen: TrainableModel) -> dict[str, Tensor]:
