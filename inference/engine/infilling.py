@@ -281,11 +281,11 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         self._counters.steps += 1
         choices = length.from_grid(holes, length_probe.LENGTHS)
         sure = length_probe.confidences(self._model, context, plan, self._noise, choices)
-        return length_probe.best_first(choices, sure, bias)[: self._finished]
+        return length.surest_first(choices, sure, bias)[: self._finished]
 
     def _slack(self, context: Context, plan: Plan) -> list[list[float]]:
         self._counters.steps += 1
-        return length.slack_curves(self._model, context, plan.layout, self._noise)
+        return length_probe.slack_curves(self._model, context, plan.layout, self._noise)
 
     def _denoising(self, context: Context, plan: Plan, rows: Sequence[Row]) -> Denoising:
         canvas = CanvasBatch.of(rows, self._model.family.device)

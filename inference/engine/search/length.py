@@ -8,21 +8,16 @@ spread of others.
 
 A checkpoint without a slack token gets lengths from the whole grid, as in PILL, but nearly all of a line's: of six, the
 true one was seldom near. Either way the lengths are denoised side by side (pruning.py) and reranked (rank.py). The
-model's traits say which way applies (policy.py).
+model's traits say which way applies (policy.py). What a model says of lengths is asked in length_probe.py; nothing here
+computes with it, so a client of somebody else's server chooses lengths in the same way.
 """
 
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
-from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.layout import Layout, Slots
-from inference.engine.loaded_model import LoadedModel
-from inference.engine.search.denoise import Denoising
-from inference.engine.search.sampler import Noise
-from inference.models.family import Context
+from inference.engine.canvas.layout import Slots
+from inference.models.family import LengthBias
 
 _GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 _FINE_GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
@@ -35,27 +30,6 @@ _PARTS_OF_USUAL = (0.8, 0.6, 1.2)
 with shorter or many more lengths beside them it is lower by a third."""
 _FINEST = 1024
 """The finest parts of a curve that are read are its 1024ths. A steeper curve yields fewer lengths."""
-
-
-def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: Noise) -> list[list[float]]:
-    """P(slack) of each slot of each hole, on the canvas with all holes at their widest and nothing but noise.
-
-    At temperature 1, whatever the checkpoint samples at: slack is one token against a spread of others, so that a
-    sharper distribution makes it seem likelier than it is, and holes come out far too short.
-    """
-    holes, slack = layout.holes, model.properties.slack_token_id
-    row = layout.compose([hole.maximum for hole in holes])
-    canvas = CanvasBatch.of([row], model.family.device)
-    loop = Denoising(
-        context,
-        canvas,
-        msgspec.structs.replace(model.properties.sampler, t_max=1.0),
-        noise,
-        constraint=model.constraints.of(canvas, holes, slack=True),
-    )
-    curve = loop.predict().softmax(-1)[:, slack].tolist()
-    ends = list(itertools.accumulate(hole.maximum for hole in holes))
-    return [curve[end - hole.maximum : end] for end, hole in zip(ends, holes, strict=True)]
 
 
 def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
@@ -92,6 +66,13 @@ def to_resize(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
         for sizes in choices
     ]
     return list(dict.fromkeys(longer))[:count]
+
+
+def surest_first(choices: Sequence[tuple[int, ...]], sure: Sequence[float], bias: LengthBias) -> list[tuple[int, ...]]:
+    """The choices of which the model is surest for their lengths (length_probe.py) come first."""
+    usual = [sum(size * bias.at(size) for size in each) / max(1, sum(each)) for each in choices]
+    order = sorted(range(len(choices)), key=lambda i: -sure[i] / max(usual[i], 1e-9))
+    return [choices[i] for i in order]
 
 
 def around_usual(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:

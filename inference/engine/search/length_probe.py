@@ -1,4 +1,6 @@
-"""How sure a model is of a hole of each length, before anything is written: one pass over canvases of noise.
+"""What a model says of the length of a hole before anything is written: one pass over canvases of noise.
+
+With a slack token, how likely each row is not needed. Without one, how sure it is of a hole of each length.
 
 A hole of the right length makes it surer than its neighbours do; but it is the surer the shorter a hole is, whatever
 belongs there, so each is compared with what is usual for its length (CAL, https://arxiv.org/abs/2602.00476). That is
@@ -6,15 +8,19 @@ measured for each checkpoint by `infill-ls calibrate`. All lengths fit in one ba
 one to the next.
 """
 
+import itertools
 from collections.abc import Sequence
 
+import msgspec
 import torch
 
 from inference.engine.canvas.batch import CanvasBatch
+from inference.engine.canvas.layout import Layout
 from inference.engine.canvas.plan import Plan
 from inference.engine.loaded_model import LoadedModel
+from inference.engine.search.denoise import Denoising
 from inference.engine.search.sampler import Noise
-from inference.models.family import Context, LengthBias
+from inference.models.family import Context
 
 LENGTHS = 14
 """How many lengths of a line are probed."""
@@ -36,8 +42,22 @@ def confidences(
     return found
 
 
-def best_first(choices: Sequence[tuple[int, ...]], sure: Sequence[float], bias: LengthBias) -> list[tuple[int, ...]]:
-    """The choices of which the model is surest for their lengths come first."""
-    usual = [sum(size * bias.at(size) for size in each) / max(1, sum(each)) for each in choices]
-    order = sorted(range(len(choices)), key=lambda i: -sure[i] / max(usual[i], 1e-9))
-    return [choices[i] for i in order]
+def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: Noise) -> list[list[float]]:
+    """P(slack) of each slot of each hole, on the canvas with all holes at their widest and nothing but noise.
+
+    At temperature 1, whatever the checkpoint samples at: slack is one token against a spread of others, so that a
+    sharper distribution makes it seem likelier than it is, and holes come out far too short.
+    """
+    holes, slack = layout.holes, model.properties.slack_token_id
+    row = layout.compose([hole.maximum for hole in holes])
+    canvas = CanvasBatch.of([row], model.family.device)
+    loop = Denoising(
+        context,
+        canvas,
+        msgspec.structs.replace(model.properties.sampler, t_max=1.0),
+        noise,
+        constraint=model.constraints.of(canvas, holes, slack=True),
+    )
+    curve = loop.predict().softmax(-1)[:, slack].tolist()
+    ends = list(itertools.accumulate(hole.maximum for hole in holes))
+    return [curve[end - hole.maximum : end] for end, hole in zip(ends, holes, strict=True)]

@@ -12,7 +12,7 @@ import pytest
 from inference.calibration import code_holes, measure
 from inference.calibration.code_holes import NoCodeError
 from inference.engine import Engine
-from inference.engine.search import length_probe
+from inference.engine.search import length
 from inference.messages import Candidate, Done, Hole, InfillRequest, Text
 from inference.models import calibration, registry
 from inference.models.checkpoint import Checkpoint
@@ -55,7 +55,7 @@ def test_a_shorter_hole_is_usually_surer_and_what_is_unusual_is_chosen(twin: Eng
     bias = measure.bias(list(measure.measured(twin, code_holes.holes(tmp_path, 6, 1), 1)))
     assert bias.at(1) > bias.at(4) > bias.at(20)
     choices, sure = [(2,), (8,), (20,)], [bias.at(2), bias.at(8) * 1.2, bias.at(20) * 1.1]
-    assert length_probe.best_first(choices, sure, bias) == [(8,), (20,), (2,)]
+    assert length.surest_first(choices, sure, bias) == [(8,), (20,), (2,)]
 
 
 def test_a_confidence_between_two_lengths_is_between_theirs() -> None:
