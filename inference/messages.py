@@ -283,6 +283,8 @@ class ErrorCode(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     STOPPED = "stopped"
     INTERNAL = "internal"
+    SERVER = "server"
+    """The server that has the model, which is not ours, failed or could not be reached. It is worth asking again."""
 
 
 class Failed(_Message, frozen=True, tag="failed"):

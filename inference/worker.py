@@ -1,7 +1,8 @@
 """The resident worker: `python -m inference.worker --socket PATH --model M`.
 
 One process holds one model for all of a user's editors. It listens before it loads: only the engine's thread imports
-torch, so that the worker answers status at once while requests wait. It ends when idle, on `Shutdown` and on SIGTERM.
+torch, so that the worker answers status at once while requests wait. Where the model is a server's URL nothing imports
+torch. It ends when idle, on `Shutdown` and on SIGTERM.
 """
 
 import asyncio
@@ -11,15 +12,20 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from inference.messages import ErrorCode
+from inference.models.family import OnProgress
+from inference.remote import address
 from inference.serving import logs, startup
 from inference.serving.claim import Claim
 from inference.serving.connection import ClientConnection
-from inference.serving.engine_thread import LoadInfiller, load_engine, start_engine_thread
-from inference.serving.infiller import Infiller
+from inference.serving.engine_thread import LoadInfiller, engine_thread, load_engine
+from inference.serving.infiller import Filler, RemoteInfiller
 from inference.serving.listener import Listener, OnConnect
 from inference.serving.reachable import stay_reachable
+from inference.serving.remote_jobs import RemoteJobs
+from inference.serving.remote_start import ConnectInfiller, connection
 from inference.serving.scheduler import Scheduler
 from inference.serving.startup import NotPrivateError, WorkerArguments
 from inference.serving.worker_service import WorkerService
@@ -43,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"another worker is running at {arguments.socket}", file=sys.stderr)
             return EXIT_TAKEN
         logs.set_up(arguments.log, foreground=arguments.foreground)
+        if address.is_url(arguments.model):
+            return asyncio.run(serve_remote(arguments, claim, _connect))
         return asyncio.run(serve(arguments, claim, load_engine))
     except (NotPrivateError, OSError) as error:
         print(f"the worker cannot start: {error}", file=sys.stderr)
@@ -51,21 +59,42 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def serve(arguments: WorkerArguments, claim: Claim, load: LoadInfiller) -> int:
     """Listen, load what fills holes, and serve until told to end or idle; returns the exit status. Raises OSError."""
-    sys.setswitchinterval(SWITCH_S)
     scheduler = Scheduler()
     service = WorkerService(arguments, scheduler)
+    return await _serve(arguments, claim, service, engine_thread(arguments, load, scheduler, ObserverOnLoop(service)))
+
+
+async def serve_remote(arguments: WorkerArguments, claim: Claim, connect: ConnectInfiller) -> int:
+    """The same, where what fills holes is a server. No thread computes: requests run on the event loop."""
+    jobs = RemoteJobs()
+    service = WorkerService(arguments, jobs)
+    return await _serve(arguments, claim, service, connection(arguments, connect, jobs, ObserverOnLoop(service)))
+
+
+async def _serve(
+    arguments: WorkerArguments, claim: Claim, service: WorkerService, work: AbstractAsyncContextManager[None]
+) -> int:
+    """Listen, then do the work, which begins when `work` is entered and is over when it is left."""
+    sys.setswitchinterval(SWITCH_S)
     _on_signals(service.shut_down)
     opened = Listener(arguments.socket, arguments.transport, _greeter(service))
     await opened.open()
     service.token = opened.token
     logs.log.info("listening at %s for %s", arguments.socket, arguments.model)
-    start_engine_thread(arguments, load, scheduler, ObserverOnLoop(service))
-    watch = asyncio.create_task(stay_reachable(arguments, claim, opened, service.give_way))
-    await service.ended.wait()
-    watch.cancel()
-    opened.close()
+    async with work:
+        watch = asyncio.create_task(stay_reachable(arguments, claim, opened, service.give_way))
+        await service.ended.wait()
+        watch.cancel()
+        opened.close()
     await _flush(service.connections)
     return service.exit_code
+
+
+async def _connect(arguments: WorkerArguments, on_progress: OnProgress) -> RemoteInfiller:
+    """The server that the command line names. Raises ModelError."""
+    from inference.remote.vllm import connect  # here and not above: a local model has no use for it
+
+    return await connect(arguments, on_progress)
 
 
 def _greeter(service: WorkerService) -> OnConnect:
@@ -76,7 +105,7 @@ def _greeter(service: WorkerService) -> OnConnect:
 
 
 class ObserverOnLoop:
-    """Passes what the engine's thread reports to `service`, on the event loop."""
+    """Passes what loading reports, from any thread, to `service` on the event loop."""
 
     def __init__(self, service: WorkerService) -> None:
         self._service = service
@@ -86,9 +115,9 @@ class ObserverOnLoop:
         """Loading is this far."""
         self._loop.call_soon_threadsafe(self._service.progress, fraction, detail)
 
-    def ready(self, engine: Infiller) -> None:
+    def ready(self, infiller: Filler) -> None:
         """The model is loaded."""
-        self._loop.call_soon_threadsafe(self._service.ready, engine)
+        self._loop.call_soon_threadsafe(self._service.ready, infiller)
 
     def failed(self, code: ErrorCode, message: str) -> None:
         """There is no engine."""

@@ -161,9 +161,9 @@ def is_idle(status: Status) -> bool:
 class Process:
     """A worker of one test's own, at `folder`/w.sock, with its stderr in `stderr`."""
 
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, module: str = "inference.worker", **environment: str) -> None:
         self.paths = WorkerPaths(folder / "w.sock", folder / "w.log")
-        words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(self.paths.socket), *arguments]
+        words = [sys.executable, "-P", "-m", module, "--socket", str(self.paths.socket), *arguments]
         with (folder.parent / f"{folder.name}.err").open("w") as errors:
             self.popen = subprocess.Popen(words, stderr=errors, env={**os.environ, **environment})
         self._errors = Path(errors.name)

@@ -6,13 +6,14 @@ It reports to its observer from this thread. Knows nothing about sockets or clie
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from inference.messages import ErrorCode
 from inference.models.family import ModelError, OnProgress
 from inference.serving.faults import is_out_of_memory
-from inference.serving.infiller import Infiller
+from inference.serving.infiller import Filler, Infiller
 from inference.serving.logs import describe, log
 from inference.serving.scheduler import DeviceLostError, Scheduler
 from inference.serving.startup import WorkerArguments
@@ -24,35 +25,37 @@ LoadInfiller = Callable[[WorkerArguments, OnProgress], Infiller]
 
 
 class LoadObserver(Protocol):
-    """Hears how loading goes. Called from the engine's thread."""
+    """Hears how loading goes. Called from the engine's thread, or from that of a connection to a server."""
 
     def progress(self, fraction: float, detail: str) -> None:
         """Loading is this far, 0 to 1."""
 
-    def ready(self, engine: Infiller) -> None:
+    def ready(self, infiller: Filler) -> None:
         """The model is loaded."""
 
     def failed(self, code: ErrorCode, message: str) -> None:
         """There is no engine, or none any more; the message is fit for the user."""
 
 
-def start_engine_thread(
+@asynccontextmanager
+async def engine_thread(
     arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, observer: LoadObserver
-) -> None:
+) -> AsyncIterator[None]:
     """Load and run in a thread of its own. A daemon: a process that is told to stop need not wait for a load."""
     threading.Thread(target=_work, args=(arguments, load, scheduler, observer), name="engine", daemon=True).start()
+    yield
 
 
 def _work(arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, observer: LoadObserver) -> None:
     try:
         observer.progress(0.0, "starting")
-        engine = load(arguments, _throttled(observer))
+        engine = load(arguments, throttled(observer))
         observer.ready(engine)
         scheduler.run(engine)
     except DeviceLostError as error:
         observer.failed(ErrorCode.INTERNAL, str(error))
     except BaseException as error:
-        observer.failed(*_load_failure(error, arguments))
+        observer.failed(*load_failure(error, arguments))
 
 
 def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller:
@@ -90,7 +93,7 @@ def _share_the_processor(model: str) -> None:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def _throttled(observer: LoadObserver) -> OnProgress:
+def throttled(observer: LoadObserver) -> OnProgress:
     """Report progress at most every `PROGRESS_EVERY_S`: a checkpoint has thousands of tensors."""
     last = -PROGRESS_EVERY_S
 
@@ -103,7 +106,7 @@ def _throttled(observer: LoadObserver) -> OnProgress:
     return progress
 
 
-def _load_failure(error: BaseException, arguments: WorkerArguments) -> tuple[ErrorCode, str]:
+def load_failure(error: BaseException, arguments: WorkerArguments) -> tuple[ErrorCode, str]:
     """Why there is no engine, for the user. ModelError speaks for itself; what is unexpected goes to the log."""
     if isinstance(error, ModelError):
         log.error("%s", error)

@@ -1,6 +1,6 @@
 """What the worker needs of whatever fills holes: a local engine, a remote server, or a stand-in of a benchmark."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Protocol, runtime_checkable
 
 from inference.messages import Candidate, Done, Draft, Failed, InfillRequest
@@ -15,8 +15,8 @@ Where it is a generator, or has a `close`, closing it stops the work and frees w
 """
 
 
-class Infiller(Protocol):
-    """A loaded model that fills holes. One thread drives all its requests."""
+class Filler(Protocol):
+    """What the user is told of whatever fills holes."""
 
     @property
     def model(self) -> str:
@@ -24,11 +24,11 @@ class Infiller(Protocol):
 
     @property
     def device(self) -> str:
-        """Where it computes, such as "cpu" or "cuda:0"."""
+        """Where it computes, such as "cpu" or "cuda:0", or a server's host and port."""
 
     @property
     def dtype(self) -> str:
-        """What it computes in, such as "bfloat16"."""
+        """What it computes in, such as "bfloat16"; empty where that is not known."""
 
     @property
     def context_tokens(self) -> int:
@@ -38,11 +38,45 @@ class Infiller(Protocol):
     def note(self) -> str:
         """What the user should know of it; empty: nothing."""
 
+
+class Infiller(Filler, Protocol):
+    """A loaded model that fills holes. One thread drives all its requests."""
+
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
         """Start on a request; each step does at most one forward pass. `deadline` is in `time.monotonic()` seconds.
 
         Raises `inference.engine.RequestError`, here or in a step, where the request makes no sense.
         """
+
+
+class RemoteSteps(Protocol):
+    """The work on one request by somebody else's server: what it has to report, `Done` last.
+
+    Cancelling the task that waits for the next item, and `aclose`, abort what is asked of the server. All of it is used
+    on one event loop.
+    """
+
+    def __aiter__(self) -> AsyncIterator[Draft | Candidate | Done]:
+        """The items as they come. Raises RequestError; with `ErrorCode.SERVER` where the server is to blame."""
+
+    def amend(self, hole: int, text: str) -> None:
+        """Pin `text`, all that now stands at the start of hole number `hole` (from 0). Raises RequestError."""
+
+    async def aclose(self) -> None:
+        """Abort what still runs, and free it."""
+
+
+class RemoteInfiller(Filler, Protocol):
+    """Fills holes by asking somebody else's server; its requests run side by side on the worker's event loop."""
+
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> RemoteSteps:
+        """Start on a request, without blocking. `deadline` is in `time.monotonic()` seconds, and is kept.
+
+        Raises `inference.engine.RequestError`, here or later, where the request makes no sense.
+        """
+
+    async def close(self) -> None:
+        """Close the connections to the server."""
 
 
 @runtime_checkable

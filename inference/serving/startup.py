@@ -14,7 +14,11 @@ NATIVE_TRANSPORT = "tcp" if os.name == "nt" else "unix"
 
 @dataclass(frozen=True)
 class WorkerArguments:
-    """What `python -m inference.worker` was told. `idle_s` is in seconds; `device` and `dtype` None: the best one."""
+    """What `python -m inference.worker` was told. `idle_s` is in seconds; `device` and `dtype` None: the best one.
+
+    `model` may be the URL of a server. Then `server_model` is the name that it serves the model by, None: the one that
+    it lists; `server_tokenizer` a folder or hub id, None: what the server says; `plain_http` True allows http to it.
+    """
 
     socket: Path
     model: str
@@ -24,6 +28,9 @@ class WorkerArguments:
     transport: str
     log: Path
     foreground: bool
+    server_model: str | None = None
+    server_tokenizer: str | None = None
+    plain_http: bool = False
 
 
 class NotPrivateError(Exception):
@@ -43,6 +50,9 @@ def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
         transport=values.transport,
         log=Path(values.log).absolute() if values.log else path.with_suffix(".log"),
         foreground=values.foreground,
+        server_model=values.server_model,
+        server_tokenizer=values.server_tokenizer,
+        plain_http=values.plain_http,
     )
 
 
@@ -70,9 +80,14 @@ def require_private_folder(folder: Path) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m inference.worker", description="The resident worker of infill-ls.")
     parser.add_argument("--socket", required=True, help="where to listen; with tcp, the file that says where")
-    parser.add_argument("--model", default="embedded", help="a name, hub id or folder; the embedded one by default")
+    parser.add_argument(
+        "--model", default="embedded", help="a name, hub id, folder, or a server's URL; the embedded one by default"
+    )
     parser.add_argument("--device", help="cpu, cuda, mps, mlx; the best one found by default")
     parser.add_argument("--dtype", help="bfloat16, float16, float32, 8bit, 4bit; the best that fits by default")
+    parser.add_argument("--server-model", help="the name by which a server has the model; the one it lists by default")
+    parser.add_argument("--server-tokenizer", help="folder or hub id of its tokenizer; what the server says by default")
+    parser.add_argument("--plain-http", action="store_true", help="allow http to a server that is not this machine")
     parser.add_argument("--idle-s", type=float, default=600.0, help="seconds without clients after which it exits")
     parser.add_argument("--transport", choices=TRANSPORTS, default=NATIVE_TRANSPORT)
     parser.add_argument("--log", help="log file; beside the socket by default")

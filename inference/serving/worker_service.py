@@ -11,9 +11,9 @@ import psutil
 
 from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Status, Welcome, WorkerState
 from inference.serving.connection import ClientConnection
-from inference.serving.infiller import Infiller, JobEvent
+from inference.serving.infiller import Filler, JobEvent
+from inference.serving.jobs import Jobs
 from inference.serving.logs import log
-from inference.serving.scheduler import Scheduler
 from inference.serving.startup import WorkerArguments
 from inference.serving.turns import Job
 
@@ -31,12 +31,12 @@ _STOPPED = "The worker is ending; the next request starts a new one"
 class WorkerService:
     """Serves connections (see `ConnectionHost`) and hears how loading goes (see `LoadObserver`), on the event loop."""
 
-    def __init__(self, arguments: WorkerArguments, scheduler: Scheduler) -> None:
+    def __init__(self, arguments: WorkerArguments, jobs: Jobs) -> None:
         self.token = ""
         self.ended = asyncio.Event()
         self.connections: set[ClientConnection] = set()
         self._loop = asyncio.get_running_loop()
-        self._scheduler = scheduler
+        self._jobs = jobs
         self._idle_s = arguments.idle_s
         self._began = time.monotonic()
         self._alarms: dict[Job, asyncio.TimerHandle] = {}
@@ -60,7 +60,7 @@ class WorkerService:
 
     def status(self) -> Status:
         """The worker's state now."""
-        running, waiting = self._scheduler.counts()
+        running, waiting = self._jobs.counts()
         return msgspec.structs.replace(
             self._state,
             uptime_s=time.monotonic() - self._began,
@@ -69,7 +69,7 @@ class WorkerService:
             waiting=waiting,
             memory_bytes=_resident_bytes(),
             device_memory_bytes=_device_bytes(),
-            step_s=self._scheduler.step_s,
+            step_s=self._jobs.step_s,
         )
 
     def joined(self, connection: ClientConnection) -> None:
@@ -86,7 +86,7 @@ class WorkerService:
         jobs = tuple(connection.jobs.values())
         connection.jobs.clear()
         for job in jobs:
-            self._scheduler.cancel(job)
+            self._jobs.cancel(job)
         self._watch_idleness()
 
     def submit(self, connection: ClientConnection, request: InfillRequest) -> Job | Failed:
@@ -100,28 +100,28 @@ class WorkerService:
             self._loop.call_soon_threadsafe(self._deliver, connection, job, event)
 
         job = Job(request, emit, document=(connection, request.path))
-        self._scheduler.submit(job)
+        self._jobs.submit(job)
         if request.deadline_ms is not None:
-            self._alarms[job] = self._loop.call_later(request.deadline_ms / 1000, self._scheduler.expire, job)
+            self._alarms[job] = self._loop.call_later(request.deadline_ms / 1000, self._jobs.expire, job)
         self._refresh()
         return job
 
     def cancel(self, job: Job) -> None:
         """A client wants no more of `job`."""
-        self._scheduler.cancel(job)
+        self._jobs.cancel(job)
 
     def amend(self, job: Job, amendment: Amend) -> None:
         """A client's user typed into a hole of `job`."""
-        self._scheduler.amend(job, amendment)
+        self._jobs.amend(job, amendment)
 
     def shut_down(self) -> None:
         """Finish what runs, refuse what waits, then end. End at once when asked twice or when the engine hangs."""
-        if self._failure or self._state.state is WorkerState.STOPPING or self._scheduler.step_s > HUNG_STEP_S:
+        if self._failure or self._state.state is WorkerState.STOPPING or self._jobs.step_s > HUNG_STEP_S:
             self.ended.set()
             return
         log.info("asked to end")
         self._enter(WorkerState.STOPPING, detail=_STOPPED)
-        self._scheduler.fail(ErrorCode.STOPPED, _STOPPED, waiting_only=True)
+        self._jobs.fail(ErrorCode.STOPPED, _STOPPED, waiting_only=True)
         self._loop.call_soon(self._end_if_finished)  # after the replies to those that were refused
         self._loop.call_later(FINISH_S, self.ended.set)
 
@@ -130,23 +130,23 @@ class WorkerService:
         if self._state.state is not WorkerState.STOPPING:
             self.shut_down()
 
-    # --- From the engine's thread, on the loop ---
+    # --- How loading goes, on the loop ---
 
     def progress(self, fraction: float, detail: str) -> None:
         """Loading is this far."""
         if self._state.state is WorkerState.LOADING:
             self._enter(WorkerState.LOADING, progress=fraction, detail=detail)
 
-    def ready(self, engine: Infiller) -> None:
+    def ready(self, infiller: Filler) -> None:
         """The model is loaded."""
         if self._state.state is WorkerState.LOADING:
             self._state = msgspec.structs.replace(
                 self._state,
-                model=engine.model,
-                device=engine.device,
-                dtype=engine.dtype,
-                context_tokens=engine.context_tokens,
-                note=engine.note,
+                model=infiller.model,
+                device=infiller.device,
+                dtype=infiller.dtype,
+                context_tokens=infiller.context_tokens,
+                note=infiller.note,
             )
             self._enter(WorkerState.READY, progress=1.0)
             self._used = time.monotonic()  # loading may have taken longer than a worker may be idle
@@ -156,7 +156,7 @@ class WorkerService:
         """There is no engine: tell every client, then end, so that the next start can try again."""
         self._failure = code, message
         self._enter(WorkerState.FAILED, detail=message)
-        self._scheduler.fail(code, message, waiting_only=False)
+        self._jobs.fail(code, message, waiting_only=False)
         self._loop.call_later(LINGER_S, self.ended.set)
 
     # --- Inside ---
@@ -176,7 +176,7 @@ class WorkerService:
     def _refresh(self) -> None:
         """Tell clients when the worker becomes busy or has nothing left to do."""
         if self._state.state in (WorkerState.READY, WorkerState.BUSY):
-            state = WorkerState.BUSY if any(self._scheduler.counts()) else WorkerState.READY
+            state = WorkerState.BUSY if any(self._jobs.counts()) else WorkerState.READY
             if state is not self._state.state:
                 self._enter(state, progress=1.0)
 
@@ -196,12 +196,12 @@ class WorkerService:
             self._idle_timer = self._loop.call_later(max(remaining_s, 0.0), self._end_if_idle)
 
     def _end_if_idle(self) -> None:
-        if not self.connections and not any(self._scheduler.counts()):
+        if not self.connections and not any(self._jobs.counts()):
             log.info("idle for %g s", self._idle_s)
             self.ended.set()
 
     def _end_if_finished(self) -> None:
-        if self._state.state is WorkerState.STOPPING and not any(self._scheduler.counts()):
+        if self._state.state is WorkerState.STOPPING and not any(self._jobs.counts()):
             self.ended.set()
 
 

@@ -4,15 +4,13 @@ Code repeats what its own file says: names, calls, whole lines. A small model th
 none of that. So its distribution is mixed with that of an n-gram model of the file, both sides of the hole: the tokens
 that followed the longest match of the last tokens (a cache language model: Kuhn and De Mori, 1990,
 https://doi.org/10.1109/34.56193). The shares were fitted to the solutions of tuning tasks by expectation maximisation,
-one for each length of match up to eight: 2.01 nats a token became 1.84. Here those from four on share one value.
+one for each length of match up to eight: 2.01 nats a token became 1.84. Here those from four on share one value. The
+mixing itself stands in engine/search/file_mixture.py, for it needs torch.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
-
-import torch
-from torch import Tensor
 
 from inference.engine.canvas.vocabulary import Vocabulary
 
@@ -59,30 +57,6 @@ class FileText:
         if key not in self._known:
             self._known[key] = self._followers(key)
         return self._known[key]
-
-    def mixed(self, logits: Tensor, tails: Sequence[Sequence[int]]) -> Tensor:
-        """(K, V) logits of the token that follows each tail -> (K, V) log-probabilities of the mixture."""
-        found = [self.followers(tail) for tail in tails]
-        shares = torch.tensor([each.share for each in found], device=logits.device)[:, None]
-        probabilities = logits.softmax(-1) * (1 - shares)
-        rows = [row for row, each in enumerate(found) for _ in each.tokens]
-        tokens = [token for each in found for token in each.tokens]
-        parts = [each.share / len(each.tokens) for each in found for _ in each.tokens]
-        places = (torch.tensor(rows, dtype=torch.long), torch.tensor(tokens, dtype=torch.long))
-        probabilities.index_put_(
-            tuple(place.to(logits.device) for place in places), torch.tensor(parts, device=logits.device), True
-        )
-        return probabilities.log()
-
-    def rescored(self, log_probabilities: Tensor, before: Sequence[int], ids: Sequence[int]) -> Tensor:
-        """(n,) the model's log-probabilities of the last n of `ids`, which follow `before` -> (n,) the mixture's."""
-        text = [*before[-LONGEST_MATCH:], *ids]
-        start = len(text) - len(log_probabilities)
-        found = [self.followers(text[max(0, end - LONGEST_MATCH) : end]) for end in range(start, len(text))]
-        shares = torch.tensor([each.share for each in found], device=log_probabilities.device)
-        parts = [each.part(id_) for each, id_ in zip(found, text[start:], strict=True)]
-        copied = torch.tensor(parts, device=log_probabilities.device)
-        return torch.logaddexp(log_probabilities + (-shares).log1p(), copied.log())
 
     def _followers(self, tail: tuple[int, ...]) -> Followers:
         places, length = (self._places.get(tail[-1], []) if tail else []), 1

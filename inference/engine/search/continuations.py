@@ -24,7 +24,7 @@ from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import OPEN
 from inference.engine.canvas.plan import Plan
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import answers, rank
+from inference.engine.search import answers, file_mixture, rank
 from inference.models.family import Context
 
 _LONGEST = 24
@@ -137,7 +137,7 @@ def _following(plan: Plan, logits: Tensor, start: Sequence[int], lines: Sequence
     """(K, V) logits -> log-probabilities of the next token of each line, with what the file says elsewhere."""
     if plan.file_text is None:
         return logits.log_softmax(-1)
-    return plan.file_text.mixed(logits, [[*start, *line.tokens] for line in lines])
+    return file_mixture.mixed(plan.file_text, logits, [[*start, *line.tokens] for line in lines])
 
 
 def _longer(

@@ -18,6 +18,7 @@ import torch
 
 from inference.engine.canvas.file_text import FileText
 from inference.engine.canvas.fills import Written
+from inference.engine.search import file_mixture
 from inference.models.family import Context
 
 _LEAST = 1e-9
@@ -71,7 +72,7 @@ def scores(
 def _with_file(known: torch.Tensor, one: Judged, prefix: Sequence[int], file_text: FileText) -> torch.Tensor:
     """The fill's part mixed with what the file says. The suffix is in the file, which would say that it follows."""
     fill, suffix = known[: len(known) - len(one.suffix)], known[len(known) - len(one.suffix) :]
-    return torch.cat([file_text.rescored(fill, prefix, one.fill), suffix])
+    return torch.cat([file_mixture.rescored(file_text, fill, prefix, one.fill), suffix])
 
 
 def by_confidence(written: Written) -> float:

@@ -4,6 +4,7 @@ import torch
 
 from inference.engine import Engine
 from inference.engine.canvas.file_text import FileText
+from inference.engine.search.file_mixture import mixed, rescored
 
 A, B, C, D, E = range(5)
 
@@ -27,10 +28,10 @@ def test_both_sides_are_known_but_nothing_follows_an_end() -> None:
 def test_a_mixture_is_a_distribution_and_favours_what_the_file_says() -> None:
     file = FileText([A, B, C, D], [])
     logits = torch.randn(2, 5, generator=torch.Generator().manual_seed(1))
-    mixed = file.mixed(logits, [[A, B], [E]])
-    assert torch.allclose(mixed.exp().sum(-1), torch.ones(2))
-    assert mixed[0, C] > logits[0].log_softmax(-1)[C]
-    assert torch.allclose(mixed[1], logits[1].log_softmax(-1), atol=1e-6)
+    both = mixed(file, logits, [[A, B], [E]])
+    assert torch.allclose(both.exp().sum(-1), torch.ones(2))
+    assert both[0, C] > logits[0].log_softmax(-1)[C]
+    assert torch.allclose(both[1], logits[1].log_softmax(-1), atol=1e-6)
 
 
 def test_tokens_are_scored_as_they_were_predicted() -> None:
@@ -40,8 +41,8 @@ def test_tokens_are_scored_as_they_were_predicted() -> None:
     known = logits.log_softmax(-1)[range(4), ids]
     for behind, first in ((before, 0), ([], 1)):  # behind nothing, nothing is known of the first token
         tails = [[*behind, *ids[:number]] for number in range(4)]
-        wanted = file.mixed(logits, tails)[range(4), ids][first:]
-        assert torch.allclose(file.rescored(known[first:], behind, ids), wanted, atol=1e-5)
+        wanted = mixed(file, logits, tails)[range(4), ids][first:]
+        assert torch.allclose(rescored(file, known[first:], behind, ids), wanted, atol=1e-5)
 
 
 def test_a_file_is_read_near_the_hole_and_a_hostile_one_does_no_harm(embedded: Engine) -> None:

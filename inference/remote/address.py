@@ -1,0 +1,98 @@
+"""Where a model is served: reads the URL that a user gives as `model`, and says which are refused. Opens nothing.
+
+For both packages: the language server names its worker by the address, and the worker connects to it.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+SCHEMES = {"http": "http", "https": "https", "vllm": "http"}
+"""The schemes that are understood, and what each stands for."""
+_PORTS = {"http": 80, "https": 443}
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_EXAMPLE = "such as http://localhost:8000 or https://gpu.example.com"
+
+
+class AddressError(ValueError):
+    """A URL that cannot be used; str() says what is wrong with it and what to write instead."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """A server. `url` is as one would write it, without a path's last slash and without `/v1`."""
+
+    url: str
+    host: str
+    port: int
+    is_encrypted: bool
+
+    @property
+    def place(self) -> str:
+        """The host and the port, as in a URL."""
+        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the host is this machine for sure, by its name alone."""
+        return self.host == "localhost" or self.host.endswith(".localhost") or _is_loopback(self.host)
+
+    def why_refused(self, *, plain_http: bool) -> str:
+        """Why nothing may be sent there; empty where it may. `plain_http`: the user allows it to go unencrypted."""
+        if self.is_encrypted or self.is_here or plain_http:
+            return ""
+        return (
+            f"{self.url} is not encrypted, and whoever is on the way could read your code; use https, or a tunnel such "
+            f"as `ssh -N -L {self.port}:localhost:{self.port} {self.host}` with http://localhost:{self.port}; to send "
+            "it all the same, set server.plainHttp, INFILL_LS_SERVER_PLAIN_HTTP=1 or --plain-http"
+        )
+
+
+def is_url(model: str) -> bool:
+    """Whether `model` names a server, well or badly, and no checkpoint."""
+    return _URL.match(model) is not None
+
+
+def parse(url: str) -> Address:
+    """The server at a URL. Raises AddressError."""
+    if any(character.isspace() or not character.isprintable() for character in url):
+        raise AddressError(f"model: the URL {url[:200]!r} has a space or a control character in it; remove it")
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError as error:
+        raise AddressError(f"model: {_shown(url)} is no URL: {error}; write one {_EXAMPLE}") from None
+    if parts.scheme not in SCHEMES:
+        raise AddressError(f"model: {_shown(url)} has the scheme {parts.scheme}; it must be http, https or vllm")
+    if "@" in parts.netloc:
+        raise AddressError(
+            f"model: {_shown(url)} has a user or a password in it, which other programs could see; leave it out and "
+            "put what the server asks for in INFILL_LS_SERVER_TOKEN or the file server-token"
+        )
+    if parts.query or parts.fragment or "?" in url or "#" in url:
+        raise AddressError(f"model: {_shown(url)} has a query or a fragment, which no server needs; leave it out")
+    if not host or port == 0:
+        raise AddressError(f"model: {_shown(url)} names no host or no port; write a URL {_EXAMPLE}")
+    return _address(SCHEMES[parts.scheme], host.lower(), port, parts.path)
+
+
+def _address(scheme: str, host: str, port: int | None, path: str) -> Address:
+    shown = f"[{host}]" if ":" in host else host
+    path = re.sub(r"/v1$", "", path.rstrip("/")).rstrip("/")
+    suffix = "" if port in (None, _PORTS[scheme]) else f":{port}"
+    return Address(f"{scheme}://{shown}{suffix}{path}", host, port or _PORTS[scheme], scheme == "https")
+
+
+def _shown(url: str) -> str:
+    """A URL for a message: without what may be a password."""
+    return repr(re.sub(r"(?<=://)[^/?#]*@", "…@", url)[:200])
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback

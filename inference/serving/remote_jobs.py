@@ -1,0 +1,178 @@
+"""Runs requests that somebody else's server answers: each is a task on the worker's event loop, side by side.
+
+Used on that loop only. Each submitted job emits exactly one Done or Failed, when its task has ended, and nothing after
+it. Knows nothing about sockets, clients or HTTP.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from inference.messages import Amend, Done, ErrorCode, Failed, Outcome
+from inference.serving.faults import failure_of
+from inference.serving.infiller import RemoteInfiller, RemoteSteps
+from inference.serving.logs import describe, log
+from inference.serving.turns import Job, Turns
+
+MAX_RUNNING = 8
+"""How many requests the server works on at one time for this worker; the rest wait here, where order can be kept."""
+LATE_S = 1.0
+"""An answer so long after its deadline never comes: the request is aborted."""
+CLOSE_S = 2.0
+"""How long aborting a request, and closing the connections, may take."""
+_STOPPED = "The worker is ending; the next request starts a new one"
+
+
+@dataclass(eq=False)
+class _Running:
+    """A job's task, and what it does. `reply` is what the client gets where the task is cancelled."""
+
+    began: float
+    reply: Failed | None = None
+    steps: RemoteSteps | None = None
+    task: "asyncio.Task[Done | Failed] | None" = None
+
+
+class RemoteJobs:
+    """The jobs that wait and the jobs that run; see `serving.jobs.Jobs`."""
+
+    step_s = 0.0
+    """Nothing here takes a step that could hang: whoever waits, waits for the network."""
+
+    def __init__(self) -> None:
+        self._infiller: RemoteInfiller | None = None
+        self._waiting: list[Job] = []
+        self._running: dict[Job, _Running] = {}
+        self._turns = Turns()
+
+    def begin(self, infiller: RemoteInfiller) -> None:
+        """There is a server now: ask it what waits."""
+        self._infiller = infiller
+        self._start_next()
+
+    async def close(self) -> None:
+        """Fail what is not answered yet, abort it, and leave the server. Never raises."""
+        self.fail(ErrorCode.STOPPED, _STOPPED, waiting_only=False)
+        tasks = {running.task for running in self._running.values() if running.task}
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_S)
+        infiller, self._infiller = self._infiller, None
+        if infiller is not None:
+            await _closed(infiller.close())
+
+    def submit(self, job: Job) -> None:
+        """Add `job`; it waits until there is a server and its turn comes."""
+        self._turns.join(job, (*self._waiting, *self._running))
+        self._waiting.append(job)
+        self._start_next()
+
+    def cancel(self, job: Job) -> None:
+        """End `job`: what was asked of the server is aborted. Has no effect on a job that has ended."""
+        if job in self._waiting:
+            self._end(job, job.ended(Outcome.CANCELLED))
+        elif running := self._running.get(job):
+            _stop(running)
+
+    def amend(self, job: Job, amendment: Amend) -> None:
+        """Tell `job` what the user typed. Has no effect on a job that has ended."""
+        running = self._running.get(job)
+        if running is None or running.steps is None:
+            job.amendments.append(amendment)
+            return
+        try:
+            running.steps.amend(amendment.hole, amendment.text)
+        except Exception as error:
+            running.reply = failure_of(error, job.request.id)
+            _stop(running)
+
+    def expire(self, job: Job) -> None:
+        """Answer `job` if its deadline came before it started. The infiller ends one that runs."""
+        if job in self._waiting:
+            self._end(job, job.ended(Outcome.DEADLINE))
+
+    def fail(self, code: ErrorCode, message: str, *, waiting_only: bool) -> None:
+        """Fail the jobs that wait; with `waiting_only` False all jobs."""
+        for job in tuple(self._waiting):
+            self._end(job, Failed(job.request.id, code, message))
+        for job, running in () if waiting_only else tuple(self._running.items()):
+            running.reply = running.reply or Failed(job.request.id, code, message)
+            _stop(running)
+
+    def counts(self) -> tuple[int, int]:
+        """How many jobs run and how many wait."""
+        return len(self._running), len(self._waiting)
+
+    def _start_next(self) -> None:
+        """Give every free place to the document that has fewest of them, and then to the one least served."""
+        while self._infiller is not None and self._waiting and len(self._running) < MAX_RUNNING:
+            places = Counter(job.document for job in self._running)
+            fewest = min(places[job.document] for job in self._waiting)
+            job = self._turns.next(job for job in self._waiting if places[job.document] == fewest)
+            assert job is not None
+            self._waiting.remove(job)
+            self._start(job, self._infiller)
+
+    def _start(self, job: Job, infiller: RemoteInfiller) -> None:
+        running = self._running[job] = _Running(time.monotonic())
+        job.started = True
+        running.task = asyncio.create_task(self._answer(job, running, infiller), name="request")
+        running.task.add_done_callback(partial(self._ended, job, running))
+
+    async def _answer(self, job: Job, running: _Running, infiller: RemoteInfiller) -> Done | Failed:
+        """The final reply to `job`; what comes before it is emitted."""
+        limit_s = None if job.deadline is None else max(0.0, job.deadline - time.monotonic()) + LATE_S
+        late = asyncio.timeout(limit_s)
+        try:
+            async with late:
+                return await self._work(job, running, infiller)
+        except Exception as error:
+            return job.ended(Outcome.DEADLINE) if late.expired() else failure_of(error, job.request.id)
+
+    async def _work(self, job: Job, running: _Running, infiller: RemoteInfiller) -> Done:
+        steps = running.steps = infiller.infill(job.request, deadline=job.deadline)
+        try:
+            for amendment in job.amendments:
+                steps.amend(amendment.hole, amendment.text)
+            async for event in steps:
+                if isinstance(event, Done):
+                    return event
+                if running.task is not None and running.task.cancelling():
+                    raise asyncio.CancelledError
+                job.emit(job, event)
+            raise EOFError("a request ended without its last word")
+        finally:
+            running.steps = None
+            await _closed(steps.aclose())
+
+    def _ended(self, job: Job, running: _Running, task: "asyncio.Task[Done | Failed]") -> None:
+        """The task is over, however it ended."""
+        self._turns.charge(job, time.monotonic() - running.began)
+        own = job.ended(Outcome.CANCELLED) if task.cancelled() else task.result()
+        self._end(job, running.reply or own)
+        self._start_next()
+
+    def _end(self, job: Job, reply: Done | Failed) -> None:
+        """Take `job` off the list and emit its final reply."""
+        if job in self._waiting:
+            self._waiting.remove(job)
+        self._running.pop(job, None)
+        self._turns.leave(job, (*self._waiting, *self._running))
+        job.emit(job, reply)
+
+
+def _stop(running: _Running) -> None:
+    if running.task is not None:
+        running.task.cancel()
+
+
+async def _closed(closing: Coroutine[Any, Any, None]) -> None:
+    """Wait for what closes something, but not for long. Never raises an Exception."""
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await closing
+    except Exception as error:
+        log.error("what a request held could not be closed: %s", describe(error))

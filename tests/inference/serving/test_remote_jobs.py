@@ -1,0 +1,245 @@
+"""Requests to somebody else's server: side by side, in fair order, each with exactly one reply, whatever happens.
+
+The server is a real one that answers with fixed texts over HTTP, and the infiller is that of the tests.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from inference.messages import Amend, Candidate, Done, Draft, ErrorCode, Failed, Hole, InfillRequest, Outcome, Text
+from inference.serving.infiller import JobEvent
+from inference.serving.logs import log
+from inference.serving.remote_jobs import MAX_RUNNING, RemoteJobs
+from inference.serving.turns import Job
+from tests.remote_infiller import TextInfiller
+from tests.text_server import TextServer, text_server
+from tests.workers import PATIENCE_S
+
+SECRET = "the_users_text"
+SEGMENTS = (Text(f"{SECRET} = "), Hole(), Text("\n"))
+
+
+class Client:
+    """Submits jobs and keeps what each emits."""
+
+    def __init__(self, jobs: RemoteJobs) -> None:
+        self.jobs = jobs
+        self.heard: dict[str, list[JobEvent]] = {}
+        self._changed = asyncio.Condition()
+
+    def ask(self, name: str, document: str = "a", **other: object) -> Job:
+        """A new job."""
+        request = InfillRequest(name, **{"segments": SEGMENTS, **other})
+        job = Job(request, lambda job, event: self.heard[job.request.id].append(event), document)
+        self.heard[name] = []
+        self.jobs.submit(job)
+        return job
+
+    async def reply(self, name: str) -> JobEvent:
+        """The final reply."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not (self.heard[name] and isinstance(self.heard[name][-1], Done | Failed)):
+                await asyncio.sleep(0.005)
+        return self.heard[name][-1]
+
+    async def code(self, name: str) -> Outcome | ErrorCode:
+        """How a request ended."""
+        reply = await self.reply(name)
+        assert isinstance(reply, Done | Failed)
+        return reply.outcome if isinstance(reply, Done) else reply.code
+
+    @property
+    def finals(self) -> dict[str, int]:
+        """How many final replies each request has had, and that nothing came after the first."""
+        for events in self.heard.values():
+            assert not any(isinstance(event, Done | Failed) for event in events[:-1])
+        return {name: sum(isinstance(event, Done | Failed) for event in events) for name, events in self.heard.items()}
+
+
+@asynccontextmanager
+async def served(*, punctual: bool = True) -> AsyncIterator[tuple[TextServer, Client]]:
+    """A server, and a client of the jobs that ask it."""
+    async with text_server() as server:
+        client = Client(RemoteJobs())
+        client.jobs.begin(TextInfiller(server.url, punctual=punctual))
+        try:
+            yield server, client
+        finally:
+            await client.jobs.close()
+
+
+async def test_a_request_gets_its_drafts_its_fills_and_one_reply() -> None:
+    async with served() as (_, client):
+        client.ask("r")
+        assert await client.code("r") is Outcome.COMPLETE
+        assert [type(event) for event in client.heard["r"]] == [Draft, Candidate, Done]
+        assert client.jobs.counts() == (0, 0)
+
+
+async def test_requests_run_side_by_side_but_only_so_many_at_a_time() -> None:
+    async with served() as (server, client):
+        server.go.clear()
+        names = [client.ask(f"{number}").request.id for number in range(3 * MAX_RUNNING)]
+        async with asyncio.timeout(PATIENCE_S):
+            await server.until_asked(MAX_RUNNING)
+        assert client.jobs.counts() == (MAX_RUNNING, 2 * MAX_RUNNING)
+        server.go.set()
+        assert {await client.code(name) for name in names} == {Outcome.COMPLETE}
+        assert server.most_running == MAX_RUNNING
+
+
+async def test_what_waits_for_the_server_to_be_found_is_asked_then() -> None:
+    async with text_server() as server:
+        client = Client(RemoteJobs())
+        client.ask("r")
+        await asyncio.sleep(0)
+        assert client.jobs.counts() == (0, 1)
+        client.jobs.begin(TextInfiller(server.url))
+        assert await client.code("r") is Outcome.COMPLETE
+        await client.jobs.close()
+
+
+async def test_cancelling_aborts_what_was_asked_of_the_server() -> None:
+    async with served() as (server, client):
+        server.go.clear()
+        job = client.ask("r")
+        async with asyncio.timeout(PATIENCE_S):
+            await server.until_asked(1)
+            client.jobs.cancel(job)
+            assert await client.code("r") is Outcome.CANCELLED
+            await server.asked[0].aborted.wait()
+
+
+async def test_a_request_that_is_cancelled_at_once_is_answered_too() -> None:
+    async with served() as (_, client):
+        client.jobs.cancel(client.ask("r"))
+        assert await client.code("r") is Outcome.CANCELLED
+
+
+async def test_requests_that_wait_are_cancelled_and_expire() -> None:
+    async with served() as (server, client):
+        server.go.clear()
+        for number in range(MAX_RUNNING):
+            client.ask(f"{number}")
+        client.jobs.cancel(client.ask("unwanted"))
+        client.jobs.expire(client.ask("late"))
+        assert await client.code("unwanted") is Outcome.CANCELLED
+        assert await client.code("late") is Outcome.DEADLINE
+        assert client.jobs.counts() == (MAX_RUNNING, 0)
+
+
+async def test_the_document_with_fewest_requests_is_next() -> None:
+    async with served() as (server, client):
+        server.go.clear()
+        jobs = [client.ask(f"{number}", "greedy") for number in range(MAX_RUNNING)]
+        client.ask("modest", "modest")
+        jobs += [client.ask(f"more {number}", "greedy") for number in range(MAX_RUNNING)]
+        async with asyncio.timeout(PATIENCE_S):
+            await server.until_asked(MAX_RUNNING)
+            client.jobs.cancel(jobs[0])
+            await server.until_asked(MAX_RUNNING + 1)
+        assert server.asked[MAX_RUNNING].body["id"] == "modest"
+
+
+async def test_a_deadline_is_kept_even_by_an_infiller_that_does_not_know_it() -> None:
+    for punctual in (True, False):
+        async with served(punctual=punctual) as (server, client):
+            server.go.clear()
+            client.ask("r", deadline_ms=50)
+            async with asyncio.timeout(PATIENCE_S):
+                assert await client.code("r") is Outcome.DEADLINE
+                await server.asked[0].aborted.wait()
+
+
+async def test_what_the_user_types_reaches_a_request_that_waits_and_one_that_runs() -> None:
+    async with served() as (server, client):
+        server.go.clear()
+        jobs = [client.ask(f"{number}", f"{number}") for number in range(MAX_RUNNING + 1)]
+        client.jobs.amend(jobs[-1], Amend("late", 0, "typed_"))
+        async with asyncio.timeout(PATIENCE_S):
+            await server.until_asked(MAX_RUNNING)
+        client.jobs.amend(jobs[0], Amend("0", 0, "typed_"))
+        server.go.set()
+        for job in (jobs[0], jobs[-1]):
+            await client.reply(job.request.id)
+            (candidate,) = [event for event in client.heard[job.request.id] if isinstance(event, Candidate)]
+            assert candidate.texts == ("typed_filled",)
+
+
+async def test_an_amendment_that_makes_no_sense_fails_its_request() -> None:
+    async with served() as (server, client):
+        server.go.clear()
+        job = client.ask("r")
+        async with asyncio.timeout(PATIENCE_S):
+            await server.until_asked(1)
+            client.jobs.amend(job, Amend("r", 7, "typed"))
+            assert await client.code("r") is ErrorCode.BAD_REQUEST
+            await server.asked[0].aborted.wait()
+
+
+async def test_a_failure_ends_only_its_own_request(caplog: pytest.LogCaptureFixture) -> None:
+    log.propagate = True
+    async with served() as (server, client):
+        server.go.clear()
+        client.ask("good")
+        async with asyncio.timeout(PATIENCE_S):
+            await server.until_asked(1)
+        client.ask("refused", instruction="refuse")
+        client.ask("bug", instruction="bug")
+        server.status = 503
+        client.ask("unavailable")
+        with caplog.at_level(logging.DEBUG):
+            assert await client.code("refused") is ErrorCode.BAD_REQUEST
+            assert await client.code("bug") is ErrorCode.INTERNAL
+            assert await client.code("unavailable") is ErrorCode.SERVER
+        server.go.set()
+        assert await client.code("good") is Outcome.COMPLETE
+        assert "KeyError" in caplog.text and SECRET not in caplog.text
+
+
+async def test_closing_answers_everybody_and_aborts_what_runs() -> None:
+    async with served() as (server, client):
+        server.go.clear()
+        names = [client.ask(f"{number}").request.id for number in range(2 * MAX_RUNNING)]
+        async with asyncio.timeout(PATIENCE_S):
+            await server.until_asked(MAX_RUNNING)
+            await client.jobs.close()
+            assert {await client.code(name) for name in names} == {ErrorCode.STOPPED}
+            for asked in server.asked:
+                await asked.aborted.wait()
+        assert set(client.finals.values()) == {1}
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_everybody_gets_exactly_one_reply_whatever_happens(seed: int) -> None:
+    chance = random.Random(seed)
+    async with served() as (server, client):
+        jobs: list[Job] = []
+        for number in range(120):
+            server.status = chance.choice([200, 200, 503])
+            (server.go.set if chance.random() < 0.5 else server.go.clear)()
+            limit_ms = chance.choice([None, 1, 20])
+            instruction = chance.choice(["", "", "", "refuse", "bug"])
+            jobs.append(client.ask(f"{number}", chance.choice("abc"), deadline_ms=limit_ms, instruction=instruction))
+            job = chance.choice(jobs)
+            chance.choice(
+                [
+                    lambda job=job: client.jobs.cancel(job),
+                    lambda job=job: client.jobs.expire(job),
+                    lambda job=job: client.jobs.amend(job, Amend("", chance.choice([0, 0, 3]), "t")),
+                ]
+            )()
+            if chance.random() < 0.3:
+                await asyncio.sleep(chance.choice([0, 0.001, 0.01]))
+        server.go.set()
+        began = time.monotonic()
+        for job in jobs:
+            await client.reply(job.request.id)
+        assert time.monotonic() - began < PATIENCE_S
+        assert set(client.finals.values()) == {1} and client.jobs.counts() == (0, 0)

@@ -1,0 +1,71 @@
+"""A worker whose model is a server's URL: the same socket, messages and states, and nothing that computes.
+
+The server answers with fixed texts, and the infiller is that of the tests; the worker around it is the real one.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from inference.messages import Cancel, Candidate, Done, Draft, ErrorCode, Failed, Outcome, Shutdown, WorkerState
+from tests.text_server import text_server
+from tests.workers import PATIENCE_S, Process, fill, is_idle
+
+StartWorker = Callable[..., Process]
+MODULE = "tests.remote_infiller"
+
+
+async def test_a_worker_asks_a_server_and_answers_as_any_other(start_worker: StartWorker) -> None:
+    async with text_server() as server:
+        client = await start_worker("--model", server.url, module=MODULE).connect()
+        status = await client.becomes(is_idle)
+        assert (status.model, status.device) == (f"{server.url}/texts", server.url.removeprefix("http://"))
+        assert status.context_tokens == 1024
+        client.send(fill())
+        assert [type(await client.answer()) for _ in range(3)] == [Draft, Candidate, Done]
+        client.close()
+
+
+async def test_a_request_is_cancelled_and_the_worker_ends_when_told(start_worker: StartWorker) -> None:
+    async with text_server() as server:
+        process = start_worker("--model", server.url, module=MODULE)
+        client = await process.connect()
+        await client.becomes(is_idle)
+        server.go.clear()
+        client.send(fill("unwanted"), fill("wanted"))
+        async with asyncio.timeout(PATIENCE_S):
+            await server.until_asked(3)
+        await client.becomes(lambda status: status.running == 2)
+        client.send(Cancel("unwanted"))
+        reply = await client.final("unwanted")
+        assert isinstance(reply, Done) and reply.outcome is Outcome.CANCELLED
+        client.send(Shutdown())
+        await client.becomes(lambda status: status.state is WorkerState.STOPPING)
+        server.go.set()
+        assert isinstance(await client.final("wanted"), Done)
+        assert await process.exit_status() == 0
+
+
+async def test_requests_fail_while_a_worker_is_made_to_end(start_worker: StartWorker) -> None:
+    async with text_server() as server:
+        process = start_worker("--model", server.url, module=MODULE)
+        client = await process.connect()
+        await client.becomes(is_idle)
+        server.go.clear()
+        client.send(fill("r"))
+        async with asyncio.timeout(PATIENCE_S):
+            await server.until_asked(2)
+            client.send(Shutdown(), Shutdown())
+            reply = await client.final("r")
+            assert isinstance(reply, Failed) and reply.code is ErrorCode.STOPPED
+            await server.asked[1].aborted.wait()
+        assert await process.exit_status() == 0
+
+
+async def test_a_server_that_is_not_there_is_a_model_that_cannot_be_loaded(start_worker: StartWorker) -> None:
+    process = start_worker("--model", "http://127.0.0.1:9", module=MODULE)
+    client = await process.connect()
+    client.send(fill("r"))
+    reply = await client.final("r")
+    assert isinstance(reply, Failed) and reply.code is ErrorCode.MODEL
+    assert "127.0.0.1:9 cannot be reached" in reply.message and "set another model" in reply.message
+    assert await process.exit_status() == 1
