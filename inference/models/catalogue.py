@@ -5,6 +5,7 @@ this machine; where they say too little, `Published.infill` adds to them. Scores
 computed from the published shapes, parameters times bytes, and leave out a vision tower.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ EMBEDDED = "embedded"
 HUMAN_EVAL = "HumanEval-Infilling, single line, pass@1"
 _BITS = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "8bit": 8.5, "4bit": 4.5}
 """Of a weight, by dtype; where weights are packed, with the scales of their blocks."""
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,14 @@ _BY_NAME = {key.lower(): entry for entry in ENTRIES for key in (entry.name, entr
 def find(model: str) -> Published | None:
     """The model of this name or of this id on the hub, in small or large letters; None where none is called so."""
     return _BY_NAME.get(model.lower())
+
+
+def names_no_folder(model: str) -> bool:
+    """Whether `model` is written like a name of this table or like a hub id, such as `word` or `owner/name`.
+
+    It then never stands for a folder, which a checkout might put there; that is written `./word` or `word/`.
+    """
+    return bool(_NAME.fullmatch(model))
 
 
 def known(name: str) -> Published:

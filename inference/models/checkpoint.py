@@ -87,19 +87,23 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
 
 
 def _folder(model: str) -> Path:
-    """A name of the catalogue comes first: a folder of that name, in a checkout perhaps, must not take its place."""
+    """What is written like a name is one: a folder of that name, in a checkout perhaps, must not take its place."""
     if model == EMBEDDED:
         return _EMBEDDED_FOLDER
     folder = Path(model).expanduser()
-    if not catalogue.find(model):
-        if folder.is_dir():
-            return folder.resolve()
-        if not HUB_ID.fullmatch(model) or folder.exists():
+    if not catalogue.names_no_folder(model) and folder.is_dir():
+        return folder.resolve()
+    try:
+        if not catalogue.find(model) and not HUB_ID.fullmatch(model):
             raise ModelError(
                 f"{model}: no such model; give a name that `infill-ls models` shows, a checkpoint folder, or a hub id "
                 "like owner/name"
             )
-    return downloads.require(model)
+        return downloads.require(model)
+    except ModelError as error:
+        if catalogue.names_no_folder(model) and folder.is_dir():
+            raise ModelError(f"{error}; for the folder of this name here write ./{model}") from error
+        raise
 
 
 def _with_catalogue(assumed: Properties, model: str, folder: Path) -> Properties:

@@ -60,15 +60,13 @@ class WorkerOptions:
 
 
 def _resolved_model(model: str) -> str:
-    """`model`, as an absolute path where it names a folder; a name of the catalogue never does.
+    """`model`, as an absolute path where it names a folder.
 
     Raises OSError, RuntimeError (a loop of links, an unknown user) or ValueError (a NUL, half a surrogate pair).
     """
     if entry := catalogue.find(model):
         return entry.name
-    folder = Path(model).expanduser()
-    looks_like_a_path = model.startswith((".", "/", "~")) or folder.is_absolute()
-    return str(folder.resolve()) if looks_like_a_path or folder.is_dir() else model
+    return model if catalogue.names_no_folder(model) else str(Path(model).expanduser().resolve())
 
 
 @dataclass(frozen=True)

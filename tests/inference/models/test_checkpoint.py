@@ -236,6 +236,18 @@ def test_a_hub_model_that_is_not_here_is_not_fetched_unasked() -> None:
         registry.find("google/no-such-diffusion-checkpoint")
 
 
+@pytest.mark.parametrize("name", ["owner/name", "name"])
+def test_a_folder_of_a_checkout_never_takes_the_place_of_a_name(
+    random_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    shutil.copytree(random_folder, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=rf"for the folder of this name here write \./{name}"):
+        registry.find(name)
+    assert registry.find(f"./{name}").folder == tmp_path / name
+    assert registry.find(f"{name}/").folder == tmp_path / name
+
+
 @pytest.mark.parametrize(("options", "message"), [({"device": "abacus"}, "abacus"), ({"dtype": "int3"}, "int3")])
 def test_a_device_or_dtype_that_is_not_there_is_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(ModelError, match=message):

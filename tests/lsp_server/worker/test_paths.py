@@ -57,13 +57,18 @@ def socket_of(installation: Path) -> Path:
 def test_a_folder_is_one_model_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model").mkdir()
     monkeypatch.chdir(tmp_path)
-    sockets = {paths_of(WorkerOptions(model)).socket for model in ("model", "./model", f"{tmp_path}/model/")}
+    sockets = {paths_of(WorkerOptions(model)).socket for model in ("model/", "./model", f"{tmp_path}/model/")}
     assert len(sockets) == 1
 
 
-def test_a_hub_id_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["owner/name", "name", "Owner-1/na.me_2"])
+def test_a_name_stays_as_it_is_whatever_lies_in_the_current_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a checkout with a folder of that name would put its own model into the place of the user's."""
+    (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    assert WorkerOptions("owner/name").resolved().model == "owner/name"
+    assert WorkerOptions(name).resolved().model == name
 
 
 def test_a_path_that_is_too_long_for_a_socket_goes_to_a_short_folder(monkeypatch: pytest.MonkeyPatch) -> None:
