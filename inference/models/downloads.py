@@ -58,10 +58,16 @@ def folder_for(model: str) -> Path:
     return Path(constants.HF_HOME) / "infill-ls" / (entry.name if entry else model.replace("/", "--"))
 
 
+def repo_of(model: str) -> str:
+    """The id on the hub of a model of the catalogue, or of a hub id."""
+    entry = catalogue.find(model)
+    return entry.repo if entry else model
+
+
 def find(model: str) -> Path | None:
     """The folder of a model of the catalogue or of a hub id, where its files are; None where they are not all there."""
     folder = folder_for(model)
-    record = read_record(folder)
+    record = read_record(folder, repo_of(model))
     if record.complete if record else (folder / CONFIG).is_file():
         return folder
     return _in_cache(model)
@@ -84,10 +90,11 @@ def _costs(entry: Published | None) -> str:
     return f" ({entry.download_bytes / 1e9:.1f} GB, licence: {entry.licence})" if entry else ""
 
 
-def read_record(folder: Path) -> Pulled | None:
-    """What was written down when the files of a folder were pulled; None where they were not. Raises ModelError.
+def read_record(folder: Path, repo: str = "") -> Pulled | None:
+    """What was written down when the files of a folder were pulled; None where they were not.
 
-    It need not be ours: a repository may have a file of this name, and whoever downloads by hand may copy it, too.
+    Raises ModelError, also where `repo` is named and they are of another repository. The record need not be ours: a
+    repository may have a file of this name, and whoever downloads by hand may copy it, too.
     """
     file = folder / RECORD
     try:
@@ -98,6 +105,9 @@ def read_record(folder: Path) -> Pulled | None:
         raise checkpoint_files.problem(file, error) from error
     if odd := next((name for name in found.files if not is_wanted(name)), None):
         raise ModelError(f"{file}: files: {odd[:100]!r} is no file of a model; delete {file} and pull the model again")
+    if repo and found.repo.lower() != repo.lower():
+        other = ascii(found.repo[:100])[1:-1]
+        raise ModelError(f"{folder} holds {other}, not {repo}, says its {RECORD}; move it elsewhere and pull {repo}")
     return found
 
 
@@ -116,9 +126,8 @@ def _in_cache(model: str) -> Path | None:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
-    entry = catalogue.find(model)
     try:
-        found = Path(snapshot_download(entry.repo if entry else model, local_files_only=True, allow_patterns=[CONFIG]))
+        found = Path(snapshot_download(repo_of(model), local_files_only=True, allow_patterns=[CONFIG]))
         checkpoint_files.weight_files(found)
     except (LocalEntryNotFoundError, HFValidationError, OSError, ModelError):
         return None  # other programs cache config.json alone; and a hub id has more rules than we know

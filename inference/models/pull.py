@@ -72,7 +72,7 @@ def _pull(target: Target, *, accepted: bool) -> int:
 
 def _complete(target: Target, *, accepted: bool) -> None:
     """Fetch what is missing. Raises PullError, ModelError, and whatever the hub's client raises."""
-    record = downloads.read_record(target.folder)
+    record = downloads.read_record(target.folder, target.repo)
     wanted = record or hub.look_up(target.repo, None)
     _show(target, wanted)
     if not record:

@@ -364,3 +364,12 @@ def test_a_pulled_model_fills_under_its_name(hub: Hub, home: Path, pull: Pull, t
     assert json.loads(done.stdout)["model"] == NAME
     assert run_cli("worker", "--model", REPO, "--device", "cpu", "--stop", **variables).stdout == "stopped\n"
     assert hub.requests == []
+
+
+def test_a_folder_that_another_model_was_pulled_into_is_not_taken_for_this_one(home: Path, pull: Pull) -> None:
+    """By hand, or by an id that gives the same name of a folder."""
+    pull()
+    folder_in(home).rename(folder_in(home, "owner--name--x"))
+    for name in ("owner/name--x", "owner--name/x"):
+        assert f"holds {REPO}, not {name}" in pull(name, status=1).stderr
+        assert f"holds {REPO}, not {name}" in names_found(home, name)[0]
