@@ -29,6 +29,8 @@ from lsp_server.handlers.execute_command import execute_command
 from lsp_server.handlers.initialize import initialize
 from lsp_server.handlers.initialized import initialized
 from lsp_server.handlers.inline_completion import inline_completion
+from lsp_server.handlers.model_offer import METHOD as MODEL_OFFER
+from lsp_server.handlers.model_offer import model_offer
 from lsp_server.handlers.notebook_did_change import notebook_did_change
 from lsp_server.handlers.notebook_did_close import notebook_did_close
 from lsp_server.handlers.notebook_did_open import notebook_did_open
@@ -65,6 +67,7 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.NOTEBOOK_DOCUMENT_DID_CLOSE: notebook_did_close,
     types.NOTEBOOK_DOCUMENT_DID_SAVE: notebook_did_save,
     STATUS: status,
+    MODEL_OFFER: model_offer,
 }
 _CHANGES = {types.TEXT_DOCUMENT_DID_CHANGE, types.NOTEBOOK_DOCUMENT_DID_CHANGE}
 _EDITS = {types.TEXT_DOCUMENT_DID_OPEN, types.NOTEBOOK_DOCUMENT_DID_OPEN, *_CHANGES}

@@ -7,10 +7,11 @@ from importlib.util import find_spec
 import psutil
 import torch
 
+from inference.models import extras
 from inference.models.family import ModelError
 
 FOUR_BIT, EIGHT_BIT = "4bit", "8bit"
-INSTALL_FOUR_BIT = "pip install 'infill-ls[4bit]'"
+INSTALL_FOUR_BIT = extras.shown(extras.install("4bit"))
 _HEADROOM = 1.15
 """Weights need this much more memory than they take, for the activations of the smallest request."""
 

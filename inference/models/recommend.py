@@ -11,14 +11,13 @@ import psutil
 import torch
 
 import inference.models
-from inference.models import catalogue, devices, downloads
+from inference.models import catalogue, devices, downloads, extras
 from inference.models.catalogue import Published
 from inference.models.family import ModelError
 from inference.models.mlx.installed import DEVICE as MLX
 
 _PROCESSOR_PARAMETERS = 2e9
 """A step of a larger model takes seconds on a processor, and a fill takes several steps."""
-_INSTALL_MLX = "pip install 'infill-ls[mlx]'"
 _PACKED = ("8bit", "4bit")
 _USABLE = {"cuda": 0.9}
 _USABLE_ELSEWHERE = 0.75
@@ -102,18 +101,18 @@ def judge(entry: Published, machine: Machine) -> Fit:
         return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[least])} in {least}; {has}")
     here = f"runs here in {dtype}"
     if package := _package(entry, dtype, machine):
-        return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {package}")
+        return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {extras.shown(package)}")
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS:
         return Fit(Verdict.SLOW, dtype, needs, f"{here}, but far too slowly to type with: no GPU")
     room = needs[dtype] - machine.free_bytes
     return Fit(Verdict.RUNS, dtype, needs, f"{here}, once {_size(room)} more are free" if room > 0 else here)
 
 
-def _package(entry: Published, dtype: str, machine: Machine) -> str:
-    """The command that installs what is missing to run a model in a dtype; "" where nothing is."""
+def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:
+    """The command that installs what is missing to run a model in a dtype; empty where nothing is."""
     if entry.mac_only:
-        return "" if machine.mlx else _INSTALL_MLX
-    return devices.INSTALL_FOUR_BIT if dtype in _PACKED and not machine.four_bit else ""
+        return [] if machine.mlx else extras.install("mlx")
+    return extras.install("4bit") if dtype in _PACKED and not machine.four_bit else []
 
 
 def recommended(machine: Machine) -> Published:
@@ -129,10 +128,10 @@ def _rank(entry: Published) -> tuple[bool, float, float]:
     return bool(entry.repo), entry.quality.percent if entry.quality else 0.0, -entry.download_bytes
 
 
-def steps_to(entry: Published, machine: Machine) -> list[str]:
-    """The commands that a user types to get a model, which is none where it is here."""
+def steps_to(entry: Published, machine: Machine) -> list[list[str]]:
+    """The commands that get a model, each as its words; none where it is here."""
     package = _package(entry, judge(entry, machine).dtype, machine)
-    return ([package] if package else []) + ([] if is_here(entry) else [f"infill-ls models pull {entry.name}"])
+    return ([package] if package else []) + ([] if is_here(entry) else [["infill-ls", "models", "pull", entry.name]])
 
 
 def is_here(entry: Published) -> bool:

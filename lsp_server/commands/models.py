@@ -11,7 +11,7 @@ from rich.table import Table
 
 from lsp_server.commands import forward
 from lsp_server.diagnosis.machine import probe
-from lsp_server.diagnosis.models import best_of, next_step, offer
+from lsp_server.diagnosis.models import best_of, next_step
 from lsp_server.diagnosis.workers import size
 from lsp_server.worker import WorkerOptions
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if not found["catalogue"]:
         return _fail(found["device_problem"] or found.get("torch_problem", "torch is missing; run: infill-ls doctor"))
     if args.json:
-        print(json.dumps({**found["catalogue"], "offer": offer(found["catalogue"])}))
+        print(json.dumps(found["catalogue"]))
     else:
         _show(found["catalogue"])
     return 0

@@ -19,6 +19,7 @@ from typing import Any
 
 import psutil
 
+from inference.models import extras
 from inference.models.catalogue import EMBEDDED
 from lsp_server.diagnosis.models import best_of, next_step
 from lsp_server.diagnosis.workers import describe_status, size
@@ -33,8 +34,8 @@ _ERROR = re.compile(r"Error\b|^Fatal|cannot")
 _LOGGED = re.compile(r"\b(ERROR|CRITICAL)\b")
 _TAIL_BYTES = 200_000
 PACKAGES = ("torch", "transformers", "pygls", "tree-sitter")
-_INSTALL_FOUR_BIT = "install it: pip install 'infill-ls[4bit]'"
-_REINSTALL = "install it again: pip install --force-reinstall infill-ls"
+_INSTALL_FOUR_BIT = f"install it: {extras.shown(extras.install('4bit'))}"
+_REINSTALL = f"install it again: {extras.shown(extras.reinstall())}"
 
 
 class Verdict(StrEnum):
@@ -103,13 +104,23 @@ def _probed(options: WorkerOptions) -> Iterator[Check]:
 
 def probe(options: WorkerOptions) -> dict[str, Any]:
     """What `inference.serving.probe` prints. Raises OSError, ValueError or subprocess.SubprocessError."""
+    done = subprocess.run(probe_words(options), capture_output=True, text=True, timeout=PROBE_S, check=False)
+    return read_probe(done.returncode, done.stdout, done.stderr)
+
+
+def probe_words(options: WorkerOptions) -> list[str]:
+    """The command that looks at this machine."""
     words = [sys.executable, "-P", "-m", "inference.serving.probe", "--model", options.resolved().model]
     words += ["--device", options.device] if options.device else []
     words += ["--dtype", options.dtype] if options.dtype else []
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PROBE_S, check=False)
-    if done.returncode:
-        raise ValueError((done.stderr.strip().splitlines() or ["no output"])[-1])
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return words
+
+
+def read_probe(status: int | None, output: str, errors: str) -> dict[str, Any]:
+    """What that command has found. Raises ValueError where it has failed."""
+    if status or not output.strip():
+        raise ValueError((errors.strip().splitlines() or ["no output"])[-1])
+    found: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
     return found
 
 

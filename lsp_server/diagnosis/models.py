@@ -3,6 +3,7 @@
 from typing import Any
 
 from inference.models.catalogue import EMBEDDED
+from inference.models.extras import shown
 from lsp_server.diagnosis.workers import size
 
 
@@ -12,17 +13,18 @@ def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
     return dict(best)
 
 
-def offer(catalogue: dict[str, Any]) -> dict[str, str] | None:
+def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     """What an editor tells a new user once: a better model than the embedded one; None where none runs here.
 
-    `text` says which, `command` downloads it ("" where it is here), `model` is then to be set.
+    `text` says which; `steps` are the commands that get it, as lists of words, and `shown` the same as lines to type;
+    `model` is then to be set.
     """
     best = best_of(catalogue)
     if best["name"] == EMBEDDED:
         return None
     where = "is downloaded" if best["is_here"] else f"{size(best['download_bytes'])}, licence: {best['licence']}"
     text = f"infill-ls fills with its small embedded model, for a first try. {best['name']} runs here, too ({where})."
-    return {"text": text, "command": " && ".join(best["steps"]), "model": best["name"]}
+    return {"text": text, "steps": best["steps"], "shown": [*map(shown, best["steps"])], "model": best["name"]}
 
 
 def next_step(model: dict[str, Any]) -> str:
@@ -31,4 +33,4 @@ def next_step(model: dict[str, Any]) -> str:
     if not model["steps"]:
         return use
     costs = f" ({size(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
-    return f"run: {' && '.join(model['steps'])}{costs}; then {use}"
+    return f"run: {', then '.join(map(shown, model['steps']))}{costs}; then {use}"

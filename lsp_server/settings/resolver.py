@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+from inference.models.catalogue import EMBEDDED
 from lsp_server.documents.uris import local_path, place_of
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.file import NAME, SettingsFile
@@ -57,6 +58,14 @@ class Configuration:
     def settings(self) -> Settings:
         """The settings for what belongs to no folder: those of the first folder."""
         return self._of(next(iter(self._files), None))[0]
+
+    @property
+    def chosen_model(self) -> str | None:
+        """The model that was set; None where none was. An editor sends its default: the embedded one is none there."""
+        users = [*self._environment, self._flags]
+        said = any(isinstance(layer.raw, Mapping) and "model" in layer.raw for layer in users)
+        model = self.settings.model
+        return model if said or model != EMBEDDED else None
 
     @property
     def problems(self) -> list[str]:

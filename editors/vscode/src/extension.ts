@@ -39,7 +39,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       void vscode.commands.executeCommand('setContext', 'infill.running', phase === 'running');
       watch.onPhase(phase, reason);
       if (phase === 'running') {
-        offerModelOnce(context, () => running.command);
+        offerModelOnce(context, running);
       }
     },
     onClient: (client) => {
@@ -74,7 +74,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   let before = section();
   context.subscriptions.push(
     log, bar, view, preview, inline, watch, running,
-    ...registerCommands({ log, bar, fills, preview, inline, start, models: () => offerModel(running.command), client: () => running.client }),
+    ...registerCommands({ log, bar, fills, preview, inline, start, models: () => offerModel(running), client: () => running.client }),
     vscode.workspace.onDidChangeConfiguration(async (event) => {
       if (!event.affectsConfiguration('infill')) {
         return;

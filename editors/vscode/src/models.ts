@@ -1,26 +1,33 @@
-/** What `infill-ls models --json` offers a new user. Knows no VS Code and starts nothing. */
+/** What the server offers a new user. Knows no VS Code and starts nothing. */
 
 export interface Offer {
   text: string;
-  /** Downloads the model; empty where it is here. */
-  command: string;
+  /** The commands that get the model, each as its words; none where it is here. */
+  steps: string[][];
   /** The value of the setting `infill.model`. */
   model: string;
 }
 
-/** The offer in what the command printed; undefined where there is none, or it makes no sense. */
-export function offerIn(output: string): Offer | undefined {
-  try {
-    const { offer } = JSON.parse(output) as { offer?: Partial<Offer> | null };
-    const { text, command, model } = offer ?? {};
-    return typeof text === 'string' && typeof command === 'string' && typeof model === 'string' ? { text, command, model } : undefined;
-  } catch {
-    return undefined;
+/** The offer, where there is one; else why there is none, fit to be shown; undefined where the answer makes no sense. */
+export function offerIn(answer: unknown): Offer | string | undefined {
+  const { offer, problem, model } = (answer ?? {}) as { offer?: Partial<Offer> | null; problem?: unknown; model?: unknown };
+  if (typeof offer?.text === 'string' && typeof offer.model === 'string' && isSteps(offer.steps)) {
+    return { text: offer.text, steps: offer.steps, model: offer.model };
   }
+  if (typeof model === 'string') {
+    return `The model is set to ${model}; \`infill-ls models\` in a terminal shows all.`;
+  }
+  if (typeof problem === 'string' && problem !== '') {
+    return `This machine could not be looked at: ${problem}. Run \`infill-ls doctor\` in a terminal.`;
+  }
+  return offer === null ? 'No better model than the embedded one runs on this machine; `infill-ls models` in a terminal says why.' : undefined;
 }
 
-/** The command of an offer for a terminal in which infill-ls may not be on PATH. */
-export function commandLine(offer: Offer, file: string): string {
-  const quoted = file.includes(' ') ? `"${file}"` : file;
-  return offer.command.replace(/(^|&& )infill-ls /, (_, before: string) => `${before}${quoted} `);
+/** The steps as they run here: infill-ls may not be on PATH. No shell takes them apart: quoting is its own affair. */
+export function stepsHere(offer: Offer, file: string): string[][] {
+  return offer.steps.map(([program = '', ...words]) => [program === 'infill-ls' ? file : program, ...words]);
+}
+
+function isSteps(value: unknown): value is string[][] {
+  return Array.isArray(value) && value.every((step) => Array.isArray(step) && step.every((word) => typeof word === 'string'));
 }

@@ -3,6 +3,7 @@ import type { Range } from 'vscode-languageclient/node';
 
 export const STATUS = 'infill/status';
 export const STATUS_CHANGED = 'infill/didChangeStatus';
+export const MODEL_OFFER = 'infill/modelOffer';
 export const DRAFT = 'infill/draft';
 export const DID_ACCEPT = 'infill/didAccept';
 export const DID_REJECT = 'infill/didReject';

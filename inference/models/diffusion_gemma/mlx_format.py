@@ -38,8 +38,8 @@ def refuse(found: Checkpoint) -> None:
     """Raises ModelError where MLX has packed the weights: nothing else reads them."""
     if packing_of(found) is not None:
         raise ModelError(
-            f"{found.name}: MLX has packed its weights, and MLX alone reads them; on a Mac with Apple silicon run: "
-            "pip install 'infill-ls[mlx]', and leave out the device; elsewhere choose a checkpoint that is not packed"
+            f"{found.name}: MLX has packed its weights, and MLX alone reads them; on a Mac with Apple silicon "
+            "install infill-ls[mlx] and leave out the device; elsewhere choose a checkpoint that is not packed"
         )
 
 

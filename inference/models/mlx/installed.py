@@ -3,9 +3,11 @@
 import platform
 from importlib.util import find_spec
 
+from inference.models import extras
+
 DEVICE = "mlx"
 """The name by which a user asks for it."""
-INSTALL = "install them: pip install 'infill-ls[mlx]'"
+INSTALL = f"install them: {extras.shown(extras.install('mlx'))}"
 
 
 def is_installed() -> bool:

@@ -211,7 +211,7 @@ def test_a_missing_package_is_named_with_what_brings_it(random_folder: Path) -> 
         [sys.executable, "-c", program, str(random_folder)], capture_output=True, text=True, check=False
     )
     assert done.returncode
-    assert "pip install 'infill-ls[4bit]'" in done.stderr.splitlines()[-1]
+    assert '-m pip install "infill-ls[4bit]"' in done.stderr.splitlines()[-1]
 
 
 def test_the_catalogue_says_what_the_released_shape_takes(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from inference.models import catalogue
+from inference.models import catalogue, extras
 from inference.models.catalogue import EMBEDDED, ENTRIES, RELEASED
 from inference.models.family import Properties
 from inference.models.recommend import Machine, Verdict, judge, recommended, steps_to
@@ -74,10 +74,13 @@ def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, 
 
 def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     place = machine("cuda:0", 8, four_bit=False)
-    assert steps_to(recommended(place), place) == ["pip install 'infill-ls[4bit]'", "infill-ls models pull dreamon-7b"]
+    assert steps_to(recommended(place), place) == [
+        extras.install("4bit"),
+        ["infill-ls", "models", "pull", "dreamon-7b"],
+    ]
     assert steps_to(catalogue.known(EMBEDDED), place) == []
     mac = machine("mps", 32, apple=True, families=frozenset({"diffusion_gemma", "mlx"}))
-    assert steps_to(recommended(mac), mac)[0] == "pip install 'infill-ls[mlx]'"
+    assert steps_to(recommended(mac), mac)[0] == extras.install("mlx")
 
 
 def test_every_entry_is_whole() -> None:

@@ -181,8 +181,5 @@ def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path) -> None:
     assert "Best here: open-dcoder-0.5b. Run: infill-ls models pull open-dcoder-0.5b" in shown.stdout
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
     found = json.loads(done.stdout)
-    assert found["recommended"] == found["offer"]["model"] == "open-dcoder-0.5b"
-    assert found["offer"]["command"] == "infill-ls models pull open-dcoder-0.5b"
-    assert "988 MB, licence: Apache-2.0" in found["offer"]["text"]
     assert {model["name"]: model["is_here"] for model in found["models"]}["embedded"]
     assert {model["name"] for model in found["models"]} == {entry.name for entry in ENTRIES}

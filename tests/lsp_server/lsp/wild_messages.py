@@ -39,6 +39,7 @@ VALID: dict[str, Any] = {
     "workspace/executeCommand": {"command": "infill-ls.fillHole", "arguments": [{"uri": "file:///no", "range": RANGE}]},
     "workspace/didChangeConfiguration": {"settings": {"infill-ls": {"maxSteps": 1}}},
     "infill/status": {"textDocument": DOCUMENT},
+    "infill/modelOffer": {},
     "infill/didAccept": {"textDocument": DOCUMENT, "id": "1", "acceptedLength": 1},
     "initialize": {"capabilities": {}},
     "$/cancelRequest": {"id": 1},

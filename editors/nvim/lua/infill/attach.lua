@@ -73,7 +73,7 @@ function M.start(options)
   require('infill.drafts').watch(group)
   vim.lsp.config(name, config_of(options))
   vim.lsp.enable(name)
-  require('infill.first_run').offer_model(options)
+  require('infill.first_run').offer_model(options, group)
 end
 
 return M

@@ -10,11 +10,14 @@ local function told_file()
   return vim.fs.joinpath(vim.fn.stdpath('state'), 'infill-told-of-models')
 end
 
----@param offer { text: string, command: string, model: string }
+---@param offer { text: string, shown: string[], model: string }
 local function tell(offer)
   local lines = { offer.text }
-  if offer.command ~= '' then
-    table.insert(lines, 'To get it, in a shell: ' .. offer.command)
+  if #offer.shown > 0 then
+    table.insert(lines, 'To get it, in a shell:')
+    for _, command in ipairs(offer.shown) do
+      table.insert(lines, '  ' .. command)
+    end
   end
   table.insert(lines, ("To use it: require('infill').setup({ settings = { model = '%s' } })"):format(offer.model))
   require('infill').notify(table.concat(lines, '\n'), vim.log.levels.INFO)
@@ -22,30 +25,36 @@ local function tell(offer)
   vim.fn.writefile({}, told_file())
 end
 
----@param cmd string[]
-local function look(cmd)
-  vim.system({ cmd[1], 'models', '--json' }, { text = true, timeout = 120000, cwd = vim.uv.os_homedir() }, function(done)
-    local read, found = pcall(vim.json.decode, done.stdout or '', { luanil = { object = true } })
-    if done.code == 0 and read and found.offer then
-      vim.schedule(function()
-        tell(found.offer)
-      end)
+local function look()
+  local client = vim.lsp.get_clients({ name = require('infill').name })[1]
+  if not client or vim.uv.fs_stat(told_file()) then
+    return
+  end
+  client:request('infill/modelOffer', vim.empty_dict(), function(_, answer)
+    local offer = type(answer) == 'table' and answer.offer
+    if type(offer) == 'table' and not vim.uv.fs_stat(told_file()) then
+      tell(offer)
     end
   end)
 end
 
---- Say it, some time from now, unless the user has set a model or was told before.
+--- Say it, some time after the server has started, unless the user was told before. The server knows what is set.
 ---@param options infill.Resolved
-function M.offer_model(options)
-  -- Where another program starts infill-ls, such as python, its own `models` would be a file of the current folder.
-  if options.settings.model or options.cmd[2] ~= 'serve' or vim.uv.fs_stat(told_file()) then
+---@param group integer
+function M.offer_model(options, group)
+  if options.settings.model or vim.uv.fs_stat(told_file()) then
     return
   end
-  vim.defer_fn(function()
-    if not vim.uv.fs_stat(told_file()) then
-      look(options.cmd)
-    end
-  end, M.wait_ms)
+  vim.api.nvim_create_autocmd('LspAttach', {
+    group = group,
+    callback = function(event)
+      local client = vim.lsp.get_client_by_id(event.data.client_id)
+      if client and client.name == require('infill').name then
+        vim.defer_fn(look, M.wait_ms)
+        return true -- once
+      end
+    end,
+  })
 end
 
 return M

@@ -1,0 +1,39 @@
+"""The commands that install what is missing, by the way in which infill-ls is installed here.
+
+`pip install` in a user's shell would reach another Python where infill-ls has an environment of its own. Imports no
+large library.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+_PLAIN = re.compile(r"[\w@%+=:,./\\~-]+")
+
+
+def install(extra: str, prefix: str = sys.prefix) -> list[str]:
+    """The words of the command that adds an extra of infill-ls to the environment at `prefix`."""
+    return _command(prefix, f"infill-ls[{extra}]")
+
+
+def reinstall(prefix: str = sys.prefix) -> list[str]:
+    """The words of the command that installs infill-ls in the environment at `prefix` once more."""
+    return _command(prefix, "--force-reinstall", "infill-ls")
+
+
+def shown(words: Sequence[str]) -> str:
+    """A command for a user to type: double quotes mean the same to the shells of Unix, PowerShell and cmd.exe."""
+    return " ".join(word if _PLAIN.fullmatch(word) else f'"{word}"' for word in words)
+
+
+def _command(prefix: str, *what: str) -> list[str]:
+    folder = Path(prefix)
+    if (folder / "uv-receipt.toml").exists():
+        return ["uv", "tool", "install", *(word.replace("--force-", "--") for word in what)]
+    if (folder / "pipx_metadata.json").exists():
+        return ["pipx", "runpip", folder.name, "install", *what]
+    if find_spec("pip") is None:  # as in an environment that uv has made
+        return ["uv", "pip", "install", "--python", sys.executable, *(word.replace("--force-", "--") for word in what)]
+    return [sys.executable, "-m", "pip", "install", *what]

@@ -1,0 +1,35 @@
+"""The command that a user is told, by the way in which infill-ls was installed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inference.models import extras
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("uv-receipt.toml", 'uv tool install "infill-ls[4bit]"'),
+        ("pipx_metadata.json", 'pipx runpip infill-ls install "infill-ls[4bit]"'),
+        ("pyvenv.cfg", f'{sys.executable} -m pip install "infill-ls[4bit]"'),
+    ],
+)
+def test_an_extra_goes_where_infill_ls_is(tmp_path: Path, file: str, command: str) -> None:
+    folder = tmp_path / "infill-ls"
+    folder.mkdir()
+    (folder / file).touch()
+    assert extras.shown(extras.install("4bit", str(folder))) == command
+
+
+def test_the_command_for_this_environment_names_a_python_that_has_infill_ls() -> None:
+    """Whichever Python is first on PATH."""
+    python, *words = extras.install("mlx")
+    assert words == ["-m", "pip", "install", "infill-ls[mlx]"]
+    subprocess.run([python, "-P", "-c", "import inference.models.extras"], cwd="/", check=True)
+
+
+def test_a_path_with_a_space_is_one_word() -> None:
+    assert extras.shown(["/a b/python", "-m", "pip"]) == '"/a b/python" -m pip'

@@ -1,0 +1,63 @@
+"""What an editor may tell a new user of better models, asked of the server's own handler."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_server.handlers.model_offer import model_offer
+from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.server import InfillServer
+from lsp_server.worker.paths import FOLDER_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which no model was pulled, and nothing is remembered."""
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "run"))
+    return tmp_path
+
+
+async def asked(
+    options: Mapping[str, Any] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+    **params: Any,
+) -> dict[str, Any]:
+    """The answer of a server with these start options, flags and workspace folder."""
+    session = InfillServer(flags or {}).session
+    session.start(ClientFeatures(), {"startWorker": False, **(options or {})}, [folder.as_uri()] if folder else [])
+    return await model_offer(session, params)
+
+
+async def test_a_model_that_is_set_anywhere_is_known(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "infill-ls.toml").write_text('model = "a/b"\n')
+    assert (await asked(folder=home, flags={"trustWorkspace": True}))["model"] == "a/b"
+    assert (await asked({"model": "dreamon-7b"}))["model"] == "dreamon-7b"
+    assert (await asked(flags={"model": "embedded"}))["model"] == "embedded"
+    monkeypatch.setenv("INFILL_LS_MODEL", "open-dcoder-0.5b")
+    assert await asked() == {"offer": None, "problem": "", "model": "open-dcoder-0.5b"}
+
+
+async def test_the_best_model_is_offered_with_the_words_of_each_command() -> None:
+    """VS Code sends its default, which is no choice."""
+    found = await asked({"model": "embedded", "device": "cpu"})
+    assert found["offer"]["model"] == "open-dcoder-0.5b"
+    assert found["offer"]["steps"] == [["infill-ls", "models", "pull", "open-dcoder-0.5b"]]
+    assert found["offer"]["shown"] == ["infill-ls models pull open-dcoder-0.5b"]
+    assert "988 MB, licence: Apache-2.0" in found["offer"]["text"]
+
+
+async def test_a_machine_that_cannot_be_looked_at_is_told_apart_and_not_looked_at_with_each_start(home: Path) -> None:
+    broken = {"device": "abacus"}
+    first = await asked(broken)
+    assert first["offer"] is None
+    assert "abacus" in first["problem"]
+    (remembered,) = (home / "run").iterdir()
+    assert (await asked(broken))["problem"] == "", "it is not looked at again"
+    assert "abacus" in (await asked(broken, anew=True))["problem"], "but it is where the user asks"
+    os.utime(remembered, (0, 0))
+    assert "abacus" in (await asked(broken))["problem"], "and some days later"
