@@ -1,6 +1,7 @@
 """Finds and loads the model of a checkpoint, by the family it belongs to. To add a family, add it to `_FAMILIES`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,6 +31,9 @@ class FamilyModule(Protocol):
 
         Only where no dtype is named may it compute in less precision than the dtype that it chooses.
         """
+
+    def dtypes(self, device: str | None, wanted: str | None, /) -> tuple[str, ...]:
+        """The dtypes that are tried on a device of torch, the best one first. Raises ModelError."""
 
     def weight_bytes(self, found: Checkpoint, dtype: str) -> float:
         """How much memory the weights take in a dtype, whether they fit or not. Raises ModelError."""
@@ -77,7 +81,7 @@ def place(found: Checkpoint | None, device: str | None, dtype: str | None = None
     if _runs_on_mlx(found, device):
         return machine.place(found, dtype)
     mlx_format.refuse(found)
-    return devices.place(device, dtype)
+    return replace(devices.place(device, dtype), dtypes=_FAMILIES[found.model_type].dtypes(device, dtype))
 
 
 def _runs_on_mlx(found: Checkpoint, device: str | None) -> bool:

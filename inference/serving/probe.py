@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Print `{"torch", "devices", "model_problem", "calibrated", "device_problem", "needs", "catalogue"}`.
+    """Print `{"torch", "devices", "model_problem", "calibrated", "guesses_lengths", …}`; see the functions.
 
     An empty problem means none.
     """
@@ -67,17 +67,21 @@ def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
 
 
 def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, Any]:
-    """Why `model` or `device` could not be used, in the engine's own words, and whether `model` is calibrated."""
-    from inference.models.family import ModelError
+    """Why `model` or `device` could not be used, in the engine's own words, and whether `model` is calibrated or
+    would be better if it were: nothing tells it how long a hole is."""
+    from inference.models.family import ModelError, NoiseKind
 
-    found, problems = None, dict[str, Any](model_problem="", calibrated=False, device_problem="")
+    found, problems = None, dict[str, Any](model_problem="", calibrated=False, guesses_lengths=False, device_problem="")
     try:
         from inference.models import registry
 
         checkpoint = registry.find(model)
         checkpoint.tokenizer()
         found = checkpoint
-        problems["calibrated"] = checkpoint.properties.length_bias is not None
+        about = checkpoint.properties
+        problems["calibrated"] = about.length_bias is not None
+        tells = about.expand_token_id is not None or about.slack_token_id is not None
+        problems["guesses_lengths"] = about.corruption == NoiseKind.MASK and not tells and about.length_bias is None
     except (ModelError, ImportError) as error:
         problems["model_problem"] = str(error)
     try:

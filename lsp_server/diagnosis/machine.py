@@ -21,6 +21,7 @@ import psutil
 
 from inference.models import extras
 from inference.models.catalogue import EMBEDDED
+from inference.models.extras import shown
 from lsp_server.diagnosis.models import best_of, next_step
 from lsp_server.diagnosis.workers import describe_status, size
 from lsp_server.worker.paths import WorkerOptions, WorkerPaths, paths_of, why_not_private
@@ -34,8 +35,8 @@ _ERROR = re.compile(r"Error\b|^Fatal|cannot")
 _LOGGED = re.compile(r"\b(ERROR|CRITICAL)\b")
 _TAIL_BYTES = 200_000
 PACKAGES = ("torch", "transformers", "pygls", "tree-sitter")
-_INSTALL_FOUR_BIT = f"install it: {extras.shown(extras.install('4bit'))}"
-_REINSTALL = f"install it again: {extras.shown(extras.reinstall())}"
+_INSTALL_FOUR_BIT = f"install it: {shown(extras.install('4bit'))}"
+_REINSTALL = f"install it again: {shown(extras.reinstall())}"
 
 
 class Verdict(StrEnum):
@@ -148,6 +149,10 @@ def _model(found: dict[str, Any], options: WorkerOptions) -> Check:
     if problem := found["model_problem"]:
         words, _, advice = problem.partition("; ")
         return Check("model", Verdict.FAIL, words, advice)
+    if found["guesses_lengths"]:
+        name = options.resolved().model
+        advice = f"run once, some minutes: {shown(['infill-ls', 'calibrate', '--model', name])}"
+        return Check("model", Verdict.WARN, f"{name}; not calibrated: it guesses how long a hole is", advice)
     calibrated = "; its lengths are calibrated (infill-ls calibrate)" if found["calibrated"] else ""
     return Check("model", Verdict.OK, options.resolved().model + calibrated)
 
@@ -163,7 +168,7 @@ def runs(needs: dict[str, Any], options: WorkerOptions) -> Check:
         advice = f"free {size(least['needed_bytes'] - free)} more for {least['dtype']}, or choose another device"
         return _does_not_run(needs, options, f"not here: {', '.join(larger)}; {has}", advice)
     found = f"{dtypes[fitting]['dtype']}: needs {size(dtypes[fitting]['needed_bytes'])}, {has}"
-    if dtypes[fitting]["dtype"] == "4bit" and not needs["four_bit"]:
+    if dtypes[fitting]["dtype"] in ("8bit", "4bit") and not needs["four_bit"]:
         return _does_not_run(needs, options, f"{found}, but the package bitsandbytes is missing", _INSTALL_FOUR_BIT)
     return Check(f"runs {needs['model']}", Verdict.OK, "; ".join([found, *larger[-1:]]))
 

@@ -8,7 +8,7 @@ from inference.models.diffusion_gemma import mlx_format
 from inference.models.diffusion_gemma.stated import check, default_properties
 from inference.models.family import Family, OnProgress
 
-__all__ = ["check", "default_properties", "load", "weight_bytes"]
+__all__ = ["check", "default_properties", "dtypes", "load", "weight_bytes"]
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
@@ -20,6 +20,13 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     from inference.models.diffusion_gemma.adapter import DiffusionGemma
 
     return DiffusionGemma.load(found, device, dtype, progress)
+
+
+def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
+    """The dtypes that are tried on a device, the best one first. Raises ModelError."""
+    from inference.models import devices
+
+    return devices.place(device, wanted).dtypes
 
 
 def weight_bytes(found: Checkpoint, dtype: str) -> float:

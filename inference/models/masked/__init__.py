@@ -7,7 +7,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, OnProgress
 from inference.models.masked.stated import check, default_properties
 
-__all__ = ["check", "default_properties", "load", "weight_bytes"]
+__all__ = ["check", "default_properties", "dtypes", "load", "weight_bytes"]
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
@@ -15,6 +15,14 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     from inference.models.masked.adapter import MaskedDiffusion
 
     return MaskedDiffusion.load(found, device, dtype, progress)
+
+
+def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
+    """The dtypes that are tried on a device, the best one first. Raises ModelError."""
+    from inference.models import devices
+    from inference.models.masked import weights
+
+    return tuple(precision.name for precision in weights.precisions(devices.choose_device(device), wanted))
 
 
 def weight_bytes(found: Checkpoint, dtype: str) -> float:

@@ -28,15 +28,23 @@ _LOADED_AT, _LAYERS_DONE_AT = 0.2, 0.85
 def choose_precision(found: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> Precision:
     """The wanted precision, else the best in which the checkpoint fits on a device with so much memory free.
 
-    A CPU that multiplies bfloat16 itself is faster in it, and needs half the memory; any other is several times slower.
     Raises ModelError where it does not fit.
+    """
+    candidates = precisions(device, wanted)
+    return devices.fitting(found.name, device, free_bytes, candidates, lambda one: weight_bytes(found, one))
+
+
+def precisions(device: torch.device, wanted: str | None) -> list[Precision]:
+    """The wanted precision alone; else all that may be chosen on a device, the best one first. Raises ModelError.
+
+    A CPU that multiplies bfloat16 itself is faster in it, and needs half the memory; any other is several times slower.
     """
     by_itself = [devices.PRECISIONS[name] for name in _BY_ITSELF.get(device.type, ("bfloat16",))]
     candidates = devices.precisions(wanted, device) if wanted else by_itself
     if device.type == "cpu" and not devices.native_bfloat16():
         candidates = [replace(one, dtype=torch.float32) if one.name in packed.BITS else one for one in candidates]
         candidates.sort(key=lambda one: one.name == "bfloat16")
-    return devices.fitting(found.name, device, free_bytes, candidates, lambda one: weight_bytes(found, one))
+    return candidates
 
 
 def weight_bytes(found: Checkpoint, precision: Precision) -> float:

@@ -12,6 +12,7 @@ from inference.models.catalogue import ENTRIES, RELEASED
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
 from lsp_server.diagnosis.machine import Check, Verdict, runs
 from lsp_server.worker import WorkerOptions
+from tests.inference.models.random_masked import save_open_dcoder
 from tests.workers import PATIENCE_S
 
 
@@ -183,3 +184,16 @@ def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert {model["name"]: model["is_here"] for model in found["models"]}["embedded"]
     assert {model["name"] for model in found["models"]} == {entry.name for entry in ENTRIES}
+
+
+def test_a_masked_checkpoint_is_told_with_its_own_dtypes_and_that_its_lengths_are_not_measured(tmp_path: Path) -> None:
+    save_open_dcoder(tmp_path)
+    words = [sys.executable, "-m", "lsp_server.cli", "doctor", "--device", "cpu", "--model", str(tmp_path), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert "not calibrated" in checks["model"]["found"]
+    assert f"infill-ls calibrate --model {tmp_path}" in checks["model"]["advice"]
+    probe = [sys.executable, "-m", "inference.serving.probe", "--device", "cpu", "--model", str(tmp_path)]
+    found = json.loads(subprocess.run(probe, capture_output=True, text=True, check=True).stdout)
+    (_, masked) = found["needs"]
+    assert {"8bit", "4bit", "float32", "bfloat16"} == {one["dtype"] for one in masked["dtypes"]}
