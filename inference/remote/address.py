@@ -85,8 +85,8 @@ def _address(scheme: str, host: str, port: int | None, path: str) -> Address:
 
 
 def _shown(url: str) -> str:
-    """A URL for a message: without what may be a password."""
-    return repr(re.sub(r"(?<=://)[^/?#]*@", "…@", url)[:200])
+    """A URL for a message: without what may be a password or a token."""
+    return repr(re.sub(r"[?#].*", "…", re.sub(r"(?<=://)[^/?#]*@", "…@", url))[:200])
 
 
 def _is_loopback(host: str) -> bool:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from lsp_server.settings.environment import environment_layers
@@ -17,26 +18,44 @@ _NAMES = {
     "marker": "marker",
 }
 """The setting that each argument stands for."""
+_SERVER = {"server_model": "model", "server_tokenizer": "tokenizer", "plain_http": "plainHttp"}
+"""Those of the group `server`."""
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Which model, where. An argument that is not given is None: then the settings decide."""
-    parser.add_argument("--model", metavar="NAME_OR_FOLDER", help="the model (see: infill-ls models)")
+    parser.add_argument(
+        "--model", metavar="MODEL", help="name (see: infill-ls models), folder, or the URL of a vLLM server"
+    )
     parser.add_argument("--device", metavar="NAME", help="cuda, mps, mlx or cpu (default: the best)")
     parser.add_argument("--dtype", choices=get_args(Dtype), help="the number format of the weights")
+    server = parser.add_argument_group("where the model is a server's URL")
+    server.add_argument("--server-model", metavar="NAME", help="the name by which it has the model")
+    server.add_argument("--server-tokenizer", metavar="FOLDER", help="folder or hub id of its tokenizer")
+    server.add_argument(
+        "--plain-http", action="store_true", default=None, help="send code to another machine unencrypted"
+    )
 
 
 def add_trust_argument(parser: argparse.ArgumentParser) -> None:
     """Whether the checkout that is worked in may choose what otherwise only the user may."""
     parser.add_argument(
-        "--trust-workspace", action="store_true", default=None, help="let infill-ls.toml choose the model and device"
+        "--trust-workspace",
+        action="store_true",
+        default=None,
+        help="let infill-ls.toml choose the model, server and device",
     )
 
 
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that the command line gives, under their own names."""
-    given = {setting: getattr(args, name, None) for name, setting in _NAMES.items()}
-    return {setting: value for setting, value in given.items() if value is not None}
+    given, server = _given(args, _NAMES), _given(args, _SERVER)
+    return {**given, "server": server} if server else given
+
+
+def _given(args: argparse.Namespace, names: Mapping[str, str]) -> dict[str, Any]:
+    values = {setting: getattr(args, name, None) for name, setting in names.items()}
+    return {setting: value for setting, value in values.items() if value is not None}
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

@@ -186,6 +186,9 @@ def worker_options(settings: Settings) -> WorkerOptions:
         device=settings.device,
         dtype=settings.dtype,
         idle_s=settings.idle_seconds,
+        server_model=settings.server.model,
+        server_tokenizer=settings.server.tokenizer,
+        plain_http=settings.server.plain_http,
     )
 
 

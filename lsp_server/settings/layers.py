@@ -54,8 +54,8 @@ def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[S
         later = zip(found[at + 1 :], refused[at + 1 :], strict=True)
         overruled = {name for (_, others), theirs in later for name in others.keys() - theirs.keys()}
         for name, why in refused[at].items():
-            now = getattr(started, name) if started else merged.get(name, _FIELDS[name].default)
-            if values[name] != now and name not in overruled:
+            now = getattr(started or _build(Settings(), merged), name)
+            if _differs(values[name], now) and name not in overruled:
                 problems.append(f"{layer.source}: {_FIELDS[name].encode_name} {why}")
         allowed = {name: value for name, value in values.items() if name not in refused[at]}
         _merge(merged, allowed, adds=layer.origin is Origin.WORKSPACE)
@@ -105,7 +105,7 @@ def _refused(
                 "is ignored, as it is not yours alone: set it in your editor's start options or the environment, or "
                 "allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace",
             )
-        elif origin is Origin.WORKSPACE and started is not None and values[name] != getattr(started, name):
+        elif origin is Origin.WORKSPACE and started is not None and _differs(values[name], getattr(started, name)):
             yield name, "is read only at start, from the first workspace folder: restart the server"
 
 
@@ -154,6 +154,13 @@ def _build(default: Struct, values: dict[str, Any]) -> Any:
 def _built(default: Struct, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         yield name, _build(getattr(default, name), value) if isinstance(value, dict) else value
+
+
+def _differs(value: Any, now: Any) -> bool:
+    """Whether a value that was read is another one than `now`; of a group, whether any that it names is."""
+    if isinstance(value, dict):
+        return any(_differs(inner, getattr(now, name)) for name, inner in value.items())
+    return bool(value != now)
 
 
 def _folded(name: str) -> str:

@@ -42,17 +42,36 @@ class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     max_ms: Annotated[int, Meta(ge=1, le=5_000, description="After so long a request goes with what was found.")] = 50
 
 
+class ServerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What there is to say of a model that somebody else's server has: where `model` is a URL."""
+
+    model: Annotated[
+        str | None, Meta(description="The name by which the server has the model; the one that it lists when null.")
+    ] = None
+    tokenizer: Annotated[
+        str | None, Meta(description="Folder or hub id of its tokenizer on this machine; what it says when null.")
+    ] = None
+    plain_http: Annotated[
+        bool, Meta(description="Send code to it unencrypted, readable on the way, where it is another machine.")
+    ] = False
+
+
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The settings of infill-ls."""
 
     model: Annotated[
-        str, Meta(min_length=1, description="Name of a model (infill-ls models lists them), hub id, or folder.")
+        str,
+        Meta(
+            min_length=1,
+            description="Name of a model (infill-ls models lists them), hub id, folder, or the URL of a vLLM server.",
+        ),
     ] = "embedded"
     device: Annotated[str | None, Meta(description="cpu, cuda, mps or mlx; the best one found when null.")] = None
     dtype: Annotated[
         Dtype | None,
         Meta(description="Number format of the weights; 8bit and 4bit save memory. When null, the best that fits."),
     ] = None
+    server: Annotated[ServerSettings, Meta(description="Where the model is a server's URL.")] = ServerSettings()
     idle_seconds: Annotated[
         float, Meta(ge=1, le=LONGEST_IDLE_S, description="The worker exits after so long without clients.")
     ] = 600.0
@@ -82,11 +101,11 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     disabled_globs: Annotated[Globs, Meta(description="Files that get no fills.")] = ()
     secret_globs: Annotated[Globs, Meta(description="Files never read nor sent, besides the built-in list.")] = ()
     trust_workspace: Annotated[
-        bool, Meta(description="Let infill-ls.toml and workspace settings choose model and device.")
+        bool, Meta(description="Let infill-ls.toml and workspace settings choose model, server and device.")
     ] = False
 
 
-STARTUP = frozenset({"model", "device", "dtype", "idle_seconds", "start_worker", "trust_workspace"})
+STARTUP = frozenset({"model", "device", "dtype", "server", "idle_seconds", "start_worker", "trust_workspace"})
 """Fields that decide which worker is used. They are read once, at start."""
 USER_ONLY = STARTUP - {"idle_seconds", "start_worker"}
 """Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""

@@ -18,6 +18,7 @@ import inference.messages
 from inference.messages import PROTOCOL_VERSION
 from inference.models import catalogue
 from inference.models.catalogue import EMBEDDED
+from inference.remote import address
 
 APP = "infill-ls"
 FOLDER_VARIABLE = "INFILL_LS_RUNTIME_DIR"
@@ -27,29 +28,46 @@ MAX_SOCKET_PATH_BYTES = 100
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """The model and how to run it. The first three choose the worker; the others count when one is started.
+    """The model and how to run it. `idle_s` counts when a worker is started; the others choose the worker.
 
-    `model` is a name of the catalogue, a hub id or a folder. None lets the worker choose.
+    `model` is a name of the catalogue, a hub id, a folder or the URL of a server. Only there the last three count: the
+    name by which it has the model, the folder or hub id of its tokenizer, and whether http may leave this machine.
+    None lets the worker choose.
     """
 
     model: str = EMBEDDED
     device: str | None = None
     dtype: str | None = None
     idle_s: float = 600
+    server_model: str | None = None
+    server_tokenizer: str | None = None
+    plain_http: bool = False
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a server has the model, and text leaves this process's machine, or may."""
+        return address.is_url(self.model)
 
     def resolved(self) -> "WorkerOptions":
-        """The same with a folder as an absolute path, so that it names one worker wherever it is asked from.
+        """The same with absolute paths and one way to write a URL, so that it names one worker from wherever asked.
 
-        A path that cannot be resolved stays as it is; `problem` says what is wrong with it.
+        What does not count for this model is left out. What cannot be resolved stays as it is; `problem` says what is
+        wrong with it.
         """
         try:
-            return replace(self, model=_resolved_model(self.model))
+            if not self.is_remote:
+                return WorkerOptions(_resolved_model(self.model), self.device, self.dtype, self.idle_s)
+            tokenizer = self.server_tokenizer and _resolved_model(self.server_tokenizer)
+            url = address.parse(self.model).url
+            return replace(self, model=url, device=None, dtype=None, server_tokenizer=tokenizer or None)
         except (OSError, RuntimeError, ValueError):
             return self
 
     @property
     def problem(self) -> str:
         """Why no worker can be started with this model, and what to do; empty when nothing speaks against it."""
+        if self.is_remote:
+            return self._server_problem
         try:
             _resolved_model(self.model)
         except (OSError, RuntimeError, ValueError) as error:
@@ -57,6 +75,13 @@ class WorkerOptions:
             what = "give a folder, or a name that `infill-ls models` shows"
             return f"model: {self.model[:200]!r} cannot be resolved: {reason}; {what}"
         return ""
+
+    @property
+    def _server_problem(self) -> str:
+        try:
+            return address.parse(self.model).why_refused(plain_http=self.plain_http)
+        except address.AddressError as error:
+            return str(error)
 
 
 def _resolved_model(model: str) -> str:
@@ -95,10 +120,17 @@ class WorkerPaths:
 def paths_of(options: WorkerOptions) -> WorkerPaths:
     """The files of the worker of `options`, whether it runs or not. Creates nothing."""
     options = options.resolved()
-    key = _hash(PROTOCOL_VERSION, options.model, options.device, options.dtype, *_installation(options.model))
+    key = _hash(PROTOCOL_VERSION, options.model, *_how(options), *_installation(options.model))
     folder = runtime_folder()
     socket = folder / f"{key}.sock"
     return paths_at(socket if _fits(socket) else _short_folder() / f"{_hash(folder, key)}.sock")
+
+
+def _how(options: WorkerOptions) -> list[object]:
+    """What tells apart workers of the same model."""
+    if options.is_remote:
+        return [options.server_model, options.server_tokenizer, options.plain_http]
+    return [options.device, options.dtype]
 
 
 def _installation(model: str) -> list[object]:

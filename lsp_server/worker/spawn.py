@@ -97,6 +97,9 @@ def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     words += ["--model", options.model, "--idle-s", str(options.idle_s)]
     words += ["--device", options.device] if options.device else []
     words += ["--dtype", options.dtype] if options.dtype else []
+    words += ["--server-model", options.server_model] if options.server_model else []
+    words += ["--server-tokenizer", options.server_tokenizer] if options.server_tokenizer else []
+    words += ["--plain-http"] if options.plain_http else []
     transport = os.environ.get(TRANSPORT_VARIABLE)
     return words + (["--transport", transport] if transport else [])
 

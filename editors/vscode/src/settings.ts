@@ -1,11 +1,12 @@
 /** Which of the settings go to the server. Knows no VS Code: a section comes as plain objects. */
 
-/** Settings that only the extension reads. */
-const OWN = new Set(['server', 'drafts', 'preview']);
+/** Settings that only the extension reads, and of the group `server` that names the program to start. */
+const OWN = new Set(['drafts', 'preview']);
+const OWN_OF_SERVER = new Set(['path']);
 
 /** What the server reads only at start; a test ties it to the server's list. */
 export const STARTUP: readonly string[] = [
-  'model', 'device', 'dtype', 'idleSeconds', 'startWorker', 'trustWorkspace',
+  'model', 'device', 'dtype', 'server', 'idleSeconds', 'startWorker', 'trustWorkspace',
 ];
 
 export type Section = Readonly<Record<string, unknown>>;
@@ -19,7 +20,8 @@ export interface Places {
 
 /** The server's start options: all settings but our own. A workspace that is not trusted gets no say. */
 export function startOptions(section: Section, secrets: Places | undefined, trusted: boolean): Section {
-  const options = { ...withoutKeys(section, OWN), secretGlobs: allSecrets(secrets) };
+  const server = withoutKeys((section['server'] ?? {}) as Section, OWN_OF_SERVER);
+  const options = { ...withoutKeys(section, OWN), server, secretGlobs: allSecrets(secrets) };
   return trusted ? options : { ...options, trustWorkspace: false };
 }
 
@@ -30,7 +32,7 @@ export function changeable(section: Section, secrets: Places | undefined): Secti
 
 /** Whether going from one section to the other takes a restart. */
 export function needsRestart(before: Section, after: Section): boolean {
-  return ['server', 'drafts', ...STARTUP].some((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+  return ['drafts', ...STARTUP].some((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
 }
 
 /** The languages that are off once `language` is turned the other way. */

@@ -3,10 +3,12 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { changeable, needsRestart, startOptions, STARTUP, toggled } from '../src/settings';
 
-const SECTION = { server: { path: '/x' }, drafts: true, preview: true, model: 'm', trustWorkspace: true, maxSteps: 4 };
+const SECTION = { server: { path: '/x', plainHttp: true }, drafts: true, preview: true, model: 'm', trustWorkspace: true, maxSteps: 4 };
 
 test('the server gets its settings at start, and none of the extension', () => {
-  assert.deepEqual(startOptions(SECTION, undefined, true), { model: 'm', trustWorkspace: true, maxSteps: 4, secretGlobs: [] });
+  assert.deepEqual(startOptions(SECTION, undefined, true), {
+    model: 'm', server: { plainHttp: true }, trustWorkspace: true, maxSteps: 4, secretGlobs: [],
+  });
 });
 
 test('a workspace that is not trusted chooses nothing, whatever the settings say', () => {
@@ -39,9 +41,10 @@ test('every setting of the manifest has a place: ours, at start, or while it run
   };
   const { properties } = manifest.contributes.configuration;
   for (const name of STARTUP) {
-    assert.ok(`infill.${name}` in properties, name);
+    const belongs = (key: string) => key === `infill.${name}` || key.startsWith(`infill.${name}.`);
+    assert.ok(Object.keys(properties).some(belongs), name);
   }
-  for (const name of ['model', 'device', 'dtype', 'trustWorkspace', 'server.path']) {
+  for (const name of ['model', 'device', 'dtype', 'trustWorkspace', 'server.path', 'server.model', 'server.tokenizer', 'server.plainHttp']) {
     assert.equal(properties[`infill.${name}`]?.scope, 'machine', `a workspace must not set ${name}`);
   }
 });

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from inference.messages import MAX_STEPS
-from lsp_server.commands.arguments import add_model_arguments, settings_of
+from lsp_server.commands.arguments import add_model_arguments, problems_of, settings_of
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.layers import Layer, Origin, resolve
-from lsp_server.settings.schema import STARTUP, USER_ONLY, Settings, json_schema
+from lsp_server.settings.schema import STARTUP, USER_ONLY, ServerSettings, Settings, json_schema
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -106,6 +106,35 @@ def test_a_workspace_cannot_point_the_model_elsewhere_unless_the_user_trusts_it(
     assert (settings.model, settings.device, problems) == ("theirs", "cuda", [])
 
 
+SERVER = {"model": "https://theirs.example", "server": {"plainHttp": True, "tokenizer": "/theirs"}}
+
+
+def test_a_workspace_cannot_name_a_server_nor_anything_of_one_unless_the_user_trusts_it() -> None:
+    theirs = Layer("infill-ls.toml", SERVER, WORKSPACE)
+    settings, problems = resolve([Layer("a", None), theirs])
+    assert settings == Settings()
+    assert sorted(problem.split()[1] for problem in problems) == ["model", "server"]
+    mine = Layer("a", {"model": "http://localhost:8000"})
+    for part, value in (("tokenizer", "/theirs"), ("model", "theirs"), ("plainHttp", True)):
+        settings, problems = resolve([mine, Layer("infill-ls.toml", {"server": {part: value}}, WORKSPACE)])
+        assert settings.server == Settings().server
+        (problem,) = problems
+        assert "server is ignored" in problem and "--trust-workspace" in problem
+    trusted, problems = resolve([Layer("a", {"trustWorkspace": True}), theirs])
+    assert (trusted.model, trusted.server.tokenizer, trusted.server.plain_http) == (SERVER["model"], "/theirs", True)
+    assert problems == []
+
+
+def test_a_later_change_cannot_point_to_another_server_and_one_that_repeats_it_is_no_problem() -> None:
+    mine = {"model": "http://localhost:8000", "server": {"tokenizer": "/mine"}}
+    started, _ = resolve([Layer("options", mine)])
+    later = {"model": "https://theirs.example", "server": {"tokenizer": None, "plainHttp": False}}
+    settings, problems = resolve([Layer("options", mine), Layer("settings", later, Origin.EDITOR)], started)
+    assert (settings, len(problems)) == (started, 2)
+    same = {**mine, "server": {"tokenizer": "/mine", "plainHttp": False, "model": None}}
+    assert resolve([Layer("options", mine), Layer("settings", same, Origin.EDITOR)], started)[1] == []
+
+
 def test_a_workspace_cannot_trust_itself() -> None:
     settings, problems = resolve([Layer("infill-ls.toml", {"trustWorkspace": True, "model": "theirs"}, WORKSPACE)])
     assert (settings.model, settings.trust_workspace, len(problems)) == ("embedded", False, 2)
@@ -196,7 +225,7 @@ def test_every_setting_has_a_default_a_description_and_a_scope_in_the_schema() -
     assert set(schema["properties"]) == set(Settings.__struct_encode_fields__)
     assert all({"description", "default", "scope"} <= entry.keys() for entry in schema["properties"].values())
     assert {name for name, entry in schema["properties"].items() if entry["scope"] == "machine"} == {
-        *("model", "device", "dtype", "trustWorkspace")
+        *("model", "device", "dtype", "server", "trustWorkspace")
     }
     assert "$ref" not in str(schema)
     assert set(Settings.__struct_fields__) >= STARTUP >= USER_ONLY
@@ -215,3 +244,20 @@ def test_the_environment_chooses_the_model_of_commands_too(monkeypatch: pytest.M
     chosen = settings_of(parser.parse_args([]))
     assert (chosen.model, chosen.device, chosen.dtype) == ("owner/model", "cpu", None)
     assert settings_of(parser.parse_args(["--model", "embedded"])).model == "embedded"
+
+
+def test_a_server_is_named_by_the_environment_and_the_command_line_but_its_token_is_no_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parser = argparse.ArgumentParser()
+    add_model_arguments(parser)
+    monkeypatch.setenv("INFILL_LS_MODEL", "https://gpu.example")
+    monkeypatch.setenv("INFILL_LS_SERVER_TOKENIZER", "/tokenizer")
+    monkeypatch.setenv("INFILL_LS_SERVER_PLAIN_HTTP", "true")
+    monkeypatch.setenv("INFILL_LS_SERVER_TOKEN", "hush")
+    args = parser.parse_args(["--server-model", "gemma"])
+    chosen = settings_of(args)
+    assert (chosen.model, chosen.server) == ("https://gpu.example", ServerSettings("gemma", "/tokenizer", True))
+    assert problems_of(args) == []
+    assert "hush" not in repr(chosen)
+    assert settings_of(parser.parse_args(["--plain-http"])).server.plain_http

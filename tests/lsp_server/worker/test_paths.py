@@ -1,14 +1,16 @@
 """Where a worker is to be found."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lsp_server.worker import WorkerOptions
+from lsp_server.worker import WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import (
     FOLDER_VARIABLE,
     MAX_SOCKET_PATH_BYTES,
@@ -17,6 +19,7 @@ from lsp_server.worker.paths import (
     socket_folders,
     why_not_private,
 )
+from lsp_server.worker.spawn import command
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -119,3 +122,36 @@ def test_all_names_of_a_published_model_are_one_worker_and_a_folder_takes_no_nam
     assert {WorkerOptions(model=name).resolved().model for name in names} == {"open-dcoder-0.5b"}
     assert len({paths_of(WorkerOptions(model=name)) for name in names}) == 1
     assert WorkerOptions(model="./open-dcoder-0.5b").resolved().model == str(tmp_path / "open-dcoder-0.5b")
+
+
+def test_a_server_is_one_worker_however_its_url_is_written_and_a_local_model_has_no_server() -> None:
+    urls = ("http://localhost:8000", "HTTP://LocalHost:8000/", "vllm://localhost:8000/v1", "http://localhost:8000/v1/")
+    assert {WorkerOptions(url, "cpu", "float32").resolved() for url in urls} == {WorkerOptions(urls[0])}
+    assert len({paths_of(WorkerOptions(url)) for url in urls}) == 1
+    assert paths_of(WorkerOptions(server_model="gemma", plain_http=True)) == paths_of(WorkerOptions())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"server_model": "gemma"}, {"server_tokenizer": "owner/name"}, {"plain_http": True}, {"model": "http://h:2"}],
+)
+def test_another_served_model_tokenizer_or_word_is_another_worker(other: dict[str, Any]) -> None:
+    one = {"model": "http://h:1"}
+    assert paths_of(WorkerOptions(**one)).socket != paths_of(WorkerOptions(**{**one, **other})).socket
+
+
+def test_a_worker_is_told_its_server_but_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INFILL_LS_SERVER_TOKEN", "hush")
+    options = WorkerOptions("https://gpu.example/v1", "cuda", server_model="gemma", server_tokenizer="owner/name")
+    words = command(paths_of(options), options)
+    told = ["--model https://gpu.example", "--server-model gemma", "--server-tokenizer owner/name"]
+    assert all(each in " ".join(words) for each in told)
+    assert not {"--device", "--plain-http", "hush"} & set(words)
+
+
+@pytest.mark.parametrize("url", ["http://gpu.example", "https://me:hush@gpu.example", "ftp://gpu.example"])
+def test_no_worker_is_started_for_a_server_that_is_refused(url: str) -> None:
+    options = WorkerOptions(url)
+    assert options.problem and "hush" not in options.problem
+    with pytest.raises(WorkerFailure, match=re.escape(options.problem)):
+        command(paths_of(options), options)

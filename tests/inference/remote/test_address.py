@@ -1,0 +1,80 @@
+"""What a user writes as the URL of a server: what is understood, and what is refused and why."""
+
+import pytest
+
+from inference.remote import address
+from inference.remote.address import AddressError
+
+
+@pytest.mark.parametrize(
+    ("written", "url", "place"),
+    [
+        ("http://localhost:8000", "http://localhost:8000", "localhost:8000"),
+        ("vllm://localhost:8000", "http://localhost:8000", "localhost:8000"),
+        ("VLLM://GPU.example:8000/", "http://gpu.example:8000", "gpu.example:8000"),
+        ("HTTPS://gpu.example", "https://gpu.example", "gpu.example:443"),
+        ("https://gpu.example:443/v1/", "https://gpu.example", "gpu.example:443"),
+        ("https://gpu.example./v1", "https://gpu.example", "gpu.example:443"),
+        ("https://gpu.example/team/a/v1//", "https://gpu.example/team/a", "gpu.example:443"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000", "[::1]:8000"),
+        ("http://127.0.0.1", "http://127.0.0.1", "127.0.0.1:80"),
+    ],
+)
+def test_a_url_is_understood_however_it_is_written(written: str, url: str, place: str) -> None:
+    assert address.is_url(written)
+    found = address.parse(written)
+    assert (found.url, found.place) == (url, place)
+    assert address.parse(found.url) == found
+
+
+@pytest.mark.parametrize("model", ["embedded", "owner/name", "/models/a", "./http:", "C:\\models", "C://models", ""])
+def test_a_name_or_a_folder_is_no_url(model: str) -> None:
+    assert not address.is_url(model)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("https://me:hush@gpu.example", "INFILL_LS_SERVER_TOKEN"),
+        ("https://hush@gpu.example", "INFILL_LS_SERVER_TOKEN"),
+        ("https://gpu.example?token=hush", "a query or a fragment"),
+        ("https://gpu.example/#hush", "a query or a fragment"),
+        ("https://gpu.example/?", "a query or a fragment"),
+        ("ftp://gpu.example", "must be http, https or vllm"),
+        ("https://", "names no host"),
+        ("https:///v1", "names no host"),
+        ("https://:8000", "names no host"),
+        ("https://gpu.example:0", "no port"),
+        ("https://gpu.example:70000", "is no URL"),
+        ("https://gpu.example:x", "is no URL"),
+        ("https://[::1", "is no URL"),
+        ("https://gpu.example /", "a space or a control character"),
+        ("https://gpu.example\r\nHost: other", "a space or a control character"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_to_do(url: str, said: str) -> None:
+    with pytest.raises(AddressError, match="model: ") as refused:
+        address.parse(url)
+    assert said in str(refused.value)
+    assert "hush" not in str(refused.value) and "me:" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST", "a.localhost", "127.0.0.1", "127.9.9.9", "[::1]", "[::ffff:127.0.0.1]"]
+)
+def test_this_machine_needs_no_encryption(host: str) -> None:
+    found = address.parse(f"http://{host}:8000")
+    assert found.is_here and not found.why_refused(plain_http=False)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["gpu", "gpu.example", "10.0.0.7", "127.0.0.1.example", "localhost.example", "[fe80::1]", "[::ffff:10.0.0.7]"],
+)
+def test_another_machine_needs_encryption_or_the_users_word(host: str) -> None:
+    plain, encrypted = address.parse(f"http://{host}:8000"), address.parse(f"https://{host}:8000")
+    assert not plain.is_here
+    for said in ("https", "ssh -N -L 8000:localhost:8000", "server.plainHttp", "--plain-http"):
+        assert said in plain.why_refused(plain_http=False)
+    assert not plain.why_refused(plain_http=True)
+    assert not encrypted.why_refused(plain_http=False)
