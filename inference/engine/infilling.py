@@ -4,16 +4,16 @@ Each step makes at most one forward pass. Between two steps the worker can turn 
 stop it.
 """
 
-import itertools
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from inference.engine.canvas import fills, prompt
+from inference.engine.canvas import answered, fills, prompt
+from inference.engine.canvas.answered import Filled, RankedFill
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import Row, Slots
@@ -30,7 +30,6 @@ from inference.engine.search import (
     sampler,
     unmasking,
 )
-from inference.engine.search.answers import RankedFill
 from inference.engine.search.continuations import Continued
 from inference.engine.search.denoise import Denoising, Start
 from inference.engine.search.effort import Effort
@@ -56,18 +55,6 @@ class _Counters:
 
     def stats(self) -> Stats:
         return Stats(self.ms(), self.encode_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
-
-
-class _Filled(NamedTuple):
-    """A canvas that is done: its holes, and its answers, best first."""
-
-    group: Group
-    found: list[RankedFill]
-
-
-def _end(canvases: Sequence[_Filled]) -> int:
-    """The number of the first hole that these do not fill."""
-    return canvases[-1].group.end if canvases else 0
 
 
 class Infilling(Generator[InfillEvent | None, None, None]):
@@ -116,56 +103,22 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
     def _work(self) -> Generator[InfillEvent | None, None, None]:
         """Canvas after canvas. The first gets at least one step; those the deadline leaves no time for are left."""
-        canvases: list[_Filled] = []
-        while _end(canvases) < self._hole_count and not (canvases and self._late()):
+        canvases: list[Filled] = []
+        while answered.end(canvases) < self._hole_count and not (canvases and self._late()):
             found: list[RankedFill] = []
             earlier = [text for canvas in canvases for text in canvas.found[0].texts]
-            group = self._planner.group_from(_end(canvases))
+            group = self._planner.group_from(answered.end(canvases))
             yield from self._canvas(group, earlier, found)
-            canvases.append(_Filled(group, found))
+            canvases.append(Filled(group, found))
             if self._changed:
-                canvases = canvases[: self._still_good(canvases)]
-        yield from self._candidates(canvases, complete=not self._late())
+                self._amended.clear()
+                self._changed = False
+                canvases = canvases[: answered.still_good(canvases, self._planner.request.holes)]
+        holes, ms = self._planner.request.holes, self._counters.ms()
+        most, complete = self._effort.candidates, not self._late()
+        yield from answered.candidates(self._request.id, canvases, holes, most, ms, complete=complete)
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())
-
-    def _still_good(self, canvases: Sequence[_Filled]) -> int:
-        """How many of the canvases done so far begin as what was typed meanwhile; what follows is done anew.
-
-        Of those that do, the answers that do not are dropped; the best one has to, for later canvases have seen it.
-        """
-        self._amended.clear()
-        self._changed = False
-        for done, (group, found) in enumerate(canvases):
-            holes = self._planner.request.holes[group.first : group.end]
-            agree = [all(map(str.startswith, it.texts, (hole.starts_with for hole in holes))) for it in found]
-            if not agree[0]:
-                return done
-            found[:] = itertools.compress(found, agree)
-        return len(canvases)
-
-    def _candidates(self, canvases: Sequence[_Filled], complete: bool) -> Iterator[Candidate]:
-        """The k-th best canvases of all canvases together; a canvas with fewer gives its best.
-
-        Later canvases have seen the best fills of the earlier ones, so the first candidate is the coherent one.
-        """
-        holes = self._planner.request.holes
-        done = _end(canvases)
-        standing = tuple(hole.text or hole.starts_with for hole in holes[done:])
-        count = min(self._effort.candidates, max(len(found) for _, found in canvases))
-        for number in range(count):
-            parts = [found[number] if number < len(found) else found[0] for _, found in canvases]
-            yield Candidate(
-                self._request.id,
-                texts=tuple(text for part in parts for text in part.texts) + standing,
-                score=sum(part.score for part in parts) / len(parts),
-                steps=sum(part.written.steps for part in parts),
-                tokens=sum(part.tokens for part in parts),
-                ms=self._counters.ms(),
-                complete=complete,
-                unfilled=tuple(range(done, len(holes))),
-                confidence=sum(part.written.confidence for part in parts) / len(parts),
-            )
 
     def _canvas(self, group: Group, earlier: Sequence[str], found: list[RankedFill]) -> Iterator[InfillEvent | None]:
         """Fills one canvas behind the `earlier` fills; its answers, best first, are appended to `found`."""
@@ -254,7 +207,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
         def agrees(one: Written) -> bool:
             texts = fills.texts(self._model.vocabulary, one.ids, one.spans, plan.layout.holes).texts
-            return all(text.startswith(hole.starts_with) for text, hole in zip(texts, holes, strict=True))
+            return answered.agrees(texts, holes)
 
         return list(filter(agrees, written))
 
@@ -347,13 +300,13 @@ class Infilling(Generator[InfillEvent | None, None, None]):
     def _draft(self, loop: Denoising, plan: Plan, earlier: Sequence[str], shown: Written) -> Draft:
         """One of the canvases as it stands: while they are denoised the first, of the likeliest length, or the best."""
         steps = self._written_passes + loop.step_number, self._written_passes + loop.max_steps
-        return answers.draft(self._model, self._request.id, steps, shown, plan, earlier, self._hole_count)
+        return answered.draft(self._model.vocabulary, self._request.id, steps, shown, plan, earlier, self._hole_count)
 
     def _written_draft(self, written: Written, plan: Plan, earlier: Sequence[str]) -> Draft:
         """What was written token by token, before the steps of any canvas."""
         canvas_steps = self._effort.max_steps or self._model.properties.sampler.max_steps
         steps = self._written_passes, max(hole.maximum for hole in plan.layout.holes) + canvas_steps
-        return answers.draft(self._model, self._request.id, steps, written, plan, earlier, self._hole_count)
+        return answered.draft(self._model.vocabulary, self._request.id, steps, written, plan, earlier, self._hole_count)
 
     @property
     def _hole_count(self) -> int:

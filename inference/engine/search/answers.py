@@ -1,30 +1,17 @@
-"""Ranks the different answers for the holes of one canvas, and shows an unfinished one as a draft."""
+"""Ranks the different answers for the holes of one canvas."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from inference.engine.canvas import fills
+from inference.engine.canvas import answered, fills
+from inference.engine.canvas.answered import RankedFill
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import policy, rank
 from inference.engine.search.denoise import Denoising
-from inference.messages import Draft
 from inference.models.family import Context
 
 _LINE_ENDS = (b"\n", b"\r")
-
-
-@dataclass(frozen=True)
-class RankedFill:
-    """One candidate for the holes of one canvas."""
-
-    texts: tuple[str, ...]
-    score: float
-    tokens: int
-    number: int
-    """Which of the canvases it was made of."""
-    written: Written
 
 
 def standing(loop: Denoising) -> list[Written]:
@@ -54,11 +41,7 @@ def ranked(
         one = written[number]
         given = fills.texts(model.vocabulary, one.ids, one.spans, plan.layout.holes)
         best.setdefault(given.texts, RankedFill(given.texts, found[number], given.tokens, number, one))
-    return sorted(best.values(), key=_flaws)
-
-
-def _flaws(answer: RankedFill) -> tuple[bool, bool]:
-    return not all(answer.texts), any("\ufffd" in text for text in answer.texts)
+    return sorted(best.values(), key=answered.flaws)
 
 
 def _scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], typed: float) -> list[float]:
@@ -78,31 +61,3 @@ def weights_for(model: LoadedModel, plan: Plan) -> rank.Weights:
         return known.several_lines
     following = model.vocabulary.bytes_of(list(plan.layout.suffix[:1]))
     return known.part_of_line if following and not following.startswith(_LINE_ENDS) else known.rest_of_line
-
-
-def draft(
-    model: LoadedModel,
-    request_id: str,
-    steps: tuple[int, int],
-    shown: Written,
-    plan: Plan,
-    earlier: Sequence[str],
-    holes: int,
-) -> Draft:
-    """One canvas as it stands; of the request's `holes`, earlier ones as filled, later ones still empty.
-
-    `steps`: how many were taken, and how many there are at most.
-    """
-    here = [
-        fills.pieces(model.vocabulary, shown.ids, shown.confidences, span, hole)
-        for span, hole in zip(shown.spans, plan.layout.holes, strict=True)
-    ]
-    before = [((text,), (1.0,)) for text in earlier]
-    after: list[tuple[tuple[str, ...], tuple[float, ...]]] = [((), ())]
-    parts = [*before, *here, *after * (holes - plan.group.end)]
-    return Draft(
-        request_id,
-        *steps,
-        tuple(texts for texts, _ in parts),
-        tuple(numbers for _, numbers in parts),
-    )

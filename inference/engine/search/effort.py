@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from inference.engine.canvas.answered import RankedFill
 from inference.messages import MAX_CANDIDATES, Hole, InfillRequest
 from inference.models.family import Properties
-
-if TYPE_CHECKING:  # it imports torch
-    from inference.engine.search.answers import RankedFill
 
 _QUICK_CONTINUATIONS = 3
 _UNENDED, _QUICK_UNENDED = 0.5, 0.6
@@ -37,7 +34,7 @@ class Effort:
         continuations = min(_QUICK_CONTINUATIONS, properties.continuations)
         return cls(candidates, continuations, steps, properties.enough, _QUICK_UNENDED)
 
-    def suffices(self, found: "Sequence[RankedFill]") -> bool:
+    def suffices(self, found: Sequence[RankedFill]) -> bool:
         """Whether these continuations, best first, are answer enough: as many as wanted, and the best likely."""
         some = [one for one in found if all(one.texts) and not any("\ufffd" in text for text in one.texts)]
         return self.enough is not None and len(some) >= self.candidates and some[0].score >= self.enough
