@@ -71,7 +71,7 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
     `families` has the defaults of each `model_type` that can be loaded. Raises ModelError when the checkpoint is not
     there, cannot fill holes, or has no safetensors.
     """
-    folder = _folder(model)
+    folder = folder_of(model)
     config = _read_config(folder / "config.json", model)
     kind = str(config.get("model_type"))
     if kind not in families:
@@ -82,11 +82,11 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
         )
     if not (folder / "tokenizer.json").exists() and not (folder / "merges.txt").exists():
         raise ModelError(f"{model}: tokenizer.json is missing from {folder}; download the checkpoint again")
-    properties = _stated_properties(folder, model) or _with_catalogue(families[kind](folder, config), model, folder)
+    properties = stated_properties(folder, model) or _with_catalogue(families[kind](folder, config), model, folder)
     return Checkpoint(model, folder, config, properties, _weight_bytes(folder, model))
 
 
-def _folder(model: str) -> Path:
+def folder_of(model: str) -> Path:
     """What is written like a name is one: a folder of that name, in a checkout perhaps, must not take its place."""
     if model == EMBEDDED:
         return _EMBEDDED_FOLDER
@@ -113,7 +113,7 @@ def _with_catalogue(assumed: Properties, model: str, folder: Path) -> Properties
     return msgspec.convert({**msgspec.to_builtins(assumed), **entry.infill}, Properties) if entry else assumed
 
 
-def _stated_properties(folder: Path, model: str) -> Properties | None:
+def stated_properties(folder: Path, model: str) -> Properties | None:
     """What `infill.json` says; None where there is none."""
     file = folder / "infill.json"
     try:

@@ -1,10 +1,54 @@
-"""Asks a vLLM that serves DiffusionGemma with pinned canvases."""
+"""Asks a vLLM that serves DiffusionGemma with pinned canvases.
+
+What was seen of vLLM 0.32, by asking it and in its source (utils/diffusion.py, models/diffusion_gemma.py):
+
+- A canvas is `max_tokens` = `diffusion_canvas_length` rows behind the prompt, at most as wide as the served one. All
+  of it comes at once, also with `stream`: no drafts. Closing the connection aborts it.
+- The output is the likeliest token of every row, pinned rows too, where it may differ from the pin. So the rows of
+  holes alone are read, and our own tokens stand in all others (trial.py).
+- The bound on entropy, the stop rule and stability count all rows; pinned ones feed nothing back to self-conditioning.
+  So no canvas is wider than what it has to show (canvas_search.py), and fills differ from our own engine's.
+- Temperatures follow the server's `max_denoising_steps`, and a higher `diffusion_max_steps` is clamped without a word.
+- The first step's noise is ours, drawn from the request's seed; later noise is random tokens of its own, which a
+  checkpoint that knows a mask token alone has never seen. Such a canvas is unmasked from here, read by read
+  (denoising.py); of 48 tuning lines at their true length 17 % became exact so in 4 reads, 10 % in one run of 16 steps.
+- Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
+  named ones, which a slack token's curve and what follows a hole need (lengths.py, rank.py).
+- The server cannot be told which tokens a row may become. We choose among the likeliest (rules.py, trial.py).
+- What it refuses, and what ends its engine, stands in wire.py. What it serves, it says when refusing (server.py).
+"""
+
+import asyncio
 
 from inference.models.family import ModelError, OnProgress
+from inference.remote import address
+from inference.remote.vllm import files, server
+from inference.remote.vllm.client import Client
+from inference.remote.vllm.infiller import VllmInfiller
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
 
-async def connect(arguments: WorkerArguments, on_progress: OnProgress) -> RemoteInfiller:
-    """The server that `arguments.model` names. Raises ModelError, which says what is wrong and what to do."""
-    raise ModelError(f"{arguments.model}: servers cannot be asked yet; choose a model that runs on this machine")
+async def connect(arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "") -> RemoteInfiller:
+    """The server that `arguments.model` names; `token` is sent to it. Raises ModelError, which says what to do."""
+    try:
+        at = address.parse(arguments.model)
+    except address.AddressError as error:
+        raise ModelError(str(error)) from error
+    if refused := at.why_refused(plain_http=arguments.plain_http):
+        raise ModelError(refused)
+    client = Client(at.url, token=token, is_here=at.is_here)
+    try:
+        return await _met(client, at.place, arguments, on_progress)
+    except BaseException:
+        await client.close()
+        raise
+
+
+async def _met(client: Client, place: str, arguments: WorkerArguments, on_progress: OnProgress) -> RemoteInfiller:
+    on_progress(0.1, f"asking {place}")
+    served = await server.meet(client, arguments.server_model)
+    on_progress(0.5, "reading the tokenizer")
+    model = await asyncio.to_thread(files.load, served, arguments.server_tokenizer, client.url)
+    on_progress(1.0, "connected")
+    return VllmInfiller(client, place, served, model)

@@ -1,0 +1,77 @@
+"""Asks a server about one canvas after another behind one prefix."""
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from inference.messages import Stats
+from inference.remote.vllm import wire
+from inference.remote.vllm.client import Client, ServerError
+from inference.remote.vllm.wire import AnswerError, CanvasAnswer, CompletionRequest, DiffusionArguments
+
+_LONG_PROMPT_TOKENS = 16_384
+"""A request with a longer prompt is made in a thread: making it takes some milliseconds."""
+
+
+@dataclass
+class Counters:
+    """Time, steps and tokens of one request so far, for its `Stats`."""
+
+    started: float = field(default_factory=time.monotonic)
+    first_read_ms: float = 0.0
+    steps: int = 0
+    canvases: int = 0
+    prefix_tokens: int = 0
+    reused_tokens: int = 0
+
+    def ms(self) -> float:
+        """The milliseconds since the request was begun."""
+        return (time.monotonic() - self.started) * 1000
+
+    def stats(self) -> Stats:
+        """What the request has cost so far."""
+        return Stats(self.ms(), self.first_read_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
+
+
+class Reader:
+    """The canvases behind one prefix, on one server. Several may be asked about at one time."""
+
+    def __init__(self, client: Client, model: str, prefix: Sequence[int], deadline: float | None, counters: Counters):
+        self._client, self._model, self._prefix = client, model, tuple(prefix)
+        self._deadline, self._counters = deadline, counters
+        self._answered = False
+
+    async def read(
+        self, ids: Sequence[int], pinned: Collection[int], *, steps: int = 1, tokens: Sequence[int] = ()
+    ) -> CanvasAnswer:
+        """What becomes of a canvas in so many steps or fewer, and how likely the tokens of its rows are then.
+
+        `pinned` are the numbers of the rows that stay as they are. The likeliest tokens of each row are named; with
+        `tokens`, at most `wire.MOST_NAMED_TOKENS`, these instead. Raises ServerError, and TimeoutError at the deadline.
+        """
+        xargs = DiffusionArguments(tuple(ids), tuple(sorted(pinned)), len(ids), steps, diffusion_read_only=True)
+        request = CompletionRequest(self._model, self._prefix, len(ids), xargs)
+        if tokens:
+            request = CompletionRequest(self._model, self._prefix, len(ids), xargs, 1, tuple(tokens))
+        began = time.monotonic()
+        body = await self._body(request)
+        try:
+            answer = wire.canvas_answer(await self._client.post("/v1/completions", body, self._deadline), len(ids))
+        except AnswerError as error:
+            raise ServerError(f"the server {self._client.url} answered what makes no sense: {error}") from error
+        self._count(steps, answer, (time.monotonic() - began) * 1000)
+        return answer
+
+    async def _body(self, request: CompletionRequest) -> bytes:
+        if len(self._prefix) < _LONG_PROMPT_TOKENS:
+            return wire.encoded(request)
+        return await asyncio.to_thread(wire.encoded, request)
+
+    def _count(self, steps: int, answer: CanvasAnswer, ms: float) -> None:
+        self._counters.steps += steps
+        if not self._answered:
+            self._answered = True
+            self._counters.first_read_ms += ms
+            self._counters.prefix_tokens += len(self._prefix)
+            self._counters.reused_tokens += answer.cached_tokens or 0

@@ -1,0 +1,80 @@
+"""Finds out what a server serves, and that it can hold pins, without having it compute anything."""
+
+import re
+from dataclasses import dataclass
+
+from inference.models.family import ModelError
+from inference.remote.vllm import wire
+from inference.remote.vllm.client import Client, ServerError
+from inference.remote.vllm.wire import AnswerError, CompletionRequest, DiffusionArguments, ServedModel
+
+_CANVAS = re.compile(r"diffusion_seed_canvas must hold exactly (\d+) ids")
+_KNOWS_PINS = re.compile(r"diffusion_(seed_canvas|pinned)")
+_START_IT = "start a vLLM 0.32 or later with a DiffusionGemma checkpoint: see inference/remote/README.md"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model on a server. `canvas_tokens` is the widest canvas it takes, `context_tokens` prompt and canvas at most.
+
+    `root` is the folder or hub id that the server was started with, `version` the server's; empty: not known.
+    """
+
+    name: str
+    root: str
+    version: str
+    canvas_tokens: int
+    context_tokens: int | None
+
+
+async def meet(client: Client, wanted: str | None) -> Served:
+    """What the server has under the name `wanted`, None: the one model that it has. Raises ModelError."""
+    try:
+        listed = wire.models(await client.get("/v1/models"))
+        model = _chosen(listed, wanted, client.url)
+        version = await _version(client)
+        canvas = await _canvas_tokens(client, model.id, version)
+    except AnswerError as error:
+        raise ModelError(f"{client.url} does not answer as vLLM does ({error}); {_START_IT}") from error
+    except ServerError as error:
+        raise ModelError(str(error)) from error
+    return Served(model.id, model.root or "", version, canvas, model.max_model_len)
+
+
+def _chosen(listed: list[ServedModel], wanted: str | None, url: str) -> ServedModel:
+    names = ", ".join(model.id[:100] for model in listed[:10]) or "none"
+    found = [model for model in listed if wanted is None or model.id == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ModelError(f"{url} has several models ({names}); name one with server.model or --server-model")
+    raise ModelError(f"{url} has no model {wanted or ''}; it has {names}; set server.model or --server-model")
+
+
+async def _version(client: Client) -> str:
+    """The server's version; empty where it does not say, as one behind a router may not."""
+    try:
+        return wire.version(await client.get("/version"))[:50]
+    except (AnswerError, ServerError):
+        return ""
+
+
+async def _canvas_tokens(client: Client, name: str, version: str) -> int:
+    """The width of the served canvas, from what the server says of a canvas that it must refuse. Raises ModelError.
+
+    A vLLM that knows no pins, and one with a model of another kind, does not look at it and answers with a token.
+    """
+    impossible = CompletionRequest(name, (1,), 1, DiffusionArguments((), (-1,)), logprobs=1)
+    try:
+        await client.post("/v1/completions", wire.encoded(impossible))
+    except ServerError as error:
+        if found := _CANVAS.search(str(error)):
+            return int(found[1])
+        if not _KNOWS_PINS.search(str(error)):
+            raise
+        raise ModelError(f"{client.url} does not say how wide its canvas is ({error})") from error
+    said = f"vLLM {version}" if version else "the server"
+    raise ModelError(
+        f"{client.url}: {said} takes no pinned canvas for {name}: it is too old, or the model is no DiffusionGemma; "
+        + _START_IT
+    )

@@ -1,0 +1,179 @@
+"""What is sent to vLLM and what it answers, as JSON: `POST /v1/completions`, `GET /v1/models`, `GET /version`.
+
+Only what stands here is ever sent. vLLM refuses a request for a diffusion model that has `seed`, `min_p`, `min_tokens`,
+`logit_bias`, `bad_words`, `allowed_token_ids`, structured output or a temperature other than 1; `prompt_logprobs` and
+`echo` with `logprobs` end its engine for everybody (an AssertionError, seen in 0.32), so the structs have no such
+fields. Its own defaults come from the served folder's generation_config.json; hence all that matters is stated.
+"""
+
+import re
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+MOST_LOGPROBS = 20
+"""The likeliest tokens of a row that one may ask for, by vLLM's own default (`--max-logprobs`)."""
+MOST_NAMED_TOKENS = 128
+"""How many tokens `logprob_token_ids` may name."""
+
+_T = TypeVar("_T")
+_TOKEN = re.compile(r"token_id:(\d+)")
+
+
+class DiffusionArguments(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What vLLM is told of a canvas, in `vllm_xargs`. A canvas without a seed is noise, and has no pins.
+
+    `diffusion_canvas_length` is how many rows it has, `diffusion_pinned` the numbers of those that are held to the
+    seed. `diffusion_max_steps` is clamped, without a word, to the server's own number. `diffusion_read_only` True: it
+    ends with the last denoising step, without writing its keys and values, and answers at temperature 1.
+    """
+
+    diffusion_seed_canvas: tuple[int, ...]
+    diffusion_pinned: tuple[int, ...]
+    diffusion_canvas_length: int | None = None
+    diffusion_max_steps: int | None = None
+    diffusion_read_only: bool = False
+
+
+class CompletionRequest(msgspec.Struct, frozen=True):
+    """One canvas behind a prompt, both as token ids.
+
+    `logprobs` asks for the log-probabilities of so many of the likeliest tokens of each row; with `logprob_token_ids`
+    those of the likeliest one and of these instead.
+    """
+
+    model: str
+    prompt: tuple[int, ...]
+    max_tokens: int
+    vllm_xargs: DiffusionArguments
+    logprobs: int = MOST_LOGPROBS
+    logprob_token_ids: tuple[int, ...] | UnsetType = UNSET
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    n: int = 1
+    stream: bool = False
+    return_tokens_as_token_ids: bool = True
+    return_token_ids: bool = True
+
+
+Share = Annotated[float, Meta(le=1e-3)]
+"""A log-probability; rounding may lift it a little above 0."""
+
+
+class _Logprobs(msgspec.Struct, frozen=True):
+    top_logprobs: list[dict[str, Share] | None]
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    token_ids: list[Annotated[int, Meta(ge=0)]]
+    logprobs: _Logprobs
+    finish_reason: str | None = None
+
+
+class _CachedTokens(msgspec.Struct, frozen=True):
+    cached_tokens: Annotated[int, Meta(ge=0)] | None = None
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    prompt_tokens: Annotated[int, Meta(ge=0)] = 0
+    prompt_tokens_details: _CachedTokens | None = None
+
+
+class _Completion(msgspec.Struct, frozen=True):
+    choices: Annotated[list[_Choice], Meta(min_length=1, max_length=1)]
+    usage: _Usage | None = None
+
+
+class CanvasAnswer(msgspec.Struct, frozen=True):
+    """What vLLM says of a canvas: the token of each row, and log-probabilities of some tokens of each row.
+
+    Rows that were pinned have vLLM's own guess in them, not what was pinned: read the rows of holes alone.
+    `cached_tokens` of the prompt came from its prefix cache, None where it does not say.
+    """
+
+    ids: list[int]
+    log_probabilities: list[dict[int, float]]
+    cached_tokens: int | None = None
+
+
+class ServedModel(msgspec.Struct, frozen=True):
+    """A model that a server lists. `root` is the folder or hub id that it was started with, on its own machine."""
+
+    id: str
+    root: str | None = None
+    max_model_len: Annotated[int, Meta(ge=1)] | None = None
+
+
+class _Models(msgspec.Struct, frozen=True):
+    data: list[ServedModel]
+
+
+class _Version(msgspec.Struct, frozen=True):
+    version: str
+
+
+class _ErrorBody(msgspec.Struct, frozen=True):
+    message: str
+
+
+class _Error(msgspec.Struct, frozen=True):
+    error: _ErrorBody
+
+
+class AnswerError(ValueError):
+    """An answer that makes no sense. str() says what is wrong with it."""
+
+
+def canvas_answer(body: bytes, rows: int) -> CanvasAnswer:
+    """The answer for a canvas of so many rows. Raises AnswerError."""
+    answer = _decoded(body, _Completion)
+    choice = answer.choices[0]
+    found = [_by_token(row) for row in choice.logprobs.top_logprobs]
+    if len(choice.token_ids) != rows or len(found) != rows:
+        raise AnswerError(f"{len(choice.token_ids)} tokens and {len(found)} rows of probabilities for {rows} rows")
+    details = answer.usage.prompt_tokens_details if answer.usage else None
+    return CanvasAnswer(choice.token_ids, found, details.cached_tokens if details else None)
+
+
+def models(body: bytes) -> list[ServedModel]:
+    """What a server lists. Raises AnswerError."""
+    return _decoded(body, _Models).data
+
+
+def version(body: bytes) -> str:
+    """The server's version. Raises AnswerError."""
+    return _decoded(body, _Version).version
+
+
+def error_message(body: bytes) -> str:
+    """What a server says went wrong, in at most 300 characters of one line; empty where it says nothing readable."""
+    try:
+        said = _decoded(body, _Error).error.message
+    except AnswerError:
+        return ""
+    return " ".join("".join(c if c.isprintable() else " " for c in said).split())[:300]
+
+
+def _decoded(body: bytes, kind: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise AnswerError(f"{error}") from error
+
+
+def _by_token(row: dict[str, float] | None) -> dict[int, float]:
+    """Log-probabilities by token id, for the keys that vLLM writes as `token_id:N`."""
+    found: dict[int, float] = {}
+    for name, value in (row or {}).items():
+        match = _TOKEN.fullmatch(name)
+        if match is None:
+            raise AnswerError(f"a token is called {name[:50]!r} and not by its id")
+        found[int(match[1])] = value
+    return found
+
+
+def encoded(message: Any) -> bytes:
+    """A request as JSON."""
+    return msgspec.json.encode(message)

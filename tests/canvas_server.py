@@ -1,0 +1,175 @@
+"""A real HTTP server for tests that answers as vLLM does for a DiffusionGemma model, with our own weights and engine.
+
+It stands in for vLLM where a test needs many canvases soon, or a server that misbehaves on purpose; `tests/served` asks
+a real one the same things. Requests, answers and refusals have the shapes and words that vLLM 0.32 was seen to use.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from inference.engine import Engine
+
+Answer = tuple[int, dict[str, str], dict[str, Any]]
+"""Status, headers and body."""
+
+
+@dataclass
+class CanvasServer:
+    """Serves `engine`'s model with canvases of `canvas_tokens`.
+
+    `instead` may answer a request before the model does. `change` may alter the ids of a canvas as they are answered.
+    `hold` is cleared by a test that wants answers held back. `knows_pins` False: as a vLLM that is too old.
+    """
+
+    engine: Engine
+    canvas_tokens: int = 128
+    max_model_len: int = 2048
+    name: str = "infill"
+    root: str = ""
+    knows_pins: bool = True
+    instead: Callable[[dict[str, Any]], Answer | None] = lambda _: None
+    change: Callable[[dict[str, Any], list[int]], list[int]] = lambda _, ids: ids
+    hold: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+    aborted: int = 0
+    running: int = 0
+    url: str = ""
+    _computing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _connections: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    async def until(self, condition: Callable[["CanvasServer"], bool]) -> None:
+        """Wait until something is true of this server."""
+        async with asyncio.timeout(120):
+            while not condition(self):
+                await asyncio.sleep(0.01)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, which may send several requests."""
+        self._connections.add(writer)
+        with suppress(OSError, EOFError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                lengths = [line for line in head.lower().splitlines() if line.startswith("content-length:")]
+                body = await reader.readexactly(int(lengths[0].partition(":")[2]) if lengths else 0)
+                self.heads.append(head)
+                await self._reply(head.split()[1], json.loads(body or b"{}"), reader, writer)
+        self._connections.discard(writer)
+        writer.close()
+
+    async def close(self) -> None:
+        """Break off all connections."""
+        for connection in self._connections:
+            connection.close()
+
+    async def _reply(
+        self, path: str, body: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        gone = asyncio.create_task(reader.read(1))  # a client that waits for its answer sends nothing
+        answering = asyncio.create_task(self._answer(path, body))
+        self.running += 1
+        try:
+            await asyncio.wait({gone, answering}, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():
+                self.aborted += 1
+                raise EOFError
+            status, headers, answer = answering.result()
+            data = json.dumps(answer).encode()
+            lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(data)}", *(f"{k}: {v}" for k, v in headers.items())]
+            writer.write("\r\n".join([*lines, "", ""]).encode() + data)
+        finally:
+            self.running -= 1
+            for task in (gone, answering):
+                task.cancel()
+                with suppress(asyncio.CancelledError, OSError):
+                    await task
+
+    async def _answer(self, path: str, body: dict[str, Any]) -> Answer:
+        if path == "/v1/models":
+            return 200, {}, {"data": [{"id": self.name, "root": self.root, "max_model_len": self.max_model_len}]}
+        if path == "/version":
+            return 200, {}, {"version": "0.32.0"}
+        self.asked.append(body)
+        if refused := self._refused(body):
+            return 400, {}, {"error": {"message": refused, "type": "BadRequestError", "code": 400}}
+        await self.hold.wait()
+        if (other := self.instead(body)) is not None:
+            return other
+        async with self._computing:
+            return 200, {}, await asyncio.to_thread(self._computed, body)
+
+    def _refused(self, body: dict[str, Any]) -> str:
+        """What vLLM refuses, in its words; empty where it answers."""
+        if not self.knows_pins:
+            return ""
+        xargs = body["vllm_xargs"]
+        width, seed = xargs.get("diffusion_canvas_length"), xargs["diffusion_seed_canvas"]
+        if width is not None and not 0 < width <= self.canvas_tokens:
+            return "diffusion_canvas_length must be a positive integer no larger than the served canvas."
+        if len(seed) != (width or self.canvas_tokens):
+            return f"diffusion_seed_canvas must hold exactly {width or self.canvas_tokens} ids, got {len(seed)}."
+        if not all(0 <= number < len(seed) for number in xargs["diffusion_pinned"]):
+            return "diffusion_pinned positions must lie inside the canvas."
+        if len(body["prompt"]) + body["max_tokens"] > self.max_model_len:
+            return f"This model's maximum context length is {self.max_model_len} tokens."
+        if set(body) & {"seed", "min_p", "logit_bias", "allowed_token_ids"} or body["temperature"] != 1.0:
+            return "The temperature, min_p, seed, ... sampling parameters are not yet supported with diffusion models."
+        return ""
+
+    @torch.inference_mode()
+    def _computed(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A canvas, denoised in so many steps; what is not likely becomes random tokens again, as in vLLM."""
+        xargs = body["vllm_xargs"]
+        seed = torch.tensor(xargs["diffusion_seed_canvas"])[None] if self.knows_pins else torch.zeros(1, 1, dtype=int)
+        pinned, rows = torch.tensor(xargs["diffusion_pinned"], dtype=torch.long), torch.arange(seed.shape[1])
+        current, logits = seed.clone(), torch.zeros(0)
+        with closing(self.engine.loaded.family.open(body["prompt"])) as context:
+            for _ in context.encode():
+                pass
+            for _ in range(xargs.get("diffusion_max_steps") or 1):
+                logits = context.predict(current, rows)
+                sure, likeliest = logits.softmax(-1).max(-1)
+                noise = torch.randint(0, logits.shape[-1], likeliest.shape)
+                current = torch.where(sure > 0.5, likeliest, noise)[None]
+                current[0, pinned] = seed[0, pinned] if self.knows_pins else current[0, pinned]
+        ids = self.change(body, logits.argmax(-1).tolist())
+        known = logits.log_softmax(-1)
+        named = body.get("logprob_token_ids")
+        best = known.topk(1 if named else body["logprobs"]).indices
+        shown = torch.cat([best, torch.tensor([named] * len(best))], 1) if named else best
+        return {
+            "choices": [
+                {
+                    "token_ids": ids,
+                    "finish_reason": "length",
+                    "logprobs": {
+                        "top_logprobs": [
+                            {f"token_id:{token}": float(row[token]) for token in some}
+                            for row, some in zip(known, shown.tolist(), strict=True)
+                        ]
+                    },
+                }
+            ],
+            "usage": {"prompt_tokens": len(body["prompt"]), "prompt_tokens_details": {"cached_tokens": 0}},
+        }
+
+
+@asynccontextmanager
+async def canvas_server(engine: Engine, **settings: Any) -> AsyncIterator[CanvasServer]:
+    """A server that runs, and answers at once."""
+    server = CanvasServer(engine, **settings)
+    server.hold.set()
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    try:
+        yield server
+    finally:
+        listening.close()
+        await server.close()
+        await listening.wait_closed()

@@ -1,0 +1,62 @@
+"""What the tests of the vLLM client share: how it is connected, and what comes of a request."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
+from inference.remote.vllm import connect
+from inference.serving.infiller import RemoteInfiller
+from inference.serving.startup import WorkerArguments
+
+EMBEDDED = Path(__file__).parents[3] / "inference" / "embedded"
+
+BEFORE = "import os\n\n\ndef read(path):\n    with open(path) as file:\n        return "
+AFTER = "\n\n\ndef write(path, text):\n    with open(path, 'w') as file:\n        file.write(text)\n"
+
+
+@asynccontextmanager
+async def infiller_at(url: str, tokenizer: Path | None = EMBEDDED, **options: str) -> AsyncIterator[RemoteInfiller]:
+    """An infiller that asks the server at `url`."""
+    arguments = WorkerArguments(
+        socket=Path("w.sock"),
+        model=url,
+        device=None,
+        dtype=None,
+        idle_s=1.0,
+        transport="unix",
+        log=Path("w.log"),
+        foreground=False,
+        server_tokenizer=str(tokenizer) if tokenizer else None,
+        **options,
+    )
+    found = await connect(arguments, lambda _share, _what: None)
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+def one_hole(**hole: object) -> InfillRequest:
+    """A request with one hole of a line."""
+    return request(Text(BEFORE), Hole(**({"single_line": True} | hole)), Text(AFTER))  # type: ignore[arg-type]
+
+
+def request(*segments: Text | Hole, **fields: object) -> InfillRequest:
+    """A request with these segments."""
+    return InfillRequest("r", segments, **({"seed": 1, "max_steps": 3} | fields))  # type: ignore[arg-type]
+
+
+async def answered(
+    infiller: RemoteInfiller, asked: InfillRequest, *, within_s: float | None = None
+) -> tuple[list[Draft], list[Candidate], Done]:
+    """All that comes of a request, sorted by kind."""
+    deadline = None if within_s is None else time.monotonic() + within_s
+    steps = infiller.infill(asked, deadline=deadline)
+    events = [event async for event in steps]
+    await steps.aclose()
+    done = events[-1]
+    assert isinstance(done, Done)
+    drafts = [event for event in events if isinstance(event, Draft)]
+    return drafts, [event for event in events if isinstance(event, Candidate)], done

@@ -1,0 +1,345 @@
+"""The vLLM client against a server that answers as vLLM does, with the embedded weights (tests/canvas_server.py)."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from inference.engine import Engine, RequestError
+from inference.messages import Candidate, Done, ErrorCode, Hole, Outcome, Text
+from inference.models.family import ModelError
+from tests.canvas_server import CanvasServer, canvas_server
+from tests.inference.remote.asking import BEFORE, answered, infiller_at, one_hole, request
+
+
+@pytest_asyncio.fixture
+async def server(embedded: Engine) -> AsyncIterator[CanvasServer]:
+    async with canvas_server(embedded) as found:
+        yield found
+
+
+def pinned_of(body: dict[str, Any]) -> dict[int, int]:
+    """What a request pins: token by row."""
+    xargs = body["vllm_xargs"]
+    return {number: xargs["diffusion_seed_canvas"][number] for number in xargs["diffusion_pinned"]}
+
+
+async def test_a_hole_is_filled_with_drafts_before(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        drafts, candidates, done = await answered(infiller, request(*one_hole().segments, drafts=True))
+    assert infiller.model == "infill"
+    assert infiller.device in server.url
+    assert candidates[0].texts[0].strip()
+    assert "\n" not in candidates[0].texts[0]
+    assert drafts[0].step == 1
+    assert drafts[-1].step == drafts[-1].max_steps == 3
+    assert done.outcome is Outcome.COMPLETE
+    assert done.stats.canvases == 1
+    assert done.stats.prefix_tokens > 0
+
+
+async def test_three_holes_are_filled_together(server: CanvasServer) -> None:
+    parts = (Text(BEFORE), Hole(single_line=True), Text("\n\n\ndef f(a):\n    "), Hole(), Text("\n\n\nx = "), Hole())
+    async with infiller_at(server.url) as infiller:
+        _, candidates, done = await answered(infiller, request(*parts, Text("\n")))
+    assert len(candidates[0].texts) == 3
+    assert all(candidates[0].texts)
+    assert done.stats.canvases == 1
+
+
+async def test_holes_far_apart_take_a_canvas_each(server: CanvasServer) -> None:
+    far = Text("\n" + "x = 1\n" * 60 + "y = ")
+    async with infiller_at(server.url) as infiller:
+        _, candidates, done = await answered(infiller, request(Text(BEFORE), Hole(), far, Hole(), Text("\n")))
+    assert len(candidates[0].texts) == 2
+    assert done.stats.canvases == 2
+
+
+async def test_the_same_seed_gives_the_same_fill(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        first, second = [(await answered(infiller, one_hole()))[1] for _ in range(2)]
+    assert [each.texts for each in first] == [each.texts for each in second]
+
+
+async def test_a_pinned_row_that_the_server_changed_is_not_taken(server: CanvasServer) -> None:
+    changed = 0
+
+    def change(body: dict[str, Any], ids: list[int]) -> list[int]:
+        nonlocal changed
+        changed += len(pinned_of(body))
+        return [17 if number in pinned_of(body) else id_ for number, id_ in enumerate(ids)]
+
+    async with infiller_at(server.url) as infiller:
+        _, honest, _ = await answered(infiller, one_hole(starts_with="file.re"))
+        server.change = change
+        _, candidates, _ = await answered(infiller, one_hole(starts_with="file.re"))
+    assert changed > 0
+    assert [each.texts for each in candidates] == [each.texts for each in honest]
+    assert all(each.texts[0].startswith("file.re") for each in candidates)
+
+
+@pytest.mark.parametrize("start", ["f", "file.re", "os.path.exi", "zzq", "fi le", "\tif", "é"])
+async def test_fills_begin_as_they_must(server: CanvasServer, start: str) -> None:
+    async with infiller_at(server.url) as infiller:
+        _, candidates, _ = await answered(infiller, one_hole(starts_with=start))
+    assert candidates
+    assert all(each.texts[0].startswith(start) for each in candidates)
+
+
+async def test_a_line_has_no_line_break_although_the_server_writes_nothing_else(
+    server: CanvasServer, embedded: Engine
+) -> None:
+    (line_break,) = embedded.loaded.vocabulary.encode("\n")
+
+    def only_line_breaks(body: dict[str, Any]) -> Any:
+        width = body["vllm_xargs"]["diffusion_canvas_length"]
+        rows = [{f"token_id:{line_break}": -0.01}] * width
+        return 200, {}, {"choices": [{"token_ids": [line_break] * width, "logprobs": {"top_logprobs": rows}}]}
+
+    async with infiller_at(server.url) as infiller:
+        server.instead = only_line_breaks
+        _, candidates, done = await answered(infiller, one_hole())
+    assert all("\n" not in each.texts[0] for each in candidates)
+    assert done.outcome is Outcome.COMPLETE
+
+
+async def test_the_number_of_tokens_is_kept_to(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        _, candidates, _ = await answered(infiller, one_hole(min_tokens=3, max_tokens=4))
+    assert all(3 <= each.tokens <= 5 for each in candidates)  # with the token that healing moved into the hole
+
+
+async def test_as_many_candidates_as_are_wanted_and_no_two_the_same(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        _, candidates, _ = await answered(infiller, request(*one_hole().segments, candidates=5))
+    texts = [each.texts for each in candidates]
+    assert 2 <= len(texts) <= 5
+    assert len(set(texts)) == len(texts)
+
+
+async def test_rework_keeps_as_much_as_its_strength_says(server: CanvasServer) -> None:
+    text = "file.read().splitlines()"
+    async with infiller_at(server.url) as infiller:
+        _, none, _ = await answered(infiller, one_hole(text=text, strength=0.0))
+        asked = len(server.asked)
+        _, half, _ = await answered(infiller, one_hole(text=text, strength=0.5))
+    assert none[0].texts == (text,)
+    assert asked == 1, "only the question how wide the canvas is"
+    width = [
+        sum(each["vllm_xargs"]["diffusion_seed_canvas"][row] == 3 for row in range(30)) for each in server.asked[1:]
+    ]
+    assert 0 < width[0] < 10, "some of its tokens are noise, and some are not"
+    assert half[0].texts
+
+
+async def test_steps_over_the_servers_are_not_asked_for_and_no_setting_that_it_refuses(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        await answered(infiller, request(*one_hole().segments, max_steps=500))
+    for body in server.asked:
+        assert set(body) <= {
+            *("model", "prompt", "max_tokens", "vllm_xargs", "logprobs", "logprob_token_ids", "temperature", "top_p"),
+            *("top_k", "n", "stream", "return_tokens_as_token_ids", "return_token_ids"),
+        }
+        assert (body["vllm_xargs"].get("diffusion_max_steps") or 1) <= 32
+        assert body["logprobs"] <= 20
+
+
+async def test_canvases_are_no_wider_than_what_they_show(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        await answered(infiller, one_hole(max_tokens=6))
+    widths = [body["vllm_xargs"]["diffusion_canvas_length"] for body in server.asked[1:]]
+    assert max(widths) <= 6 + 1 + 64
+
+
+async def test_what_is_typed_meanwhile_is_pinned(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        server.hold.clear()
+        steps = infiller.infill(one_hole())
+        events = asyncio.create_task(_all(steps))
+        await server.until(lambda it: it.running > 0)
+        steps.amend(0, "path.strip(")
+        await server.until(lambda it: it.aborted > 0)
+        server.hold.set()
+        candidates = [event for event in await events if isinstance(event, Candidate)]
+    assert candidates
+    assert all(each.texts[0].startswith("path.strip(") for each in candidates)
+
+
+async def test_what_is_typed_and_agrees_is_not_asked_for_again(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        _, before, _ = await answered(infiller, one_hole())
+        typed = before[0].texts[0][:1]
+        count = len(server.asked)
+        steps = infiller.infill(request(*one_hole().segments, drafts=True))
+        events = [event async for event in _amended(steps, typed)]
+        candidates = [event for event in events if isinstance(event, Candidate)]
+    assert all(each.texts[0].startswith(typed) for each in candidates)
+    assert len(server.asked) <= 2 * count - 1, "nothing was begun anew"
+    assert server.asked[-1]["prompt"] == server.asked[1]["prompt"]
+
+
+async def test_a_hole_that_is_not_there_cannot_be_typed_into(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        steps = infiller.infill(one_hole())
+        with pytest.raises(RequestError):
+            steps.amend(1, "x")
+        await steps.aclose()
+
+
+async def test_at_the_deadline_what_stands_is_the_answer(server: CanvasServer) -> None:
+    reads = 0
+
+    def slow_after_some(body: dict[str, Any]) -> None:
+        nonlocal reads
+        reads += 1
+        if reads > 7:
+            server.hold.clear()
+
+    async with infiller_at(server.url) as infiller:
+        server.instead = slow_after_some
+        _, candidates, done = await answered(infiller, request(*one_hole().segments, max_steps=8), within_s=3.0)
+    assert done.outcome is Outcome.DEADLINE
+    assert candidates[0].texts[0]
+    assert not candidates[0].complete
+
+
+async def test_a_deadline_without_an_answer_is_kept_and_the_server_stops(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        server.hold.clear()
+        began = time.monotonic()
+        _, candidates, done = await answered(infiller, one_hole(), within_s=0.5)
+        assert time.monotonic() - began < 60
+        await server.until(lambda it: it.aborted > 0)
+    assert candidates == []
+    assert done.outcome is Outcome.DEADLINE
+
+
+async def test_cancelling_aborts_what_the_server_does(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        server.hold.clear()
+        steps = infiller.infill(one_hole())
+        waiting = asyncio.create_task(_all(steps))
+        await server.until(lambda it: it.running > 0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await steps.aclose()
+        await server.until(lambda it: it.aborted > 0 and it.running == 0)
+
+
+async def test_requests_run_side_by_side(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        server.hold.clear()
+        tasks = [asyncio.create_task(answered(infiller, one_hole())) for _ in range(3)]
+        await server.until(lambda it: it.running >= 3)
+        server.hold.set()
+        assert all(done.outcome is Outcome.COMPLETE for _, _, done in await asyncio.gather(*tasks))
+
+
+async def test_a_server_that_is_busy_is_asked_again(server: CanvasServer) -> None:
+    refusals = [(503, {"Retry-After": "0"}, {}), (429, {}, {"error": {"message": "slow down"}})]
+    async with infiller_at(server.url) as infiller:
+        server.instead = lambda _: refusals.pop() if refusals else None
+        _, candidates, _ = await answered(infiller, one_hole())
+    assert candidates
+    assert refusals == []
+
+
+async def test_a_server_that_stays_busy_is_left_alone_and_asked_again_later(server: CanvasServer) -> None:
+    busy = True
+    async with infiller_at(server.url) as infiller:
+        server.instead = lambda _: (503, {"Retry-After": "20"}, {"error": {"message": "full"}}) if busy else None
+        for _ in range(5):
+            with pytest.raises(RequestError, match="too busy.*full") as failed:
+                await answered(infiller, one_hole())
+        assert failed.value.code is ErrorCode.SERVER
+        assert len(server.asked) <= 1 + 4, "the first request's attempts, and none by the others"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(401, "INFILL_LS_SERVER_TOKEN"), (307, "elsewhere"), (500, "log"), (400, "boom")]
+)
+async def test_other_refusals_say_what_to_do(server: CanvasServer, status: int, said: str) -> None:
+    async with infiller_at(server.url) as infiller:
+        server.instead = lambda _: (status, {"Location": "http://127.0.0.1:1/"}, {"error": {"message": "boom"}})
+        with pytest.raises(RequestError, match=said) as failed:
+            await answered(infiller, one_hole())
+    assert failed.value.code is ErrorCode.SERVER
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        [],
+        {"choices": []},
+        {"choices": [{"token_ids": [1], "logprobs": {"top_logprobs": [{}]}}]},
+        {"choices": [{"token_ids": "x", "logprobs": None}]},
+        {"choices": [{"token_ids": [5] * 88, "logprobs": {"top_logprobs": [{"the": -1.0}] * 88}}]},
+    ],
+)
+async def test_an_answer_without_sense_is_an_error(server: CanvasServer, answer: Any) -> None:
+    async with infiller_at(server.url) as infiller:
+        server.instead = lambda _: (200, {}, answer)
+        with pytest.raises(RequestError, match="makes no sense"):
+            await answered(infiller, one_hole())
+
+
+async def test_a_server_that_cannot_hold_pins_is_refused(embedded: Engine) -> None:
+    async with canvas_server(embedded, knows_pins=False) as old:
+        with pytest.raises(ModelError, match=r"takes no pinned canvas.*0\.32"):
+            async with infiller_at(old.url):
+                pass
+
+
+async def test_a_model_that_the_server_does_not_have_is_named(server: CanvasServer) -> None:
+    with pytest.raises(ModelError, match="has no model other; it has infill"):
+        async with infiller_at(server.url, server_model="other"):
+            pass
+
+
+async def test_a_tokenizer_that_is_not_here_has_to_be_named(server: CanvasServer) -> None:
+    server.root = "/nowhere/checkpoint"
+    with pytest.raises(ModelError, match="server.tokenizer"):
+        async with infiller_at(server.url, tokenizer=None):
+            pass
+
+
+async def test_nobody_listens(server: CanvasServer) -> None:
+    with pytest.raises(ModelError, match="cannot be reached"):
+        async with infiller_at("http://127.0.0.1:1"):
+            pass
+
+
+async def test_a_narrow_canvas_and_a_short_context_are_kept_to(embedded: Engine) -> None:
+    async with canvas_server(embedded, canvas_tokens=32, max_model_len=96) as small, infiller_at(small.url) as infiller:
+        _, candidates, _ = await answered(infiller, one_hole(max_tokens=20))
+    assert candidates
+    assert all(body["vllm_xargs"]["diffusion_canvas_length"] <= 32 for body in small.asked[1:])
+    assert all(len(body["prompt"]) <= 64 for body in small.asked)
+
+
+async def _all(steps: Any) -> list[Any]:
+    return [event async for event in steps]
+
+
+async def _amended(steps: Any, text: str) -> AsyncIterator[Any]:
+    """The events; once there is a draft that begins with `text`, it is typed."""
+    typed = False
+    async for event in steps:
+        if not typed and not isinstance(event, Candidate | Done) and event.texts[0].startswith(text):
+            typed = True
+            steps.amend(0, text)
+        yield event
+
+
+def test_the_client_imports_no_torch(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, inference.remote.vllm; print([n for n in ('torch', 'transformers') if n in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
