@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-BENCHMARKS = ("latency", "memory", "masked", "server", "editor", "infilling", "make-data")
+BENCHMARKS = ("latency", "memory", "masked", "server", "editor", "load", "infilling", "make-data")
 EXIT_USAGE = 2
 
 
