@@ -74,6 +74,23 @@ def test_a_run_goes_on_where_it_stopped_and_another_starts_from_its_end(
     assert all(torch.equal(trainer.model.get_parameter(name), weight.float()) for name, weight in shipped.items())
 
 
+def test_a_run_that_is_stopped_goes_on(config: RunConfig, finished: Path, tmp_path: Path) -> None:
+    """With the same weights and their average, from the step after, as often as it is stopped; its log goes on, too."""
+    (tmp_path / "corpus.msgpack").write_bytes((finished / "corpus.msgpack").read_bytes())
+    first = run.prepare(config, tmp_path)
+    first.train(TrainingPhase(steps=60), lambda: first.state.step == 12)
+    stopped = {name: weight.clone() for name, weight in first.model.named_parameters()}
+    held_out = first.evaluate(averaged=True)
+    second = run.prepare(config, tmp_path)
+    assert second.state == first.state
+    assert all(torch.equal(second.model.get_parameter(name), weight) for name, weight in stopped.items())
+    assert second.evaluate(averaged=True) == held_out
+    second.train(TrainingPhase(steps=60), lambda: second.state.step == 25)
+    assert run.prepare(config, tmp_path).state.step == 25
+    assert [line["step"] for line in entries(tmp_path) if line["kind"] == "train"] == [5, 10, 15, 20, 25]
+    assert second.evaluate(averaged=True).text < held_out.text
+
+
 def test_a_run_can_start_from_a_diffusion_gemma_of_its_shape(finished: Path, tmp_path: Path) -> None:
     """The embedded checkpoint, as a Qwen2 with shifted logits, fills masks better than chance from the first step."""
     embedded = Path(run.__file__).parents[1] / "embedded"
