@@ -25,6 +25,7 @@ from inference.engine.search import (
     continuations,
     length,
     length_probe,
+    masked_rank,
     policy,
     pruning,
     sampler,
@@ -75,7 +76,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
             generator.manual_seed(request.seed)
         self._noise = sampler.noise_of(model.traits, model.properties, generator)
         self._effort = Effort.of(request, model.properties)
-        self._policy = policy.of(model.traits.length_signal)
+        self._policy = policy.of(model.traits)
         self._finished = max(self._policy.finished, self._effort.candidates)
         self._trials: list[Written] = []
         self._counters = _Counters()
@@ -139,7 +140,8 @@ class Infilling(Generator[InfillEvent | None, None, None]):
             loop = self._denoising(context, plan, pruning.tried(rows, self._finished, self._model.traits.free_rows))
             yield from self._denoise(loop, context, plan, earlier)
             written = [*answers.standing(loop), *self._agreeing([*self._trials, *written], plan)]
-            found += answers.ranked(self._model, context, plan, written, typed, quick=self._late())
+            known = yield from self._by_masking(context, plan, written, masked_rank.PARTS)
+            found += answers.ranked(self._model, context, plan, written, typed, quick=self._late(), known=known)
             if self._request.drafts:
                 yield self._draft(loop, plan, earlier, found[0].written)
 
@@ -230,11 +232,13 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         if not all(hole.single_line for hole in holes):
             return length.around_usual(holes, count)
         if bias is None or self._model.traits.can_score:
-            return length.from_grid(holes, count)
+            choices = length.from_grid(holes, count)
+            usual_first = self._policy.by_masking
+            return sorted(choices, key=lambda each: length.unusual(holes, each)) if usual_first else choices
         self._counters.steps += 1
         choices = length.from_grid(holes, length_probe.LENGTHS)
         sure = length_probe.confidences(self._model, context, plan, self._noise, choices)
-        return length.surest_first(choices, sure, bias)[: self._finished]
+        return length.surest_first(holes, choices, sure, bias)[: self._finished]
 
     def _slack(self, context: Context, plan: Plan) -> list[list[float]]:
         self._counters.steps += 1
@@ -277,11 +281,28 @@ class Infilling(Generator[InfillEvent | None, None, None]):
             self._counters.steps += 1
             if pruning.is_due(loop, plan, self._finished):
                 yield None
-                standing = pruning.prune(self._model, loop, context, plan, self._finished)
+                known = yield from self._by_masking(context, plan, answers.standing(loop), 1)
+                standing = pruning.prune(self._model, loop, context, plan, self._finished, known)
                 self._trials += standing if self._policy.keeps_trials else []
             yield self._draft(loop, plan, earlier, answers.one_standing(loop, 0)) if self._request.drafts else None
             if self._late() or (self._amended and not self._go_on(loop, plan, earlier)):
                 return
+
+    def _by_masking(
+        self, context: Context, plan: Plan, written: Sequence[Written], parts: int
+    ) -> Generator[None, None, list[float] | None]:
+        """The scores of different answers, where they are found by masking; once it is late, in a single pass."""
+        if not self._policy.by_masking or len({tuple(one.ids) for one in written}) == 1:
+            return None
+        weights = answers.weights_for(self._model, plan)
+        scoring = masked_rank.scores(self._model, context, plan, written, weights, 0 if self._late() else parts)
+        while True:
+            try:
+                next(scoring)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            self._counters.steps += 1
+            yield None
 
     def _go_on(self, loop: Denoising, plan: Plan, earlier: Sequence[str]) -> bool:
         """Pins what was typed on the canvases that agree with it; False where none does, so that it starts again."""

@@ -27,15 +27,22 @@ def one_standing(loop: Denoising, index: int) -> Written:
 
 
 def ranked(
-    model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], typed: float = 0.0, *, quick: bool
+    model: LoadedModel,
+    context: Context,
+    plan: Plan,
+    written: Sequence[Written],
+    typed: float = 0.0,
+    *,
+    quick: bool,
+    known: Sequence[float] | None = None,
 ) -> list[RankedFill]:
     """The different answers of a canvas, best first; last those with half a character, then those with an empty hole.
 
     `typed`: the log-probability that the first hole begins as it must, which all of them do. `quick`: where there is
-    only one, it is not scored.
+    only one, it is not scored. `known`: their scores, where somebody else has found them.
     """
     count = len(written)
-    found = [0.0] * count if count == 1 and quick else _scores(model, context, plan, written, typed)
+    found = known or ([0.0] * count if count == 1 and quick else _scores(model, context, plan, written, typed))
     best: dict[tuple[str, ...], RankedFill] = {}
     for number in sorted(range(count), key=lambda i: -found[i]):
         one = written[number]
@@ -56,7 +63,7 @@ def _scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[
 
 def weights_for(model: LoadedModel, plan: Plan) -> rank.Weights:
     """How the answers of a canvas are weighed: by whether the holes are of one line, and whether that goes on."""
-    known = policy.of(model.traits.length_signal)
+    known = policy.of(model.traits)
     if not all(hole.single_line for hole in plan.layout.holes):
         return known.several_lines
     following = model.vocabulary.bytes_of(list(plan.layout.suffix[:1]))

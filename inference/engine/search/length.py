@@ -13,6 +13,7 @@ computes with it, so a client of somebody else's server chooses lengths in the s
 """
 
 import itertools
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
@@ -28,6 +29,9 @@ _LEAST_TO_RESIZE = 4
 _PARTS_OF_USUAL = (0.8, 0.6, 1.2)
 """Of a block: 32, 24 and 48 tokens. On tuning tasks the likeliest of these three reaches the true length's similarity;
 with shorter or many more lengths beside them it is lower by a third."""
+UNUSUAL = 0.5
+"""How much the length counts for masked models: see `unusual`."""
+_LEAST = 1e-9
 _FINEST = 1024
 """The finest parts of a curve that are read are its 1024ths. A steeper curve yields fewer lengths."""
 
@@ -68,11 +72,19 @@ def to_resize(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(longer))[:count]
 
 
-def surest_first(choices: Sequence[tuple[int, ...]], sure: Sequence[float], bias: LengthBias) -> list[tuple[int, ...]]:
-    """The choices of which the model is surest for their lengths (length_probe.py) come first."""
-    usual = [sum(size * bias.at(size) for size in each) / max(1, sum(each)) for each in choices]
-    order = sorted(range(len(choices)), key=lambda i: -sure[i] / max(usual[i], 1e-9))
-    return [choices[i] for i in order]
+def surest_first(
+    holes: Sequence[Slots], choices: Sequence[tuple[int, ...]], sure: Sequence[float], bias: LengthBias
+) -> list[tuple[int, ...]]:
+    """The choices of which the model is surest for their lengths (length_probe.py) come first, usual lengths rather
+    than unusual ones.
+    """
+
+    def likeliness(number: int) -> float:
+        each = choices[number]
+        known = sum(size * bias.at(size) for size in each) / max(1, sum(each))
+        return math.log(max(sure[number], _LEAST) / max(known, _LEAST)) - UNUSUAL * unusual(holes, each)
+
+    return [choices[number] for number in sorted(range(len(choices)), key=lambda number: -likeliness(number))]
 
 
 def around_usual(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
@@ -85,6 +97,12 @@ def usual(holes: Sequence[Slots], part: float = 1.0) -> tuple[int, ...]:
     wanted = [_USUAL_OF_ONE_LINE if it.single_line else min(_USUAL_OF_SEVERAL, it.maximum * 2 // 3) for it in holes]
     sizes = [round(size * part) for size in wanted]
     return tuple(max(hole.minimum, min(size, hole.maximum)) for hole, size in zip(holes, sizes, strict=True))
+
+
+def unusual(holes: Sequence[Slots], sizes: Sequence[int]) -> float:
+    """How far these lengths are from the usual ones: the mean square of the logarithm of their ratio."""
+    ratios = [max(1, size) / max(1, known) for size, known in zip(sizes, usual(holes), strict=True)]
+    return sum(math.log(ratio) ** 2 for ratio in ratios) / max(1, len(ratios))
 
 
 def _parts() -> Iterator[float]:

@@ -6,15 +6,19 @@ more often, and what follows the hole has to weigh more: a fill that stops too e
 after it is not. A whole line is longer than a part of one, so its longer fills get something on top. Of several lines
 the likelihood prefers the shortest all the same, so only usual lengths are tried.
 
-The numbers for no signal were chosen on tests/data/tuning.jsonl.gz with tests/data/twin, whose card has the table.
+A masked model has no likelihood from left to right, but one by the chain rule in another order (masked_rank.py). With
+it goes what is known of any hole: that a length is the less likely the further it is from the usual one.
+
+The numbers for no signal were chosen on tests/data/tuning.jsonl.gz with tests/data/twin and tests/data/masked, whose
+cards have the tables.
 """
 
 from dataclasses import dataclass
 
 from inference.engine.canvas.layout import Slots
-from inference.engine.search import rank
+from inference.engine.search import length, rank
 from inference.engine.search.rank import Weights
-from inference.models.family import LengthSignal
+from inference.models.family import LengthSignal, NoiseKind, Traits
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class LengthPolicy:
     keeps_trials: bool
     """Whether the answers of these also count as they stood when the others were dropped. Steps that make a canvas of
     the wrong length fluent can take a good answer away."""
+    by_masking: bool
+    """Whether fills are ranked by masking them again (masked_rank.py)."""
     rest_of_line: Weights
     part_of_line: Weights
     several_lines: Weights
@@ -40,10 +46,15 @@ class LengthPolicy:
         return most if all(hole.single_line for hole in holes) else min(self.of_several_lines, most)
 
 
-_TOLD = LengthPolicy(6, 3, 2, False, rank.REST_OF_LINE, rank.PART_OF_LINE, rank.SEVERAL_LINES)
-_GUESSED = LengthPolicy(14, 3, 4, True, Weights(3.0, 4.0, 16, 0.15), Weights(3.0, 8.0, 16), rank.SEVERAL_LINES)
+_TOLD = LengthPolicy(6, 3, 2, False, False, rank.REST_OF_LINE, rank.PART_OF_LINE, rank.SEVERAL_LINES)
+_GUESSED = LengthPolicy(14, 3, 4, True, False, Weights(3.0, 4.0, 16, 0.15), Weights(3.0, 8.0, 16), rank.SEVERAL_LINES)
+_MASKED_LINE = Weights(smoothing=0.0, suffix=1.0, suffix_tokens=4, unusual=length.UNUSUAL)
+_MASKED = LengthPolicy(14, 3, 6, False, True, _MASKED_LINE, _MASKED_LINE, Weights(0.0, 1.0, 4))
 
 
-def of(signal: LengthSignal) -> LengthPolicy:
-    """The policy for checkpoints that give this signal."""
-    return _TOLD if signal is LengthSignal.SLACK else _GUESSED
+def of(traits: Traits) -> LengthPolicy:
+    """The policy for a checkpoint of these traits."""
+    if traits.length_signal is LengthSignal.SLACK:
+        return _TOLD
+    guessed = traits.length_signal is LengthSignal.NONE and not traits.can_score
+    return _MASKED if guessed and traits.noise is NoiseKind.MASK else _GUESSED

@@ -41,9 +41,19 @@ def is_due(loop: Denoising, plan: Plan, finished: int) -> bool:
     return loop.canvas.batch > finished or _is_cut(loop, plan)
 
 
-def prune(model: LoadedModel, loop: Denoising, context: Context, plan: Plan, finished: int) -> list[Written]:
-    """Goes on with the `finished` canvases that rank best as they stand; their answers so far, best first."""
-    ranked = answers.ranked(model, context, plan, answers.standing(loop), quick=False)
+def prune(
+    model: LoadedModel,
+    loop: Denoising,
+    context: Context,
+    plan: Plan,
+    finished: int,
+    known: Sequence[float] | None = None,
+) -> list[Written]:
+    """Goes on with the `finished` canvases that rank best as they stand; their answers so far, best first.
+
+    `known`: see `answers.ranked`.
+    """
+    ranked = answers.ranked(model, context, plan, answers.standing(loop), quick=False, known=known)
     best = [answer.number for answer in ranked[:finished]]
     loop.go_on_with(best, loop.canvas.keep(best, plan.layout.suffix, plan.layout.width))
     return [answer.written for answer in ranked[:finished]]

@@ -411,7 +411,7 @@ def test_an_amendment_of_a_hole_that_is_not_there_is_refused(engine: Engine) -> 
 
 def test_what_is_typed_after_canvases_were_dropped_is_kept(embedded: Engine) -> None:
     """Many lengths are tried, and few finished; both while one candidate is wanted and while many are."""
-    known = policy.of(embedded.loaded.family.traits.length_signal)
+    known = policy.of(embedded.loaded.family.traits)
     assert known.of_one_line > known.finished
     for candidates in (1, 6):
         segments = (Text(SOURCE), Hole(min_tokens=8, max_tokens=48), Text(REST))

@@ -6,9 +6,12 @@ from hypothesis import strategies as st
 
 from inference.engine.canvas.layout import Slots
 from inference.engine.search import length, policy
-from inference.models.family import LengthSignal
+from inference.models.family import LengthSignal, NoiseKind, Traits
 
 LINE = Slots(24, single_line=True)
+SLACK = Traits(NoiseKind.MASK, LengthSignal.SLACK, 300, can_score=True, continuable_tokens=0)
+UNTOLD = Traits(NoiseKind.UNIFORM, LengthSignal.NONE, 300, can_score=True, continuable_tokens=0)
+MASKED = Traits(NoiseKind.MASK, LengthSignal.NONE, 300, can_score=False, continuable_tokens=0)
 HOLES = st.builds(
     lambda low, more: Slots(maximum=low + more, minimum=low), low=st.integers(1, 20), more=st.integers(0, 60)
 )
@@ -35,17 +38,18 @@ def test_lengths_keep_within_the_limits_of_every_hole(holes: list[Slots], count:
             assert all(hole.minimum <= size <= hole.maximum for hole, size in zip(holes, choice, strict=True))
 
 
-@pytest.mark.parametrize(("signal", "several"), [(LengthSignal.SLACK, 3), (LengthSignal.NONE, 3)])
-def test_of_holes_of_several_lines_fewer_lengths_are_tried(signal: LengthSignal, several: int) -> None:
+@pytest.mark.parametrize("told", [SLACK, UNTOLD, MASKED], ids=["slack", "likelihood", "masks"])
+def test_of_holes_of_several_lines_fewer_lengths_are_tried(told: Traits) -> None:
     """The likelihood prefers the shortest of them, whatever is right."""
-    line, block, known = Slots(24, single_line=True), Slots(64), policy.of(signal)
+    line, block, known = Slots(24, single_line=True), Slots(64), policy.of(told)
     assert known.lengths((line, line), 10) == 10
-    assert known.lengths((line, block), 10) == known.lengths((block,), 10) == several
+    assert known.lengths((line, block), 10) == known.lengths((block,), 10) == 3
     assert known.lengths((block,), 2) == 2
 
 
-def test_without_a_signal_nearly_every_length_of_a_line_is_tried() -> None:
-    (tried,) = zip(*length.from_grid([LINE], policy.of(LengthSignal.NONE).lengths((LINE,), None)), strict=True)
+@pytest.mark.parametrize("told", [UNTOLD, MASKED], ids=["likelihood", "masks"])
+def test_without_a_signal_nearly_every_length_of_a_line_is_tried(told: Traits) -> None:
+    (tried,) = zip(*length.from_grid([LINE], policy.of(told).lengths((LINE,), None)), strict=True)
     assert tried[:8] == (1, 2, 3, 4, 5, 6, 7, 8)
     assert all(min(abs(size - one) for one in tried) <= 2 for size in range(1, 25))
 
@@ -54,6 +58,15 @@ def test_without_a_signal_blocks_get_usual_lengths() -> None:
     """Of all lengths the shortest would win, whatever is right."""
     assert length.around_usual([Slots(64)], 3) == [(32,), (24,), (48,)]
     assert length.around_usual([Slots(12)], 3) == [(6,), (5,), (10,)]
+
+
+def test_a_length_is_the_more_unusual_the_further_it_is_from_the_usual_one() -> None:
+    """As a factor, whichever way."""
+    far = {size: length.unusual([LINE], [size]) for size in (1, 2, 4, 6, 9, 18)}
+    assert far[6] == 0.0 < far[9] < far[18] < far[1]
+    assert (far[9], far[18]) == pytest.approx((far[4], far[2]))
+    assert length.unusual([LINE, LINE], [6, 18]) == pytest.approx(far[18] / 2)
+    assert length.unusual([Slots(9, minimum=9)], [9]) == 0.0, "it has no other"
 
 
 def test_the_usual_length_is_that_of_a_line_or_of_some_and_within_the_limits() -> None:

@@ -15,10 +15,10 @@ def by_hand(engine: Engine, ids: list[int], judged: Judged) -> float:
     log_probabilities = causal_logits(gemma(engine).network, every).log_softmax(-1)
     each = [float(log_probabilities[row, every[row + 1]]) for row in range(len(ids) - 1, len(every) - 1)]
     fill, suffix = each[: len(judged.fill)], each[len(judged.fill) :]
-    smoothing, weight, _, bonus = judged.weights
-    inside = sum(fill) / (len(fill) + smoothing)
-    score = (inside + weight * sum(suffix) / len(suffix)) / (1 + weight) if suffix else inside
-    return score + bonus * math.log(len(fill))
+    weights = judged.weights
+    inside = sum(fill) / (len(fill) + weights.smoothing)
+    score = (inside + weights.suffix * sum(suffix) / len(suffix)) / (1 + weights.suffix) if suffix else inside
+    return score + weights.length * math.log(len(fill))
 
 
 def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine) -> None:

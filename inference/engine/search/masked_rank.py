@@ -1,0 +1,102 @@
+"""Scores fills by masking them again: how likely a masked model finds a fill and the start of what follows it.
+
+The probabilities with which such a model wrote its tokens say little of the length: each was chosen as the surest, and
+the fewer there are, the surer they are. A likelihood can be compared. By the chain rule, that of a fill and of the
+tokens behind it is a product of predictions, each made while all that comes later in the product is masked: here the
+fill in a few parts from left to right, then what follows it. A fill that stops too early or too late is found out by
+the last: nothing leads on to it. The text beyond stays in sight, or a small model loses its way.
+
+The order is free (the model was trained with any), and tokens of one part count as independent of each other. The
+numbers were chosen on lines of tests/data/tuning.jsonl.gz with tests/data/masked, whose card has the table.
+"""
+
+import itertools
+from collections.abc import Generator, Sequence
+
+import torch
+
+from inference.engine.canvas.fills import Written
+from inference.engine.canvas.plan import Plan
+from inference.engine.loaded_model import LoadedModel
+from inference.engine.search import length, rank
+from inference.engine.search.rank import Weights
+from inference.models.family import Context
+
+PARTS = 3
+"""In how many passes a fill is read; one more reads what follows."""
+
+
+def scores(
+    model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], weights: Weights, parts: int = PARTS
+) -> Generator[None, None, list[float]]:
+    """The score of each, higher is better. Every `next` makes one pass. With no `parts` the fills themselves are not
+    read.
+    """
+    orders = [_order(one, parts, weights.suffix_tokens) for one in written]
+    fill, behind = [0.0] * len(written), [0.0] * len(written)
+    passes = _passes(model, context, written, orders)
+    for part in range(parts + 1):
+        found = next(passes)
+        sums = behind if part == parts else fill
+        for number, values in enumerate(found):
+            sums[number] += sum(values)
+        yield
+    return [
+        _score(plan, one, order, inside, outside, weights)
+        for one, order, inside, outside in zip(written, orders, fill, behind, strict=True)
+    ]
+
+
+def _score(
+    plan: Plan, one: Written, order: Sequence[Sequence[int]], fill: float, behind: float, weights: Weights
+) -> float:
+    *inside, outside = order
+    suffix = behind / len(outside) if outside else None
+    score = rank.weighted(fill, sum(map(len, inside)), suffix, weights)
+    sizes = [end - first for _, first, end in one.spans]
+    return score - weights.unusual * length.unusual(plan.layout.holes, sizes)
+
+
+def _order(one: Written, parts: int, following: int) -> list[list[int]]:
+    """The open rows in so many parts, from left to right, then up to `following` rows behind each hole."""
+    rows = [row for _, first, end in one.spans for row in range(first, end)]
+    limits = [*(begin for begin, _, _ in one.spans[1:]), len(one.ids)]
+    behind = [
+        row
+        for (_, _, end), limit in zip(one.spans, limits, strict=True)
+        for row in range(end, min(end + following, limit))
+    ]
+    edges = [len(rows) * part // max(1, parts) for part in range(parts + 1)]
+    return [*(rows[start:end] for start, end in itertools.pairwise(edges)), behind]
+
+
+@torch.inference_mode()
+def _passes(
+    model: LoadedModel, context: Context, written: Sequence[Written], orders: Sequence[Sequence[Sequence[int]]]
+) -> Generator[list[list[float]], None, None]:
+    """For each part, in order, the log-probabilities of its tokens on each canvas, all later parts masked."""
+    device, mask = model.family.device, model.properties.mask_token_id
+    assert mask is not None, "a masked model has one"
+    width = max(len(one.ids) for one in written)
+    true = torch.tensor([[*one.ids, *[0] * (width - len(one.ids))] for one in written], device=device)
+    lengths = torch.tensor([[len(one.ids)] for one in written], device=device)
+    valid = torch.arange(width, device=device) < lengths
+    flat = true.flatten().clone()
+    flat[_rows([[row for part in order for row in part] for order in orders], width, device)] = mask
+    for part in zip(*orders, strict=True):
+        rows = _rows(part, width, device)
+        values: list[float] = []
+        if len(rows):
+            shown = None if bool(valid.all()) else valid
+            logits = context.predict(flat.view_as(true), rows, valid=shown)
+            tokens = true.flatten()[rows]
+            values = logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0].tolist()
+            flat = flat.index_put((rows,), tokens)
+        taken = iter(values)
+        yield [[next(taken) for _ in each] for each in part]
+
+
+def _rows(of_each: Sequence[Sequence[int]], width: int, device: torch.device) -> torch.Tensor:
+    """Rows of each canvas as numbers in the flattened (B * W)."""
+    numbers = [number * width + row for number, rows in enumerate(of_each) for row in rows]
+    return torch.tensor(numbers, dtype=torch.long, device=device)
