@@ -96,6 +96,14 @@ def native_bfloat16() -> bool:
     return any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
+def fast_bfloat16() -> bool:
+    """Whether this CPU has matrix units for bfloat16. With vector instructions alone it is faster than in float32 only
+    for a few rows of a large model, where reading the weights takes longest.
+    """
+    able = torch.cpu.get_capabilities()
+    return any(able.get(name) for name in ("amx_bf16", "bf16"))
+
+
 def has_four_bit() -> bool:
     """Whether the package that packs weights into 4 bits is installed."""
     return find_spec("bitsandbytes") is not None

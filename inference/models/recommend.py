@@ -2,7 +2,8 @@
 
 import platform
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
 from pkgutil import iter_modules
@@ -11,7 +12,7 @@ import psutil
 import torch
 
 import inference.models
-from inference.models import catalogue, devices, downloads, extras
+from inference.models import catalogue, devices, downloads, extras, masked
 from inference.models.catalogue import Published
 from inference.models.family import ModelError
 from inference.models.mlx.installed import DEVICE as MLX
@@ -39,7 +40,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Machine:
-    """What a model finds. `dtypes` are tried in this order; `families` are the folders of inference/models.
+    """What a model finds. `dtypes` are tried in this order, or what `dtypes_of` has for its family; `families` are the
+    folders of inference/models.
 
     `four_bit` and `mlx`: whether the packages for packed weights and for Apple's GPU are installed.
     """
@@ -52,6 +54,7 @@ class Machine:
     families: frozenset[str]
     apple: bool = False
     mlx: bool = False
+    dtypes_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def usable_bytes(self) -> float:
@@ -83,12 +86,15 @@ def this_machine(device: str | None) -> Machine:
         frozenset(found.name for found in iter_modules(inference.models.__path__) if found.ispkg),
         sys.platform == "darwin" and platform.machine() == "arm64",
         find_spec("mlx_vlm") is not None,
+        {"masked": masked.dtypes(str(place), None)},
     )
 
 
 def judge(entry: Published, machine: Machine) -> Fit:
     """How a model fares on a machine."""
-    dtypes = (f"{int(entry.stored_bits)}bit",) if entry.mac_only else machine.dtypes
+    dtypes = (
+        (f"{int(entry.stored_bits)}bit",) if entry.mac_only else machine.dtypes_of.get(entry.family, machine.dtypes)
+    )
     needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in dtypes}
     if entry.mac_only and not machine.apple:
         return Fit(Verdict.MAC, "", needs, "needs a Mac with Apple silicon")

@@ -11,7 +11,7 @@ import torch
 
 from inference.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
-from inference.models import registry
+from inference.models import masked, registry
 from inference.models.family import Family, LengthSignal, ModelError, NoiseKind
 from tests.inference.models import random_masked
 from tests.inference.models.random_masked import BOS, EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2
@@ -177,3 +177,14 @@ def test_words_are_split_as_qwen2_does(tmp_path: Path) -> None:
     stock = Qwen2Tokenizer(vocab=vocabulary, merges=merges)
     for text in ("def f(x):\n    return 12 + x\n\n\n", "café cafe\u0301's  \r\n\tx==1", "x    \n\n  def"):
         assert token_files.tokenizer(found).encode(text).ids == stock.encode(text)
+
+
+def test_a_processor_without_matrix_units_computes_in_float32() -> None:
+    """Then in 8 bits: in bfloat16 it is slower than in either, but for a few rows of a large model."""
+    able = torch.cpu.get_capabilities()
+    found = masked.dtypes("cpu", None)
+    if able.get("amx_bf16") or able.get("bf16"):
+        assert found == ("bfloat16", "float32", "8bit", "4bit")
+    else:
+        assert found == ("float32", "8bit", "4bit", "bfloat16")
+    assert masked.dtypes("cpu", "bfloat16") == ("bfloat16",)

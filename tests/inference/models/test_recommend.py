@@ -6,7 +6,7 @@ import pytest
 from inference.models import catalogue, extras
 from inference.models.catalogue import EMBEDDED, ENTRIES, RELEASED
 from inference.models.family import Properties
-from inference.models.recommend import Machine, Verdict, judge, recommended, steps_to
+from inference.models.recommend import Machine, Verdict, judge, recommended, steps_to, this_machine
 
 GB = 10**9
 ALL = frozenset({"diffusion_gemma", "masked", "mlx"})
@@ -70,6 +70,14 @@ def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, na
 def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, words: str) -> None:
     fit = judge(catalogue.known(name), place)
     assert (fit.verdict, fit.words) == (verdict, words)
+
+
+def test_a_family_may_have_dtypes_of_its_own() -> None:
+    """As the masked models have 8 bits, which are tried before 4."""
+    place = machine("cuda:0", 12, dtypes_of={"masked": ("bfloat16", "8bit", "4bit")})
+    assert judge(catalogue.known("dreamon-7b"), place).dtype == "8bit"
+    assert judge(catalogue.known("dreamon-7b"), machine("cuda:0", 12)).dtype == "4bit"
+    assert "8bit" in this_machine("cpu").dtypes_of["masked"]
 
 
 def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
