@@ -68,10 +68,11 @@ class Lengths:
 
     async def _surest(self, bias: LengthBias) -> list[tuple[int, ...]]:
         """CAL: the lengths in the order of how sure the model is of them, compared with what is usual for each."""
-        choices = length.from_grid(self._plan.layout.holes, _PROBED)
+        holes = self._plan.layout.holes
+        choices = length.from_grid(holes, _PROBED)
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(self._sureness(sizes)) for sizes in choices]
-        return length.surest_first(choices, [task.result() for task in asked], bias)
+        return length.surest_first(holes, choices, [task.result() for task in asked], bias)
 
     async def _sureness(self, sizes: Sequence[int]) -> float:
         """The mean probability of the likeliest token of each open row."""
