@@ -29,6 +29,8 @@ from lsp_server.settings.link_lookup import LinkLookup, Names
 from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
+from lsp_server.usage import Usage
+from lsp_server.usage.recorder import Recorder
 
 _T = TypeVar("_T")
 _UNANSWERED = "where its path leads is not known, since its file system does not answer; ask again once it does"
@@ -49,7 +51,9 @@ class Session:
         self.notebooks = Notebooks(self.documents)
         self.editor = EditorConnection(server)
         self.worker = WorkerConnection(server, self.editor.show_once)
-        self.inline = InlineService(self.documents, self.worker, self.gather_context, self.may_send)
+        self.recorder = Recorder(lambda uri: self.settings_of(uri).statistics == "on", self._warn)
+        self.usage = Usage(self.recorder.add)
+        self.inline = self._new_service()
         self.completions = self.inline
         """The same service, unless the client asks for both: then neither answer makes the other one stale."""
         self._context = ContextSource()
@@ -80,7 +84,7 @@ class Session:
         self.features = features
         self.configuration.start(options, folders)
         if features.inline_completion:
-            self.completions = InlineService(self.documents, self.worker, self.gather_context, self.may_send)
+            self.completions = self._new_service()
         self.worker.configure(self.settings, progress=features.progress)
 
     def refresh_settings(self) -> None:
@@ -111,6 +115,7 @@ class Session:
         """The document was closed, or what we have of it can no longer be trusted."""
         for service in self.inline_services:
             service.forget(uri)
+        self.usage.forget(uri)
         if document := self.documents.pop(uri, None):
             document.stop_parsing()
         self._links.pop(uri, None)
@@ -137,6 +142,12 @@ class Session:
         """The editor has sent the whole text of a document, which is opened again where an edit of it was lost."""
         if uri in self._lost:
             self.open(uri, self._lost[uri], version, text)
+
+    def _new_service(self) -> InlineService:
+        return InlineService(self.documents, self.worker, self.gather_context, self.may_send, self.usage)
+
+    def _warn(self, message: str) -> None:
+        self.editor.show_once(message, types.MessageType.Warning)
 
     def _lose(self, uri: str) -> bool:
         """Whether the document was open. One that was lost before stays lost."""

@@ -17,6 +17,7 @@ from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.edits import workspace_edit
 from lsp_server.lsp.progress import Report, StoppedByUser
 from lsp_server.session import Session
+from lsp_server.usage.document_usage import Timing
 from lsp_server.worker import WorkerFailure
 from lsp_server.worker.link import OnDraft
 
@@ -30,6 +31,7 @@ async def perform(
     it gave one.
     """
     session.mark_used(action.snapshot.uri)
+    asked_s, drafted_s = budget.began_s, list[float]()
 
     async def work(report: Report) -> tuple[str, ...]:
         nonlocal budget
@@ -39,7 +41,8 @@ async def perform(
         if reason := await session.why_off_now(action.snapshot.uri):
             raise NotDone(f"cannot fill: {reason}")
         context = await session.gather_context(action.snapshot, action.holes[0].start if action.holes else 0)
-        return await action.texts(worker, budget, _on_draft(session, action, token, report), context)
+        on_draft = _on_draft(session, action, token, report, drafted_s)
+        return await action.texts(worker, budget, on_draft, context)
 
     try:
         texts = await session.editor.progress.run(action.title, work, token=token, may_create=session.features.progress)
@@ -49,12 +52,19 @@ async def perform(
         raise NotDone(f"cannot fill: {failure}") from failure
     if not session.is_current(action.snapshot):
         raise NotDone(STALE)
+    timing = Timing(asked_s, next(iter(drafted_s), None))
+    session.usage.of(session.documents[action.snapshot.uri]).filled(action.snapshot, action.holes, texts, timing)
     edit = workspace_edit(action.snapshot, action.holes, texts, session.features)
     return edit, left_as_they_are(texts, current_texts(action.snapshot, action.holes))
 
 
-def _on_draft(session: Session, action: Action, token: types.ProgressToken | None, report: Report) -> OnDraft | None:
-    """What to do with each draft; None where nobody would see them, since they cost a little."""
+def _on_draft(
+    session: Session, action: Action, token: types.ProgressToken | None, report: Report, drafted_s: list[float]
+) -> OnDraft | None:
+    """What to do with each draft; None where nobody would see them, since they cost a little.
+
+    `drafted_s` gets the time of each that is shown.
+    """
     if token is None and not (session.features.progress or session.features.drafts):
         return None
     progress, show = DraftProgress(), _show_drafts(session, action, token)
@@ -62,6 +72,7 @@ def _on_draft(session: Session, action: Action, token: types.ProgressToken | Non
     def on_draft(draft: Draft) -> None:
         report(*progress.after(draft))
         if show is not None:
+            drafted_s.append(time.monotonic())
             show(draft)
 
     return on_draft

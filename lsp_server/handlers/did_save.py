@@ -1,9 +1,13 @@
-"""`textDocument/didSave`: reads the settings files again, which may have been saved. The text is known already."""
+"""`textDocument/didSave`: reads the settings files again, which may have been saved, and sees what of fills stands.
+
+The text is known already.
+"""
 
 from lsprotocol import types
 
 from lsp_server.session import Session
 
 
-def did_save(session: Session, _: types.DidSaveTextDocumentParams) -> None:
+def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
     session.refresh_settings()
+    session.usage.saved(params.text_document.uri)

@@ -115,6 +115,8 @@ async def _filled(
         action = await asyncio.to_thread(_action, kind, given, snapshot, marker, session.features.encoding)
         edit, left = await perform(session, action, budget, params.work_done_token)
         applied, reason = await session.editor.apply_edit(edit, f"infill: {action.title}")
+        if not applied:
+            session.usage.refused(given.uri)
         reason = reason or left
     except Cancelled as cancelled:  # the user knows
         return command_answer(applied=False, reason=str(cancelled))

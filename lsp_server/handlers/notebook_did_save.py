@@ -1,9 +1,10 @@
-"""`notebookDocument/didSave`: does nothing. Some clients send it to every server that synchronises notebooks."""
+"""`notebookDocument/didSave`: sees what of the fills in its cells still stands."""
 
 from lsprotocol import types
 
 from lsp_server.session import Session
 
 
-def notebook_did_save(_session: Session, _params: types.DidSaveNotebookDocumentParams) -> None:
-    """Nothing depends on the file on the disk."""
+def notebook_did_save(session: Session, params: types.DidSaveNotebookDocumentParams) -> None:
+    for cell in session.notebooks.cells_of(params.notebook_document.uri):
+        session.usage.saved(cell)

@@ -18,6 +18,7 @@ async def shutdown(session: Session, protocol: InfillProtocol) -> None:
 async def leave(session: Session) -> None:
     """Forget the documents and leave the worker, but do not wait for one that hangs."""
     session.close()
+    await session.recorder.close()
     try:
         async with asyncio.timeout(LIMIT_S):
             await session.worker.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -99,6 +100,7 @@ class Computation:
         """Pass a draft to the requests that want to see it."""
         for reply in self.replies:
             if reply.request.on_draft is not None and not reply.result.done():
+                reply.first_draft_s = reply.first_draft_s or time.monotonic()
                 reply.request.on_draft(draft, DraftedHole(self.snapshot, self.hole, self.anchor, reply.cursor))
 
     def _can_pin(self, change: Change) -> bool:

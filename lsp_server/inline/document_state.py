@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillResult
 from lsp_server.inline.computation import Computation
@@ -15,6 +15,8 @@ from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
 from lsp_server.inline.suggestion import Cursor
+from lsp_server.usage.document_usage import DocumentUsage, Offer, Timing
+from lsp_server.usage.events import Trigger
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
@@ -23,10 +25,14 @@ GRACE_S = 0.3
 
 
 class DocumentState:
-    """One open document. `debounce` is told how long each computation took and whether anybody saw its result."""
+    """One open document. `debounce` is told how long each computation took and whether anybody saw its result.
 
-    def __init__(self, document: Document, debounce: Debounce) -> None:
+    `usage` is told what was shown, taken and rejected.
+    """
+
+    def __init__(self, document: Document, debounce: Debounce, usage: DocumentUsage) -> None:
         self.document = document
+        self.usage = usage
         self.history = SuggestionHistory(document.text)
         self.running: list[Computation] = []
         self._debounce = debounce
@@ -51,7 +57,7 @@ class DocumentState:
         found = self._find(request, request.cursor.offset)
         if not found or (request.invoked and not found.is_a_choice):
             return None
-        self._show(found, request)
+        self._show(found, request, Timing(request.budget.began_s, remembered=True))
         return found
 
     def join(self, reply: PendingReply) -> bool:
@@ -72,7 +78,7 @@ class DocumentState:
 
     def follow(self, changes: Sequence[Change]) -> list[Computation]:
         """The text has changed: end the computations that disagree. Returns those that the user has typed into."""
-        self.history.changed(changes, self.document.text)
+        self._tell_of(changes)
         typed_into = []
         for computation in tuple(self.running):
             typed = computation.typed
@@ -98,7 +104,7 @@ class DocumentState:
             if not found and reply.joined and computation.is_amended:
                 unanswered.append(reply)
                 continue
-            self._show(found, reply.request)
+            self._show(found, reply.request, Timing(reply.request.budget.began_s, reply.first_draft_s))
             reply.answer(found)
             used = used or bool(found)
         self._observe(computation, used=used)
@@ -143,8 +149,23 @@ class DocumentState:
         )
         return InlineResult(found, self.document.lines)
 
-    def _show(self, result: InlineResult, request: InlineRequest) -> None:
-        self.history.show(result.found, self.document.text, invoked=request.invoked)
+    def _show(self, result: InlineResult, request: InlineRequest, timing: Timing) -> None:
+        text = self.document.text
+        self.history.show(result.found, text, invoked=request.invoked)
+        if result.found:
+            first, shown = result.found[0]
+            adds = len(difference(text[shown.start : shown.end], shown.text).added)
+            how: Trigger = "asked" if request.invoked else "typing"
+            self.usage.shown(Offer(first.computation, first.hole.kind, how, first.confidence, adds), timing)
+
+    def _tell_of(self, changes: Sequence[Change]) -> None:
+        """The suggestions move along, and some are taken or rejected by what was changed."""
+        for suggestion in self.history.changed(changes, self.document.text):
+            if not self.history.is_shown(suggestion.computation):  # none of its other texts goes on
+                self.usage.rejected(suggestion.computation)
+        taken = self.history.put_in(changes, self.document.text)
+        if taken is not None:
+            self.usage.accepted(taken.computation, taken.anchor.start, len(taken.text), whole=True)
 
     def _attach(self, computation: Computation, reply: PendingReply, *, joined: bool) -> None:
         reply.joined = joined

@@ -7,11 +7,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import Change, difference
 from lsp_server.inline.rejected import RejectedSuggestions, is_typed_over
 from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
 
 KEPT = 24
+AT_ONCE_CHARACTERS = 3
+"""Fewer in one change may be typed: editors gather what comes within a moment."""
 _KEPT_TEXTS = 100
 """How many earlier texts are recognised."""
 
@@ -29,16 +31,32 @@ class SuggestionHistory:
         """Whether the last change was an undo or a redo."""
         return self._undo.undone
 
-    def changed(self, changes: Sequence[Change], text: str) -> None:
-        """`changes`, one after the other, led to `text`."""
+    def changed(self, changes: Sequence[Change], text: str) -> list[Suggestion]:
+        """`changes`, one after the other, led to `text`. Returns the suggestions that were typed over with that."""
         for change in changes:
             self._rejected.changed(change)
             moved = (suggestion.after(change) for suggestion in self._suggestions)
             self._suggestions = [suggestion for suggestion in moved if suggestion is not None]
-        for suggestion in [each for each in self._suggestions if each.shown_from is not None and changes]:
-            if is_typed_over(suggestion, changes[-1], text):
-                self.reject(suggestion.id)
+        shown = [each for each in self._suggestions if each.shown_from is not None and changes]
+        typed_over = [each for each in shown if is_typed_over(each, changes[-1], text)]
+        for suggestion in typed_over:
+            self.reject(suggestion.id)
         self._undo.changed(changes, text)
+        return typed_over
+
+    def put_in(self, changes: Sequence[Change], text: str) -> Suggestion | None:
+        """The newest suggestion shown that `changes`, which led to `text`, have put in at once; None where none has.
+
+        Not every editor says that one was accepted. One that is typed to its end, letter by letter, was not.
+        """
+        if not changes or len(difference(changes[-1].removed, changes[-1].added).added) < AT_ONCE_CHARACTERS:
+            return None
+        shown = (each for each in self._suggestions if each.shown_from is not None)
+        return next((each for each in shown if text[each.anchor.start : each.anchor.end] == each.text), None)
+
+    def is_shown(self, computation: str) -> bool:
+        """Whether anything that a computation found was shown, and neither rejected nor lost since."""
+        return any(each.computation == computation and each.shown_from is not None for each in self._suggestions)
 
     def add(self, suggestions: Sequence[Suggestion]) -> None:
         """Keep suggestions that were computed, best first."""

@@ -85,6 +85,8 @@ class PendingReply:
     result: "asyncio.Future[InlineResult]"
     joined: bool = False
     """Whether it waits for a computation that another request started."""
+    first_draft_s: float | None = None
+    """When it was first passed a draft, by `time.monotonic`."""
 
     def answer(self, result: InlineResult) -> None:
         """Answer the request, unless it has been answered."""

@@ -19,6 +19,7 @@ from lsp_server.inline.prefetch import Accepted, AcceptedSuggestions
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply, TakeSnapshot
 from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, always, no_context
 from lsp_server.inline.suggestion import Cursor, Suggestion
+from lsp_server.usage import Usage
 
 Answer = InlineResult | asyncio.Future[InlineResult]
 
@@ -32,8 +33,10 @@ class InlineService:
         connection: Connection,
         gather_context: GatherContext = no_context,
         may_send: MaySend = always,
+        usage: Usage | None = None,
     ) -> None:
         self._documents = documents
+        self._usage = usage or Usage()
         self._runner = ComputationRunner(connection, gather_context, may_send)
         self._debounce = Debounce()
         self._accepted = AcceptedSuggestions()
@@ -42,7 +45,8 @@ class InlineService:
     def open(self, uri: str) -> None:
         """A document was opened: nothing is known of it yet."""
         self.forget(uri)
-        self._states[uri] = DocumentState(self._documents[uri], self._debounce)
+        document = self._documents[uri]
+        self._states[uri] = DocumentState(document, self._debounce, self._usage.of(document))
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
         """The document's text has changed; the computations that agree with the changes go on."""
@@ -88,8 +92,10 @@ class InlineService:
 
     def rejected(self, uri: str, suggestion_id: str) -> None:
         """The user does not want this suggestion."""
-        if state := self._states.get(uri):
+        found, state = self._suggestion(uri, suggestion_id), self._states.get(uri)
+        if found is not None and state is not None:
             state.history.reject(suggestion_id)
+            state.usage.rejected(found.computation)
 
     def shown(self, uri: str, suggestion_id: str) -> str | None:
         """What was last shown of a suggestion; None where it is no longer known."""
@@ -136,8 +142,12 @@ class InlineService:
         accepted = self._accepted.take_applied(uri, state.document.text, state.history)
         if accepted is None:
             return
+        suggestion = accepted.suggestion
+        state.usage.accepted(
+            suggestion.computation, suggestion.anchor.start, len(accepted.text), whole=accepted.is_whole
+        )
         if accepted.is_whole:
-            state.history.accept(accepted.suggestion.id)
+            state.history.accept(suggestion.id)
         if accepted.budget is None or any(each.is_waited_for for each in self._states.values()):
             return
         computation = accepted.prefetch(state.document.snapshot(quick=True), accepted.budget.from_now())

@@ -45,6 +45,11 @@ class Suggestion:
     shown_from: int | None = None
     """The user last saw `text` from this character on; None: never."""
 
+    @property
+    def computation(self) -> str:
+        """The id of the computation that it came from, which may have found others too."""
+        return self.id.rpartition(".")[0]
+
     def after(self, change: Change) -> "Suggestion | None":
         """The same suggestion after a change of the text; None where that made it useless."""
         found = self.anchor.after(change)

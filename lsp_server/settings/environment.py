@@ -14,7 +14,7 @@ from lsp_server.settings.layers import Layer, converted, nearest, plain
 from lsp_server.settings.schema import Settings
 
 PREFIX = "INFILL_LS_"
-NO_SETTINGS = frozenset({f"{PREFIX}RUNTIME_DIR", f"{PREFIX}TRANSPORT", f"{PREFIX}SERVER_TOKEN"})
+NO_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("RUNTIME_DIR", "STATE_DIR", "TRANSPORT", "SERVER_TOKEN"))
 """Variables of ours that set no setting."""
 
 

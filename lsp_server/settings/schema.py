@@ -95,6 +95,10 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Literal["auto", "always", "never"],
         Meta(description="Offer fills as ordinary completions too; auto: where the editor has no inline completion."),
     ] = "auto"
+    statistics: Annotated[
+        Literal["on", "off"],
+        Meta(description="Count what is shown, taken and kept, for `infill-ls stats`; no text, and nothing is sent."),
+    ] = "on"
     context: Annotated[ContextSettings, Meta(description="What the model is shown of other files.")] = ContextSettings()
     marker: Annotated[str, Meta(min_length=1, max_length=64, description="Text that marks a hole.")] = "???"
     disabled_languages: Annotated[Globs, Meta(description="Language ids that get no fills.")] = ()
@@ -109,6 +113,8 @@ STARTUP = frozenset({"model", "device", "dtype", "server", "idle_seconds", "star
 """Fields that decide which worker is used. They are read once, at start."""
 USER_ONLY = STARTUP - {"idle_seconds", "start_worker"}
 """Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""
+ONLY_OFF = "statistics"
+"""The field that a workspace may switch off but not on."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -120,7 +126,9 @@ def json_schema() -> dict[str, Any]:
     (whole,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
     schema: dict[str, Any] = _inlined(whole, parts)
     for field in msgspec.structs.fields(Settings):
-        schema["properties"][field.encode_name]["scope"] = "machine" if field.name in USER_ONLY else "resource"
+        schema["properties"][field.encode_name]["scope"] = (
+            "machine" if field.name in {*USER_ONLY, ONLY_OFF} else "resource"
+        )
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "infill-ls"}
 
 

@@ -174,22 +174,25 @@ def log_folder() -> Path:
     return platformdirs.user_log_path(APP, appauthor=False)
 
 
-def why_not_private(folder: Path) -> str:
-    """What is wrong with `folder` as a folder for sockets, and what to do; empty when it is fine or not there yet."""
+def why_not_private(folder: Path, variable: str = FOLDER_VARIABLE) -> str:
+    """What is wrong with `folder` as a private one, and what to do; empty when it is fine or not there yet.
+
+    `variable` names the environment variable that chooses another folder.
+    """
     try:
         found = folder.lstat()
     except FileNotFoundError:
         return ""
     except OSError as error:
-        return f"cannot use the folder {folder}: {error.strerror}; set {FOLDER_VARIABLE} to a folder of your own"
+        return f"cannot use the folder {folder}: {error.strerror}; set {variable} to a folder of your own"
     if not stat.S_ISDIR(found.st_mode):
         return f"{folder} is not a folder of its own (a link or a file); remove it"
     if os.name == "nt":  # the folder lies in the user's profile, which Windows keeps private
         return ""
     if found.st_uid != os.getuid():
-        return f"{folder} belongs to another user; set {FOLDER_VARIABLE} to a folder of your own"
+        return f"{folder} belongs to another user; set {variable} to a folder of your own"
     if found.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp, which closed would break other programs
-        return f"{folder} is shared with other users; set {FOLDER_VARIABLE} to a folder of your own"
+        return f"{folder} is shared with other users; set {variable} to a folder of your own"
     if found.st_mode & 0o077:
         return f"other users can enter {folder}; run: chmod 700 {folder}"
     return ""

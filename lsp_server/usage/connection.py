@@ -1,0 +1,62 @@
+"""The writer's connection: opened when it is first needed, and again when the file is another one or was damaged."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lsp_server.usage import store
+from lsp_server.usage.events import Event
+from lsp_server.usage.store import UsageFileError
+
+
+class UsageConnection:
+    """Belongs to one thread. `say` is told what went wrong."""
+
+    def __init__(self, find: Callable[[], Path], say: Callable[[str], None]) -> None:
+        self._find, self._say = find, say
+        self._file = Path()
+        self._inode = 0
+        self._connection: sqlite3.Connection | None = None
+
+    def write(self, events: Sequence[Event]) -> bool:
+        """Whether all of `events` are in the file now."""
+        try:
+            try:
+                store.write(self._open(), events)
+            except sqlite3.Error as error:
+                if not store.is_damaged(error):
+                    raise
+                self.close()
+                store.write(self._open(), events)  # into a new file
+        except UsageFileError as error:
+            self._say(f"the statistics cannot be written: {error}")
+        except (OSError, sqlite3.Error) as error:
+            self._say(f"the statistics cannot be written: {self._file}: {error}")
+        else:
+            return True
+        self.close()
+        return False
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> sqlite3.Connection:
+        """The connection to the file that has the name now: somebody may have moved the one that we had open."""
+        if self._connection is not None and not self._is_same_file():
+            self.close()
+        if self._connection is None:
+            self._file = self._find()
+            self._connection, moved = store.open_store(self._file)
+            self._inode = self._file.stat().st_ino
+            if moved:
+                self._say(moved)
+        return self._connection
+
+    def _is_same_file(self) -> bool:
+        try:
+            return self._file.stat().st_ino == self._inode
+        except OSError:
+            return False

@@ -1,0 +1,160 @@
+"""What happens to the suggestions of one open document, as events. Holds text in memory alone."""
+
+import re
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lsp_server.carve import Span, splice
+from lsp_server.documents.change import Change, difference
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.usage.events import Answered, Decided, Event, Outcome, Shown, Trigger
+from lsp_server.usage.taken import LATER_S, TakenTexts
+from lsp_server.usage.text_range import TextRange, smallest
+
+_KEPT_OFFERS = 64
+_KEPT_INSERTIONS = 4
+_LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,32}")
+"""What a language id may look like; any other is counted as `other`, for a client may write anything there."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a computation at the cursor has to offer: its name, the kind of its hole, and the first of its texts.
+
+    `characters` is how many that would add to what stands there.
+    """
+
+    name: str
+    kind: str
+    trigger: Trigger
+    confidence: float | None
+    characters: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When a request arrived and the first draft was shown, by `time.monotonic`; it is answered now."""
+
+    asked_s: float
+    first_draft_s: float | None = None
+    remembered: bool = False
+
+
+@dataclass
+class _Record:
+    key: int = field(default_factory=lambda: secrets.randbits(62))
+    outcome: Outcome | None = None
+    taken_characters: int = 0
+
+
+@dataclass(frozen=True)
+class _Fill:
+    """A fill of holes that was handed to the editor: once the document is `text`, it was taken."""
+
+    text: str
+    holes: tuple[tuple[_Record, TextRange], ...]
+
+
+class DocumentUsage:
+    """`tell` is given each event; never waits for anything."""
+
+    def __init__(self, document: Document, tell: Callable[[Event], None], later_s: float = LATER_S) -> None:
+        self.document = document
+        self._tell = tell
+        self._offers: OrderedDict[str, _Record] = OrderedDict()
+        self._insertions: deque[tuple[TextRange, str]] = deque(maxlen=_KEPT_INSERTIONS)
+        self._fill: _Fill | None = None
+        self._taken = TakenTexts(lambda: document.text, tell, later_s)
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        """The document has changed."""
+        for change in map(smallest, changes):
+            moved = ((place.after(change, text), text) for place, text in self._insertions)
+            self._insertions = deque(((place, text) for place, text in moved if place), maxlen=_KEPT_INSERTIONS)
+            self._taken.changed(change)
+            if change.added:
+                self._insertions.append((TextRange(change.start, change.start + len(change.added)), change.added))
+        if self._fill is not None and self.document.text == self._fill.text:
+            fill, self._fill = self._fill, None
+            for record, place in fill.holes:
+                self._take(record, place, "whole")
+
+    def saved(self) -> None:
+        """The document was saved."""
+        self._taken.saved()
+
+    def close(self) -> None:
+        """The document was closed."""
+        self._taken.close()
+
+    def shown(self, offer: Offer, timing: Timing) -> None:
+        """A request was answered with an offer, which is recorded when it is shown for the first time."""
+        record = self._offers.get(offer.name)
+        if record is None:
+            record = self._offers[offer.name] = _Record()
+            self._tell_shown(record, offer.kind, offer.trigger, offer.confidence, offer.characters)
+            while len(self._offers) > _KEPT_OFFERS:
+                self._offers.popitem(last=False)
+        self._tell(_answered(record, timing))
+
+    def accepted(self, name: str, start: int, length: int, *, whole: bool) -> None:
+        """Of the offer `name`, `length` characters stand at `start` now, and the user says that they were taken.
+
+        Only those that came with the last change there count: the others were typed.
+        """
+        record = self._offers.get(name)
+        if record is None or record.outcome == "whole":
+            return
+        inside = (place for place, _ in reversed(self._insertions) if start <= place.start < start + length)
+        last = next(inside, TextRange(start, start))
+        self._take(record, TextRange(last.start, min(last.end, start + length)), "whole" if whole else "part")
+
+    def rejected(self, name: str) -> None:
+        """The user does not want an offer. What was taken of it stays taken."""
+        record = self._offers.get(name)
+        if record is not None and record.outcome is None:
+            self._decide(record, "rejected")
+
+    def filled(self, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], timing: Timing) -> None:
+        """An edit that puts `texts` into the holes `spans` goes to the editor, which may or may not apply it."""
+        holes, shift = [], 0
+        for span, text in zip(spans, texts, strict=True):
+            new = difference(snapshot.text[span.start : span.end], text)
+            if new.added or new.removed:
+                record, start = _Record(), span.start + shift + new.start
+                holes.append((record, TextRange(start, start + len(new.added))))
+                self._tell_shown(record, span.kind, "action", None, len(new.added))
+            shift += len(text) - (span.end - span.start)
+        if holes:
+            self._tell(_answered(holes[0][0], timing))
+            self._fill = _Fill(splice(snapshot.text, spans, texts), tuple(holes))
+
+    def refused(self) -> None:
+        """The editor did not apply the last fill."""
+        fill, self._fill = self._fill, None
+        for record, _ in fill.holes if fill else ():
+            self._decide(record, "rejected")
+
+    def _take(self, record: _Record, place: TextRange, outcome: Outcome) -> None:
+        record.taken_characters += place.end - place.start
+        self._decide(record, outcome)
+        self._taken.add(record.key, place)
+
+    def _decide(self, record: _Record, outcome: Outcome) -> None:
+        record.outcome = outcome
+        self._tell(Decided(record.key, outcome, record.taken_characters))
+
+    def _tell_shown(
+        self, record: _Record, kind: str, trigger: Trigger, confidence: float | None, characters: int
+    ) -> None:
+        language = self.document.language_id if _LANGUAGE.fullmatch(self.document.language_id) else "other"
+        self._tell(Shown(record.key, time.time(), language, str(kind), trigger, confidence, characters))
+
+
+def _answered(record: _Record, timing: Timing) -> Answered:
+    draft_s = timing.first_draft_s
+    first_draft_ms = None if draft_s is None else (draft_s - timing.asked_s) * 1000
+    return Answered(record.key, timing.remembered, first_draft_ms, (time.monotonic() - timing.asked_s) * 1000)

@@ -1,0 +1,40 @@
+"""Where the numbers lie: one file in a private folder of its own, in the user's folder for state."""
+
+import os
+import stat
+from pathlib import Path
+
+import platformdirs
+
+from lsp_server.worker.paths import APP, FOLDER_VARIABLE, runtime_folder, why_not_private
+
+STATE_VARIABLE = "INFILL_LS_STATE_DIR"
+
+
+def usage_file() -> Path:
+    """The file, whether it is there or not: in the folder `INFILL_LS_STATE_DIR`, else in the system's for state.
+
+    With `INFILL_LS_RUNTIME_DIR` alone, everything is in that one.
+    """
+    if chosen := os.environ.get(STATE_VARIABLE):
+        folder = Path(chosen).expanduser().absolute()
+    elif os.environ.get(FOLDER_VARIABLE):
+        folder = runtime_folder()
+    else:
+        folder = platformdirs.user_state_path(APP, appauthor=False)
+    return folder / "usage" / "usage.sqlite"
+
+
+def make_folder(file: Path) -> None:
+    """Make the private folder of `file`. Raises OSError, whose text says what is wrong and what to do."""
+    file.parent.parent.mkdir(parents=True, exist_ok=True)
+    if trouble := why_not_private(file.parent, STATE_VARIABLE):
+        raise OSError(trouble)
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+
+
+def make_file(file: Path) -> None:
+    """Make `file` where it is not there; only its owner can read it. Raises OSError."""
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
+    if os.name != "nt" and stat.S_IMODE(file.stat().st_mode) & 0o077:
+        file.chmod(0o600)

@@ -1,0 +1,167 @@
+"""The SQLite file: its tables, how it is opened by several processes at once, and what is done with one of no use.
+
+A file that is damaged or not ours is moved aside and never deleted. Knows no threads.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from lsp_server.usage.events import Event
+from lsp_server.usage.place import STATE_VARIABLE, make_file, make_folder
+from lsp_server.usage.statements import statement_of
+
+APPLICATION_ID = 0x494E464C
+"""`INFL`: how a file is known to be ours."""
+VERSION = 1
+KEPT_DAYS = 365
+_PATIENCE_S = 5.0
+"""How long to wait for another process that writes."""
+_DAY_S = 86_400
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_SCHEMA = f"""
+CREATE TABLE suggestion (
+    key INTEGER PRIMARY KEY,            -- random, so that several processes can write
+    at_s REAL NOT NULL,                 -- when it was first shown, Unix time
+    language TEXT NOT NULL,
+    kind TEXT NOT NULL,                 -- of the hole
+    trigger TEXT NOT NULL,              -- typing, asked or action
+    confidence REAL,                    -- 0 to 1
+    characters INTEGER NOT NULL,        -- what it would add
+    outcome TEXT,                       -- whole, part or rejected; NULL: neither taken nor rejected
+    taken_characters INTEGER NOT NULL DEFAULT 0,
+    similarity_at_save REAL,            -- what stood there to what was taken, 0 to 1
+    similarity_later REAL
+);
+CREATE INDEX suggestion_at ON suggestion (at_s);
+CREATE TABLE answer (
+    suggestion INTEGER NOT NULL REFERENCES suggestion ON DELETE CASCADE,
+    remembered INTEGER NOT NULL,        -- 1: answered without a computation
+    first_draft_ms REAL,                -- since the request arrived
+    whole_ms REAL NOT NULL
+);
+CREATE INDEX answer_of ON answer (suggestion);
+CREATE TABLE lost (at_s REAL NOT NULL, events INTEGER NOT NULL);
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {VERSION};
+"""
+_TABLES = {"suggestion", "answer", "lost"}
+
+
+class UsageFileError(Exception):
+    """The file cannot be used. str() says why, and what to do."""
+
+
+def open_store(file: Path) -> tuple[sqlite3.Connection, str]:
+    """A connection to `file`, made where it is not there; and what was moved aside, in words, or nothing.
+
+    Raises UsageFileError.
+    """
+    try:
+        make_folder(file)
+        with FileLock(file.with_suffix(".lock"), timeout=_PATIENCE_S, mode=0o600):
+            return _opened(file)
+    except Timeout:
+        raise UsageFileError(f"another process holds {file.with_suffix('.lock')}") from None
+    except (OSError, sqlite3.Error) as error:
+        raise UsageFileError(_in_words(file, error)) from error
+
+
+def write(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
+    """Write all of `events`, or none of them. Raises sqlite3.Error."""
+    statements = [statement_of(event) for event in events]  # not while others wait: this compares texts
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in statements:
+            connection.execute(*statement)
+
+
+def forget(connection: sqlite3.Connection) -> int:
+    """Delete all that is recorded, and overwrite where it lay. Returns how many suggestions there were."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        count: int = connection.execute("DELETE FROM suggestion").rowcount
+        connection.execute("DELETE FROM lost")
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return count
+
+
+def is_damaged(error: Exception) -> bool:
+    """Whether an error of SQLite means that the file is damaged, or no database."""
+    return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+
+
+def set_aside(file: Path) -> list[Path]:
+    """The files beside `file` that were moved aside at some time."""
+    return sorted(file.parent.glob(f"{file.name}.set-aside-*"))
+
+
+def _opened(file: Path) -> tuple[sqlite3.Connection, str]:
+    """The caller holds the lock, so that no two processes make tables or move the file aside at once."""
+    trouble = "it is not a file of its own (a link, or no file at all)" if not _is_plain(file) else ""
+    if not trouble:
+        make_file(file)
+        connection = sqlite3.connect(file, timeout=_PATIENCE_S, isolation_level=None)
+        try:
+            trouble = _prepared(connection, file)
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            if not is_damaged(error):
+                raise
+            trouble = f"it is damaged ({error})"
+        except BaseException:
+            connection.close()
+            raise
+        if not trouble:
+            return connection, ""
+        connection.close()
+    moved = _move_aside(file)
+    connection, _ = _opened(file)
+    return connection, f"{file} could not be used: {trouble}; it is now {moved.name}, and a new one was begun"
+
+
+def _is_plain(file: Path) -> bool:
+    return not file.is_symlink() and (file.is_file() or not file.exists())
+
+
+def _prepared(connection: sqlite3.Connection, file: Path) -> str:
+    """Make the tables in an empty file. What is wrong with the file, or nothing. Raises sqlite3.Error."""
+    (application,), (version,) = (
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
+    )
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if application == APPLICATION_ID and version > VERSION:
+        raise UsageFileError(f"{file} was written by a newer infill-ls; use that one, or set {STATE_VARIABLE}")
+    if tables and (application != APPLICATION_ID or not tables >= _TABLES):
+        return "it is a database of another program"
+    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        return f"it is damaged ({found})"
+    for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON", "secure_delete = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    if not tables:
+        connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+    oldest_s = time.time() - KEPT_DAYS * _DAY_S
+    connection.execute("DELETE FROM suggestion WHERE at_s < ?", (oldest_s,))
+    connection.execute("DELETE FROM lost WHERE at_s < ?", (oldest_s,))
+    return ""
+
+
+def _move_aside(file: Path) -> Path:
+    number, moved = 1, file.with_name(f"{file.name}.set-aside-1")
+    while moved.exists() or moved.is_symlink():
+        number, moved = number + 1, file.with_name(f"{file.name}.set-aside-{number + 1}")
+    for suffix in ("-wal", "-shm", ""):
+        part = file.with_name(file.name + suffix)
+        if part.exists() or part.is_symlink():
+            part.rename(moved.with_name(moved.name + suffix))
+    return moved
+
+
+def _in_words(file: Path, error: Exception) -> str:
+    why = getattr(error, "strerror", None) or str(error)
+    return f"{file}: {why}"

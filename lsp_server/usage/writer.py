@@ -1,0 +1,103 @@
+"""The thread that writes: whoever adds an event never waits, and what cannot be written is told once.
+
+The thread starts with the first event and opens the file then, so that a server that shows nothing leaves nothing. It
+writes a few times a second at most. What it holds is lost if the process is killed; what it has written is not.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsp_server.usage.events import Event, Lost
+
+if TYPE_CHECKING:
+    from lsp_server.usage.connection import UsageConnection
+
+log = logging.getLogger(__name__)
+MOST_WAITING = 10_000
+"""Events beyond this are dropped, and counted."""
+BATCH_S = 0.25
+RETRY_S = 30.0
+"""After a failure the file is tried again no sooner."""
+_HINT = "typing goes on, and your numbers (infill-ls stats) wait; or set `statistics` to off"
+
+
+class Writer:
+    """Writes to the file that `find` names. `tell` is called in the writing thread, once for each thing to say."""
+
+    def __init__(self, find: Callable[[], Path], tell: Callable[[str], None]) -> None:
+        self._find, self._tell = find, tell
+        self._queue: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
+        self._thread: threading.Thread | None = None
+        self._refused = self._overflown = self._reported = 0
+        self._told: set[str] = set()
+
+    def add(self, event: Event) -> None:
+        """Have an event written soon. Never waits."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
+            self._thread.start()
+        try:
+            self._queue.put_nowait(event)
+        except queue.Full:
+            self._refused += 1
+
+    def close(self, limit_s: float) -> None:
+        """Write what waits, for at most so long. Nothing may be added any more."""
+        if self._thread is not None:
+            try:
+                self._queue.put(None, timeout=limit_s)
+            except queue.Full:
+                return
+            self._thread.join(limit_s)
+
+    def _run(self) -> None:
+        from lsp_server.usage.connection import UsageConnection  # here: SQLite takes 20 ms to load
+
+        connection, batch, is_last = UsageConnection(self._find, self._say), list[Event](), False
+        not_before_s = float("-inf")
+        while not is_last:
+            is_last = self._gather(batch)
+            if batch and (is_last or time.monotonic() >= not_before_s):
+                if self._write(connection, batch):
+                    batch.clear()
+                else:
+                    not_before_s = time.monotonic() + RETRY_S
+        connection.close()
+
+    def _gather(self, batch: list[Event]) -> bool:
+        """Add to `batch` what comes until it is time to write. Whether that was the last."""
+        event = self._queue.get()
+        until_s = time.monotonic() + BATCH_S
+        while event is not None:
+            if len(batch) < MOST_WAITING:
+                batch.append(event)
+            else:
+                self._overflown += 1
+            try:
+                event = self._queue.get(timeout=max(until_s - time.monotonic(), 0))
+            except queue.Empty:
+                return False
+        return True
+
+    def _write(self, connection: "UsageConnection", batch: list[Event]) -> bool:
+        """Whether `batch` need not be kept any more."""
+        dropped = self._refused + self._overflown
+        lost = [Lost(time.time(), dropped - self._reported)] if dropped > self._reported else []
+        try:
+            is_written = connection.write([*batch, *lost])
+        except Exception as error:  # a fault of ours, which must not come back with each batch
+            log.error("the statistics lack %d events: %s", len(batch), type(error).__name__)
+            return True
+        if is_written:
+            self._reported = dropped
+        return is_written
+
+    def _say(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            self._tell(f"{message}; {_HINT}")
