@@ -13,6 +13,7 @@ _COMMANDS = {
     "worker": ("lsp_server.commands.worker", "run, start or stop the resident worker"),
     "status": ("lsp_server.commands.status", "show what the resident workers are doing"),
     "models": ("lsp_server.commands.models", "show which models run here, or download one"),
+    "stats": ("lsp_server.commands.stats", "show what was shown to you, taken and kept, or forget it"),
     "doctor": ("lsp_server.commands.doctor", "check this machine and a file, and say what to do"),
 }
 _FORWARDED = {

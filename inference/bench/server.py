@@ -4,7 +4,8 @@ It runs a real server process over stdio, with a worker process that speaks the 
 meaningless text: the model's time is not in these figures. It measures a request that does nothing (the floor), a
 keystroke that agrees with the suggestion shown (so that the server remembers the rest), and keystrokes for which the
 server asks the worker. The server's own share is a round trip less the floor's. It also prints the processor time that
-the server used.
+the server used; and what counting for `infill-ls stats` costs, by a second server with that switched off, which is
+typed into in turn.
 
 It prints one JSON object as its last line. Times are in milliseconds; compare ratios, not machines.
 """
@@ -63,19 +64,23 @@ def measure(lines: int, keystrokes: int) -> dict[str, Any]:
         tempfile.TemporaryDirectory(prefix="ils-") as folder,
         _echo_worker(Path(folder)),
         _open_editor(folder) as editor,
+        _open_editor(folder, statistics="off") as plain,
     ):
-        editor.open(text)
-        _wait_until_ready(editor)
+        for each in (editor, plain):
+            each.open(text)
+            _wait_until_ready(each)
         typist = _Typist(editor, lines // 2)
         sections = typist.sections()
         for keystroke in (typist.remembered, typist.asked):  # warm up what is set up on first use
             _timed(editor, keystroke, max(keystrokes // 4, 2))
         times = {name: _timed(editor, keystroke, keystrokes) for name, keystroke in sections.items()}
+        counting = _counting(typist, _Typist(plain, lines // 2), keystrokes)
     return {
         "lines": len(text.splitlines()),
         "keystrokes": keystrokes,
         "worker": "echo: a real process that answers at once, no model",
         "sections": _with_own_share(times),
+        "statistics": counting,
         "target_ms": TARGET_MS,
         "within_target": all(times[name]["own_p95_ms"] <= TARGET_MS for name in ("remembered", "asked")),
     }
@@ -176,6 +181,19 @@ def _timed(editor: ScriptedEditor, keystroke: Callable[[], float], count: int) -
     return {name: round(value, 3) for name, value in found.items()}
 
 
+def _counting(on: _Typist, off: _Typist, keystrokes: int) -> dict[str, dict[str, float]]:
+    """The 95th percentile of a keystroke with and without statistics, in turn, and the first by the second."""
+    found = {}
+    for name in ("remembered", "asked"):
+        keys = [typist.sections()[name] for typist in (on, off)]
+        for key in keys:
+            key()
+        times = zip(*([key() for key in keys] for _ in range(keystrokes)), strict=True)
+        with_ms, without_ms = (statistics.quantiles(each, n=100, method="inclusive")[94] for each in times)
+        found[name] = {"on_p95_ms": with_ms, "off_p95_ms": without_ms, "ratio": with_ms / without_ms}
+    return {name: {key: round(value, 3) for key, value in of.items()} for name, of in found.items()}
+
+
 def _with_own_share(sections: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     """Add to each percentile what is left of it after subtracting the floor's."""
     floor = sections["no_op"]
@@ -185,8 +203,8 @@ def _with_own_share(sections: dict[str, dict[str, float]]) -> dict[str, dict[str
     return sections
 
 
-def _open_editor(runtime: str) -> ScriptedEditor:
-    return ScriptedEditor(Path(runtime), _OPTIONS)
+def _open_editor(runtime: str, **options: Any) -> ScriptedEditor:
+    return ScriptedEditor(Path(runtime), {**_OPTIONS, **options})
 
 
 @contextmanager
@@ -220,6 +238,8 @@ def _show(result: dict[str, Any]) -> None:
         own = f", of which the server itself {section['own_p95_ms']:.2f} at p95" if "own_p95_ms" in section else ""
         times = " / ".join(f"{section[cut]:.2f}" for cut in ("p50_ms", "p95_ms", "p99_ms"))
         print(f"{name:22} p50 / p95 / p99 {times} ms{own}; server CPU {section['server_cpu_ms']:.2f} ms")
+    for name, found in result["statistics"].items():
+        print(f"{name:22} p95 with statistics {found['ratio']:.2f} times that without, in turn")
 
 
 def _count(text: str) -> int:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lsp_server.documents.change import Change
 from lsp_server.inline.history import KEPT
 from tests.lsp_server.inline.typing_user import TypingUser, suggestion
 
@@ -133,3 +134,25 @@ def test_what_is_shown_between_two_braces_is_known_from_its_start() -> None:
     body = user.history.get("body")
     assert body is not None
     assert body.shown_from == len("\n")
+
+
+def test_what_an_editor_has_put_in_without_a_word_is_recognised() -> None:
+    user = TypingUser.at(HERE, suggestion(HERE, "foo(bar)", "one"), suggestion(HERE, "other", "two"))
+    user.shown()
+    user.type("fo")
+    change = Change(user.cursor, "", "o(bar)")
+    user.change(change.start, change.start, change.added)
+    taken = user.history.put_in([change], user.text)
+    assert taken is not None
+    assert taken.id == "one"
+
+
+def test_what_is_typed_to_its_end_or_was_never_shown_was_not_put_in() -> None:
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
+    user.type("foo")
+    assert user.history.put_in([Change(4, "", "foo")], user.text) is None, "nobody has seen it"
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
+    user.shown()
+    user.type("f")
+    user.type("oo")
+    assert user.history.put_in([Change(5, "", "oo")], user.text) is None, "two letters may be typed at once"

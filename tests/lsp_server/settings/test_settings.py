@@ -225,7 +225,7 @@ def test_every_setting_has_a_default_a_description_and_a_scope_in_the_schema() -
     assert set(schema["properties"]) == set(Settings.__struct_encode_fields__)
     assert all({"description", "default", "scope"} <= entry.keys() for entry in schema["properties"].values())
     assert {name for name, entry in schema["properties"].items() if entry["scope"] == "machine"} == {
-        *("model", "device", "dtype", "server", "trustWorkspace")
+        *("model", "device", "dtype", "server", "trustWorkspace", "statistics")
     }
     assert "$ref" not in str(schema)
     assert set(Settings.__struct_fields__) >= STARTUP >= USER_ONLY
@@ -261,3 +261,17 @@ def test_a_server_is_named_by_the_environment_and_the_command_line_but_its_token
     assert problems_of(args) == []
     assert "hush" not in repr(chosen)
     assert settings_of(parser.parse_args(["--plain-http"])).server.plain_http
+
+
+@pytest.mark.parametrize("origin", [Origin.EDITOR, Origin.WORKSPACE])
+def test_a_workspace_may_switch_the_statistics_off_but_not_on(origin: Origin) -> None:
+    off, on = Layer("theirs", {"statistics": "off"}, origin), Layer("theirs", {"statistics": "on"}, origin)
+    assert Settings().statistics == "on"
+    assert resolve([off], Settings())[0].statistics == "off"
+    settings, problems = resolve([Layer("mine", {"statistics": "off"}), on], Settings())
+    assert settings.statistics == "off"
+    assert problems == [
+        "theirs: statistics is not switched on from here: set it in your editor's start options or the environment"
+    ]
+    assert resolve([on], Settings()) == (Settings(), [])
+    assert resolve([off, Layer("mine", {"statistics": "on"})], Settings())[0].statistics == "on"

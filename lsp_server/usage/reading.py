@@ -1,0 +1,72 @@
+"""What is recorded, read back: the suggestions of the last days and the answers in which they were shown."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from lsp_server.usage.store import open_store
+
+
+class Suggestion(NamedTuple):
+    """One row, in the order of the columns that are read."""
+
+    key: int
+    at_s: float
+    language: str
+    kind: str
+    trigger: str
+    characters: int
+    outcome: str | None
+    taken_characters: int
+    similarity_at_save: float | None
+    similarity_later: float | None
+
+
+class Answer(NamedTuple):
+    """One answered request."""
+
+    suggestion: int
+    remembered: bool
+    first_draft_ms: float | None
+    whole_ms: float
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """`lost` events could not be written in time. `moved`: in words, that the file had to be set aside, or nothing."""
+
+    suggestions: Sequence[Suggestion] = ()
+    answers: Sequence[Answer] = ()
+    lost: int = 0
+    moved: str = ""
+
+
+_SUGGESTIONS = """
+SELECT key, at_s, language, kind, trigger, characters, outcome, taken_characters, similarity_at_save, similarity_later
+FROM suggestion WHERE at_s >= ? ORDER BY at_s
+"""
+_ANSWERS = """
+SELECT suggestion, remembered, first_draft_ms, whole_ms FROM answer
+WHERE suggestion IN (SELECT key FROM suggestion WHERE at_s >= ?)
+"""
+
+
+def read(file: Path, since_s: float) -> Recorded:
+    """What is recorded since then (Unix time); nothing where there is no file. Raises UsageFileError, sqlite3.Error."""
+    if not file.exists() and not file.is_symlink():
+        return Recorded()
+    connection, moved = open_store(file)
+    try:
+        return _read(connection, since_s, moved)
+    finally:
+        connection.close()
+
+
+def _read(connection: sqlite3.Connection, since_s: float, moved: str) -> Recorded:
+    connection.execute("BEGIN")  # both at one moment
+    suggestions = [Suggestion(*row) for row in connection.execute(_SUGGESTIONS, (since_s,))]
+    answers = [Answer(key, bool(known), *times) for key, known, *times in connection.execute(_ANSWERS, (since_s,))]
+    (lost,) = connection.execute("SELECT coalesce(sum(events), 0) FROM lost WHERE at_s >= ?", (since_s,)).fetchone()
+    return Recorded(suggestions, answers, lost, moved)

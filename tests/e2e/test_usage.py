@@ -1,0 +1,327 @@
+"""`infill-ls stats` after real sessions: the figures are what was shown, taken, rejected and kept, and hold no text."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from inference.bench.infilling_scores import edit_similarity
+from lsp_server.cli import main
+from lsp_server.usage.place import STATE_VARIABLE
+from tests.e2e.conftest import StartRaw
+from tests.e2e.raw_client import RawClient
+from tests.e2e.typist import Item, Typist
+from tests.workers import PATIENCE_S
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+LIMITS = {"automatic": 60_000, "invoked": 60_000}
+QUICK = {
+    "deadlineMs": LIMITS,
+    "maxSteps": 4,
+    "debounceMs": 0,
+    "confidenceFloor": 0,
+    "idleSeconds": 30,
+    "prefetch": False,
+    "candidates": {"automatic": 1, "invoked": 1},
+}
+LONG = "def total(values):\n    remarkable_result = ‸\n    return remarkable_result\n"
+HOLES = "def size(path):\n    return ???\n\n\nprint(???)\n"
+CAN_EDIT = {
+    "workspace": {"applyEdit": True},
+    "textDocument": {
+        "codeAction": {"codeActionLiteralSupport": {}, "resolveSupport": {"properties": ["edit"]}, "dataSupport": True}
+    },
+}
+EVERYWHERE = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
+Stats = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for state of the servers that are started from now on, and of the command."""
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def stats(state: Path, capsys: pytest.CaptureFixture[str]) -> Stats:
+    """What `infill-ls stats --json` prints."""
+
+    def run(*more: str) -> dict[str, Any]:
+        capsys.readouterr()
+        main(["stats", "--json", *more])
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    return run
+
+
+@dataclass
+class Ledger:
+    """What a user has seen and done, as the test knows it."""
+
+    offers: set[str] = field(default_factory=set)
+    rejected: set[str] = field(default_factory=set)
+    answers: int = 0
+
+    async def offered(self, user: Typist) -> Item:
+        """A suggestion that is long enough to be taken in parts; those that are not are rejected."""
+        for _ in range(8):
+            items = await user.items(user.ask(invoked=True))
+            if items:
+                self.answers += 1
+                self.offers.add(computation(items[0]))
+            if items and len(user.rest(items[0]).strip()) >= 4:
+                return items[0]
+            for item in items:
+                user.says("infill/didReject", id=user.id(item))
+                self.rejected.add(computation(item))
+        raise AssertionError("nothing offered that is long enough")
+
+
+def computation(item: Item) -> str:
+    return Typist.id(item).rpartition(".")[0]
+
+
+def put_in(user: Typist, item: Item, characters: int | None = None) -> str:
+    """Put an item into the text, or the first characters that are new of it. What is new in the text."""
+    start, end = user.span(item)
+    new = user.rest(item)[:characters]
+    if characters is None:
+        before, text = user.cursor, str(item["insertText"])
+        user.replace(start, end, text)
+        return user.text[before : start + len(text)]
+    user.type(new)
+    return new
+
+
+async def saved(user: Typist) -> None:
+    user.says("textDocument/didSave")
+    await user.client.status()  # it has been seen
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def client(state: Path, start_raw: StartRaw) -> RawClient:
+    return await start_raw(QUICK, capabilities=CAN_EDIT)
+
+
+async def test_the_figures_are_what_the_session_did(client: RawClient, runtime_folder: Path, stats: Stats) -> None:
+    ledger = Ledger()
+    user = Typist.at(client, runtime_folder, LONG)
+    item = await ledger.offered(user)
+    whole = put_in(user, item)
+    user.says("infill/didAccept", id=user.id(item))
+    await saved(user)
+    user.delete(1)
+    await saved(user)  # the first save after it counts
+
+    user = Typist.at(client, runtime_folder, LONG)
+    item = await ledger.offered(user)
+    user.says("infill/didAccept", id=user.id(item), acceptedLength=len(user.rest(item)[:3]))
+    part = put_in(user, item, 3)
+    user.type("zz")
+    user.replace(user.cursor - 5, user.cursor - 4, "##")
+    stands = "##" + part[1:]
+    await saved(user)
+
+    user = Typist.at(client, runtime_folder, LONG)
+    ledger.rejected.add(computation(item := await ledger.offered(user)))
+    user.says("infill/didReject", id=user.id(item))
+
+    user = Typist.at(client, runtime_folder, LONG)
+    ledger.rejected.add(computation(await ledger.offered(user)))
+    for letter in "~~~":
+        user.type(letter)
+
+    user = Typist.at(client, runtime_folder, LONG)
+    untold = put_in(user, await ledger.offered(user))  # as an editor that says nothing
+
+    user = Typist.at(client, runtime_folder, LONG)
+    item = await ledger.offered(user)
+    user.type(user.rest(item)[0])  # typed by hand: remembered, and neither taken nor rejected
+    again = await user.items(user.ask())
+    assert computation(again[0]) == computation(item)
+
+    assert await client.quit() == 0
+    found = stats()
+    total = found["total"]
+    assert total["shown"] == len(ledger.offers)
+    assert (total["whole"], total["part"], total["rejected"]) == (2, 1, len(ledger.rejected))
+    assert total["neither"] == len(ledger.offers) - 3 - len(ledger.rejected)
+    assert total["taken_characters"] == len(whole) + len(part) + len(untold)
+    similarities = [1.0, edit_similarity(stands, part)]
+    assert total["at_save"] == {"seen": 2, "similarity": round(sum(similarities) / 2, 4), "unchanged": 1}
+    assert total["later"] == {"seen": 0, "similarity": None, "unchanged": 0}
+    kept = round(len(whole) * similarities[0] + len(part) * similarities[1])
+    assert (total["kept_characters"], total["unseen_characters"]) == (kept, len(untold))
+    assert total["latency_ms"]["computed"]["whole"]["answers"] == ledger.answers
+    assert total["latency_ms"]["remembered"]["whole"]["answers"] == 1
+    assert total["latency_ms"]["computed"]["first_draft"]["answers"] == 0, "this client shows no drafts"
+    assert list(found["by_language"]) == ["python"]
+    assert list(found["by_kind"]) == ["line"]
+    assert list(found["by_trigger"]) == ["asked"]
+    assert [one["shown"] for one in found["by_day"].values()] == [len(ledger.offers)]
+
+
+class Filler:
+    """Asks for fills of a document that holds `text`, and answers the server's edits as an editor does."""
+
+    def __init__(self, client: RawClient, text: str, name: str = "main.py") -> None:
+        self.client, self.text, self.version = client, text, 1
+        self.uri = f"file:///filled/{id(self)}/{name}"
+        client.open(self.uri, text)
+
+    async def command(self, *, applies: bool) -> list[Any]:
+        """Fill the file; the edits that were offered."""
+        asked = {"uri": self.uri, "range": EVERYWHERE}
+        key, seen = f"fill {len(self.client.notes)}", len(self.client.notes)
+        self.client.request(key, "workspace/executeCommand", {"command": "infill-ls.fillFile", "arguments": [asked]})
+        async with asyncio.timeout(PATIENCE_S):
+            while not (found := [each for each in self.client.notes[seen:] if each["method"] == "workspace/applyEdit"]):
+                await asyncio.sleep(0.02)
+        edits = self.edits_of(found[0]["params"]["edit"])
+        if applies:
+            self.apply(edits)
+        self.client.send({"id": found[0]["id"], "result": {"applied": applies}})
+        assert (await self.client.reply(key))["result"]["applied"] is applies
+        return edits
+
+    async def action(self) -> list[Any]:
+        """Choose the first code action at the first hole; the edits that it makes."""
+        params = {"textDocument": {"uri": self.uri}, "range": EVERYWHERE, "context": {"diagnostics": []}}
+        self.client.request(f"actions {self.uri}", "textDocument/codeAction", params)
+        offered = (await self.client.reply(f"actions {self.uri}"))["result"]
+        chosen = next(each for each in offered if each["kind"].endswith("fillHole"))
+        self.client.request(f"resolve {self.uri}", "codeAction/resolve", chosen)
+        return self.edits_of((await self.client.reply(f"resolve {self.uri}"))["result"]["edit"])
+
+    def edits_of(self, edit: dict[str, Any]) -> list[Any]:
+        return list(edit["changes"][self.uri])
+
+    def apply(self, edits: list[Any]) -> None:
+        """As one change for each edit, the last place first."""
+        self.version += 1
+        changes = [{"range": each["range"], "text": each["newText"]} for each in reversed(edits)]
+        document = {"uri": self.uri, "version": self.version}
+        params = {"textDocument": document, "contentChanges": changes}
+        self.client.send({"method": "textDocument/didChange", "params": params})
+
+
+async def test_each_hole_of_a_fill_counts_where_the_editor_applies_it(client: RawClient, stats: Stats) -> None:
+    applied, refused, chosen = (Filler(client, HOLES) for _ in range(3))
+    first = await applied.command(applies=True)
+    client.send({"method": "textDocument/didSave", "params": {"textDocument": {"uri": applied.uri}}})
+    second = await refused.command(applies=False)
+    third = await chosen.action()
+    chosen.apply(third)
+    await client.status()
+    assert await client.quit() == 0
+    found = stats()
+    total = found["total"]
+    assert total["shown"] == len(first) + len(second) + len(third)
+    assert (total["whole"], total["rejected"]) == (len(first) + len(third), len(second))
+    assert total["taken_characters"] == sum(len(each["newText"]) for each in first + third)
+    assert total["at_save"] == {"seen": len(first), "similarity": 1.0, "unchanged": len(first)}
+    assert total["latency_ms"]["computed"]["whole"]["answers"] == 3
+    assert list(found["by_trigger"]) == ["action"]
+
+
+async def test_nothing_of_the_text_and_no_name_is_in_the_file(
+    client: RawClient, runtime_folder: Path, stats: Stats, state: Path
+) -> None:
+    user = Typist.at(client, runtime_folder, LONG)
+    item = await Ledger().offered(user)
+    put_in(user, item)
+    user.says("infill/didAccept", id=user.id(item))
+    await saved(user)
+    filler = Filler(client, HOLES, "peculiar_name.py")
+    edits = await filler.command(applies=True)
+    assert await client.quit() == 0
+    assert stats()["total"]["whole"] == 1 + len(edits)
+    held = b"".join(file.read_bytes() for file in state.rglob("*") if file.is_file())
+    words = ["remarkable", "values", "def size", "peculiar", "typed/", "filled/", "file:", user.uri, str(Path.home())]
+    texts = [each["newText"] for each in edits] + [str(item["insertText"])]
+    for word in words + [text.strip() for text in texts if len(text.strip()) >= 4]:
+        assert word.encode() not in held, word
+    modes = {stat.S_IMODE(found.stat().st_mode) for found in (state / "usage").iterdir()}
+    assert modes == {0o600}
+    assert stat.S_IMODE((state / "usage").stat().st_mode) == 0o700
+
+
+async def test_of_secrets_and_where_it_is_off_nothing_is_recorded(
+    start_raw: StartRaw, stats: Stats, state: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("KEY = ???\n")
+    (tmp_path / "link.py").symlink_to(".env")
+    client = await start_raw(QUICK, capabilities=CAN_EDIT)
+    for number, name in enumerate((".env", "link.py")):
+        client.open((tmp_path / name).as_uri(), "KEY = ???\n")
+        client.complete(number, (tmp_path / name).as_uri(), 0, 6, invoked=True)
+        assert (await client.reply(number))["result"]["items"] == []
+    assert await client.quit() == 0
+    off = await start_raw({**QUICK, "statistics": "off"}, capabilities=CAN_EDIT)
+    await Filler(off, HOLES).command(applies=True)
+    assert await off.quit() == 0
+    assert stats()["total"]["shown"] == 0
+    assert not state.exists()
+
+
+async def test_a_server_that_is_killed_leaves_what_it_had_written(client: RawClient, stats: Stats, state: Path) -> None:
+    edits = await Filler(client, HOLES).command(applies=True)
+    async with asyncio.timeout(PATIENCE_S):
+        while stats()["total"]["whole"] < len(edits):
+            await asyncio.sleep(0.05)
+    os.kill(client.process.pid, signal.SIGKILL)
+    await client.ended()
+    assert stats()["total"]["whole"] == len(edits)
+
+
+async def test_a_file_that_cannot_be_used_is_told_once_and_stops_nobody(
+    start_raw: StartRaw, state: Path, stats: Stats
+) -> None:
+    (state / "usage").mkdir(parents=True, mode=0o700)
+    foreign = state / "usage/usage.sqlite"
+    with closing(sqlite3.connect(foreign)) as connection, connection:
+        connection.execute("CREATE TABLE diary (entry)")
+    foreign.chmod(0o600)
+    before = foreign.read_bytes()
+    client = await start_raw(QUICK, capabilities=CAN_EDIT)
+    edits = await Filler(client, HOLES).command(applies=True)
+    more = await Filler(client, HOLES).command(applies=True)
+    async with asyncio.timeout(PATIENCE_S):
+        while not (told := messages(client)):
+            await asyncio.sleep(0.02)
+    assert await client.quit() == 0
+    assert len(told) == len(messages(client)) == 1
+    assert "another program" in told[0]
+    assert (state / "usage/usage.sqlite.set-aside-1").read_bytes() == before
+    assert stats()["total"]["whole"] == len(edits) + len(more)
+
+
+async def test_where_nothing_can_be_written_it_is_told_once_and_fills_go_on(start_raw: StartRaw, state: Path) -> None:
+    state.write_text("in the way")
+    client = await start_raw(QUICK, capabilities=CAN_EDIT)
+    for _ in range(2):
+        await Filler(client, HOLES).command(applies=True)
+        async with asyncio.timeout(PATIENCE_S):
+            while not messages(client):
+                await asyncio.sleep(0.02)
+    assert await client.quit() == 0
+    (told,) = messages(client)
+    assert str(state) in told
+    assert "`statistics`" in told
+
+
+def messages(client: RawClient) -> list[str]:
+    return [each["params"]["message"] for each in client.notes if each["method"] == "window/showMessage"]

@@ -1,0 +1,244 @@
+"""The file of the numbers: private, whole after a kill, shared by several writers, and nothing of a bad one lost."""
+
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from lsp_server.usage import store
+from lsp_server.usage.connection import UsageConnection
+from lsp_server.usage.events import Answered, Decided, Event
+from lsp_server.usage.reading import read
+from lsp_server.usage.store import APPLICATION_ID, KEPT_DAYS, VERSION, UsageFileError, open_store
+from lsp_server.usage.writer import MOST_WAITING, Writer
+from tests.lsp_server.usage.events import suggestion
+
+KILLS = 20
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state/usage/usage.sqlite"
+
+
+def written(file: Path, events: list[Event]) -> list[str]:
+    """Write events; what there was to say about it."""
+    said: list[str] = []
+    connection = UsageConnection(lambda: file, said.append)
+    assert connection.write(events)
+    connection.close()
+    return said
+
+
+def keys(file: Path) -> list[int]:
+    return [found.key for found in read(file, 0).suggestions]
+
+
+def test_the_file_and_its_folder_are_the_users_alone_and_know_their_version(file: Path) -> None:
+    connection, _ = open_store(file)
+    with closing(connection):
+        store.write(connection, suggestion(1))
+        modes = {stat.S_IMODE(found.stat().st_mode) for found in file.parent.iterdir()}
+        assert (modes, stat.S_IMODE(file.parent.stat().st_mode)) == ({0o600}, 0o700)
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_file_that_others_could_read_is_closed_to_them(file: Path) -> None:
+    written(file, suggestion(1))
+    file.chmod(0o644)
+    written(file, suggestion(2))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_after_a_kill_at_any_moment_all_that_was_written_is_there_and_nothing_by_half(file: Path) -> None:
+    words = [sys.executable, "-m", "tests.lsp_server.usage.killed_writers", str(file), str(KILLS)]
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    told = [int(line) for line in done.stdout.split()]
+    assert len(told) == KILLS
+    assert sum(told) > 0
+    recorded = read(file, 0)
+    assert recorded.moved == ""
+    for number, at_least in enumerate(told):
+        mine = [found for found in recorded.suggestions if found.key // 1_000_000 == number]
+        assert at_least <= len(mine) <= at_least + 3
+        assert len(mine) % 3 == 0
+        assert {(found.outcome, found.similarity_at_save) for found in mine} <= {("whole", 1.0)}
+    assert len(recorded.answers) == len(recorded.suggestions)
+
+
+def test_several_processes_write_at_once(file: Path) -> None:
+    """Here threads, each with a connection of its own; SQLite locks the file for them as for processes."""
+    ranges = [range(number * 100, number * 100 + 30) for number in range(4)]
+    said: list[str] = []
+
+    def run(mine: range) -> None:
+        connection = UsageConnection(lambda: file, said.append)
+        for key in mine:
+            assert connection.write(suggestion(key))
+        connection.close()
+
+    threads = [threading.Thread(target=run, args=(mine,)) for mine in ranges]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert sorted(keys(file)) == sorted(key for mine in ranges for key in mine)
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    "contents", [b"not a database, but a diary of some length\n" * 50, b"SQLite format 3\0" + b"x" * 5000]
+)
+def test_a_file_that_is_no_database_is_moved_aside_and_a_new_one_begun(file: Path, contents: bytes) -> None:
+    file.parent.mkdir(parents=True, mode=0o700)
+    file.write_bytes(contents)
+    (said,) = written(file, suggestion(1))
+    assert "usage.sqlite.set-aside-1" in said
+    assert file.with_name("usage.sqlite.set-aside-1").read_bytes() == contents
+    assert keys(file) == [1]
+    assert written(file, suggestion(2)) == []
+
+
+def test_a_file_that_is_damaged_while_it_is_used_is_moved_aside_and_nothing_new_is_lost(file: Path) -> None:
+    said: list[str] = []
+    connection = UsageConnection(lambda: file, said.append)
+    assert connection.write([event for key in range(500) for event in suggestion(key)])
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with file.open("r+b") as raw:
+        raw.seek(100)
+        raw.write(b"\xff" * 30_000)
+    damaged = file.read_bytes()
+    assert connection.write(suggestion(1000))
+    connection.close()
+    assert len(said) == 1
+    assert keys(file) == [1000]
+    assert file.with_name("usage.sqlite.set-aside-1").read_bytes() == damaged
+
+
+def test_a_database_of_another_program_is_moved_aside_whole(file: Path) -> None:
+    file.parent.mkdir(parents=True, mode=0o700)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE suggestion (something)")
+        connection.execute("INSERT INTO suggestion VALUES ('else')")
+    (said,) = written(file, suggestion(1))
+    assert "another program" in said
+    with closing(sqlite3.connect(file.with_name("usage.sqlite.set-aside-1"))) as connection:
+        assert connection.execute("SELECT * FROM suggestion").fetchall() == [("else",)]
+
+
+def test_a_link_in_its_place_is_not_followed(file: Path, tmp_path: Path) -> None:
+    file.parent.mkdir(parents=True, mode=0o700)
+    (tmp_path / "precious").write_text("")
+    file.symlink_to(tmp_path / "precious")
+    written(file, suggestion(1))
+    assert (tmp_path / "precious").read_text() == ""
+    assert file.with_name("usage.sqlite.set-aside-1").is_symlink()
+
+
+def test_the_file_of_a_newer_version_is_left_alone(file: Path) -> None:
+    written(file, suggestion(1))
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    before = file.read_bytes()
+    said: list[str] = []
+    assert not UsageConnection(lambda: file, said.append).write(suggestion(2))
+    assert "newer infill-ls" in said[0]
+    assert file.read_bytes() == before
+    with pytest.raises(UsageFileError, match="newer"):
+        read(file, 0)
+
+
+def test_a_file_that_was_deleted_is_begun_anew(file: Path) -> None:
+    said: list[str] = []
+    connection = UsageConnection(lambda: file, said.append)
+    connection.write(suggestion(1))
+    for part in file.parent.iterdir():
+        part.unlink()
+    assert connection.write(suggestion(2))
+    connection.close()
+    assert (keys(file), said) == ([2], [])
+
+
+def test_a_folder_that_others_can_enter_is_not_used(file: Path) -> None:
+    file.parent.mkdir(parents=True)
+    file.parent.chmod(0o755)
+    said: list[str] = []
+    assert not UsageConnection(lambda: file, said.append).write(suggestion(1))
+    assert "chmod 700" in said[0]
+
+
+def test_what_is_older_than_is_kept_goes(file: Path) -> None:
+    old_s = time.time() - (KEPT_DAYS + 1) * 86_400
+    written(file, [*suggestion(1, at_s=old_s), *suggestion(2)])
+    connection, _ = open_store(file)
+    connection.close()
+    assert keys(file) == [2]
+    assert [answer.suggestion for answer in read(file, 0).answers] == [2]
+
+
+def test_what_is_forgotten_is_gone_from_the_bytes_too_and_does_not_come_back(file: Path) -> None:
+    written(file, suggestion(0x1234567890ABCDE))
+    wanted = 0x1234567890ABCDE.to_bytes(8, "big")
+    assert wanted in file.read_bytes()
+    connection, _ = open_store(file)
+    with closing(connection):
+        assert store.forget(connection) == 1
+    assert wanted not in b"".join(part.read_bytes() for part in file.parent.iterdir())
+    written(file, [Answered(0x1234567890ABCDE, True, None, 1.0), Decided(0x1234567890ABCDE, "whole", 3)])
+    recorded = read(file, 0)
+    assert (recorded.suggestions, recorded.answers) == ([], [])
+
+
+def test_whoever_adds_never_waits_and_what_is_too_much_is_counted(file: Path) -> None:
+    """The thread finds no file until there are more events than may wait."""
+    found = threading.Event()
+
+    def find() -> Path:
+        found.wait(PATIENCE_S)
+        return file
+
+    said: list[str] = []
+    writer = Writer(find, said.append)
+    total = 3 * MOST_WAITING
+    for key in range(0, total, 4):
+        for event in suggestion(key):
+            writer.add(event)
+    found.set()
+    writer.close(PATIENCE_S)
+    recorded = read(file, 0)
+    assert said == []
+    assert 0 < recorded.lost < total
+    assert len(recorded.suggestions) * 4 + recorded.lost in range(total - 4, total + 4)
+
+
+def test_what_cannot_be_written_is_told_once_and_written_once_it_can(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "state"
+    in_the_way.write_text("")
+    file, said = in_the_way / "usage/usage.sqlite", []
+    told = threading.Event()
+
+    def tell(message: str) -> None:
+        said.append(message)
+        told.set()
+
+    writer = Writer(lambda: file, tell)
+    for event in suggestion(1):
+        writer.add(event)
+    assert told.wait(PATIENCE_S)
+    for event in suggestion(2):
+        writer.add(event)
+    in_the_way.unlink()
+    writer.close(PATIENCE_S)
+    assert sorted(keys(file)) == [1, 2]
+    (message,) = said
+    assert str(file) in message
