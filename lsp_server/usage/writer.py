@@ -56,8 +56,10 @@ class Writer:
             self._thread.join(limit_s)
 
     def _run(self) -> None:
-        from lsp_server.usage.connection import UsageConnection  # here: SQLite takes 20 ms to load
-
+        try:
+            from lsp_server.usage.connection import UsageConnection  # here: SQLite takes 20 ms to load
+        except ImportError as error:
+            return self._say(f"the statistics cannot be written: this Python was built without SQLite ({error})")
         connection, batch, is_last = UsageConnection(self._find, self._say), list[Event](), False
         not_before_s = float("-inf")
         while not is_last:

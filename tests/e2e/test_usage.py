@@ -20,7 +20,7 @@ from lsp_server.cli import main
 from lsp_server.usage.place import STATE_VARIABLE
 from tests.e2e.conftest import StartRaw
 from tests.e2e.raw_client import RawClient
-from tests.e2e.typist import Item, Typist
+from tests.e2e.typist import CURSOR, Item, Typist
 from tests.workers import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -218,7 +218,10 @@ class Filler:
         self.client.send({"method": "textDocument/didChange", "params": params})
 
 
-async def test_each_hole_of_a_fill_counts_where_the_editor_applies_it(client: RawClient, stats: Stats) -> None:
+async def test_each_hole_of_a_fill_counts_where_the_editor_applies_it(
+    start_raw: StartRaw, state: Path, stats: Stats
+) -> None:
+    client = await start_raw(QUICK, capabilities={**CAN_EDIT, "experimental": {"infillDrafts": True}})
     applied, refused, chosen = (Filler(client, HOLES) for _ in range(3))
     first = await applied.command(applies=True)
     client.send({"method": "textDocument/didSave", "params": {"textDocument": {"uri": applied.uri}}})
@@ -233,8 +236,26 @@ async def test_each_hole_of_a_fill_counts_where_the_editor_applies_it(client: Ra
     assert (total["whole"], total["rejected"]) == (len(first) + len(third), len(second))
     assert total["taken_characters"] == sum(len(each["newText"]) for each in first + third)
     assert total["at_save"] == {"seen": len(first), "similarity": 1.0, "unchanged": len(first)}
-    assert total["latency_ms"]["computed"]["whole"]["answers"] == 3
+    times = total["latency_ms"]["computed"]
+    assert times["first_draft"]["answers"] == times["whole"]["answers"] == 3
+    assert 0 < times["first_draft"]["p50"] < times["whole"]["p50"]
     assert list(found["by_trigger"]) == ["action"]
+
+
+async def test_a_cell_of_a_notebook_is_looked_at_when_the_notebook_is_saved(
+    client: RawClient, runtime_folder: Path, stats: Stats
+) -> None:
+    notebook, cell = {"uri": "file:///n.ipynb"}, "vscode-notebook-cell:/n.ipynb#1"
+    user = Typist(client, runtime_folder, LONG.replace(CURSOR, ""), LONG.index(CURSOR), uri=cell)
+    opened = {**notebook, "notebookType": "x", "version": 1, "cells": [{"kind": 2, "document": cell}]}
+    document = {"uri": cell, "languageId": "python", "version": 1, "text": user.text}
+    params = {"notebookDocument": opened, "cellTextDocuments": [document]}
+    client.send({"method": "notebookDocument/didOpen", "params": params})
+    put_in(user, await Ledger().offered(user))
+    client.send({"method": "notebookDocument/didSave", "params": {"notebookDocument": notebook}})
+    await client.status()
+    assert await client.quit() == 0
+    assert stats()["total"]["at_save"] == {"seen": 1, "similarity": 1.0, "unchanged": 1}
 
 
 async def test_nothing_of_the_text_and_no_name_is_in_the_file(
