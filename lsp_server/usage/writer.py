@@ -59,7 +59,8 @@ class Writer:
         try:
             from lsp_server.usage.connection import UsageConnection  # here: SQLite takes 20 ms to load
         except ImportError as error:
-            return self._say(f"the statistics cannot be written: this Python was built without SQLite ({error})")
+            self._say(f"the statistics cannot be written: this Python was built without SQLite ({error})")
+            return
         connection, batch, is_last = UsageConnection(self._find, self._say), list[Event](), False
         not_before_s = float("-inf")
         while not is_last:
