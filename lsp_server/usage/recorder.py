@@ -13,7 +13,7 @@ CLOSE_S = 1.0
 
 
 class Recorder:
-    """`is_wanted` says of a document whether to record it; `warn` is called on the event loop, once for each thing."""
+    """`is_wanted` says of a document whether to record it; `warn` is called on the event loop with what goes wrong."""
 
     def __init__(self, is_wanted: Callable[[str], bool], warn: Callable[[str], None]) -> None:
         self._is_wanted, self._warn = is_wanted, warn

@@ -1,4 +1,4 @@
-"""The thread that writes: whoever adds an event never waits, and what cannot be written is told once.
+"""The thread that writes: whoever adds an event never waits, and what cannot be written is told and tried again.
 
 The thread starts with the first event and opens the file then, so that a server that shows nothing leaves nothing. It
 writes a few times a second at most. What it holds is lost if the process is killed; what it has written is not.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MOST_WAITING = 10_000
-"""Events beyond this are dropped, and counted."""
+"""Events beyond this are dropped, and counted; as many more may be in the batch that is written."""
 BATCH_S = 0.25
 RETRY_S = 30.0
 """After a failure the file is tried again no sooner."""
@@ -27,14 +27,14 @@ _HINT = "typing goes on, and your numbers (infill-ls stats) wait; or set `statis
 
 
 class Writer:
-    """Writes to the file that `find` names. `tell` is called in the writing thread, once for each thing to say."""
+    """Writes to the file that `find` names. `tell` is called in the writing thread with what goes wrong, each time."""
 
     def __init__(self, find: Callable[[], Path], tell: Callable[[str], None]) -> None:
         self._find, self._tell = find, tell
         self._queue: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
         self._thread: threading.Thread | None = None
-        self._refused = self._overflown = self._reported = 0
-        self._told: set[str] = set()
+        self._is_ending = threading.Event()
+        self._dropped = self._reported = 0
 
     def add(self, event: Event) -> None:
         """Have an event written soon. Never waits."""
@@ -44,11 +44,12 @@ class Writer:
         try:
             self._queue.put_nowait(event)
         except queue.Full:
-            self._refused += 1
+            self._dropped += 1
 
     def close(self, limit_s: float) -> None:
         """Write what waits, for at most so long. Nothing may be added any more."""
         if self._thread is not None:
+            self._is_ending.set()
             try:
                 self._queue.put(None, timeout=limit_s)
             except queue.Full:
@@ -61,35 +62,30 @@ class Writer:
         except ImportError as error:
             self._say(f"the statistics cannot be written: this Python was built without SQLite ({error})")
             return
-        connection, batch, is_last = UsageConnection(self._find, self._say), list[Event](), False
-        not_before_s = float("-inf")
+        connection, is_last = UsageConnection(self._find, self._say), False
         while not is_last:
-            is_last = self._gather(batch)
-            if batch and (is_last or time.monotonic() >= not_before_s):
-                if self._write(connection, batch):
-                    batch.clear()
-                else:
-                    not_before_s = time.monotonic() + RETRY_S
+            batch, is_last = self._gather()
+            while not self._write(connection, batch):
+                if self._is_ending.is_set():
+                    return
+                self._is_ending.wait(RETRY_S)
         connection.close()
 
-    def _gather(self, batch: list[Event]) -> bool:
-        """Add to `batch` what comes until it is time to write. Whether that was the last."""
-        event = self._queue.get()
+    def _gather(self) -> tuple[list[Event], bool]:
+        """What comes until it is time to write, and whether that was the last."""
+        event, batch = self._queue.get(), list[Event]()
         until_s = time.monotonic() + BATCH_S
-        while event is not None:
-            if len(batch) < MOST_WAITING:
-                batch.append(event)
-            else:
-                self._overflown += 1
+        while event is not None and len(batch) < MOST_WAITING:
+            batch.append(event)
             try:
                 event = self._queue.get(timeout=max(until_s - time.monotonic(), 0))
             except queue.Empty:
-                return False
-        return True
+                return batch, False
+        return [*batch, event] if event else batch, event is None
 
     def _write(self, connection: "UsageConnection", batch: list[Event]) -> bool:
         """Whether `batch` need not be kept any more."""
-        dropped = self._refused + self._overflown
+        dropped = self._dropped
         lost = [Lost(time.time(), dropped - self._reported)] if dropped > self._reported else []
         try:
             is_written = connection.write([*batch, *lost])
@@ -101,6 +97,4 @@ class Writer:
         return is_written
 
     def _say(self, message: str) -> None:
-        if message not in self._told:
-            self._told.add(message)
-            self._tell(f"{message}; {_HINT}")
+        self._tell(f"{message}; {_HINT}")
