@@ -92,7 +92,7 @@ async def test_it_is_looked_at_the_next_save_and_later_and_then_no_more() -> Non
     assert scene.looks == [("save", "taken", "talken"), ("later", "taken", "lken")]
 
 
-async def test_what_is_closed_is_looked_at_no_more() -> None:
+async def test_what_is_closed_is_looked_at_no_more(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene("x = ", later_s=0.05)
     scene.show()
     scene.edit(4, 4, "taken")
@@ -101,6 +101,7 @@ async def test_what_is_closed_is_looked_at_no_more() -> None:
     await asyncio.sleep(0.2)
     scene.usage.saved()
     assert scene.looks == []
+    assert caplog.records == [], "nor does a timer find nothing and fail"
 
 
 async def test_so_many_taken_texts_are_followed_and_no_more() -> None:
