@@ -46,8 +46,10 @@ Most fills are stable long before the last step."""
 
 
 def write_model(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, data: DataConfig) -> None:
-    """A folder that `--model` and `from_pretrained` accept. The model itself stays as it is."""
-    _shipped(model).save_pretrained(folder, max_shard_size=_SHARD)
+    """A folder that `--model` and `from_pretrained` accept, and that vLLM serves. The model itself stays as it is."""
+    shipped = _shipped(model)
+    shipped.generation_config = _own_generation()
+    shipped.save_pretrained(folder, max_shard_size=_SHARD)
     write_tokenizer(folder, tokenizer, _SPECIAL)
     write_properties(folder, _own_properties(tokens, data))
 
@@ -93,6 +95,18 @@ def _masked_properties(tokens: Tokens, data: DataConfig) -> dict[str, Any]:
 def _shipped(model: Any) -> Any:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     return copy.deepcopy(model).to("cpu", torch.bfloat16)
+
+
+def _own_generation() -> DiffusionGemmaGenerationConfig:
+    """What `infill.json` says of sampling, for other programs."""
+    return DiffusionGemmaGenerationConfig(  # type: ignore[no-untyped-call]
+        max_denoising_steps=_MASK_SAMPLER["max_steps"],
+        sampler_config=EntropyBoundSamplerConfig(entropy_bound=_MASK_SAMPLER["entropy_bound"]),
+        t_min=_MASK_SAMPLER["t_min"],
+        t_max=_MASK_SAMPLER["t_max"],
+        stability_threshold=_MASK_SAMPLER["stability"],
+        confidence_threshold=_MASK_SAMPLER["confidence"],
+    )
 
 
 def _released_generation(canvas_tokens: int) -> DiffusionGemmaGenerationConfig:

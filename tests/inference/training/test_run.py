@@ -68,6 +68,15 @@ def test_a_finished_run_and_every_checkpoint_fill_holes(finished: Path, name: st
     assert len(candidates[0].texts) == 1
 
 
+def test_a_finished_run_states_how_it_is_sampled(finished: Path) -> None:
+    """For programs that do not read `infill.json`: transformers, vLLM."""
+    stated = json.loads((finished / "final" / "generation_config.json").read_text())
+    sampler = json.loads((finished / "final" / "infill.json").read_text())["sampler"]
+    assert stated["sampler_config"]["entropy_bound"] == sampler["entropy_bound"]
+    assert (stated["max_denoising_steps"], stated["t_max"]) == (sampler["max_steps"], sampler["t_max"])
+    assert None not in stated.values()
+
+
 def test_a_run_goes_on_where_it_stopped(config: RunConfig, finished: Path, tmp_path: Path) -> None:
     """Step count, weights and averages are those of the checkpoint; time adds up; the decay left the trunk alone."""
     trainer = run.prepare(config, finished)
