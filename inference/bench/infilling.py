@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from inference.bench import infilling_execute, infilling_scores, infilling_tasks
+from inference.bench import infilling_execute, infilling_scores, infilling_served, infilling_tasks
 from inference.bench.infilling_scores import TaskResult
 from inference.bench.infilling_solve import AUTO, ORACLE, SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
@@ -34,11 +34,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.execute:
             _check_executable(tasks)
             print(infilling_execute.warning(), file=sys.stderr, flush=True)
+        if args.url:
+            return _beside_a_server(tasks, args)
         results = run(tasks, load(args, _options(args)), args)
     except (TaskError, ModelError, RequestError, OSError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
     _show(args, infilling_scores.summary(tasks, results))
+    return 0
+
+
+def _beside_a_server(tasks: Sequence[InfillingTask], args: argparse.Namespace) -> int:
+    found = infilling_served.summary(infilling_served.run(tasks, load(args, SolveOptions()), args, solve))
+    if not args.json:
+        print(*infilling_served.lines(found), sep="\n")
+    print(json.dumps({"url": args.url, "model": args.model, "data": args.data.name, "steps": args.steps} | found))
     return 0
 
 
@@ -160,6 +170,8 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--steps", type=positive, metavar="N", help="take at most N denoising steps")
     parser.add_argument("--quick", action="store_true", help="as for a suggestion that nobody asked for")
     parser.add_argument("--execute", action="store_true", help="run each program: pass@1. RUNS MODEL-WRITTEN CODE")
+    parser.add_argument("--url", metavar="URL", help="also have a vLLM server fill the tasks, side by side")
+    parser.add_argument("--server-tokenizer", metavar="FOLDER", help="where the tokenizer of its model is")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
     return parser

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import torch
@@ -66,6 +66,12 @@ class Solver:
     def using(self, options: SolveOptions) -> "Solver":
         """A solver with the same model and other options."""
         return Solver(self._engine, options)
+
+    def unscored(self) -> "Solver":
+        """A solver with the same model, whose causal likelihood is not asked for: neither to write nor to rank."""
+        loaded = self._engine.loaded
+        traits = replace(loaded.traits, can_score=False, continuable_tokens=0)
+        return Solver(Engine(replace(loaded, traits=traits)), self._options)
 
     def fill(self, task: InfillingTask) -> MeasuredFill:
         """Fill one task's hole. Raises RequestError where the hole does not fit on a canvas of this checkpoint, and
@@ -153,6 +159,11 @@ def _without_continuations(engine: Engine) -> Engine:
 
 def _kind(task: InfillingTask) -> HoleKind:
     return HoleKind.LINE if task.single_line else HoleKind.BODY
+
+
+def request_of(task: InfillingTask, options: SolveOptions) -> InfillRequest:
+    """A task as a request, with a hole of any length."""
+    return _request(task, Hole(_kind(task), single_line=task.single_line), options)
 
 
 def _request(task: InfillingTask, hole: Hole, options: SolveOptions = SolveOptions()) -> InfillRequest:
