@@ -11,7 +11,8 @@ What was seen of vLLM 0.32, by asking it and in its source (utils/diffusion.py, 
 - Temperatures follow the server's `max_denoising_steps`, and a higher `diffusion_max_steps` is clamped without a word.
 - The first step's noise is ours, drawn from the request's seed; later noise is random tokens of its own, which a
   checkpoint that knows a mask token alone has never seen. Such a canvas is unmasked from here, read by read
-  (denoising.py); of 48 tuning lines at their true length 17 % became exact so in 4 reads, 10 % in one run of 16 steps.
+  (denoising.py): of 48 tuning lines at their true length edit similarity was 0.406 so, in 4 reads, and 0.324 in one run
+  of 16 steps, 17 % and 10 % exact.
 - Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
   named ones, which a slack token's curve and what follows a hole need (lengths.py, rank.py).
 - The server cannot be told which tokens a row may become. We choose among the likeliest (rules.py, trial.py).

@@ -4,14 +4,13 @@ A slack token's probability in each row comes with `logprob_token_ids`. Without 
 `infill-ls calibrate` measured, a canvas of each length is read, and those of which the model is surest are denoised.
 """
 
-import asyncio
 import math
 from collections.abc import Sequence
 
 from inference.engine.canvas.plan import Plan
 from inference.engine.search import length
 from inference.models.family import LengthBias, Properties
-from inference.remote.vllm.reading import Reader
+from inference.remote.vllm.reading import Reader, side_by_side
 from inference.remote.vllm.rules import TextRules
 from inference.remote.vllm.trial import Noise, Trial
 
@@ -70,9 +69,7 @@ class Lengths:
         """CAL: the lengths in the order of how sure the model is of them, compared with what is usual for each."""
         holes = self._plan.layout.holes
         choices = length.from_grid(holes, _PROBED)
-        async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(self._sureness(sizes)) for sizes in choices]
-        return length.surest_first(holes, choices, [task.result() for task in asked], bias)
+        return length.surest_first(holes, choices, await side_by_side(map(self._sureness, choices)), bias)
 
     async def _sureness(self, sizes: Sequence[int]) -> float:
         """The mean probability of the likeliest token of each open row."""

@@ -2,13 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from inference.messages import Stats
 from inference.remote.vllm import wire
 from inference.remote.vllm.client import Client, ServerError
 from inference.remote.vllm.wire import AnswerError, CanvasAnswer, CompletionRequest, DiffusionArguments
+
+_T = TypeVar("_T")
 
 _LONG_PROMPT_TOKENS = 16_384
 """A request with a longer prompt is made in a thread: making it takes some milliseconds."""
@@ -32,6 +35,17 @@ class Counters:
     def stats(self) -> Stats:
         """What the request has cost so far."""
         return Stats(self.ms(), self.first_read_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
+
+
+async def side_by_side(asked: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """What all of these give. Raises the first one's error, and the others are aborted then."""
+    tasks = [asyncio.create_task(each) for each in asked]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Reader:

@@ -1,6 +1,7 @@
 """The vLLM client against a server that answers as vLLM does, with the embedded weights (tests/canvas_server.py)."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Done, ErrorCode, Hole, Outcome, Text
 from inference.models.family import ModelError
 from tests.canvas_server import CanvasServer, canvas_server
+from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import BEFORE, answered, infiller_at, one_hole, request
 
 
@@ -136,15 +138,14 @@ async def test_rework_keeps_as_much_as_its_strength_says(server: CanvasServer) -
     assert half[0].texts
 
 
-async def test_steps_over_the_servers_are_not_asked_for_and_no_setting_that_it_refuses(server: CanvasServer) -> None:
+async def test_no_setting_is_sent_that_the_server_refuses(server: CanvasServer) -> None:
     async with infiller_at(server.url) as infiller:
-        await answered(infiller, request(*one_hole().segments, max_steps=500))
+        await answered(infiller, request(*one_hole().segments, candidates=2))
     for body in server.asked:
         assert set(body) <= {
             *("model", "prompt", "max_tokens", "vllm_xargs", "logprobs", "logprob_token_ids", "temperature", "top_p"),
             *("top_k", "n", "stream", "return_tokens_as_token_ids", "return_token_ids"),
         }
-        assert (body["vllm_xargs"].get("diffusion_max_steps") or 1) <= 32
         assert body["logprobs"] <= 20
 
 
@@ -336,10 +337,43 @@ async def _amended(steps: Any, text: str) -> AsyncIterator[Any]:
         yield event
 
 
-def test_the_client_imports_no_torch(tmp_path: Path) -> None:
-    import subprocess
-    import sys
+async def test_a_model_of_uniform_noise_takes_all_steps_in_one_request(twin: Engine) -> None:
+    """Its noise is ours at the first step, and the same for the same seed."""
+    async with canvas_server(twin, canvas_tokens=64) as server, infiller_at(server.url, TWIN) as infiller:
+        _, candidates, _ = await answered(infiller, one_hole(min_tokens=4, max_tokens=4, starts_with="file"))
+        await answered(infiller, one_hole(min_tokens=4, max_tokens=4, starts_with="file"))
+    first, second = server.asked[1:]
+    assert first == second
+    assert first["vllm_xargs"]["diffusion_max_steps"] == 3
+    assert len(set(first["vllm_xargs"]["diffusion_seed_canvas"])) > 10
+    assert candidates[0].texts[0].startswith("file")
 
-    code = "import sys, inference.remote.vllm; print([n for n in ('torch', 'transformers') if n in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+
+@pytest.fixture
+def with_bias(tmp_path: Path) -> Path:
+    """The twin's tokenizer, with how sure it is of a hole by its length."""
+    bias = {"lengths": [1, 8, 24], "confidences": [0.5, 0.2, 0.1]}
+    (tmp_path / "infill.json").write_text(json.dumps({"canvas_tokens": 64, "length_bias": bias}))
+    (tmp_path / "tokenizer.json").write_bytes((TWIN / "tokenizer.json").read_bytes())
+    return tmp_path
+
+
+async def test_lengths_are_probed_where_the_checkpoint_says_what_is_usual(twin: Engine, with_bias: Path) -> None:
+    async with canvas_server(twin, canvas_tokens=64) as server, infiller_at(server.url, with_bias) as infiller:
+        _, candidates, _ = await answered(infiller, one_hole(max_tokens=24))
+    steps = [body["vllm_xargs"]["diffusion_max_steps"] for body in server.asked[1:] if "logprob_token_ids" not in body]
+    assert steps.count(1) >= 10, "one read for each length"
+    assert 1 <= steps.count(3) <= 4, "the best of them are denoised"
+    assert candidates
+
+
+async def test_what_goes_wrong_with_a_probe_is_said_as_it_is(twin: Engine, with_bias: Path) -> None:
+    async with canvas_server(twin, canvas_tokens=64) as server, infiller_at(server.url, with_bias) as infiller:
+        server.instead = lambda _: (400, {}, {"error": {"message": "boom"}})
+        with pytest.raises(RequestError, match="boom"):
+            await answered(infiller, one_hole(max_tokens=24))
+        server.instead = lambda _: None
+        server.hold.clear()
+        _, candidates, done = await answered(infiller, one_hole(max_tokens=24), within_s=0.3)
+    assert candidates == []
+    assert done.outcome is Outcome.DEADLINE
