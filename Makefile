@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MLX_VENV := .venv-mlx
+VLLM_VENV := .venv-vllm
 
-.PHONY: demo test test-e2e test-units test-editors test-mlx storm dry-run-26b two-layers-26b check format picture pictures vsix clean
+.PHONY: demo test test-e2e test-units test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format picture pictures vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -34,6 +35,12 @@ test-editors: $(VENV)/.ready
 # MLX, which runs on Apple silicon and here on the CPU, in an environment of its own: it brings 1.5 GB.
 test-mlx: $(MLX_VENV)/.ready
 	$(MLX_VENV)/bin/python -m pytest tests/inference/models/mlx
+
+# A real vLLM, on the CPU, in an environment of its own: it brings 3.5 GB. What cannot be installed is not tested, which
+# the last lines say in red.
+test-served: $(VENV)/.ready
+	-tests/served/install.sh $(VLLM_VENV)
+	INFILL_TEST_VLLM=$(CURDIR)/$(VLLM_VENV) $(BIN)/python -m pytest tests/served
 
 # Minutes of typing into three servers whose worker is killed and stopped all the while; no part of `make test`.
 storm: $(VENV)/.ready
@@ -93,4 +100,4 @@ $(MLX_VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(MLX_VENV)
+	rm -rf $(VENV) $(MLX_VENV) $(VLLM_VENV)

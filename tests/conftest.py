@@ -10,5 +10,5 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 pytest_plugins = ["tests.workers"]
 
-collect_ignore = ["editors"]
-"""Real editors are for `make test-editors`, which installs them."""
+collect_ignore = ["editors", "served"]
+"""Real editors are for `make test-editors`, and a real vLLM for `make test-served`, which install them."""

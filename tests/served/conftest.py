@@ -1,0 +1,31 @@
+"""One vLLM for the whole run. Where it cannot be installed or does not start, its tests are skipped, and loudly."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from inference.models import registry
+from tests.served.vllm import ENVIRONMENT, Vllm
+
+_why_not: list[str] = []
+
+
+@pytest.fixture(scope="session")
+def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
+    """A real vLLM with the embedded checkpoint."""
+    if not (ENVIRONMENT / "bin" / "vllm").exists():
+        _why_not.append(f"no vLLM in {ENVIRONMENT}: see what tests/served/install.sh said")
+        pytest.skip(_why_not[0])
+    server = Vllm(registry.find("embedded").folder, tmp_path_factory.mktemp("vllm") / "log")
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.stop()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says in red what was not tested."""
+    if _why_not:
+        terminalreporter.section("NOT TESTED", red=True, bold=True)
+        terminalreporter.line(_why_not[0], red=True)
