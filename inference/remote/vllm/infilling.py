@@ -69,6 +69,8 @@ class RemoteInfilling:
             found = begin_as_they_must(found, planner.request.holes[group.first : group.end])
             if found:
                 canvases.append(Filled(group, found))
+            elif not self._changed:  # asking again would bring the same
+                break
             if self._changed:
                 self._changed = False
                 canvases = canvases[: answered.still_good(canvases, planner.request.holes)]
