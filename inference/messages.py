@@ -180,6 +180,8 @@ class Status(_Message, frozen=True, tag="status"):
     `device_memory_bytes` what it holds on an accelerator. `context_tokens` is how much text of other files the model
     has a use for; 0: none, and none should be sent. `step_s` is how long the engine has been in its present step, 0
     between steps; a step of minutes never ends. `note` is what the user should know of the model; empty: nothing.
+    `server` is the URL to which text goes; empty: it stays in the worker. `server_up_s` is how long the server has
+    answered without failing, 0 while it does not, and `server_problem` why it failed last, until it answers again.
     """
 
     state: WorkerState
@@ -198,6 +200,9 @@ class Status(_Message, frozen=True, tag="status"):
     context_tokens: int = 0
     step_s: float = 0.0
     note: str = ""
+    server: str = ""
+    server_up_s: float = 0.0
+    server_problem: str = ""
 
 
 class Draft(_Message, frozen=True, tag="draft"):

@@ -16,7 +16,8 @@ from contextlib import AbstractAsyncContextManager
 
 from inference.messages import ErrorCode
 from inference.models.family import OnProgress
-from inference.remote import address
+from inference.remote import address, token
+from inference.remote.address import AddressError
 from inference.serving import logs, startup
 from inference.serving.claim import Claim
 from inference.serving.connection import ClientConnection
@@ -31,7 +32,7 @@ from inference.serving.startup import NotPrivateError, WorkerArguments
 from inference.serving.worker_service import WorkerService
 
 EXIT_REFUSED = 2
-"""The folder, the log or the socket cannot be used; stderr says why."""
+"""The folder, the log, the socket or the URL cannot be used; stderr says why."""
 EXIT_TAKEN = 3
 """Another worker has this socket: use that one."""
 FLUSH_S = 1.0
@@ -44,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = startup.parse(argv)
     claim = Claim(arguments.socket)
     try:
+        if address.is_url(arguments.model):
+            address.parse(arguments.model)  # before it stands in a log: a URL may have a password in it
         startup.require_private_folder(arguments.socket.parent)
         if not claim.take():
             print(f"another worker is running at {arguments.socket}", file=sys.stderr)
@@ -52,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if address.is_url(arguments.model):
             return asyncio.run(serve_remote(arguments, claim, _connect))
         return asyncio.run(serve(arguments, claim, load_engine))
-    except (NotPrivateError, OSError) as error:
+    except (AddressError, NotPrivateError, OSError) as error:
         print(f"the worker cannot start: {error}", file=sys.stderr)
         return EXIT_REFUSED
 
@@ -94,7 +97,7 @@ async def _connect(arguments: WorkerArguments, on_progress: OnProgress) -> Remot
     """The server that the command line names. Raises ModelError."""
     from inference.remote.vllm import connect  # here and not above: a local model has no use for it
 
-    return await connect(arguments, on_progress)
+    return await connect(arguments, on_progress, token=token.read())
 
 
 def _greeter(service: WorkerService) -> OnConnect:

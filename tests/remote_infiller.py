@@ -15,6 +15,7 @@ import httpx2
 from inference.engine.errors import RequestError
 from inference.messages import Candidate, Done, Draft, ErrorCode, Hole, InfillRequest, Outcome
 from inference.models.family import ModelError, OnProgress
+from inference.remote import address
 from inference.serving import logs, startup
 from inference.serving.claim import Claim
 from inference.serving.startup import WorkerArguments
@@ -29,8 +30,9 @@ class TextInfiller:
     dtype, context_tokens, note = "", 1024, ""
 
     def __init__(self, url: str, *, punctual: bool = True) -> None:
-        self.model, self.device, self._punctual = f"{url}/texts", url.partition("://")[2], punctual
-        self._client = httpx2.AsyncClient(base_url=url, timeout=None)
+        at = address.parse(url)
+        self.model, self.device, self._punctual = f"{at.url}/texts", at.place, punctual
+        self._client = httpx2.AsyncClient(base_url=at.url, timeout=None)
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> "TextSteps":
         """One HTTP request, whose answer is for every hole."""

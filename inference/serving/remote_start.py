@@ -1,8 +1,10 @@
 """Connects to the server that has the model, on the worker's event loop, and hands it to those who wait."""
 
 import asyncio
+import ctypes
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from inference.models.family import OnProgress
 from inference.serving.engine_thread import LoadObserver, load_failure, throttled
@@ -37,5 +39,13 @@ async def _connect(
     except Exception as error:
         observer.failed(*load_failure(error, arguments))
     else:
+        _return_memory()
         jobs.begin(infiller)
         observer.ready(infiller)
+
+
+def _return_memory() -> None:
+    """Give freed memory back to the system: to read a tokenizer of 262,144 tokens takes 90 MB more than to keep it."""
+    gc.collect()
+    with suppress(OSError, AttributeError, TypeError):  # no glibc
+        ctypes.CDLL(None).malloc_trim(0)

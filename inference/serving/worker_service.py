@@ -14,6 +14,7 @@ from inference.serving.connection import ClientConnection
 from inference.serving.infiller import Filler, JobEvent
 from inference.serving.jobs import Jobs
 from inference.serving.logs import log
+from inference.serving.server_health import ServerHealth
 from inference.serving.startup import WorkerArguments
 from inference.serving.turns import Job
 
@@ -41,6 +42,7 @@ class WorkerService:
         self._began = time.monotonic()
         self._alarms: dict[Job, asyncio.TimerHandle] = {}
         self._failure: tuple[ErrorCode, str] | None = None
+        self._server = ServerHealth(arguments.model)
         self._state = Status(
             WorkerState.LOADING, arguments.model, arguments.device or "", arguments.dtype or "", pid=os.getpid()
         )
@@ -61,7 +63,7 @@ class WorkerService:
     def status(self) -> Status:
         """The worker's state now."""
         running, waiting = self._jobs.counts()
-        return msgspec.structs.replace(
+        now = msgspec.structs.replace(
             self._state,
             uptime_s=time.monotonic() - self._began,
             clients=len(self.connections),
@@ -71,6 +73,7 @@ class WorkerService:
             device_memory_bytes=_device_bytes(),
             step_s=self._jobs.step_s,
         )
+        return self._server.in_status(now)
 
     def joined(self, connection: ClientConnection) -> None:
         """A client has passed the handshake; its first `Status` follows the `Welcome`."""
@@ -140,6 +143,7 @@ class WorkerService:
     def ready(self, infiller: Filler) -> None:
         """The model is loaded."""
         if self._state.state is WorkerState.LOADING:
+            self._server.answered()
             self._state = msgspec.structs.replace(
                 self._state,
                 model=infiller.model,
@@ -163,6 +167,8 @@ class WorkerService:
 
     def _deliver(self, connection: ClientConnection, job: Job, event: JobEvent) -> None:
         connection.deliver(job, event)
+        if self._server.heard(event):
+            self._tell_all()
         if isinstance(event, Done | Failed):
             end = event.outcome if isinstance(event, Done) else event.code
             log.info("a request ended after %.0f ms: %s", (time.monotonic() - job.received) * 1000, end)
@@ -184,6 +190,9 @@ class WorkerService:
         if {state, self._state.state} - {WorkerState.READY, WorkerState.BUSY} and state is not self._state.state:
             log.info("%s", state)
         self._state = msgspec.structs.replace(self._state, state=state, progress=progress, detail=detail)
+        self._tell_all()
+
+    def _tell_all(self) -> None:
         status = self.status()
         for connection in self.connections:
             connection.send(status)

@@ -10,8 +10,9 @@ from rich.console import Console
 
 from lsp_server.commands.arguments import add_model_arguments
 from lsp_server.commands.worker import options_of
+from lsp_server.diagnosis.check import Check, Verdict
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
-from lsp_server.diagnosis.machine import Check, Verdict, examine
+from lsp_server.diagnosis.machine import examine
 from lsp_server.settings.schema import json_schema
 
 EXIT_USAGE = 2

@@ -9,7 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from inference.remote import address
 from lsp_server.commands import forward
+from lsp_server.commands.arguments import settings_of
 from lsp_server.diagnosis.machine import probe
 from lsp_server.diagnosis.models import best_of, next_step
 from lsp_server.diagnosis.workers import size
@@ -37,6 +39,9 @@ def run(args: argparse.Namespace) -> int:
     """Show the models, or download one. Exit status 0; 1 where it failed; 2 for a name of no model."""
     if args.action == "pull":
         return forward.pull([args.model, *(["--accept-licence"] if args.accept_licence else [])])
+    model = settings_of(args).model
+    if address.is_url(model) and not args.device:
+        return _tell_of_server(model, as_json=args.json)
     try:
         found = probe(WorkerOptions(device=args.device))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -47,6 +52,16 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(found["catalogue"]))
     else:
         _show(found["catalogue"])
+    return 0
+
+
+def _tell_of_server(url: str, *, as_json: bool) -> int:
+    """A server has the model, so that none of this machine is missing: nothing is looked at."""
+    if as_json:
+        print(json.dumps({"server": url, "models": [], "recommended": None}))
+    else:
+        print(f"The model is that of a server, {url}; infill-ls doctor says how it is.")
+        print("To see which models run on this machine all the same: infill-ls models --device cpu (or cuda, mps)")
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lsp_server import carve
-from lsp_server.diagnosis.machine import Check, Verdict
+from lsp_server.diagnosis.check import Check, Verdict
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file

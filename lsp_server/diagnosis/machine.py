@@ -10,8 +10,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shutil import which
@@ -22,7 +20,9 @@ import psutil
 from inference.models import extras
 from inference.models.catalogue import EMBEDDED
 from inference.models.extras import shown
+from lsp_server.diagnosis.check import Check, Verdict
 from lsp_server.diagnosis.models import best_of, next_step
+from lsp_server.diagnosis.server import examine_server
 from lsp_server.diagnosis.workers import describe_status, size
 from lsp_server.worker.paths import WorkerOptions, WorkerPaths, paths_of, why_not_private
 from lsp_server.worker.survey import survey
@@ -35,36 +35,23 @@ _ERROR = re.compile(r"Error\b|^Fatal|cannot")
 _LOGGED = re.compile(r"\b(ERROR|CRITICAL)\b")
 _TAIL_BYTES = 200_000
 PACKAGES = ("torch", "transformers", "pygls", "tree-sitter")
+REMOTE_PACKAGES = ("tokenizers", "httpx2", "pygls", "tree-sitter")
 _INSTALL_FOUR_BIT = f"install it: {shown(extras.install('4bit'))}"
 _REINSTALL = f"install it again: {shown(extras.reinstall())}"
 
 
-class Verdict(StrEnum):
-    """How a check came out. Only `fail` keeps infill-ls from working."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True)
-class Check:
-    """What was looked at, what was found, and what to do about it where that is not fine."""
-
-    name: str
-    verdict: Verdict
-    found: str
-    advice: str = ""
-
-
 def examine(options: WorkerOptions) -> list[Check]:
-    """Every check, in the order in which things depend on each other. Takes seconds: torch is asked, in a process."""
+    """Every check, in the order in which things depend on each other. Takes seconds: torch is asked, in a process.
+
+    Where a server has the model, that is asked how it is, and what would compute on this machine is not looked at.
+    """
     paths = paths_of(options)
+    remote = options.is_remote
     return [
         _python(),
-        *(_package(name) for name in PACKAGES),
-        *_probed(options),
-        _memory(),
+        *(_package(name) for name in (REMOTE_PACKAGES if remote else PACKAGES)),
+        *(examine_server(options) if remote else _probed(options)),
+        *(() if remote else (_memory(),)),
         _worker(),
         _socket(paths),
         _folder(paths),

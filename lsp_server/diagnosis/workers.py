@@ -35,10 +35,21 @@ def describe_status(status: Status) -> str:
         words.append(f"{size(status.device_memory_bytes)} on the device")
     if status.step_s >= _LONG_STEP_S:
         words.append(f"{duration(status.step_s)} in one step")
+    words += _server(status)
     if status.note:
         words.append(status.note)
     words += [f"clients {status.clients}", f"running {status.running}", f"waiting {status.waiting}"]
     return ", ".join(words)
+
+
+def _server(status: Status) -> list[str]:
+    """Where text goes, since when that answers, and what failed."""
+    if not status.server:
+        return []
+    if status.server_problem:
+        return [f"text goes to {status.server}, which fails: {status.server_problem}"]
+    answers = f", which has answered for {duration(status.server_up_s)}" if status.server_up_s else ""
+    return [f"text goes to {status.server}{answers}"]
 
 
 def duration(seconds: float) -> str:

@@ -1,6 +1,6 @@
 """The state of the worker and its model, as `infill/status` answers it and `infill/didChangeStatus` tells of it.
 
-Both carry the same object; the notification comes when its first three keys or the model change:
+Both carry the same object; the notification comes when its first three keys, the model or the server's problem change:
 
     state      stopped (the next request starts the worker), starting, loading, ready, busy, stopping,
                failed, backing_off (it failed; there is a pause before the next try), closed
@@ -12,6 +12,10 @@ Both carry the same object; the notification comes when its first three keys or 
     contextTokens
                how many tokens of other files the model can use, 0 for none; `null` as above
     note       what the user should know of the model, "" for nothing; `null` as above
+    server     the URL to which text goes; "" where the model is on this machine; `null` as above
+    serverUpS  how long that server has answered without failing, 0 while it does not; `null` as above
+    serverProblem
+               why it failed last, until it answers again, then ""; `null` as above
     lastFailure
                what went wrong with the worker last, even if all is well again; `null` where nothing did
     log        the file that the worker writes its log to
@@ -51,6 +55,9 @@ _OF_WORKER = {
     "step_s": "stepS",
     "context_tokens": "contextTokens",
     "note": "note",
+    "server": "server",
+    "server_up_s": "serverUpS",
+    "server_problem": "serverProblem",
 }
 
 
@@ -66,7 +73,7 @@ class StatusBoard:
         self._last_failure: str | None = None
         self._state, self._detail = ClientState.STOPPED, ""
         self._status: Status | None = None
-        self._notified: tuple[object, ...] = (self._state, self._detail, 0.0, None)
+        self._notified: tuple[object, ...] = (self._state, self._detail, 0.0, None, None)
 
     @property
     def state(self) -> ClientState:
@@ -94,6 +101,7 @@ class StatusBoard:
     def on_status(self, status: Status) -> None:
         """The worker has spoken."""
         self._status = status
+        self._last_failure = status.server_problem or self._last_failure
         self._changed()
 
     def report(self) -> dict[str, Any]:
@@ -103,7 +111,8 @@ class StatusBoard:
         return {**state, **worker, "lastFailure": self._last_failure, "log": self.log or None}
 
     def _changed(self) -> None:
-        now = (self._state, self._detail, self.progress, self._status and self._status.model)
+        told = self._status
+        now = (self._state, self._detail, self.progress, told and told.model, told and told.server_problem)
         if now != self._notified:
             self._notified = now
             self._notify(self.report())

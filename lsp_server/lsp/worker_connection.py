@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from lsprotocol import types
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 CLIENT_NAME = "infill-ls serve"
 REFRESH_S = 2.0
 """How long `refresh` waits for the worker."""
+TELL_AGAIN_S = 600.0
+"""After so long a user may have forgotten that the server failed before."""
 END_S = 30.0
 """How long `restart` waits for the old worker to end."""
 
@@ -33,6 +36,7 @@ class WorkerConnection:
         self._shows_progress = False
         self._warming: asyncio.Task[None] | None = None
         self._restarts = asyncio.Lock()
+        self._server_fails, self._told_of_server_s = False, -TELL_AGAIN_S
         self._use(WorkerOptions())
 
     def configure(self, settings: Settings, *, progress: bool) -> None:
@@ -112,7 +116,17 @@ class WorkerConnection:
 
     def _on_status(self, status: Status) -> None:
         self.status.on_status(status)
+        self._tell_of_server(status.server_problem)
         self._display()
+
+    def _tell_of_server(self, problem: str) -> None:
+        """Say once that the server fails. One that comes and goes is not told of each time; its status shows it."""
+        if problem and not self._server_fails and self._told_of_server_s + TELL_AGAIN_S <= time.monotonic():
+            self._told_of_server_s = time.monotonic()
+            self._show(problem, types.MessageType.Warning)
+        if bool(problem) is not self._server_fails:
+            log.warning("the model's server %s", f"fails: {problem}" if problem else "answers again")
+        self._server_fails = bool(problem)
 
     def _display(self) -> None:
         if self._shows_progress:

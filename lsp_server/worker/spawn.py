@@ -91,9 +91,14 @@ def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     """The command line of the worker of `options`. Raises WorkerFailure where its model cannot be one."""
     if options.problem:
         raise WorkerFailure(ErrorCode.MODEL, options.problem)
-    options = options.resolved()
     # -P: the folder we are started in may well hold a package named `inference` of its own
-    words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(paths.socket), "--log", str(paths.log)]
+    return [sys.executable, "-P", "-m", "inference.worker", *arguments(paths, options)]
+
+
+def arguments(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
+    """What the worker of `options` is told. No token: that it reads itself."""
+    options = options.resolved()
+    words = ["--socket", str(paths.socket), "--log", str(paths.log)]
     words += ["--model", options.model, "--idle-s", str(options.idle_s)]
     words += ["--device", options.device] if options.device else []
     words += ["--dtype", options.dtype] if options.dtype else []

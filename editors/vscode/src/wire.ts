@@ -18,6 +18,10 @@ export interface StatusReport {
   device?: string | null;
   clients?: number | null;
   off?: string | null;
+  /** The URL to which text goes, if the model is on a server. */
+  server?: string | null;
+  /** Why that server failed last, until it answers again. */
+  serverProblem?: string | null;
 }
 
 export interface DraftHole {

@@ -14,6 +14,15 @@ test('ready and busy name the model and the device', () => {
   }
 });
 
+test('where text goes is said, and a server that fails is a warning until it answers', () => {
+  const served = { ...REPORT, model: 'gemma', device: 'gpu:443', server: 'https://gpu', serverProblem: '' };
+  assert.match(lookOf(served).tooltip, /gemma on gpu:443\n\nText goes to https:\/\/gpu/);
+  assert.doesNotMatch(lookOf({ ...REPORT, server: '' }).tooltip, /Text goes/);
+  const failing = lookOf({ ...served, serverProblem: 'it cannot be reached' });
+  assert.equal(failing.level, 'warning');
+  assert.match(failing.tooltip, /it cannot be reached/);
+});
+
 test('a file that is off says why', () => {
   const look = lookOf({ ...REPORT, off: 'it may hold secrets' });
   assert.match(look.text, /circle-slash/);

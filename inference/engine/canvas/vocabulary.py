@@ -70,9 +70,11 @@ class Vocabulary:
 
         `single_line`: without those that break the line behind `start`.
         """
-        first = bisect.bisect_left(self._sorted, (start, -1))
+        first = bisect.bisect_left(self._sorted, start, key=self._bytes.__getitem__)
         found = []
-        for value, id_ in self._sorted[first:]:
+        for place in range(first, len(self._sorted)):
+            id_ = self._sorted[place]
+            value = self._bytes[id_]
             if not value.startswith(start):
                 break
             if not (single_line and _breaks_line(value[len(start) :])):
@@ -97,8 +99,9 @@ class Vocabulary:
         return [b"" if token is None or id_ in special else of(token) for id_, token in enumerate(tokens)]
 
     @cached_property
-    def _sorted(self) -> list[tuple[bytes, int]]:
-        return sorted((value, id_) for id_, value in enumerate(self._bytes) if value)
+    def _sorted(self) -> list[int]:
+        """The ids of all tokens with text, in the order of that; ids alone, for a large vocabulary takes memory."""
+        return sorted((id_ for id_, value in enumerate(self._bytes) if value), key=self._bytes.__getitem__)
 
     @staticmethod
     def _from_byte_level(token: str) -> bytes:

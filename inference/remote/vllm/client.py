@@ -17,6 +17,7 @@ import httpx2
 
 from inference.engine.errors import RequestError
 from inference.messages import ErrorCode
+from inference.remote import certificates
 from inference.remote.vllm import wire
 
 _ANSWER_LIMIT_BYTES = 32 << 20
@@ -84,6 +85,7 @@ class Client:
             limits=httpx2.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=60.0),
             follow_redirects=False,
             trust_env=not is_here,
+            verify=certificates.context(),
         )
 
     async def get(self, path: str) -> bytes:
@@ -130,6 +132,8 @@ class Client:
             async with self._http.stream(method, self.url + path, content=body, headers=headers) as response:
                 content = await _read(response)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if untrusted := certificates.problem(error):
+                raise ServerError(f"the server {self.url} is not asked: {untrusted}") from error
             raise _BusyError(self._error("cannot be reached", error)) from error
         except httpx2.ReadTimeout as error:
             raise self._error(f"has not answered for {_SILENCE_S:.0f} s", error) from error

@@ -61,6 +61,34 @@ async def test_requests_fail_while_a_worker_is_made_to_end(start_worker: StartWo
         assert await process.exit_status() == 0
 
 
+async def test_the_status_says_where_text_goes_and_what_fails_until_it_is_well(
+    start_worker: StartWorker,
+) -> None:
+    async with text_server() as server:
+        client = await start_worker("--model", f"{server.url}/v1/", module=MODULE).connect()
+        status = await client.becomes(is_idle)
+        assert (status.server, status.server_problem) == (server.url, "")
+        assert status.server_up_s > 0
+        server.status = 503
+        client.send(fill("a"), fill("b"))
+        failed = await client.final("a")
+        assert isinstance(failed, Failed) and failed.code is ErrorCode.SERVER
+        status = await client.becomes(is_idle)
+        assert (status.server_problem, status.server_up_s, status.state) == (failed.message, 0, WorkerState.READY)
+        server.status = 200
+        client.send(fill("c"))
+        assert isinstance(await client.final("c"), Done)
+        status = await client.becomes(is_idle)
+        assert status.server_problem == "" and status.server_up_s > 0
+
+
+async def test_no_url_with_a_password_reaches_a_log(start_worker: StartWorker) -> None:
+    process = start_worker("--model", "https://me:hush@gpu.example")
+    assert await process.exit_status() == 2
+    assert "INFILL_LS_SERVER_TOKEN" in process.stderr and "hush" not in process.stderr
+    assert not process.paths.log.exists()
+
+
 async def test_a_server_that_is_not_there_is_a_model_that_cannot_be_loaded(start_worker: StartWorker) -> None:
     process = start_worker("--model", "http://127.0.0.1:9", module=MODULE)
     client = await process.connect()

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from inference.models.catalogue import ENTRIES, RELEASED
+from lsp_server.diagnosis.check import Check, Verdict
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
-from lsp_server.diagnosis.machine import Check, Verdict, runs
+from lsp_server.diagnosis.machine import runs
 from lsp_server.worker import WorkerOptions
 from tests.inference.models.random_masked import save_open_dcoder
 from tests.workers import PATIENCE_S

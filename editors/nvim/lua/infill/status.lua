@@ -9,6 +9,8 @@ local M = {}
 ---@field model string?
 ---@field device string?
 ---@field pid integer?
+---@field server string? the URL to which text goes; empty where the model is on this machine
+---@field serverProblem string? why that server failed last, until it answers again
 ---@field off string? why the document gets no fills; in answers to `infill/status` alone
 
 ---@type table<integer, infill.Status?> by client
@@ -64,6 +66,12 @@ local function sentence(status)
   end
   if status.detail ~= '' then
     said = said .. ': ' .. status.detail
+  end
+  if status.server and status.server ~= vim.NIL and status.server ~= '' then
+    said = said .. '; text goes to ' .. status.server
+    if status.serverProblem ~= '' then
+      said = said .. ', which fails: ' .. status.serverProblem
+    end
   end
   if status.off and status.off ~= vim.NIL then
     said = said .. '; off for this file: ' .. status.off

@@ -1,0 +1,248 @@
+"""A model on somebody else's server, as an editor and a terminal have it: what is sent there, what is not, and how the
+user learns where text goes and that the server fails.
+
+The server is real and records, but fills nothing; the language server and the worker are the real ones.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from lsprotocol import types
+from lsprotocol.types import Position
+from tokenizers import Tokenizer
+
+from lsp_server.worker import WorkerOptions
+from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of
+from tests.e2e.editor import SERVER, Client, environment
+from tests.e2e.workspace import Workspace, asked_capabilities
+from tests.inference.loaded import TWIN
+from tests.recording_server import RecordingServer, recording_server
+from tests.text_server import TextServer, text_server
+from tests.workers import PATIENCE_S, kill
+
+TOKEN = "hush-hush-0123456789"
+SECRET = "swordfish"
+HELPERS = "def load_helper(path, strict):\n    return path\n"
+DOCUMENT = "from helpers import load_helper\n\nx = load_helper(\n"
+AT = Position(2, 16)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "helpers.py").write_text(HELPERS)
+    (folder / ".env").write_text(f"load_helper = '{SECRET}'\n")
+    (folder / "credentials.json").write_text(f'{{"load_helper": "{SECRET}"}}\n')
+    (folder / "linked.py").symlink_to(".env")
+    (folder / "main.py").write_text(DOCUMENT)
+    return folder
+
+
+@asynccontextmanager
+async def edited(
+    project: Path, folder: Path, options: dict[str, Any], **variables: str
+) -> AsyncIterator[tuple[Workspace, Path]]:
+    """A language server that logs all it can, in a runtime folder of its own, and the file of what it logs."""
+    client, stderr = Client(), folder / "stderr"
+    notes: list[Any] = []
+    client.feature("infill/didChangeStatus")(lambda note: notes.append(note))
+    words = ["sh", "-c", f'exec "$@" 2>{stderr}', "sh", *SERVER, "--log-level", "debug"]
+    runtime = folder / "run"
+    runtime.mkdir(mode=0o700)
+    await client.start_io(*words, env={**environment(runtime), **variables})
+    opened = [types.WorkspaceFolder(project.as_uri(), project.name)]
+    params = types.InitializeParams(asked_capabilities(), initialization_options=options, workspace_folders=opened)
+    editor = Workspace(client, "utf-16", await client.initialize_session(params))
+    editor.notes = notes
+    try:
+        yield editor, stderr
+        assert await editor.quit() == 0
+    finally:
+        for pid in (process.pid for process in psutil.process_iter() if str(runtime) in " ".join(_words(process))):
+            kill(pid)
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def asking(server: RecordingServer, **more: object) -> dict[str, Any]:
+    return {
+        "model": server.url,
+        "server": {"tokenizer": str(TWIN)},
+        "deadlineMs": {"automatic": 60_000, "invoked": 60_000},
+        "context": {"maxMs": 5_000},
+        "idleSeconds": 30,
+        **more,
+    }
+
+
+def read(body: dict[str, Any]) -> str:
+    """The text of what was sent to be filled: its prompt and its canvas."""
+    tokenizer = Tokenizer.from_file(str(TWIN / "tokenizer.json"))
+    ids = [*body["prompt"], *body["vllm_xargs"]["diffusion_seed_canvas"]]
+    return str(tokenizer.decode(ids, skip_special_tokens=False))
+
+
+async def test_what_is_sent_is_the_files_text_and_no_secret_and_the_token_is_seen_by_the_server_alone(
+    project: Path, tmp_path: Path
+) -> None:
+    async with recording_server() as server:
+        server.token = TOKEN
+        variables = {"INFILL_LS_SERVER_TOKEN": TOKEN}
+        async with edited(project, tmp_path, asking(server), **variables) as (editor, stderr):
+            for name in (".env", "credentials.json", "linked.py"):
+                text = (project / name).read_text()
+                secret = editor.open_in(project, text, name)
+                assert await editor.complete(secret, Position(0, len(text) - 1)) == []
+            uri = editor.open_in(project, DOCUMENT)
+            for version, name in enumerate("xyz", 2):
+                editor.change(uri, version, DOCUMENT.replace("x = ", f"{name} = "))
+                assert await editor.complete(uri, AT) == []
+            status = await editor.status(uri)
+            shown = await editor.messages()
+            commands = [" ".join(_words(process)) for process in psutil.process_iter()]
+            logs = [stderr.read_text(), *(file.read_text() for file in (tmp_path / "run").glob("*.log"))]
+        sent = "\n".join(map(read, server.fills))
+        assert "x = load_helper" in sent and "def load_helper(path, strict):" in sent and "File helpers.py" in sent
+        assert SECRET not in sent and not any(SECRET in asked.body for asked in server.requests)
+        assert str(project) not in sent and str(Path.home()) not in sent
+        assert {asked.headers["authorization"] for asked in server.requests} == {f"Bearer {TOKEN}"}
+        known = {"host", "accept", "accept-encoding", "connection", "user-agent", "authorization", "x-session-id"}
+        known |= {"content-type", "content-length", "transfer-encoding"}
+        assert {name for asked in server.requests for name in asked.headers} <= known
+        assert len(logs) == 2 and all(logs)
+        assert not [text for text in (*logs, *commands, str(status), *shown) if TOKEN in text]
+        (told,) = shown  # once, though each fill failed
+        assert "this server only records" in told
+        assert status.server == server.url and status.serverProblem in told
+        assert (status.state, status.model, status.device) == ("ready", "gemma", server.url.removeprefix("http://"))
+
+
+@pytest.mark.parametrize("where", ["infill-ls.toml", "the editor's later settings"])
+async def test_a_workspace_that_is_not_trusted_sends_nothing_anywhere(
+    project: Path, tmp_path: Path, where: str
+) -> None:
+    async with recording_server() as server:
+        theirs = {"model": server.url, "server": {"tokenizer": str(TWIN), "plainHttp": True}}
+        if where == "infill-ls.toml":
+            lines = f'model = "{server.url}"\nserver = {{ tokenizer = "{TWIN}", plainHttp = true }}\n'
+            (project / "infill-ls.toml").write_text(lines)
+        async with edited(project, tmp_path, {"startWorker": False}) as (editor, _):
+            if where != "infill-ls.toml":
+                editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(theirs))
+            uri = editor.open_in(project, DOCUMENT)
+            async with asyncio.timeout(PATIENCE_S):
+                while len(problems := (await editor.status(uri)).problems) < 2 and where == "infill-ls.toml":
+                    await asyncio.sleep(0.02)
+            await editor.complete(uri, AT)
+            status = await editor.status(uri)
+        assert status.model == "embedded" and status.server == ""
+        assert server.requests == []
+        assert where != "infill-ls.toml" or all("is ignored" in problem for problem in problems)
+
+
+def infill_ls(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """A command, in a runtime and a configuration folder of the test."""
+    kept = {**os.environ, "INFILL_LS_RUNTIME_DIR": str(folder / "run"), "XDG_CONFIG_HOME": str(folder), **variables}
+    command = [sys.executable, "-m", "lsp_server.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=kept, timeout=PATIENCE_S, check=False)
+
+
+def checks(found: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
+    return {check["name"]: check for check in json.loads(found.stdout)["checks"]}
+
+
+async def test_doctor_and_models_look_at_the_server_and_not_at_this_machine(tmp_path: Path) -> None:
+    async with recording_server() as server:
+        server.token = TOKEN
+        (tmp_path / "infill-ls").mkdir()
+        file = tmp_path / "infill-ls" / "server-token"
+        file.write_text(f"{TOKEN}\n")
+        file.chmod(0o600)
+        chosen = ("--model", server.url, "--server-tokenizer", str(TWIN))
+        profile = {"PYTHONPROFILEIMPORTTIME": "1"}
+        found = await asyncio.to_thread(infill_ls, tmp_path, "doctor", *chosen, "--json", **profile)
+        about = checks(found)
+        assert about["text goes to"]["found"] == f"{server.url}, on this machine"
+        assert about["server"]["verdict"] == "ok" and "serves gemma" in about["server"]["found"]
+        assert about["server token"]["found"] == f"from {file}"
+        assert not {"torch", "device", "best model here", "runs embedded"} & about.keys()
+        assert not {"torch", "transformers"} & imported(found.stderr)
+        assert not server.fills and TOKEN not in found.stdout + found.stderr
+        file.chmod(0o644)
+        server_check = checks(await asyncio.to_thread(infill_ls, tmp_path, "doctor", *chosen, "--json"))["server"]
+        assert server_check["verdict"] == "fail" and server_check["advice"] == f"run: chmod 600 {file}"
+        listed = await asyncio.to_thread(infill_ls, tmp_path, "models", INFILL_LS_MODEL=server.url, **profile)
+        assert server.url in listed.stdout and "Best here" not in listed.stdout
+        assert not {"torch", "transformers"} & imported(listed.stderr)
+
+
+def imported(profile: str) -> set[str]:
+    """The top-level packages in what PYTHONPROFILEIMPORTTIME wrote."""
+    names = (line.rpartition("|")[2].strip() for line in profile.splitlines() if line.startswith("import time:"))
+    return {name.partition(".")[0] for name in names}
+
+
+async def test_status_says_where_text_goes(tmp_path: Path) -> None:
+    async with recording_server() as server:
+        chosen = ("--model", server.url, "--server-tokenizer", str(TWIN), "--idle-s", "30")
+        (tmp_path / "run").mkdir(mode=0o700)
+        try:
+            started = await asyncio.to_thread(infill_ls, tmp_path, "worker", "--background", *chosen)
+            assert f"text goes to {server.url}, which has answered for" in started.stdout, started.stderr
+            (tmp_path / "a.py").write_text("x = ???\n")
+            filled = await asyncio.to_thread(infill_ls, tmp_path, "fill", str(tmp_path / "a.py"), *chosen[:4])
+            assert (filled.returncode, filled.stdout) == (1, "") and "this server only records" in filled.stderr
+            shown = await asyncio.to_thread(infill_ls, tmp_path, "status")
+            assert f"text goes to {server.url}, which fails: " in shown.stdout
+        finally:
+            await asyncio.to_thread(infill_ls, tmp_path, "worker", "--stop", *chosen[:4])
+
+
+async def test_a_server_that_fails_and_comes_back_is_told_of_once_and_its_status_follows(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker is one with the infiller of the tests, whose server answers with texts."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "run"))
+    async with text_server() as server:
+        options = {"model": server.url, "startWorker": False, "confidenceFloor": 0, "debounceMs": 0}
+        async with edited(project, tmp_path, options) as (editor, _):
+            socket = paths_of(WorkerOptions(server.url)).socket
+            words = ["-m", "tests.remote_infiller", "--socket", str(socket), "--model", server.url, "--idle-s", "60"]
+            worker = subprocess.Popen([sys.executable, *words], stderr=subprocess.DEVNULL)
+            try:
+                while not socket.exists():
+                    assert worker.poll() is None
+                    await asyncio.sleep(0.05)
+                await fail_and_come_back(editor, server, project)
+            finally:
+                worker.kill()
+                worker.wait()
+
+
+async def fail_and_come_back(editor: Workspace, server: TextServer, project: Path) -> None:
+    for number, (status, fails) in enumerate(((200, False), (503, True), (503, True), (200, False), (503, True))):
+        server.status = status
+        uri = editor.open_in(project, f"x{number} = \n", f"file{number}.py")
+        found = await editor.complete(uri, Position(0, 5))
+        problem = (await editor.status()).serverProblem
+        assert (number, bool(problem), bool(found)) == (number, fails, not fails)
+    assert len(await editor.messages()) == 1
+    problems = [bool(note.serverProblem) for note in editor.notes if note.state in ("ready", "busy")]
+    changes = [now for before, now in pairwise([None, *problems]) if now != before]
+    assert changes == [False, True, False, True]

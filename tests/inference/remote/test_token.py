@@ -1,0 +1,104 @@
+"""The token of a server: from the environment, or from a file that is the user's alone. No message shows it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from inference.models.family import ModelError
+from inference.remote import token
+
+HUSH = "hf_hush-hush/123=="
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the token's file is to be, in a configuration folder of this test."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv(token.VARIABLE, raising=False)
+    found = token.token_file()
+    assert tmp_path in found.parents
+    found.parent.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def write(file: Path, content: str, mode: int = 0o600) -> None:
+    file.write_text(content)
+    file.chmod(mode)
+
+
+def refusal() -> str:
+    with pytest.raises(ModelError) as refused:
+        token.read({})
+    assert HUSH not in str(refused.value)
+    return str(refused.value)
+
+
+def test_without_a_token_there_is_none(file: Path) -> None:
+    assert (token.read({}), token.source({})) == ("", "")
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "  \n\n"])
+def test_the_file_is_read_and_the_environment_beats_it(file: Path, end: str) -> None:
+    write(file, HUSH + end)
+    assert (token.read({}), token.source({})) == (HUSH, str(file))
+    assert (token.read({token.VARIABLE: f"{HUSH}2{end}"}), token.source({token.VARIABLE: HUSH})) == (
+        f"{HUSH}2",
+        token.VARIABLE,
+    )
+    assert token.read({token.VARIABLE: " "}) == HUSH
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o777])
+def test_a_file_that_others_can_read_is_refused_with_what_to_type(file: Path, mode: int) -> None:
+    write(file, HUSH, mode)
+    assert f"run: chmod 600 {file}" in refusal()
+    file.chmod(0o400)
+    assert token.read({}) == HUSH
+
+
+def test_a_link_is_not_followed(file: Path, tmp_path: Path) -> None:
+    write(tmp_path / "other", HUSH)
+    for target in ("other", "missing"):
+        file.unlink(missing_ok=True)
+        file.symlink_to(tmp_path / target)
+        assert "is a link" in refusal()
+
+
+def test_what_is_no_file_is_refused_at_once(file: Path) -> None:
+    file.mkdir()
+    assert "a file with the server's token in its place" in refusal()
+    file.rmdir()
+    os.mkfifo(file, 0o600)
+    assert "a file with the server's token in its place" in refusal()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        (f"{HUSH}\n{HUSH}", "a line break"),
+        (f"{HUSH}\r\nHost: other", "a line break"),
+        (f"TOKEN = {HUSH}", "a space"),
+        (f"{HUSH}\0", "another character"),
+        (f"{HUSH}\N{LATIN SMALL LETTER E WITH ACUTE}", "another character"),
+        (HUSH * 500, "more than 4096 characters"),
+    ],
+)
+def test_what_cannot_be_a_token_is_refused(file: Path, content: str, said: str) -> None:
+    write(file, content)
+    assert said in refusal()
+
+
+@pytest.mark.skipif(os.name == "nt" or os.getuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_refused(file: Path) -> None:
+    write(file, HUSH)
+    os.chown(file, 65534, 65534)
+    assert "belongs to another user" in refusal()
+
+
+@pytest.mark.skipif(os.name == "nt" or os.getuid() == 0, reason="root can read anything")
+def test_a_file_that_cannot_be_read_is_refused(file: Path) -> None:
+    write(file, HUSH, 0o000)
+    assert "cannot be read" in refusal()

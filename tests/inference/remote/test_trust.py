@@ -1,0 +1,112 @@
+"""Whom a worker trusts: certificates, tokens, redirects. The servers are real ones, which record what they are sent."""
+
+import ssl
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inference.messages import Status, WorkerState
+from tests.inference.loaded import TWIN
+from tests.recording_server import recording_server
+from tests.workers import Process, is_idle
+
+StartWorker = Callable[..., Process]
+TOKEN = "hush-hush-0123456789"
+EMBEDDED = Path(__file__).parents[3] / "inference" / "embedded"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for localhost that no authority of the system has signed, with its key beside it."""
+    folder = tmp_path_factory.mktemp("tls")
+    words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    more = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(folder / "key"), "-out", str(folder / "cert")]
+    subprocess.run([*words.split(), *more], check=True, capture_output=True)
+    return folder / "cert"
+
+
+def certified(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_name("key"))
+    return context
+
+
+async def outcome(start_worker: StartWorker, *words: str, **variables: str) -> Status:
+    """The first state of a new worker that is ready or has failed."""
+    process = start_worker("--server-tokenizer", str(TWIN), *words, **variables)
+    client = await process.connect()
+    status = await client.becomes(lambda now: is_idle(now) or now.state is WorkerState.FAILED)
+    client.close()
+    assert TOKEN not in process.paths.log.read_text() + process.stderr + status.detail
+    return status
+
+
+async def test_only_a_trusted_certificate_is_accepted_and_a_companys_own_can_be(
+    start_worker: StartWorker, certificate: Path
+) -> None:
+    async with recording_server(certified(certificate)) as server:
+        refused = await outcome(start_worker, "--model", server.url, INFILL_LS_SERVER_TOKEN=TOKEN)
+        assert refused.state is WorkerState.FAILED and "certificate is not trusted" in refused.detail
+        assert "set SSL_CERT_FILE" in refused.detail
+        assert server.requests == []
+        trusting = {"SSL_CERT_FILE": str(certificate), "INFILL_LS_SERVER_TOKEN": TOKEN}
+        assert is_idle(await outcome(start_worker, "--model", server.url, **trusting))
+        assert {asked.headers["authorization"] for asked in server.requests} == {f"Bearer {TOKEN}"}
+        other_name = server.url.replace("localhost", "127.0.0.1")
+        refused = await outcome(start_worker, "--model", other_name, **trusting)
+        assert refused.state is WorkerState.FAILED and "certificate is not trusted" in refused.detail
+
+
+async def test_a_server_without_tls_is_told_apart(start_worker: StartWorker) -> None:
+    async with recording_server() as server:
+        status = await outcome(start_worker, "--model", server.url.replace("http://", "https://"))
+        assert status.state is WorkerState.FAILED and "does not speak TLS" in status.detail
+
+
+async def test_neither_text_nor_token_follows_a_redirect(start_worker: StartWorker) -> None:
+    async with recording_server() as server, recording_server() as other:
+        server.elsewhere = other.url
+        status = await outcome(start_worker, "--model", server.url, INFILL_LS_SERVER_TOKEN=TOKEN)
+        assert status.state is WorkerState.FAILED and "sends us elsewhere" in status.detail
+        assert server.requests and other.requests == []
+
+
+async def test_a_wrong_token_and_a_bad_file_of_one_are_told(start_worker: StartWorker, tmp_path: Path) -> None:
+    file = tmp_path / "infill-ls" / "server-token"
+    file.parent.mkdir()
+    async with recording_server() as server:
+        server.token = TOKEN
+        for content, mode, said in (
+            ("another", 0o600, "INFILL_LS_SERVER_TOKEN"),
+            (TOKEN, 0o644, f"run: chmod 600 {file}"),
+            (f"{TOKEN}\n{TOKEN}", 0o600, "a line break"),
+        ):
+            file.write_text(content)
+            file.chmod(mode)
+            status = await outcome(start_worker, "--model", server.url, XDG_CONFIG_HOME=str(tmp_path))
+            assert status.state is WorkerState.FAILED and said in status.detail
+            assert not any(TOKEN in asked.headers.get("authorization", "") for asked in server.requests)
+
+
+async def test_http_leaves_this_machine_only_at_the_users_word(start_worker: StartWorker) -> None:
+    refused = await outcome(start_worker, "--model", "http://gpu.invalid:8000")
+    assert refused.state is WorkerState.FAILED and "is not encrypted" in refused.detail
+    allowed = await outcome(start_worker, "--model", "http://gpu.invalid:8000", "--plain-http")
+    assert allowed.state is WorkerState.FAILED and "cannot be reached" in allowed.detail
+
+
+@pytest.mark.parametrize("tokenizer", [EMBEDDED, TWIN], ids=["embedded", "twin"])
+async def test_a_worker_for_a_server_loads_no_torch_and_stays_small(start_worker: StartWorker, tokenizer: Path) -> None:
+    async with recording_server() as server:
+        words = ("--model", server.url, "--server-tokenizer", str(tokenizer))
+        process = start_worker(*words, PYTHONPROFILEIMPORTTIME="1")
+        client = await process.connect()
+        status = await client.becomes(is_idle)
+        assert status.memory_bytes < 120e6
+        lines = [line for line in process.stderr.splitlines() if line.startswith("import time:")]
+        packages = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+        assert {"tokenizers", "httpx2"} <= packages
+        assert not {"torch", "transformers", "numpy", "lsprotocol", "pygls", "tree_sitter"} & packages
+        client.close()
