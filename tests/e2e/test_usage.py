@@ -242,6 +242,23 @@ async def test_each_hole_of_a_fill_counts_where_the_editor_applies_it(
     assert list(found["by_trigger"]) == ["action"]
 
 
+async def test_an_item_of_a_list_of_completions_counts_like_ghost_text(
+    client: RawClient, runtime_folder: Path, stats: Stats
+) -> None:
+    user = Typist.at(client, runtime_folder, LONG)
+    position = {"line": 1, "character": len(LONG[: LONG.index(CURSOR)].splitlines()[1])}
+    params = {"textDocument": {"uri": user.uri}, "position": position}
+    client.request("list", "textDocument/completion", params)
+    item = (await client.reply("list"))["result"]["items"][0]
+    new = item["textEdit"]["newText"]
+    user.type(new)
+    client.request("accept", "workspace/executeCommand", item["command"])
+    await client.reply("accept")
+    assert await client.quit() == 0
+    total = stats()["total"]
+    assert (total["shown"], total["whole"], total["taken_characters"]) == (1, 1, len(new))
+
+
 async def test_a_cell_of_a_notebook_is_looked_at_when_the_notebook_is_saved(
     client: RawClient, runtime_folder: Path, stats: Stats
 ) -> None:
