@@ -292,7 +292,8 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         self, context: Context, plan: Plan, written: Sequence[Written], parts: int
     ) -> Generator[None, None, list[float] | None]:
         """The scores of different answers, where they are found by masking; once it is late, in a single pass."""
-        if not self._policy.by_masking or len({tuple(one.ids) for one in written}) == 1:
+        lines = all(hole.single_line for hole in plan.layout.holes)
+        if not (self._policy.by_masking and lines) or len({tuple(one.ids) for one in written}) == 1:
             return None
         weights = answers.weights_for(self._model, plan)
         scoring = masked_rank.scores(self._model, context, plan, written, weights, 0 if self._late() else parts)

@@ -88,7 +88,7 @@ def _masked_properties(tokens: Tokens, data: DataConfig) -> dict[str, Any]:
         "canvas_tokens": data.canvas_tokens // 2,
         "suffix_tokens": 64,
         "prompt": "plain",
-        "sampler": _MASK_SAMPLER | {"max_steps": 8},
+        "sampler": {"max_steps": 8, "t_max": 0.0, "t_min": 0.0, "method": "entropy"},
     }
 
 

@@ -7,7 +7,8 @@ after it is not. A whole line is longer than a part of one, so its longer fills 
 the likelihood prefers the shortest all the same, so only usual lengths are tried.
 
 A masked model has no likelihood from left to right, but one by the chain rule in another order (masked_rank.py). With
-it goes what is known of any hole: that a length is the less likely the further it is from the usual one.
+it goes what is known of any hole: that a length is the less likely the further it is from the usual one. Of several
+lines it tells nothing: there the usual length is as good as any choice, and as the true one.
 
 The numbers for no signal were chosen on tests/data/tuning.jsonl.gz with tests/data/twin and tests/data/masked, whose
 cards have the tables.
@@ -35,7 +36,7 @@ class LengthPolicy:
     """Whether the answers of these also count as they stood when the others were dropped. Steps that make a canvas of
     the wrong length fluent can take a good answer away."""
     by_masking: bool
-    """Whether fills are ranked by masking them again (masked_rank.py)."""
+    """Whether fills of one line are ranked by masking them again (masked_rank.py)."""
     rest_of_line: Weights
     part_of_line: Weights
     several_lines: Weights
@@ -49,7 +50,7 @@ class LengthPolicy:
 _TOLD = LengthPolicy(6, 3, 2, False, False, rank.REST_OF_LINE, rank.PART_OF_LINE, rank.SEVERAL_LINES)
 _GUESSED = LengthPolicy(14, 3, 4, True, False, Weights(3.0, 4.0, 16, 0.15), Weights(3.0, 8.0, 16), rank.SEVERAL_LINES)
 _MASKED_LINE = Weights(smoothing=0.0, suffix=1.0, suffix_tokens=4, unusual=length.UNUSUAL)
-_MASKED = LengthPolicy(14, 3, 6, False, True, _MASKED_LINE, _MASKED_LINE, Weights(0.0, 1.0, 4))
+_MASKED = LengthPolicy(14, 1, 6, False, True, _MASKED_LINE, _MASKED_LINE, rank.SEVERAL_LINES)
 
 
 def of(traits: Traits) -> LengthPolicy:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from inference.models.masked.network import Qwen2, turned
 
-_NEIGHBOURS = 16
+_NEIGHBOURS = 8
 """So many rows beside the place where two sequences begin to differ are computed anew; they depend on it most."""
 
 

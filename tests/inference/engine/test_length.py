@@ -38,13 +38,15 @@ def test_lengths_keep_within_the_limits_of_every_hole(holes: list[Slots], count:
             assert all(hole.minimum <= size <= hole.maximum for hole, size in zip(holes, choice, strict=True))
 
 
-@pytest.mark.parametrize("told", [SLACK, UNTOLD, MASKED], ids=["slack", "likelihood", "masks"])
-def test_of_holes_of_several_lines_fewer_lengths_are_tried(told: Traits) -> None:
+@pytest.mark.parametrize(
+    ("told", "several"), [(SLACK, 3), (UNTOLD, 3), (MASKED, 1)], ids=["slack", "likelihood", "masks"]
+)
+def test_of_holes_of_several_lines_fewer_lengths_are_tried(told: Traits, several: int) -> None:
     """The likelihood prefers the shortest of them, whatever is right."""
     line, block, known = Slots(24, single_line=True), Slots(64), policy.of(told)
     assert known.lengths((line, line), 10) == 10
-    assert known.lengths((line, block), 10) == known.lengths((block,), 10) == 3
-    assert known.lengths((block,), 2) == 2
+    assert known.lengths((line, block), 10) == known.lengths((block,), 10) == several
+    assert known.lengths((block,), 2) == min(2, several)
 
 
 @pytest.mark.parametrize("told", [UNTOLD, MASKED], ids=["likelihood", "masks"])
