@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_three_who_type_get_one_answer_to_each_request(tmp_path: Path) -> None:
     plot = tmp_path / "load.svg"
-    words = [sys.executable, "-m", "lsp_server.cli", "bench", "load", "--clients", "3", "--seconds", "8"]
+    words = [sys.executable, "-m", "lsp_server.cli", "bench", "load", "--clients", "3", "--seconds", "10"]
     words += ["--device", "cpu", "--plot", str(plot)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
