@@ -40,6 +40,12 @@ def test_it_is_read_as_a_masked_diffusion_model(engine: Engine) -> None:
         ("def f(items):\n    for ", " in items:\n        print(item)\n", "item"),
         ("def check(value):\n    if value ", " None:\n        raise ValueError(value)\n", "is"),
         ("try:\n    f()\nexcept ValueError ", " error:\n    raise\n", "as"),
+        pytest.param(
+            "def f(self, name, value):\n    self.name = ",
+            "\n    self.value = value\n",
+            "name",
+            marks=pytest.mark.xfail(strict=True, reason="these weights write `value`; those before them wrote `name`"),
+        ),
     ],
 )
 def test_it_fills_what_both_sides_tell(engine: Engine, before: str, after: str, expected: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -176,8 +177,9 @@ def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path) -> None:
     environment = {**os.environ, "HF_HOME": str(tmp_path)}
     shown = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True, env=environment)
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
-    for words in ("Apache-2.0", "15.2 GB", "bfloat16 17.5", "90.8 [2]"):
+    for words in ("Apache-2.0", "15.2 GB", "90.8 [2]"):
         assert words in rows["dreamon-7b"]
+    assert re.search(r"bfloat16 17\.5|float32 35\.0", rows["dreamon-7b"])  # whichever this processor is faster in
     assert "needs a Mac" in rows["diffusiongemma-26b-mlx-4bit"]
     assert "arXiv 2602.01326" in rows["[2]"]
     assert "Best here: open-dcoder-0.5b. Run: infill-ls models pull open-dcoder-0.5b" in shown.stdout
