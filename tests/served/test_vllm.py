@@ -106,6 +106,7 @@ async def test_a_deadline_is_kept_and_leaves_nothing_running(vllm: Vllm, infille
     await vllm.until_idle()
 
 
+@pytest.mark.timeout(900)  # two minutes on two idle cores
 async def test_pins_hold_in_many_random_fills(vllm: Vllm, capsys: pytest.CaptureFixture[str]) -> None:
     """What a fill gives is what vLLM wrote in the rows of the hole; its rows elsewhere are never read."""
     numbers = random.Random(1)
@@ -130,7 +131,7 @@ async def test_pins_hold_in_many_random_fills(vllm: Vllm, capsys: pytest.Capture
         (hole,) = (part for part in asked.segments if isinstance(part, Hole))
         assert candidate.texts[0].startswith(hole.starts_with)
         assert "\n" not in candidate.texts[0]
-    assert proxy.pinned > 10 * FILLS
+    assert proxy.pinned > 5 * FILLS
     with capsys.disabled():
         print(f"\n{FILLS} fills: vLLM itself answered {proxy.changed} of {proxy.pinned} pinned rows otherwise", end=" ")
 
@@ -148,7 +149,10 @@ async def filled(runtime: Path, folder: Path, url: str) -> "subprocess.Completed
     file = folder / "sized.py"
     file.write_text(SOURCE)
     command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--model", url, "--steps", "2", "--seed", "1"]
-    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime)}
+    environment = os.environ | {
+        "INFILL_LS_RUNTIME_DIR": str(runtime),
+        "INFILL_LS_DEADLINE_MS_INVOKED": "120000",
+    }
     return await asyncio.to_thread(
         subprocess.run, command, capture_output=True, text=True, env=environment, check=False
     )
