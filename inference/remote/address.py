@@ -36,7 +36,7 @@ class Address:
     @property
     def is_here(self) -> bool:
         """Whether the host is this machine for sure, by its name alone."""
-        return self.host == "localhost" or self.host.endswith(".localhost") or _is_loopback(self.host)
+        return self.host == "localhost" or _is_loopback(self.host)
 
     def why_refused(self, *, plain_http: bool) -> str:
         """Why nothing may be sent there; empty where it may. `plain_http`: the user allows it to go unencrypted."""
