@@ -75,7 +75,7 @@ class Client:
     """A server's HTTP interface. Used on one event loop; requests run side by side on connections that are kept."""
 
     def __init__(self, url: str, *, token: str = "", is_here: bool = False) -> None:
-        """`url` without a slash at its end. `token` is sent as a bearer's. `is_here`: not by way of a proxy."""
+        """`url` without a slash at its end. `token` is sent as a bearer's. `is_here`: by no proxy."""
         self.url = url
         headers = {"accept-encoding": "identity", "x-session-id": uuid4().hex}  # which keeps a router on one replica
         self._pause = _Pause()
@@ -84,7 +84,7 @@ class Client:
             timeout=httpx2.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=None),
             limits=httpx2.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=60.0),
             follow_redirects=False,
-            trust_env=not is_here,
+            trust_env=url.startswith("https:") and not is_here,  # plain http goes by no proxy
             verify=certificates.context(),
         )
 

@@ -97,6 +97,14 @@ async def test_http_leaves_this_machine_only_at_the_users_word(start_worker: Sta
     assert allowed.state is WorkerState.FAILED and "cannot be reached" in allowed.detail
 
 
+async def test_plain_http_goes_by_no_proxy(start_worker: StartWorker) -> None:
+    async with recording_server() as proxy:
+        words = ("--model", "http://gpu.invalid:8000", "--plain-http")
+        status = await outcome(start_worker, *words, HTTP_PROXY=proxy.url, INFILL_LS_SERVER_TOKEN=TOKEN)
+        assert status.state is WorkerState.FAILED
+        assert proxy.requests == []
+
+
 @pytest.mark.parametrize("tokenizer", [EMBEDDED, TWIN], ids=["embedded", "twin"])
 async def test_a_worker_for_a_server_loads_no_torch_and_stays_small(start_worker: StartWorker, tokenizer: Path) -> None:
     async with recording_server() as server:
