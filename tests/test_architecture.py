@@ -197,6 +197,7 @@ def test_tests_run_the_real_thing() -> None:
     assert not [file for file in tests if "monkeypatch.setattr" in _attributes(file)]
 
 
+STARTING = {"subprocess.run", "subprocess.Popen", "asyncio.create_subprocess_exec"}
 ALLOWED_PRIVATE = {"_attn_implementation"}
 """Names of other projects that have no public equivalent: transformers' configurations take their attention so."""
 
@@ -240,6 +241,14 @@ def _used_names(node: ast.AST) -> Iterator[str]:
         yield from (str(each.value) for each in node.args[1:2] if isinstance(each, ast.Constant))
     elif isinstance(node, ast.ImportFrom):
         yield from (alias.name for alias in node.names)
+
+
+def test_no_child_of_the_language_server_reads_what_the_editor_writes() -> None:
+    """Its stdin is the editor's pipe. A command's child in the foreground may read the terminal."""
+    for file in (ROOT / "lsp_server").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if file.parent.name != "commands" else ():
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in STARTING:
+                assert "stdin" in {word.arg for word in node.keywords}, f"{file}:{node.lineno}"
 
 
 def _is_private(name: str) -> bool:

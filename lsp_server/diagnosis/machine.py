@@ -92,7 +92,8 @@ def _probed(options: WorkerOptions) -> Iterator[Check]:
 
 def probe(options: WorkerOptions) -> dict[str, Any]:
     """What `inference.serving.probe` prints. Raises OSError, ValueError or subprocess.SubprocessError."""
-    done = subprocess.run(probe_words(options), capture_output=True, text=True, timeout=PROBE_S, check=False)
+    words, nothing = probe_words(options), subprocess.DEVNULL
+    done = subprocess.run(words, stdin=nothing, capture_output=True, text=True, timeout=PROBE_S, check=False)
     return read_probe(done.returncode, done.stdout, done.stderr)
 
 

@@ -46,8 +46,9 @@ async def look(options: WorkerOptions, *, anew: bool) -> Answer:
 
 
 async def _probed(options: WorkerOptions) -> Answer:
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*probe_words(options), stdout=pipe, stderr=pipe)
+    nothing, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE  # ours is the editor's
+    words = probe_words(options)
+    process = await asyncio.create_subprocess_exec(*words, stdin=nothing, stdout=pipe, stderr=pipe)
     try:
         output, errors = await asyncio.wait_for(process.communicate(), PROBE_S)
         found = read_probe(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))

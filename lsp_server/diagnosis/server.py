@@ -50,7 +50,8 @@ def _way(at: address.Address) -> tuple[Verdict, str, str]:
 def _probe(options: WorkerOptions) -> dict[str, Any]:
     """What the probe prints. Raises OSError, ValueError or subprocess.SubprocessError."""
     words = [sys.executable, "-P", "-m", "inference.remote.probe", *arguments(paths_of(options), options)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PROBE_S, check=False)
+    nothing = subprocess.DEVNULL
+    done = subprocess.run(words, stdin=nothing, capture_output=True, text=True, timeout=PROBE_S, check=False)
     if done.returncode or not done.stdout.strip():
         raise ValueError((done.stderr.strip().splitlines() or ["no output"])[-1])
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
