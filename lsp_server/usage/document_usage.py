@@ -57,6 +57,10 @@ class _Fill:
     text: str
     holes: tuple[tuple[_Record, TextRange], ...]
 
+    def has(self, added: str) -> bool:
+        """Whether a change that adds this may be part of it."""
+        return any(added == self.text[place.start : place.end] for _, place in self.holes)
+
 
 class DocumentUsage:
     """`tell` is given each event; never waits for anything."""
@@ -77,7 +81,10 @@ class DocumentUsage:
             self._taken.changed(change)
             if change.added:
                 self._insertions.append((TextRange(change.start, change.start + len(change.added)), change.added))
-        if self._fill is not None and self.document.text == self._fill.text:
+        if self._fill is not None and self.document.text != self._fill.text:
+            if not all(self._fill.has(smallest(change).added) for change in changes):
+                self._fill = None
+        elif self._fill is not None:
             fill, self._fill = self._fill, None
             for record, place in fill.holes:
                 self._take(record, place, "whole")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_server.usage.events import Event, Lost
+from lsp_server.usage.events import Event, Look, Lost
 
 if TYPE_CHECKING:
     from lsp_server.usage.connection import UsageConnection
@@ -65,10 +65,11 @@ class Writer:
         connection, is_last = UsageConnection(self._find, self._say), False
         while not is_last:
             batch, is_last = self._gather()
-            while not self._write(connection, batch):
-                if self._is_ending.is_set():
-                    return
-                self._is_ending.wait(RETRY_S)
+            for part in _looks_last(batch):
+                while not self._write(connection, part):
+                    if self._is_ending.is_set():
+                        return
+                    self._is_ending.wait(RETRY_S)
         connection.close()
 
     def _gather(self) -> tuple[list[Event], bool]:
@@ -98,3 +99,10 @@ class Writer:
 
     def _say(self, message: str) -> None:
         self._tell(f"{message}; {_HINT}")
+
+
+def _looks_last(batch: list[Event]) -> list[list[Event]]:
+    """The batch in two: what is written at once, and what is compared first, which may take longer than we have."""
+    looks: list[Event] = [event for event in batch if isinstance(event, Look)]
+    others: list[Event] = [event for event in batch if not isinstance(event, Look)]
+    return [part for part in (others, looks) if part]

@@ -120,11 +120,34 @@ async def test_a_fill_counts_once_the_document_is_as_it_would_make_it() -> None:
     snapshot = scene.document.snapshot()
     scene.usage.filled(snapshot, spans, ("first", "???"), Timing(0.0))
     assert [shown.characters for shown in scene.shown] == [5], "a hole that keeps its marker is not filled"
-    scene.edit(0, 0, "x")
-    assert scene.decided == [], "something else was typed"
-    scene.edit(0, 1, "")
     scene.edit(2, 5, "first")
     assert scene.decided == [("whole", 5)]
+
+
+async def test_a_fill_counts_that_an_editor_applies_hole_by_hole() -> None:
+    scene = Scene("f(???, ???)")
+    spans = [Span(2, 5, HoleKind.MARKER), Span(7, 10, HoleKind.MARKER)]
+    scene.usage.filled(scene.document.snapshot(), spans, ("first", "second"), Timing(0.0))
+    scene.edit(7, 10, "second")
+    scene.edit(2, 5, "first")
+    assert scene.decided == [("whole", 5), ("whole", 6)]
+
+
+async def test_a_fill_counts_that_an_editor_applies_as_a_whole_text() -> None:
+    scene = Scene("f(???, ???)")
+    spans = [Span(2, 5, HoleKind.MARKER), Span(7, 10, HoleKind.MARKER)]
+    scene.usage.filled(scene.document.snapshot(), spans, ("first", "second"), Timing(0.0))
+    scene.edit(0, 11, "f(first, second)")
+    assert scene.decided == [("whole", 5), ("whole", 6)]
+
+
+async def test_a_fill_is_forgotten_once_something_else_is_typed() -> None:
+    scene = Scene("f(???)")
+    scene.usage.filled(scene.document.snapshot(), [Span(2, 5, HoleKind.MARKER)], ("first",), Timing(0.0))
+    scene.edit(0, 0, "x")
+    scene.edit(0, 1, "")
+    scene.edit(2, 5, "first")
+    assert scene.decided == []
 
 
 async def test_a_fill_that_the_editor_refuses_is_rejected() -> None:

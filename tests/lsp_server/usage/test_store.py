@@ -13,7 +13,7 @@ import pytest
 
 from lsp_server.usage import store
 from lsp_server.usage.connection import UsageConnection
-from lsp_server.usage.events import Answered, Decided, Event
+from lsp_server.usage.events import Answered, Decided, Event, Look
 from lsp_server.usage.reading import read
 from lsp_server.usage.store import APPLICATION_ID, KEPT_DAYS, VERSION, UsageFileError, open_store
 from lsp_server.usage.writer import MOST_WAITING, Writer
@@ -252,3 +252,20 @@ def test_what_cannot_be_written_is_told_and_written_once_it_can(tmp_path: Path) 
     assert sorted(keys(file)) == [1, 2]
     assert len(said) == 1
     assert str(file) in said[0]
+
+
+def test_the_numbers_do_not_wait_for_texts_to_be_compared(file: Path) -> None:
+    """So a big batch is in the file although the process ends while it compares."""
+    letters = "abcdefghij" * 2_000
+    writer = Writer(lambda: file, print)
+    for key in range(5):
+        for event in suggestion(key)[:3]:
+            writer.add(event)
+        writer.add(Look(key, "save", letters, letters[::-1]))
+    deadline = time.monotonic() + PATIENCE_S
+    while not (file.exists() and (found := read(file, 0).suggestions)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert {(each.outcome, each.similarity_at_save) for each in found} == {("whole", None)}
+    writer.close(PATIENCE_S)
+    assert all(each.similarity_at_save for each in read(file, 0).suggestions)
