@@ -7,7 +7,7 @@ large library.
 import re
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 _PLAIN = re.compile(r"[\w@%+=:,./\\~-]+")
@@ -34,6 +34,8 @@ def _command(prefix: str, *what: str) -> list[str]:
         return ["uv", "tool", "install", *(word.replace("--force-", "--") for word in what)]
     if (folder / "pipx_metadata.json").exists():
         return ["pipx", "runpip", folder.name, "install", *what]
-    if find_spec("pip") is None:  # as in an environment that uv has made
+    # In an environment that uv has made there is none. `find_spec` would tell setuptools that pip is running, and then
+    # torch.compile, which needs setuptools, fails.
+    if PathFinder.find_spec("pip") is None:
         return ["uv", "pip", "install", "--python", sys.executable, *(word.replace("--force-", "--") for word in what)]
     return [sys.executable, "-m", "pip", "install", *what]

@@ -33,3 +33,9 @@ def test_the_command_for_this_environment_names_a_python_that_has_infill_ls() ->
 
 def test_a_path_with_a_space_is_one_word() -> None:
     assert extras.shown(["/a b/python", "-m", "pip"]) == '"/a b/python" -m pip'
+
+
+def test_looking_for_pip_leaves_setuptools_as_it_is() -> None:
+    """torch.compile imports it. It takes whoever looks for pip in the common way for pip itself, and then fails."""
+    words = [sys.executable, "-c", "from inference.models import extras; extras.install('mlx'); import setuptools"]
+    subprocess.run(words, check=True)
