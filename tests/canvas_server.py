@@ -32,6 +32,7 @@ class CanvasServer:
     max_model_len: int = 2048
     name: str = "infill"
     root: str = ""
+    version: str = "0.32.0"
     knows_pins: bool = True
     instead: Callable[[dict[str, Any]], Answer | None] = lambda _: None
     change: Callable[[dict[str, Any], list[int]], list[int]] = lambda _, ids: ids
@@ -94,7 +95,7 @@ class CanvasServer:
         if path == "/v1/models":
             return 200, {}, {"data": [{"id": self.name, "root": self.root, "max_model_len": self.max_model_len}]}
         if path == "/version":
-            return 200, {}, {"version": "0.32.0"}
+            return 200, {}, {"version": self.version}
         self.asked.append(body)
         if refused := self._refused(body):
             return 400, {}, {"error": {"message": refused, "type": "BadRequestError", "code": 400}}

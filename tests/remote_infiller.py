@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 import httpx2
 
 from inference.engine.errors import RequestError
-from inference.messages import Candidate, Done, Draft, ErrorCode, Hole, InfillRequest, Outcome
+from inference.messages import Candidate, Done, Draft, ErrorCode, Hole, InfillRequest, Outcome, Stats
 from inference.models.family import ModelError, OnProgress
 from inference.remote import address
 from inference.serving import logs, startup
@@ -80,6 +80,8 @@ class TextSteps:
     async def _ask(self) -> AsyncIterator[Event]:
         if self._request.instruction == "bug":
             raise KeyError(self._request.segments)
+        if self._request.instruction == "huge":
+            yield Done(self._request.id, stats=Stats(prefix_tokens=1 << 64))
         id_, segments = self._request.id, [repr(segment) for segment in self._request.segments]
         async with self._client.stream("POST", "/texts", json={"id": id_, "segments": segments}) as response:
             if response.status_code != 200:

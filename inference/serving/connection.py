@@ -108,7 +108,17 @@ class ClientConnection:
             log.warning("a client does not read its answers and is cut off")
             self._writer.transport.abort()
         elif unread_bytes <= DROP_OVER_BYTES or not isinstance(message, Draft | Status):
+            self._write(message)
+
+    def _write(self, message: WorkerMessage) -> None:
+        """A final reply that cannot be encoded becomes a failure; another message is left out."""
+        try:
             self._writer.write(messages.frame(message))
+        except Exception as error:
+            log.error("a %s could not be encoded: %s", type(message).__name__, describe(error))
+            if isinstance(message, Done):
+                text = f"The answer could not be encoded ({type(error).__name__}); the worker's log says more"
+                self._writer.write(messages.frame(Failed(message.id, ErrorCode.INTERNAL, text)))
 
     async def flush(self) -> None:
         """Wait until everything that was sent is on its way, and close."""

@@ -6,6 +6,7 @@ numbers, not text.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 OPEN = -1
 """Stands for a row the model is to fill."""
@@ -39,6 +40,14 @@ class Slots:
     """The tokens that stand in the open rows now, where the hole is reworked rather than filled."""
     strength: float = 1.0
     """The share of the existing tokens that is replaced by noise."""
+
+    def may_begin(self, token: int) -> bool:
+        """Whether the first open row may become this token, by what it must begin with. Slow when first asked."""
+        return self.allowed is None or token in self._allowed
+
+    @cached_property
+    def _allowed(self) -> frozenset[int]:
+        return frozenset(self.allowed or ())
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,10 @@ class Vocabulary:
                 found.append(id_)
         return found
 
+    def prepare(self) -> None:
+        """Makes now what is made when it is first asked for otherwise, which takes a second for 262,144 tokens."""
+        len(self._sorted)
+
     def _make_special(self, ids: Collection[int]) -> None:
         added = self._tokenizer.get_added_tokens_decoder()
         names = (self._tokenizer.id_to_token(id_) for id_ in ids if id_ not in added or not added[id_].special)

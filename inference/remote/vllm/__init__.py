@@ -29,6 +29,9 @@ from inference.remote.vllm.infiller import VllmInfiller
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
+MEETING_S = 30.0
+"""How long a server may take to say what it serves; nothing is computed for that."""
+
 
 async def connect(arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "") -> RemoteInfiller:
     """The server that `arguments.model` names; `token` is sent to it. Raises ModelError, which says what to do."""
@@ -48,7 +51,11 @@ async def connect(arguments: WorkerArguments, on_progress: OnProgress, *, token:
 
 async def _met(client: Client, place: str, arguments: WorkerArguments, on_progress: OnProgress) -> RemoteInfiller:
     on_progress(0.1, f"asking {place}")
-    served = await server.meet(client, arguments.server_model)
+    try:
+        async with asyncio.timeout(MEETING_S):
+            served = await server.meet(client, arguments.server_model)
+    except TimeoutError as error:
+        raise ModelError(f"{client.url} has not answered for {MEETING_S:g} s; see that it runs") from error
     on_progress(0.5, "reading the tokenizer")
     model = await asyncio.to_thread(files.load, served, arguments.server_tokenizer, client.url)
     on_progress(1.0, "connected")

@@ -18,7 +18,7 @@ from inference.remote.vllm import denoising, rank
 from inference.remote.vllm.client import ServerError
 from inference.remote.vllm.lengths import Lengths
 from inference.remote.vllm.reading import Reader
-from inference.remote.vllm.rules import TextRules
+from inference.remote.vllm.rules import TextRules, brings_controls
 from inference.remote.vllm.trial import Noise, Trial
 
 
@@ -104,7 +104,7 @@ class CanvasSearch:
 
     async def _ranked(self) -> list[RankedFill]:
         """All that was filled, best first. Where there is one answer alone, nothing is asked about it."""
-        written = [each.written for each in self._trials if not each.left]
+        written = [each.written for each in self._trials if each.is_text and not each.left]
         if len({self._texts(each) for each in written}) < 2:
             return self._ranked_by([(each, rank.by_confidence(each)) for each in written])
         asked = (rank.suffix_likelihood(self._reader, self.plan, each, self._noise) for each in written)
@@ -125,8 +125,8 @@ class CanvasSearch:
         return sorted(best.values(), key=answered.flaws)
 
     def _read(self) -> list[Trial]:
-        """The canvases of which something is known."""
-        return [each for each in self._trials if each.steps or not each.left]
+        """The canvases of which something is known, all of it text."""
+        return [each for each in self._trials if each.is_text and (each.steps or not each.left)]
 
     def _texts(self, written: Written) -> tuple[str, ...]:
         holes = self.plan.layout.holes
@@ -147,5 +147,6 @@ def _cut(text: str, hole: Slots) -> str:
 
 
 def begin_as_they_must(found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
-    """Those of the answers whose texts begin as their holes must."""
-    return [each for each in found if answered.agrees(each.texts, holes)]
+    """Those of the answers whose texts begin as their holes must, and bring no control characters."""
+    agree = [each for each in found if answered.agrees(each.texts, holes)]
+    return [each for each in agree if not any(map(brings_controls, each.texts, holes))]

@@ -1,9 +1,9 @@
 """HTTP to one server: JSON there and back, for as long as a request may take, and never to anybody else.
 
 Cancelling whoever waits closes the connection, by which vLLM aborts the request. A server that is busy (429, 503) or
-out of reach is asked again after a pause that grows, with jitter, or that it names itself; all requests share that
-pause, so that a hundred key presses do not become a hundred attempts. Redirects are not followed: the text would go
-elsewhere.
+out of reach is asked again after a pause that grows, or a longer one that it names itself, up to half a minute; all
+requests share that pause, with jitter, so that a hundred key presses do not become a hundred attempts. Redirects are
+not followed: the text would go elsewhere.
 """
 
 import asyncio
@@ -20,12 +20,16 @@ from inference.messages import ErrorCode
 from inference.remote import certificates
 from inference.remote.vllm import wire
 
-_ANSWER_LIMIT_BYTES = 32 << 20
-"""Some hundred times what a canvas takes."""
+_ANSWER_LIMIT_BYTES = 4 << 20
+"""Some three times what the widest canvas takes, of 256 rows with 129 named tokens each."""
 _CONNECT_S, _SILENCE_S = 5.0, 120.0
 """How long a connection may take, and an answer without a deadline: the first one after a start may compile kernels."""
 _TRIES = 4
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 30.0
+_MOST_FAILURES = 7
+"""The pause is at its longest then."""
+_JITTER_S = 1.0
+"""Those who wait for the end of a pause go on within so much of it, so as not to come all at one moment."""
 _PATIENCE_S = 10.0
 """How long a request without a deadline waits for a server to come back."""
 _BUSY = frozenset({429, 502, 503, 504})
@@ -49,7 +53,7 @@ class _BusyError(Exception):
 
 @dataclass
 class _Pause:
-    """How long nothing is asked, after failures of any request. Ends with the first answer."""
+    """How long nothing is asked, after failures of any request. An answer ends it, and halves the count of failures."""
 
     failures: int = 0
     until: float = 0.0
@@ -57,9 +61,12 @@ class _Pause:
     _random: random.Random = field(default_factory=random.Random)
 
     def failed(self, busy: _BusyError) -> None:
-        """Pauses for longer each time, or for as long as the server says; failures of the same moment count once."""
+        """Pauses for longer each time, or as long as the server says where that is longer, up to `_LONGEST_PAUSE_S`.
+
+        Failures of the same moment count once.
+        """
         if time.monotonic() >= self.until:
-            self.failures += 1
+            self.failures = min(self.failures + 1, _MOST_FAILURES)
             longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self.failures)
             self.until = time.monotonic() + longest * self._random.uniform(0.5, 1.0)
         if busy.pause_s is not None:
@@ -68,7 +75,11 @@ class _Pause:
 
     def over(self) -> None:
         """The server answered."""
-        self.failures, self.until, self.error = 0, 0.0, None
+        self.failures, self.until, self.error = self.failures // 2, 0.0, None
+
+    def jittered(self, left_s: float) -> float:
+        """How long one of those who wait sleeps, where so much of the pause is left."""
+        return left_s + self._random.uniform(0.0, min(left_s / 2, _JITTER_S))
 
 
 class Client:
@@ -123,8 +134,8 @@ class Client:
         """Waits until the server may be asked. Raises ServerError where that is after `last`."""
         while (left := self._pause.until - time.monotonic()) > 0:
             if self._pause.until > last and self._pause.error is not None:
-                raise self._pause.error
-            await asyncio.sleep(left)
+                raise ServerError(str(self._pause.error), self._pause.error.status)
+            await asyncio.sleep(self._pause.jittered(left))
 
     async def _once(self, method: str, path: str, body: bytes | None) -> bytes:
         headers = {} if body is None else {"content-type": "application/json"}
@@ -186,5 +197,5 @@ def _retry_after_s(value: str | None) -> float | None:
         return float(value)
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None

@@ -35,6 +35,7 @@ def load(served: Served, wanted: str | None, url: str) -> Model:
     control = (properties.mask_token_id, properties.slack_token_id)
     tokenizer = Checkpoint(str(folder), folder, config, properties, 0).tokenizer()
     vocabulary = Vocabulary(tokenizer, [id_ for id_ in control if id_ is not None])
+    vocabulary.prepare()
     return Model(vocabulary, properties, TextRules(vocabulary, properties))
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from inference.engine.canvas import answered
 from inference.engine.canvas.answered import Filled, RankedFill
+from inference.engine.canvas.layout import OPEN
 from inference.engine.canvas.plan import Group, Plan, Planner, text_and_holes
 from inference.engine.errors import RequestError
 from inference.engine.search.effort import Effort
@@ -13,6 +14,7 @@ from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
 from inference.remote.vllm.canvas_search import CanvasSearch, Model, begin_as_they_must
 from inference.remote.vllm.client import Client
 from inference.remote.vllm.reading import Counters, Reader
+from inference.remote.vllm.rules import brings_controls
 from inference.remote.vllm.trial import Noise
 
 RemoteEvent = Draft | Candidate | Done
@@ -61,7 +63,7 @@ class RemoteInfilling:
         planner = await self._planned()
         canvases: list[Filled] = []
         while answered.end(canvases) < self._holes and not self._late():
-            group = planner.group_from(answered.end(canvases))
+            group = await asyncio.to_thread(planner.group_from, answered.end(canvases))
             earlier = [text for canvas in canvases for text in canvas.found[0].texts]
             found: list[RankedFill] = []
             async for draft in self._canvas(planner, group, earlier, found):
@@ -104,11 +106,12 @@ class RemoteInfilling:
         None are where what was typed meanwhile disagrees with all of it: then it has to be filled anew.
         """
         self._counters.canvases += 1
-        plan = await asyncio.to_thread(planner.plan, group, earlier)
-        reader = Reader(self._client, self._name, plan.prefix_ids, self._deadline, self._counters)
+        seen = dict(self._typed)
+        plan = await asyncio.to_thread(_plan, planner, group, earlier)
+        size = len(self._model.vocabulary)
+        reader = Reader(self._client, self._name, size, plan.prefix_ids, self._deadline, self._counters)
         effort, quick = self._effort, self._request.quick
         search = CanvasSearch(self._model, reader, plan, self._noise, effort, quick=quick)
-        seen = dict(self._typed)
         working = asyncio.create_task(search.run(self._deadline, self._news.set), name="canvases")
         working.add_done_callback(lambda _: self._news.set())
         try:
@@ -144,7 +147,17 @@ class RemoteInfilling:
             return None
         steps = shown.steps, search.most_steps
         plan: Plan = search.plan
-        return answered.draft(self._model.vocabulary, self._request.id, steps, shown, plan, earlier, self._holes)
+        draft = answered.draft(self._model.vocabulary, self._request.id, steps, shown, plan, earlier, self._holes)
+        holes = self._planner.request.holes if self._planner is not None else ()
+        return None if any(map(brings_controls, draft.texts, holes)) else draft
 
     def _late(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline
+
+
+def _plan(planner: Planner, group: Group, earlier: Sequence[str]) -> Plan:
+    """A canvas, with all that is made of it once: what a row may begin with is up to the whole vocabulary."""
+    plan = planner.plan(group, earlier)
+    for hole in plan.layout.holes:
+        hole.may_begin(OPEN)
+    return plan

@@ -15,6 +15,8 @@ _T = TypeVar("_T")
 
 _LONG_PROMPT_TOKENS = 16_384
 """A request with a longer prompt is made in a thread: making it takes some milliseconds."""
+_LONG_ANSWER_BYTES = 32 << 10
+"""A longer answer is read in a thread."""
 
 
 @dataclass
@@ -51,9 +53,17 @@ async def side_by_side(asked: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
 class Reader:
     """The canvases behind one prefix, on one server. Several may be asked about at one time."""
 
-    def __init__(self, client: Client, model: str, prefix: Sequence[int], deadline: float | None, counters: Counters):
+    def __init__(
+        self,
+        client: Client,
+        model: str,
+        vocabulary_size: int,
+        prefix: Sequence[int],
+        deadline: float | None,
+        counters: Counters,
+    ) -> None:
         self._client, self._model, self._prefix = client, model, tuple(prefix)
-        self._deadline, self._counters = deadline, counters
+        self._vocabulary_size, self._deadline, self._counters = vocabulary_size, deadline, counters
         self._answered = False
 
     async def read(
@@ -71,7 +81,8 @@ class Reader:
         began = time.monotonic()
         body = await self._body(request)
         try:
-            answer = wire.canvas_answer(await self._client.post("/v1/completions", body, self._deadline), len(ids))
+            answer = await self._answer(await self._client.post("/v1/completions", body, self._deadline), len(ids))
+            self._check_tokens(answer, pinned)
         except AnswerError as error:
             raise ServerError(f"the server {self._client.url} answered what makes no sense: {error}") from error
         self._count(steps, answer, (time.monotonic() - began) * 1000)
@@ -81,6 +92,19 @@ class Reader:
         if len(self._prefix) < _LONG_PROMPT_TOKENS:
             return wire.encoded(request)
         return await asyncio.to_thread(wire.encoded, request)
+
+    async def _answer(self, body: bytes, rows: int) -> CanvasAnswer:
+        """Raises AnswerError."""
+        if len(body) < _LONG_ANSWER_BYTES:
+            return wire.canvas_answer(body, rows)
+        return await asyncio.to_thread(wire.canvas_answer, body, rows)
+
+    def _check_tokens(self, answer: CanvasAnswer, pinned: Collection[int]) -> None:
+        """Raises AnswerError where a row has a token that is not in the vocabulary. Of pinned rows none is read."""
+        given = set(pinned)
+        for number, id_ in enumerate(answer.ids):
+            if id_ >= self._vocabulary_size and number not in given:
+                raise AnswerError(f"token {id_} in row {number} is not in the vocabulary of {self._vocabulary_size}")
 
     def _count(self, steps: int, answer: CanvasAnswer, ms: float) -> None:
         self._counters.steps += steps

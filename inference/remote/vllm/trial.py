@@ -31,6 +31,7 @@ class Trial:
         self.open = open_rows(row, holes)
         self.steps = 0
         self._rules, self._noise = rules, noise
+        self._wrong: set[int] = set()
         self._ids = self._begun()
         self._guesses = [noise.token() if id_ == OPEN else id_ for id_ in self._ids]
         self._sure = [1.0] * len(row.ids)
@@ -69,8 +70,8 @@ class Trial:
     def learn(self, ids: Sequence[int], known: Sequence[Mapping[int, float]], *, heat: float = 0.0) -> None:
         """Takes the likeliest token that may stand there as the guess for each row that is not written.
 
-        `heat` above 0 draws one instead, at that temperature. Where none of those named may stand there, the server's
-        own token is taken all the same, as one that nobody is sure of, and the text is cut before it (see `texts`).
+        `heat` above 0 draws one instead, at that temperature. Where none of those named may stand there, nobody is sure
+        of the row: it gets the server's own token, or the given one where the hole begins; `is_text` says if it may.
         """
         for number in self.left:
             hole, is_start = self.open[number]
@@ -80,6 +81,12 @@ class Trial:
                 self._guesses[number], self._sure[number] = token, min(1.0, math.exp(value))
             else:
                 self._guesses[number], self._sure[number] = self._given_start(number, ids[number]), 0.0
+            self._check(number)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether each row that is read so far has a token that may stand there; else the canvas is no answer."""
+        return not self._wrong
 
     def write(self, numbers: Sequence[int]) -> None:
         """Writes the guesses of these rows; they are pinned from now on."""
@@ -97,6 +104,11 @@ class Trial:
     def _drawn(self, choices: Sequence[tuple[int, float]], heat: float) -> tuple[int, float]:
         weights = [math.exp((value - choices[0][1]) / heat) for _, value in choices]
         return self._noise.random.choices(choices, weights)[0]
+
+    def _check(self, number: int) -> None:
+        hole, is_start = self.open[number]
+        may = self._rules.may_stand(self._guesses[number], hole, is_start=is_start)
+        (self._wrong.discard if may else self._wrong.add)(number)
 
     def _given_start(self, number: int, token: int) -> int:
         """The token of the first row of a hole that begins as was given, where no likely one does: the given one."""

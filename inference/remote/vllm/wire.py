@@ -18,7 +18,7 @@ MOST_NAMED_TOKENS = 128
 """How many tokens `logprob_token_ids` may name."""
 
 _T = TypeVar("_T")
-_TOKEN = re.compile(r"token_id:(\d+)")
+_TOKEN = re.compile(r"token_id:(\d{1,9})")
 
 
 class DiffusionArguments(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,6 +58,8 @@ class CompletionRequest(msgspec.Struct, frozen=True):
     return_token_ids: bool = True
 
 
+Count = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+"""A number of tokens, or the id of one."""
 Share = Annotated[float, Meta(le=1e-3)]
 """A log-probability; rounding may lift it a little above 0."""
 
@@ -67,17 +69,17 @@ class _Logprobs(msgspec.Struct, frozen=True):
 
 
 class _Choice(msgspec.Struct, frozen=True):
-    token_ids: list[Annotated[int, Meta(ge=0)]]
+    token_ids: list[Count]
     logprobs: _Logprobs
     finish_reason: str | None = None
 
 
 class _CachedTokens(msgspec.Struct, frozen=True):
-    cached_tokens: Annotated[int, Meta(ge=0)] | None = None
+    cached_tokens: Count | None = None
 
 
 class _Usage(msgspec.Struct, frozen=True):
-    prompt_tokens: Annotated[int, Meta(ge=0)] = 0
+    prompt_tokens: Count = 0
     prompt_tokens_details: _CachedTokens | None = None
 
 
@@ -101,9 +103,13 @@ class CanvasAnswer(msgspec.Struct, frozen=True):
 class ServedModel(msgspec.Struct, frozen=True):
     """A model that a server lists. `root` is the folder or hub id that it was started with, on its own machine."""
 
-    id: str
-    root: str | None = None
-    max_model_len: Annotated[int, Meta(ge=1)] | None = None
+    id: Annotated[str, Meta(max_length=500)]
+    root: Annotated[str, Meta(max_length=4096)] | None = None
+    max_model_len: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where a name would do something to a terminal."""
+        _require_printable(self.id + (self.root or ""))
 
 
 class _Models(msgspec.Struct, frozen=True):
@@ -111,7 +117,10 @@ class _Models(msgspec.Struct, frozen=True):
 
 
 class _Version(msgspec.Struct, frozen=True):
-    version: str
+    version: Annotated[str, Meta(max_length=200)]
+
+    def __post_init__(self) -> None:
+        _require_printable(self.version)
 
 
 class _ErrorBody(msgspec.Struct, frozen=True):
@@ -172,6 +181,11 @@ def _by_token(row: dict[str, float] | None) -> dict[int, float]:
             raise AnswerError(f"a token is called {name[:50]!r} and not by its id")
         found[int(match[1])] = value
     return found
+
+
+def _require_printable(text: str) -> None:
+    if not text.isprintable():
+        raise ValueError("a name has a control character in it")
 
 
 def encoded(message: Any) -> bytes:

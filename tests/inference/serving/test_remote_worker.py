@@ -97,3 +97,15 @@ async def test_a_server_that_is_not_there_is_a_model_that_cannot_be_loaded(start
     assert isinstance(reply, Failed) and reply.code is ErrorCode.MODEL
     assert "127.0.0.1:9 cannot be reached" in reply.message and "set another model" in reply.message
     assert await process.exit_status() == 1
+
+
+async def test_a_reply_that_cannot_be_written_is_a_failure_and_not_silence(start_worker: StartWorker) -> None:
+    async with text_server() as server:
+        client = await start_worker("--model", server.url, module=MODULE).connect()
+        await client.becomes(is_idle)
+        client.send(fill("r", instruction="huge"), fill("s"))
+        async with asyncio.timeout(PATIENCE_S):
+            reply = await client.final("r")
+        assert isinstance(reply, Failed) and reply.code is ErrorCode.INTERNAL
+        assert isinstance(await client.final("s"), Done)
+        client.close()

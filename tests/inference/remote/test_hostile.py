@@ -1,0 +1,209 @@
+"""The vLLM client against a server that answers what no honest one does: nothing is lost, and the server is blamed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from inference.engine import Engine, RequestError
+from inference.messages import Candidate, Draft, Outcome
+from inference.models.family import ModelError
+from inference.remote import vllm
+from inference.remote.vllm.client import Client, ServerError
+from tests.canvas_server import Answer, CanvasServer, canvas_server
+from tests.inference.remote.asking import answered, infiller_at, one_hole, request
+
+HUGE = 1 << 64
+
+
+@pytest_asyncio.fixture
+async def server(embedded: Engine) -> AsyncIterator[CanvasServer]:
+    async with canvas_server(embedded) as found:
+        yield found
+
+
+def canvas(body: dict[str, Any], token: int, named: dict[str, float] | None = None, **more: Any) -> Answer:
+    """A canvas with the same token in each row, and what is said to be likely there."""
+    width = body["vllm_xargs"]["diffusion_canvas_length"]
+    rows = [{f"token_id:{token}": -0.01} if named is None else named] * width
+    return 200, {}, {"choices": [{"token_ids": [token] * width, "logprobs": {"top_logprobs": rows}}], **more}
+
+
+class Threads(ThreadPoolExecutor):
+    """The loop's threads. Notes what runs there; `after` is called on the loop once the thing of a name is done."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.names: set[str] = set()
+        self.after: dict[str, Callable[[], None]] = {}
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As ever."""
+        work = (*args, *getattr(fn, "args", ()))
+        found = {name for each in work if (name := getattr(each, "__name__", ""))}
+        self.names |= found
+        done = super().submit(fn, *args, **kwargs)
+        for name in found & self.after.keys():
+            done.exception()
+            self.after.pop(name)()
+        return done
+
+
+@pytest.mark.parametrize(
+    "usage", [{"prompt_tokens": HUGE}, {"prompt_tokens_details": {"cached_tokens": HUGE}}, {"prompt_tokens": 1 << 40}]
+)
+async def test_counts_beyond_all_measure_make_no_sense(server: CanvasServer, usage: Any) -> None:
+    async with infiller_at(server.url) as infiller:
+        server.instead = lambda body: canvas(body, 300, usage=usage)
+        with pytest.raises(RequestError, match="makes no sense"):
+            await answered(infiller, one_hole())
+
+
+@pytest.mark.parametrize("token", [HUGE, 1 << 31, 1 << 20])
+async def test_a_token_that_the_vocabulary_does_not_have_makes_no_sense(server: CanvasServer, token: int) -> None:
+    async with infiller_at(server.url) as infiller:
+        server.instead = lambda body: canvas(body, token, {})
+        with pytest.raises(RequestError, match="makes no sense"):
+            await answered(infiller, one_hole())
+
+
+async def test_a_name_of_five_thousand_digits_makes_no_sense(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        server.instead = lambda body: canvas(body, 300, {"token_id:" + "1" * 5000: -0.1})
+        with pytest.raises(RequestError, match="makes no sense"):
+            await answered(infiller, one_hole())
+
+
+@pytest.mark.parametrize("token", [0, 1, 2, 3])
+async def test_a_row_in_which_no_token_may_stand_gives_no_text(server: CanvasServer, token: int) -> None:
+    """The server names and writes special tokens alone."""
+    async with infiller_at(server.url) as infiller:
+        server.instead = lambda body: canvas(body, token)
+        drafts, candidates, done = await answered(infiller, request(*one_hole().segments, drafts=True))
+    assert (drafts, candidates, done.outcome) == ([], [], Outcome.COMPLETE)
+
+
+@pytest.mark.parametrize("character", ["\x1b", "\x00", "\x07", "\x7f", "\x9b", "\u202e", "\u2066"])
+async def test_no_fill_has_a_control_character_that_nobody_typed(
+    server: CanvasServer, embedded: Engine, character: str
+) -> None:
+    ids = embedded.loaded.vocabulary.encode(character)
+
+    def control(body: dict[str, Any]) -> Answer:
+        status, headers, answer = canvas(body, ids[0])
+        (choice,) = answer["choices"]
+        choice["token_ids"] = [ids[row % len(ids)] for row in range(len(choice["token_ids"]))]
+        choice["logprobs"]["top_logprobs"] = [{f"token_id:{id_}": -0.01} for id_ in choice["token_ids"]]
+        return status, headers, answer
+
+    async with infiller_at(server.url) as infiller:
+        _, typed, _ = await answered(infiller, one_hole(starts_with=f"a{character}"))
+        server.instead = control
+        drafts, candidates, done = await answered(infiller, request(*one_hole().segments, drafts=True))
+    assert not [each for each in (*drafts, *candidates) if character in each.texts[0]]
+    assert done.outcome is Outcome.COMPLETE
+    assert typed[0].texts[0].startswith(f"a{character}"), "the user's own stays"
+
+
+@pytest.mark.parametrize("said", [{"name": "\x1b[2Jinfill"}, {"name": "i" * 5000}, {"root": "/x\u202e"}])
+async def test_a_name_that_no_terminal_should_show_is_refused(server: CanvasServer, said: dict[str, str]) -> None:
+    for name, value in said.items():
+        setattr(server, name, value)
+    with pytest.raises(ModelError, match="does not answer as vLLM does") as failed:
+        async with infiller_at(server.url):
+            pass
+    assert str(failed.value).isprintable() and len(str(failed.value)) < 500
+
+
+async def test_a_version_that_no_terminal_should_show_is_not_shown(embedded: Engine) -> None:
+    async with canvas_server(embedded, knows_pins=False, version="\x1b[2J") as server:
+        with pytest.raises(ModelError, match="the server takes no pinned canvas") as failed:
+            async with infiller_at(server.url):
+                pass
+    assert str(failed.value).isprintable()
+
+
+@pytest.mark.parametrize("when", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "soon", "-1"])
+async def test_a_date_to_come_back_that_makes_no_sense_is_passed_over(server: CanvasServer, when: str) -> None:
+    refusals = [(503, {"Retry-After": when}, {})]
+    async with infiller_at(server.url) as infiller:
+        server.instead = lambda _: refusals.pop() if refusals else None
+        _, candidates, _ = await answered(infiller, one_hole())
+    assert candidates
+
+
+async def test_an_answer_longer_than_any_canvas_is_not_read_to_its_end(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        server.instead = lambda body: canvas(body, 300, more=" " * (5 << 20))
+        with pytest.raises(RequestError, match="more than"):
+            await answered(infiller, one_hole())
+
+
+async def test_a_server_that_never_says_what_it_is_is_given_up(
+    server: CanvasServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm, "MEETING_S", 0.5)
+    async with asyncio.timeout(60):
+        with pytest.raises(ModelError, match="has not answered for"):
+            server.knows_pins = False  # it thinks about a canvas that it should refuse
+            server.hold.clear()
+            async with infiller_at(server.url):
+                pass
+
+
+async def test_whoever_waits_gets_an_error_of_their_own_and_wakes_at_a_time_of_their_own(server: CanvasServer) -> None:
+    came: list[float] = []
+    busy = True
+
+    def refuse(_: dict[str, Any]) -> Answer | None:
+        came.append(asyncio.get_running_loop().time())
+        return (503, {"Retry-After": "2" if busy else "0"}, {}) if busy else (200, {}, {})
+
+    client = Client(server.url, is_here=True)
+    body = b'{"vllm_xargs": {"diffusion_canvas_length": 1, "diffusion_seed_canvas": [1], "diffusion_pinned": []}, '
+    body += b'"prompt": [1], "max_tokens": 1, "temperature": 1.0}'
+    server.instead = refuse
+    first = asyncio.create_task(client.post("/v1/completions", body))
+    await server.until(lambda _: bool(came))
+    await asyncio.sleep(0.3)
+    busy = False
+    now = asyncio.get_running_loop().time()
+    impatient = [client.post("/v1/completions", body, now + 1) for _ in range(3)]
+    errors = await asyncio.gather(*impatient, return_exceptions=True)
+    assert all(isinstance(error, ServerError) and error.status == 503 for error in errors)
+    assert len(set(map(id, errors))) == 3
+    came.clear()
+    await asyncio.gather(first, *(client.post("/v1/completions", body) for _ in range(12)))
+    await client.close()
+    assert max(came) - min(came) > 0.1
+
+
+async def test_what_takes_long_runs_in_threads(server: CanvasServer) -> None:
+    threads = Threads()
+    asyncio.get_running_loop().set_default_executor(threads)
+    async with infiller_at(server.url) as infiller:
+        await answered(infiller, one_hole())
+        assert "group_from" in threads.names
+        assert "canvas_answer" not in threads.names
+        server.instead = lambda body: canvas(body, 300, more=" " * (64 << 10))
+        await answered(infiller, one_hole())
+        assert "canvas_answer" in threads.names
+
+
+async def test_what_is_typed_while_a_canvas_is_planned_is_pinned_in_its_first_request(server: CanvasServer) -> None:
+    threads = Threads()
+    asyncio.get_running_loop().set_default_executor(threads)
+    async with infiller_at(server.url) as infiller:
+        steps = infiller.infill(one_hole())
+        for name in ("plan", "_plan"):
+            threads.after[name] = lambda: steps.amend(0, "path.strip(")
+        events = [event async for event in steps]
+        typed, (first, *_) = [each for each in events if isinstance(each, Candidate)], server.asked[1:]
+        server.asked.clear()
+        await answered(infiller, one_hole(starts_with="path.strip("))
+    assert first["vllm_xargs"]["diffusion_pinned"] == server.asked[0]["vllm_xargs"]["diffusion_pinned"]
+    assert typed and all(each.texts[0].startswith("path.strip(") for each in typed)
+    assert not any(isinstance(event, Draft) for event in events)
