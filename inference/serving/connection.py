@@ -116,7 +116,7 @@ class ClientConnection:
             self._writer.write(messages.frame(message))
         except Exception as error:
             log.error("a %s could not be encoded: %s", type(message).__name__, describe(error))
-            if isinstance(message, Done):
+            if isinstance(message, Done | Failed):
                 text = f"The answer could not be encoded ({type(error).__name__}); the worker's log says more"
                 self._writer.write(messages.frame(Failed(message.id, ErrorCode.INTERNAL, text)))
 

@@ -73,7 +73,7 @@ async def test_cancelling_stops_vllm(vllm: Vllm) -> None:
     await vllm.until_idle()
     generated, seed = vllm.metric("generation_tokens_total"), [*[3] * 40, *[100] * 88]
     client = Client(vllm.url, is_here=True)
-    reader = Reader(client, "infill", range(100, 300), None, Counters())
+    reader = Reader(client, "infill", range(100, 300), None, Counters(), 1 << 18)
     waiting = asyncio.create_task(reader.read(seed, range(40, 128), steps=16))
     await vllm.until("num_requests_running", 1)
     waiting.cancel()

@@ -30,7 +30,7 @@ from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
 MEETING_S = 30.0
-"""How long a server may take to say what it serves; nothing is computed for that."""
+"""How long a server may take to say what it serves; one that knows pins computes nothing for that."""
 
 
 async def connect(arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "") -> RemoteInfiller:

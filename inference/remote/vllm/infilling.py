@@ -109,7 +109,7 @@ class RemoteInfilling:
         seen = dict(self._typed)
         plan = await asyncio.to_thread(_plan, planner, group, earlier)
         size = len(self._model.vocabulary)
-        reader = Reader(self._client, self._name, size, plan.prefix_ids, self._deadline, self._counters)
+        reader = Reader(self._client, self._name, plan.prefix_ids, self._deadline, self._counters, size)
         effort, quick = self._effort, self._request.quick
         search = CanvasSearch(self._model, reader, plan, self._noise, effort, quick=quick)
         working = asyncio.create_task(search.run(self._deadline, self._news.set), name="canvases")

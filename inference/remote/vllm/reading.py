@@ -57,10 +57,10 @@ class Reader:
         self,
         client: Client,
         model: str,
-        vocabulary_size: int,
         prefix: Sequence[int],
         deadline: float | None,
         counters: Counters,
+        vocabulary_size: int,
     ) -> None:
         self._client, self._model, self._prefix = client, model, tuple(prefix)
         self._vocabulary_size, self._deadline, self._counters = vocabulary_size, deadline, counters
