@@ -26,6 +26,7 @@ from inference.remote import address
 from inference.remote.vllm import files, server
 from inference.remote.vllm.client import Client
 from inference.remote.vllm.infiller import VllmInfiller
+from inference.remote.vllm.server import Served
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
@@ -33,8 +34,13 @@ MEETING_S = 30.0
 """How long a server may take to say what it serves; one that knows pins computes nothing for that."""
 
 
-async def connect(arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "") -> RemoteInfiller:
-    """The server that `arguments.model` names; `token` is sent to it. Raises ModelError, which says what to do."""
+async def connect(
+    arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "", limit_s: float = MEETING_S
+) -> RemoteInfiller:
+    """The server that `arguments.model` names; `token` is sent to it. Raises ModelError, which says what to do.
+
+    So it does where the server has not said in `limit_s` what it serves.
+    """
     try:
         at = address.parse(arguments.model)
     except address.AddressError as error:
@@ -43,20 +49,20 @@ async def connect(arguments: WorkerArguments, on_progress: OnProgress, *, token:
         raise ModelError(refused)
     client = Client(at.url, token=token, is_here=at.is_here)
     try:
-        return await _met(client, at.place, arguments, on_progress)
+        on_progress(0.1, f"asking {at.place}")
+        served = await _met(client, arguments, limit_s)
+        on_progress(0.5, "reading the tokenizer")
+        model = await asyncio.to_thread(files.load, served, arguments.server_tokenizer, client.url)
     except BaseException:
         await client.close()
         raise
-
-
-async def _met(client: Client, place: str, arguments: WorkerArguments, on_progress: OnProgress) -> RemoteInfiller:
-    on_progress(0.1, f"asking {place}")
-    try:
-        async with asyncio.timeout(MEETING_S):
-            served = await server.meet(client, arguments.server_model)
-    except TimeoutError as error:
-        raise ModelError(f"{client.url} has not answered for {MEETING_S:g} s; see that it runs") from error
-    on_progress(0.5, "reading the tokenizer")
-    model = await asyncio.to_thread(files.load, served, arguments.server_tokenizer, client.url)
     on_progress(1.0, "connected")
-    return VllmInfiller(client, place, served, model)
+    return VllmInfiller(client, at.place, served, model)
+
+
+async def _met(client: Client, arguments: WorkerArguments, limit_s: float) -> Served:
+    try:
+        async with asyncio.timeout(limit_s):
+            return await server.meet(client, arguments.server_model)
+    except TimeoutError as error:
+        raise ModelError(f"{client.url} has not answered for {limit_s:g} s; see that it runs") from error

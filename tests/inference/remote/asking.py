@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
-from inference.remote.vllm import connect
+from inference.remote.vllm import MEETING_S, connect
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
@@ -17,8 +17,10 @@ AFTER = "\n\n\ndef write(path, text):\n    with open(path, 'w') as file:\n      
 
 
 @asynccontextmanager
-async def infiller_at(url: str, tokenizer: Path | None = EMBEDDED, **options: str) -> AsyncIterator[RemoteInfiller]:
-    """An infiller that asks the server at `url`."""
+async def infiller_at(
+    url: str, tokenizer: Path | None = EMBEDDED, *, limit_s: float = MEETING_S, **options: str
+) -> AsyncIterator[RemoteInfiller]:
+    """An infiller that asks the server at `url`, which says within `limit_s` what it serves."""
     arguments = WorkerArguments(
         socket=Path("w.sock"),
         model=url,
@@ -31,7 +33,7 @@ async def infiller_at(url: str, tokenizer: Path | None = EMBEDDED, **options: st
         server_tokenizer=str(tokenizer) if tokenizer else None,
         **options,
     )
-    found = await connect(arguments, lambda _share, _what: None)
+    found = await connect(arguments, lambda _share, _what: None, limit_s=limit_s)
     try:
         yield found
     finally:

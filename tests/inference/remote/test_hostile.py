@@ -11,7 +11,6 @@ import pytest_asyncio
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Draft, Outcome
 from inference.models.family import ModelError
-from inference.remote import vllm
 from inference.remote.vllm.client import Client, ServerError
 from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.inference.remote.asking import answered, infiller_at, one_hole, request
@@ -142,15 +141,12 @@ async def test_an_answer_longer_than_any_canvas_is_not_read_to_its_end(server: C
             await answered(infiller, one_hole())
 
 
-async def test_a_server_that_never_says_what_it_is_is_given_up(
-    server: CanvasServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(vllm, "MEETING_S", 0.5)
+async def test_a_server_that_never_says_what_it_is_is_given_up(server: CanvasServer) -> None:
     async with asyncio.timeout(60):
         with pytest.raises(ModelError, match="has not answered for"):
             server.knows_pins = False  # it thinks about a canvas that it should refuse
             server.hold.clear()
-            async with infiller_at(server.url):
+            async with infiller_at(server.url, limit_s=0.5):
                 pass
 
 
