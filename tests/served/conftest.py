@@ -1,4 +1,7 @@
-"""One vLLM for the whole run. Where it cannot be installed or does not start, its tests are skipped, and loudly."""
+"""One vLLM for the whole run. Where it is not installed or not up in time, its tests are skipped, and loudly.
+
+One that ends at its start fails them.
+"""
 
 from collections.abc import Iterator
 
@@ -19,7 +22,11 @@ def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
         pytest.skip(_why_not[0])
     server = Vllm(registry.find("embedded").folder, tmp_path_factory.mktemp("vllm") / "log")
     try:
-        server.wait()
+        try:
+            server.wait()
+        except TimeoutError as error:
+            _why_not.append(str(error))
+            pytest.skip(_why_not[0])
         yield server
     finally:
         server.stop()
