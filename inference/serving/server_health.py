@@ -4,9 +4,13 @@ import time
 
 import msgspec
 
-from inference.messages import Candidate, Done, Draft, ErrorCode, Failed, Outcome, Status
+from inference.messages import Done, ErrorCode, Failed, Outcome, Stats, Status
 from inference.remote import address
 from inference.serving.infiller import JobEvent
+
+SILENT_REQUESTS = 3
+"""After so many requests in a row that were sent, and of which nothing was read until their deadline, it is told."""
+_LONGEST_PROBLEM = 1_000
 
 
 class ServerHealth:
@@ -16,11 +20,12 @@ class ServerHealth:
         self._url = _url(model) if address.is_url(model) else ""
         self._up_since: float | None = None
         self._problem = ""
+        self._silent, self._silent_since = 0, 0.0
 
     def answered(self) -> bool:
         """The server has answered; whether that is news."""
         news = bool(self._problem) or self._up_since is None
-        self._problem, self._up_since = "", self._up_since or time.monotonic()
+        self._problem, self._up_since, self._silent = "", self._up_since or time.monotonic(), 0
         return news
 
     def heard(self, event: JobEvent) -> bool:
@@ -28,13 +33,33 @@ class ServerHealth:
         if not self._url:
             return False
         if isinstance(event, Failed) and event.code is ErrorCode.SERVER:
-            news = not self._problem
-            self._problem, self._up_since = event.message, None
-            return news
-        answers = isinstance(event, Draft | Candidate) or (
-            isinstance(event, Done) and event.outcome is Outcome.COMPLETE
+            return self._fails(event.message)
+        if isinstance(event, Done) and event.outcome is Outcome.DEADLINE and not event.stats.steps:
+            return bool(event.stats.canvases) and self._kept_silent(event.stats)
+        answers = not isinstance(event, Done | Failed) or (
+            isinstance(event, Done) and event.outcome is not Outcome.CANCELLED
         )
         return answers and self.answered()
+
+    def _kept_silent(self, stats: Stats) -> bool:
+        """A request was sent and nothing came of it; whether that is news."""
+        if not self._silent:
+            self._silent_since = time.monotonic() - stats.ms / 1000
+        self._silent += 1
+        if self._silent < SILENT_REQUESTS:
+            return False
+        silent_s = time.monotonic() - self._silent_since
+        knew = "has not answered for" in self._problem
+        what = "typing goes on without it; see that it runs, or change `model`"
+        self._fails(f"the server {self._url} has not answered for {silent_s:.0f} s; {what}")
+        return not knew
+
+    def _fails(self, problem: str) -> bool:
+        """There is a problem; whether another one than before."""
+        shown = "".join(c if c.isprintable() else " " for c in problem)[:_LONGEST_PROBLEM]
+        news = shown != self._problem
+        self._problem, self._up_since = shown, None
+        return news
 
     def in_status(self, status: Status) -> Status:
         """The same status, with how the server is."""
