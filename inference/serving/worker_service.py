@@ -43,6 +43,7 @@ class WorkerService:
         self._alarms: dict[Job, asyncio.TimerHandle] = {}
         self._failure: tuple[ErrorCode, str] | None = None
         self._server = ServerHealth(arguments.model)
+        self._filler: Filler | None = None
         self._state = Status(
             WorkerState.LOADING, arguments.model, arguments.device or "", arguments.dtype or "", pid=os.getpid()
         )
@@ -73,6 +74,8 @@ class WorkerService:
             device_memory_bytes=_device_bytes(),
             step_s=self._jobs.step_s,
         )
+        if self._filler is not None:  # a server may have another model by now
+            now = msgspec.structs.replace(now, model=self._filler.model, context_tokens=self._filler.context_tokens)
         return self._server.in_status(now)
 
     def joined(self, connection: ClientConnection) -> None:
@@ -144,12 +147,11 @@ class WorkerService:
         """The model is loaded."""
         if self._state.state is WorkerState.LOADING:
             self._server.answered()
+            self._filler = infiller
             self._state = msgspec.structs.replace(
                 self._state,
-                model=infiller.model,
                 device=infiller.device,
                 dtype=infiller.dtype,
-                context_tokens=infiller.context_tokens,
                 note=infiller.note,
             )
             self._enter(WorkerState.READY, progress=1.0)

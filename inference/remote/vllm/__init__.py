@@ -24,7 +24,7 @@ import asyncio
 from inference.models.family import ModelError, OnProgress
 from inference.remote import address
 from inference.remote.vllm import files, server
-from inference.remote.vllm.client import Client
+from inference.remote.vllm.client import Client, ServerError
 from inference.remote.vllm.infiller import VllmInfiller
 from inference.remote.vllm.server import Served
 from inference.serving.infiller import RemoteInfiller
@@ -32,6 +32,10 @@ from inference.serving.startup import WorkerArguments
 
 MEETING_S = 30.0
 """How long a server may take to say what it serves; one that knows pins computes nothing for that."""
+_SENT_NONE = (
+    "No token is sent there, for a workspace's infill-ls.toml chose this server, or http to it; to send yours, set "
+    "`model` in your own settings"
+)
 
 
 async def connect(
@@ -53,11 +57,14 @@ async def connect(
         served = await _met(client, arguments, limit_s)
         on_progress(0.5, "reading the tokenizer")
         model = await asyncio.to_thread(files.load, served, arguments.server_tokenizer, client.url)
-    except BaseException:
+    except BaseException as error:
         await client.close()
+        asked = error.__cause__
+        if arguments.no_token and isinstance(asked, ServerError) and asked.status in (401, 403):
+            raise ModelError(f"{error}. {_SENT_NONE}") from error
         raise
     on_progress(1.0, "connected")
-    return VllmInfiller(client, at.place, served, model)
+    return VllmInfiller(client, at.place, arguments, served, model)
 
 
 async def _met(client: Client, arguments: WorkerArguments, limit_s: float) -> Served:

@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.models import checkpoint, checkpoint_files
+from inference.models import checkpoint, checkpoint_files, downloads
 from inference.models.checkpoint import HUB_ID, Checkpoint
 from inference.models.family import CanvasTokens, ModelError, Properties
+from inference.remote import address
 from inference.remote.vllm.canvas_search import Model
 from inference.remote.vllm.rules import TextRules
 from inference.remote.vllm.server import Served
@@ -40,15 +41,19 @@ def load(served: Served, wanted: str | None, url: str) -> Model:
 
 
 def _folder(served: Served, wanted: str | None, url: str) -> Path:
-    """Where the tokenizer is. What the server says is a hint alone: it names a folder of its own machine."""
-    name = wanted or served.root
+    """Where the tokenizer is. What the server says is a hint alone: a folder that it names is one of its own machine.
+
+    So that folder is opened here only where the server is here too; the name of another's may be anybody's folder.
+    """
+    if wanted:
+        return checkpoint.folder_of(wanted)
     try:
-        if not name or not (Path(name).expanduser().is_absolute() or HUB_ID.fullmatch(name) or wanted):
-            raise ModelError(f"{url} does not say which checkpoint {served.name} is")
-        return checkpoint.folder_of(name)
+        if HUB_ID.fullmatch(served.root):
+            return downloads.require(served.root)
+        if not (address.parse(url).is_here and Path(served.root).is_absolute()):
+            raise ModelError(f"{url} does not name a checkpoint of this machine")
+        return checkpoint.folder_of(served.root)
     except ModelError as error:
-        if wanted:
-            raise
         raise ModelError(
             f"{error}. {url} serves {served.name}; its tokenizer has to be here as well: set server.tokenizer or "
             "--server-tokenizer to a folder with its tokenizer.json (and infill.json, where it has one)"

@@ -10,6 +10,7 @@ from inference.remote.vllm.wire import AnswerError, CompletionRequest, Diffusion
 
 _CANVAS = re.compile(r"diffusion_seed_canvas must hold exactly (\d+) ids")
 _KNOWS_PINS = re.compile(r"diffusion_(seed_canvas|pinned)")
+_LONGEST_NAME = 100
 _START_IT = "start a vLLM 0.32 or later with a DiffusionGemma checkpoint: see inference/remote/README.md"
 
 
@@ -42,13 +43,18 @@ async def meet(client: Client, wanted: str | None) -> Served:
 
 
 def _chosen(listed: list[ServedModel], wanted: str | None, url: str) -> ServedModel:
-    names = ", ".join(model.id[:100] for model in listed[:10]) or "none"
+    names = ", ".join(shown(model.id) for model in listed[:10]) or "none"
     found = [model for model in listed if wanted is None or model.id == wanted]
     if len(found) == 1:
         return found[0]
     if found:
         raise ModelError(f"{url} has several models ({names}); name one with server.model or --server-model")
     raise ModelError(f"{url} has no model {wanted or ''}; it has {names}; set server.model or --server-model")
+
+
+def shown(name: str) -> str:
+    """What a server calls a model, for the user: of one line, and not long."""
+    return "".join(c if c.isprintable() else " " for c in name[:_LONGEST_NAME])
 
 
 async def _version(client: Client) -> str:

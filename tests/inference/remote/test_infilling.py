@@ -13,9 +13,11 @@ import pytest_asyncio
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Done, ErrorCode, Hole, Outcome, Text
 from inference.models.family import ModelError
+from inference.remote.vllm import files
+from inference.remote.vllm.server import Served
 from tests.canvas_server import CanvasServer, canvas_server
 from tests.inference.loaded import TWIN
-from tests.inference.remote.asking import BEFORE, answered, infiller_at, one_hole, request
+from tests.inference.remote.asking import BEFORE, EMBEDDED, answered, infiller_at, one_hole, request
 
 
 @pytest_asyncio.fixture
@@ -377,3 +379,38 @@ async def test_what_goes_wrong_with_a_probe_is_said_as_it_is(twin: Engine, with_
         _, candidates, done = await answered(infiller, one_hole(max_tokens=24), within_s=0.3)
     assert candidates == []
     assert done.outcome is Outcome.DEADLINE
+
+
+async def test_another_server_behind_the_url_is_met_after_it_refused(server: CanvasServer) -> None:
+    """It was restarted with another name, a narrower canvas and less room."""
+    async with infiller_at(server.url) as infiller:
+        assert (await answered(infiller, one_hole()))[1]
+        server.name, server.canvas_tokens, server.max_model_len = "other", 32, 512
+        server.instead = lambda body: None if body["model"] == server.name else (404, {}, {})
+        before = len(server.heads)
+        with pytest.raises(RequestError, match="refused"):
+            await answered(infiller, one_hole())
+        async with asyncio.timeout(60):
+            while infiller.model != "other":
+                await asyncio.sleep(0.01)
+        assert (await answered(infiller, one_hole()))[1]
+        listed = [head for head in server.heads[before:] if head.startswith("GET /v1/models ")]
+        assert len(listed) == 1
+    assert server.asked[-1]["vllm_xargs"]["diffusion_canvas_length"] <= 32
+
+
+async def test_a_name_is_shown_cut_and_printable_and_sent_as_it_is(server: CanvasServer) -> None:
+    server.name = "in\x1b[31mfill\u202e" + "x" * 500
+    async with infiller_at(server.url) as infiller:
+        await answered(infiller, one_hole())
+    assert infiller.model.isprintable() and infiller.model.startswith("in [31mfill xxx") and len(infiller.model) == 100
+    assert server.asked[-1]["model"] == server.name
+
+
+@pytest.mark.parametrize("url", ["https://gpu.example.com", "http://a.localhost:8000"])
+def test_a_folder_that_another_machine_names_is_not_opened_here(url: str, tmp_path: Path) -> None:
+    served = Served("infill", str(EMBEDDED), "0.32.0", 128, 2048)
+    assert files.load(served, None, "http://localhost:8000").vocabulary
+    with pytest.raises(ModelError, match="set server.tokenizer or --server-tokenizer"):
+        files.load(served, None, url)
+    assert files.load(served, str(EMBEDDED), url).vocabulary
