@@ -97,7 +97,7 @@ async def _connect(arguments: WorkerArguments, on_progress: OnProgress) -> Remot
     """The server that the command line names. Raises ModelError."""
     from inference.remote.vllm import connect  # here and not above: a local model has no use for it
 
-    return await connect(arguments, on_progress, token=token.read())
+    return await connect(arguments, on_progress, token="" if arguments.no_token else token.read())
 
 
 def _greeter(service: WorkerService) -> OnConnect:

@@ -85,7 +85,8 @@ class Session:
         self.configuration.start(options, folders)
         if features.inline_completion:
             self.completions = self._new_service()
-        self.worker.configure(self.settings, progress=features.progress)
+        sends_token = self.configuration.sends_token
+        self.worker.configure(self.settings, sends_token=sends_token, progress=features.progress)
 
     def refresh_settings(self) -> None:
         """Read the settings files that have changed."""

@@ -17,7 +17,8 @@ class WorkerArguments:
     """What `python -m inference.worker` was told. `idle_s` is in seconds; `device` and `dtype` None: the best one.
 
     `model` may be the URL of a server. Then `server_model` is the name that it serves the model by, None: the one that
-    it lists; `server_tokenizer` a folder or hub id, None: what the server says; `plain_http` True allows http to it.
+    it lists; `server_tokenizer` a folder or hub id, None: what the server says; `plain_http` True allows http to it,
+    and `no_token` True keeps the token from it.
     """
 
     socket: Path
@@ -31,6 +32,7 @@ class WorkerArguments:
     server_model: str | None = None
     server_tokenizer: str | None = None
     plain_http: bool = False
+    no_token: bool = False
 
 
 class NotPrivateError(Exception):
@@ -53,6 +55,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
         server_model=values.server_model,
         server_tokenizer=values.server_tokenizer,
         plain_http=values.plain_http,
+        no_token=values.no_token,
     )
 
 
@@ -88,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--server-model", help="the name by which a server has the model; the one it lists by default")
     parser.add_argument("--server-tokenizer", help="folder or hub id of its tokenizer; what the server says by default")
     parser.add_argument("--plain-http", action="store_true", help="allow http to a server that is not this machine")
+    parser.add_argument("--no-token", action="store_true", help="send the server no token: the user did not choose it")
     parser.add_argument("--idle-s", type=float, default=600.0, help="seconds without clients after which it exits")
     parser.add_argument("--transport", choices=TRANSPORTS, default=NATIVE_TRANSPORT)
     parser.add_argument("--log", help="log file; beside the socket by default")

@@ -158,7 +158,8 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
     budget = _budget(file.settings, args)
     began_s = time.monotonic()
     with output.progress(file.snapshot, file.spans, args) as shown:
-        client = WorkerClient(worker_options(file.settings), name="infill-ls fill", on_status=shown.status)
+        options = worker_options(file.settings, sends_token=file.configuration.sends_token)
+        client = WorkerClient(options, name="infill-ls fill", on_status=shown.status)
         try:
             await alive.loaded(client)
             budget = budget.extended(time.monotonic() - began_s)  # only now does the deadline go on

@@ -179,8 +179,8 @@ async def _answered(
     )
 
 
-def worker_options(settings: Settings) -> WorkerOptions:
-    """The worker that the settings name."""
+def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
+    """The worker that the settings name. Not `sends_token`: not the user chose the server in them."""
     return WorkerOptions(
         model=settings.model,
         device=settings.device,
@@ -189,6 +189,7 @@ def worker_options(settings: Settings) -> WorkerOptions:
         server_model=settings.server.model,
         server_tokenizer=settings.server.tokenizer,
         plain_http=settings.server.plain_http,
+        sends_token=sends_token,
     )
 
 

@@ -11,6 +11,7 @@ from pygls.lsp.server import LanguageServer
 from inference.messages import ErrorCode, Status
 from lsp_server.fill.pipeline import worker_options
 from lsp_server.lsp import status_board
+from lsp_server.lsp.outages import Outages
 from lsp_server.lsp.progress import LoadProgress
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
@@ -20,8 +21,6 @@ log = logging.getLogger(__name__)
 CLIENT_NAME = "infill-ls serve"
 REFRESH_S = 2.0
 """How long `refresh` waits for the worker."""
-TELL_AGAIN_S = 600.0
-"""After so long a user may have forgotten that the server failed before."""
 END_S = 30.0
 """How long `restart` waits for the old worker to end."""
 
@@ -36,13 +35,13 @@ class WorkerConnection:
         self._shows_progress = False
         self._warming: asyncio.Task[None] | None = None
         self._restarts = asyncio.Lock()
-        self._server_fails, self._told_of_server_s = False, -TELL_AGAIN_S
+        self._server_fails, self._outages = False, Outages()
         self._use(WorkerOptions())
 
-    def configure(self, settings: Settings, *, progress: bool) -> None:
+    def configure(self, settings: Settings, *, sends_token: bool, progress: bool) -> None:
         """Say which worker it is, and whether the client displays progress. Call it before anything is asked."""
         self._shows_progress = progress
-        self._use(worker_options(settings))
+        self._use(worker_options(settings, sends_token=sends_token))
 
     async def loaded(self) -> WorkerClient:
         """The client once its worker has loaded its model, so that a deadline counts from there; starts one if need be.
@@ -121,8 +120,7 @@ class WorkerConnection:
 
     def _tell_of_server(self, problem: str) -> None:
         """Say once that the server fails. One that comes and goes is not told of each time; its status shows it."""
-        if problem and not self._server_fails and self._told_of_server_s + TELL_AGAIN_S <= time.monotonic():
-            self._told_of_server_s = time.monotonic()
+        if self._outages.is_news(problem, time.monotonic()):
             self._show(problem, types.MessageType.Warning)
         if bool(problem) is not self._server_fails:
             log.warning("the model's server %s", f"fails: {problem}" if problem else "answers again")

@@ -68,6 +68,16 @@ class Configuration:
         return model if said or model != EMBEDDED else None
 
     @property
+    def sends_token(self) -> bool:
+        """Whether the server gets the user's token: only where the settings of the user alone send it there too.
+
+        A workspace may be trusted to choose a server, but the token is bound to none.
+        """
+        layers = self._layers(next(iter(self._files), None))
+        own, _ = resolve([layer for layer in layers if layer.origin is Origin.USER])
+        return own.model == self.settings.model and (own.server.plain_http or not self.settings.server.plain_http)
+
+    @property
     def problems(self) -> list[str]:
         """What could not be used in any folder; each thing once, and no more than anybody reads."""
         every = [self._of(folder)[1] for folder in self._files or (None,)]

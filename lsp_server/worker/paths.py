@@ -30,8 +30,9 @@ MAX_SOCKET_PATH_BYTES = 100
 class WorkerOptions:
     """The model and how to run it. `idle_s` counts when a worker is started; the others choose the worker.
 
-    `model` is a name of the catalogue, a hub id, a folder or the URL of a server. Only there the last three count: the
-    name by which it has the model, the folder or hub id of its tokenizer, and whether http may leave this machine.
+    `model` is a name of the catalogue, a hub id, a folder or the URL of a server. Only there the last four count: the
+    name by which it has the model, the folder or hub id of its tokenizer, whether http may leave this machine, and
+    whether the user's token goes there.
     None lets the worker choose.
     """
 
@@ -42,6 +43,7 @@ class WorkerOptions:
     server_model: str | None = None
     server_tokenizer: str | None = None
     plain_http: bool = False
+    sends_token: bool = True
 
     @property
     def is_remote(self) -> bool:
@@ -129,7 +131,7 @@ def paths_of(options: WorkerOptions) -> WorkerPaths:
 def _how(options: WorkerOptions) -> list[object]:
     """What tells apart workers of the same model."""
     if options.is_remote:
-        return [options.server_model, options.server_tokenizer, options.plain_http]
+        return [options.server_model, options.server_tokenizer, options.plain_http, options.sends_token]
     return [options.device, options.dtype]
 
 

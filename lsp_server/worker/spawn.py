@@ -105,6 +105,7 @@ def arguments(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     words += ["--server-model", options.server_model] if options.server_model else []
     words += ["--server-tokenizer", options.server_tokenizer] if options.server_tokenizer else []
     words += ["--plain-http"] if options.plain_http else []
+    words += [] if options.sends_token else ["--no-token"]
     transport = os.environ.get(TRANSPORT_VARIABLE)
     return words + (["--transport", transport] if transport else [])
 

@@ -97,6 +97,14 @@ async def test_http_leaves_this_machine_only_at_the_users_word(start_worker: Sta
     assert allowed.state is WorkerState.FAILED and "cannot be reached" in allowed.detail
 
 
+async def test_a_worker_without_a_token_sends_none_and_says_so(start_worker: StartWorker) -> None:
+    async with recording_server() as server:
+        server.token = TOKEN
+        status = await outcome(start_worker, "--model", server.url, "--no-token", INFILL_LS_SERVER_TOKEN=TOKEN)
+        assert status.state is WorkerState.FAILED and "set `model` in your own settings" in status.detail
+        assert server.requests and not any("authorization" in asked.headers for asked in server.requests)
+
+
 async def test_plain_http_goes_by_no_proxy(start_worker: StartWorker) -> None:
     async with recording_server() as proxy:
         words = ("--model", "http://gpu.invalid:8000", "--plain-http")

@@ -137,3 +137,27 @@ def test_what_is_not_a_regular_file_is_unreadable(tmp_path: Path, name: str) -> 
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Unreadable):
         read_text(tmp_path / name, 10)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "sends"),
+    [
+        ("", {"model": "https://gpu"}, True),
+        ('model = "https://gpu"', {}, False),
+        ('model = "https://gpu"', {"model": "https://other"}, False),
+        ('model = "https://gpu"', {"model": "https://gpu"}, True),
+        ("server = { plainHttp = true }", {"model": "http://gpu"}, False),
+        ('server = { tokenizer = "/t" }', {"model": "http://gpu", "server": {"plainHttp": True}}, True),
+    ],
+)
+def test_a_token_goes_only_where_the_user_and_no_workspace_sends_it(
+    tmp_path: Path, theirs: str, own: dict[str, object], sends: bool
+) -> None:
+    """Also where the user trusts the workspace: a token is bound to no server."""
+    configuration = started(folder(tmp_path, "a", theirs), options={**own, "trustWorkspace": True})
+    assert configuration.sends_token is sends
+
+
+def test_a_user_who_overrules_a_workspace_sends_the_token(tmp_path: Path) -> None:
+    theirs = folder(tmp_path, "a", 'model = "https://gpu"')
+    assert started(theirs, options={"trustWorkspace": True}, INFILL_LS_MODEL="https://other").sends_token

@@ -155,3 +155,10 @@ def test_no_worker_is_started_for_a_server_that_is_refused(url: str) -> None:
     assert options.problem and "hush" not in options.problem
     with pytest.raises(WorkerFailure, match=re.escape(options.problem)):
         command(paths_of(options), options)
+
+
+def test_a_worker_that_sends_no_token_is_another_one_and_is_told_so() -> None:
+    own, theirs = WorkerOptions("https://gpu"), WorkerOptions("https://gpu", sends_token=False)
+    assert paths_of(own).socket != paths_of(theirs).socket
+    assert "--no-token" in command(paths_of(theirs), theirs)
+    assert "--no-token" not in command(paths_of(own), own)
