@@ -53,8 +53,8 @@ def _chosen(listed: list[ServedModel], wanted: str | None, url: str) -> ServedMo
 
 
 def shown(name: str) -> str:
-    """What a server calls a model, for the user: of one line, and not long."""
-    return "".join(c if c.isprintable() else " " for c in name[:_LONGEST_NAME])
+    """What a server calls a model, for the user: not long. It is printable (wire.py)."""
+    return name[:_LONGEST_NAME]
 
 
 async def _version(client: Client) -> str:
