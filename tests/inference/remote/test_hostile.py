@@ -1,6 +1,7 @@
 """The vLLM client against a server that answers what no honest one does: nothing is lost, and the server is blamed."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -16,6 +17,8 @@ from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.inference.remote.asking import answered, infiller_at, one_hole, request
 
 HUGE = 1 << 64
+_CANVAS = {"diffusion_canvas_length": 1, "diffusion_seed_canvas": [1], "diffusion_pinned": []}
+ONE_ROW = json.dumps({"prompt": [1], "max_tokens": 1, "temperature": 1.0, "vllm_xargs": _CANVAS}).encode()
 
 
 @pytest_asyncio.fixture
@@ -159,22 +162,31 @@ async def test_whoever_waits_gets_an_error_of_their_own_and_wakes_at_a_time_of_t
         return (503, {"Retry-After": "2" if busy else "0"}, {}) if busy else (200, {}, {})
 
     client = Client(server.url, is_here=True)
-    body = b'{"vllm_xargs": {"diffusion_canvas_length": 1, "diffusion_seed_canvas": [1], "diffusion_pinned": []}, '
-    body += b'"prompt": [1], "max_tokens": 1, "temperature": 1.0}'
     server.instead = refuse
-    first = asyncio.create_task(client.post("/v1/completions", body))
+    first = asyncio.create_task(client.post("/v1/completions", ONE_ROW))
     await server.until(lambda _: bool(came))
     await asyncio.sleep(0.3)
     busy = False
     now = asyncio.get_running_loop().time()
-    impatient = [client.post("/v1/completions", body, now + 1) for _ in range(3)]
+    impatient = [client.post("/v1/completions", ONE_ROW, now + 1) for _ in range(3)]
     errors = await asyncio.gather(*impatient, return_exceptions=True)
     assert all(isinstance(error, ServerError) and error.status == 503 for error in errors)
     assert len(set(map(id, errors))) == 3
     came.clear()
-    await asyncio.gather(first, *(client.post("/v1/completions", body) for _ in range(12)))
+    await asyncio.gather(first, *(client.post("/v1/completions", ONE_ROW) for _ in range(12)))
     await client.close()
     assert max(came) - min(came) > 0.1
+
+
+async def test_one_answer_among_failures_does_not_make_a_server_well(server: CanvasServer) -> None:
+    came: list[float] = []
+    left = [200, 503, 200, 503, 503, 503]
+    server.instead = lambda _: (came.append(asyncio.get_running_loop().time()), (left.pop(), {}, {}))[1]
+    client = Client(server.url, is_here=True)
+    for _ in range(2):
+        await client.post("/v1/completions", ONE_ROW)
+    await client.close()
+    assert came[5] - came[4] >= 0.5, "as after a second failure"
 
 
 async def test_what_takes_long_runs_in_threads(server: CanvasServer) -> None:
