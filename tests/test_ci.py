@@ -9,7 +9,7 @@ import pytest
 
 RUN = Path(__file__).parents[1] / ".ci" / "run"
 _MAKEFILE = """\
-test check test-mlx:
+test check test-mlx test-served:
 \t@echo ok
 test-editors:
 \t@{recipe}

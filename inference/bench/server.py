@@ -74,7 +74,7 @@ def measure(lines: int, keystrokes: int) -> dict[str, Any]:
         for keystroke in (typist.remembered, typist.asked):  # warm up what is set up on first use
             _timed(editor, keystroke, max(keystrokes // 4, 2))
         times = {name: _timed(editor, keystroke, keystrokes) for name, keystroke in sections.items()}
-        counting = _counting(typist, _Typist(plain, lines // 2), keystrokes)
+        counting = _counting(_Typist(editor, 0), _Typist(plain, 0), keystrokes)  # away from what was typed above
     return {
         "lines": len(text.splitlines()),
         "keystrokes": keystrokes,

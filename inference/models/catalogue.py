@@ -17,6 +17,8 @@ HUMAN_EVAL = "HumanEval-Infilling, single line, pass@1"
 _BITS = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "8bit": 8.5, "4bit": 4.5}
 """Of a weight, by dtype; where weights are packed, with the scales of their blocks."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
+_LONGEST_NAME = 200
+"""Characters; the hub allows 96 on each side of the slash."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ def names_no_folder(model: str) -> bool:
 
     It then never stands for a folder, which a checkout might put there; that is written `./word` or `word/`.
     """
-    return bool(_NAME.fullmatch(model))
+    return len(model) <= _LONGEST_NAME and bool(_NAME.fullmatch(model))
 
 
 def known(name: str) -> Published:

@@ -93,7 +93,11 @@ def _resolved_model(model: str) -> str:
     """
     if entry := catalogue.find(model):
         return entry.name
-    return model if catalogue.names_no_folder(model) else str(Path(model).expanduser().resolve())
+    if catalogue.names_no_folder(model):
+        return model
+    folder = Path(model).expanduser().resolve()
+    folder.is_dir()  # raises where no folder can have this name
+    return str(folder)
 
 
 @dataclass(frozen=True)

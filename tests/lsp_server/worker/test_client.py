@@ -181,10 +181,15 @@ async def test_a_process_that_cannot_start_is_explained(own_folder: Path, monkey
         assert "pigeon" in client.reason
 
 
-@pytest.mark.parametrize("model", ["a\0b", "a\ud800b"])
-async def test_a_model_that_no_command_can_name_is_explained(own_folder: Path, model: str) -> None:
-    async with WorkerClient(WorkerOptions(model=model), name="tests") as client:
-        with pytest.raises(WorkerFailure, match="model or device has a character"):
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+@pytest.mark.parametrize(
+    ("setting", "told"), [("model", "model: .* cannot be resolved"), ("device", "model or device has a character")]
+)
+async def test_a_model_that_no_command_can_name_is_explained(
+    own_folder: Path, setting: str, told: str, name: str
+) -> None:
+    async with WorkerClient(WorkerOptions(**{setting: name}), name="tests") as client:
+        with pytest.raises(WorkerFailure, match=told):
             await client.infill(fill())
 
 
