@@ -3,7 +3,8 @@
 One that ends at its start fails them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import pytest
 
@@ -14,19 +15,28 @@ from tests.served.vllm import ENVIRONMENT, Vllm
 _why_not: list[str] = []
 
 
+def _skip(why: str) -> NoReturn:
+    _why_not.append(why)
+    pytest.skip(why)
+
+
+@pytest.fixture
+def skip_loudly() -> Callable[[str], NoReturn]:
+    """Skips a test, and says why at the end of the run."""
+    return _skip
+
+
 @pytest.fixture(scope="session")
 def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
     """A real vLLM with the embedded checkpoint."""
     if not (ENVIRONMENT / "bin" / "vllm").exists():
-        _why_not.append(f"no vLLM in {ENVIRONMENT}: see what tests/served/install.sh said")
-        pytest.skip(_why_not[0])
+        _skip(f"no vLLM in {ENVIRONMENT}: see what tests/served/install.sh said")
     server = Vllm(registry.find("embedded").folder, tmp_path_factory.mktemp("vllm") / "log")
     try:
         try:
             server.wait()
         except TimeoutError as error:
-            _why_not.append(str(error))
-            pytest.skip(_why_not[0])
+            _skip(str(error))
         yield server
     finally:
         server.stop()
@@ -37,8 +47,7 @@ def team_programs() -> None:
     """What a team's tests run is there: vLLM, and vllm-router."""
     for program in (ENVIRONMENT / "bin" / "vllm", ROUTER):
         if not program.exists():
-            _why_not.append(f"no {program}: see what tests/served/install.sh said")
-            pytest.skip(_why_not[-1])
+            _skip(f"no {program}: see what tests/served/install.sh said")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -23,7 +23,7 @@ from tests.e2e.editor import Editor, capabilities
 from tests.inference.remote.asking import answered, infiller_at, one_hole, request
 from tests.served.vllm import Vllm, changing_proxy
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]
 
 SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\ndef name(???):\n    pass\n\n\nprint(size(???))\n"
 FILLS = 200
@@ -106,7 +106,7 @@ async def test_a_deadline_is_kept_and_leaves_nothing_running(vllm: Vllm, infille
     await vllm.until_idle()
 
 
-@pytest.mark.timeout(900)  # two minutes on two idle cores
+@pytest.mark.timeout(1800)  # two minutes on two idle cores
 async def test_pins_hold_in_many_random_fills(vllm: Vllm, capsys: pytest.CaptureFixture[str]) -> None:
     """What a fill gives is what vLLM wrote in the rows of the hole; its rows elsewhere are never read."""
     numbers = random.Random(1)
