@@ -14,6 +14,7 @@ from pathlib import Path
 from inference.calibration import code_holes
 from inference.calibration.code_holes import CodeHole, NoCodeError
 from inference.models.family import Family, LengthBias, LengthSignal, ModelError
+from inference.remote import address
 
 _HOLES = 96
 _SEED = 5
@@ -39,6 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _load(args: argparse.Namespace) -> Family:
     from inference.models import registry
+
+    if address.is_url(args.model):
+        raise ModelError(
+            "a server's model cannot be measured from here; calibrate its checkpoint on the machine that has the files"
+        )
 
     def progress(fraction: float, what: str) -> None:
         _say(f"{fraction:.0%} {what}")

@@ -3,7 +3,8 @@
 from inference.engine.canvas import prompt
 from inference.engine.infilling import Infilling
 from inference.engine.loaded_model import LoadedModel
-from inference.messages import Hole, InfillRequest, Text
+from inference.engine.scoring import Scoring
+from inference.messages import Hole, InfillRequest, ScoreRequest, Text
 from inference.models.family import Family, Properties
 
 
@@ -29,6 +30,10 @@ class Engine:
         `deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense.
         """
         return Infilling(self.loaded, request, deadline)
+
+    def score(self, request: ScoreRequest, *, deadline: float | None = None) -> Scoring:
+        """The same for a request to score given texts. Raises RequestError, too, where the model cannot score."""
+        return Scoring(self.loaded, request, deadline)
 
     def warm_up(self) -> None:
         """One small fill, so that the first user does not pay for what is set up on first use."""

@@ -2,6 +2,8 @@
 
 from inference.messages import ErrorCode
 
+CANNOT_SCORE = "this model cannot say how likely a text is"
+
 
 class RequestError(Exception):
     """A request cannot be answered. The message says why; `code` is what the client is told."""

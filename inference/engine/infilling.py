@@ -23,6 +23,7 @@ from inference.engine.search import (
     amending,
     answers,
     continuations,
+    hole_end,
     length,
     length_probe,
     masked_rank,
@@ -81,6 +82,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         self._trials: list[Written] = []
         self._counters = _Counters()
         self._written_passes = 0
+        self._ends: list[float] = []
         self._amended: dict[int, str] = {}
         self._changed = False
         self._events = self._work()
@@ -124,7 +126,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
     def _canvas(self, group: Group, earlier: Sequence[str], found: list[RankedFill]) -> Iterator[InfillEvent | None]:
         """Fills one canvas behind the `earlier` fills; its answers, best first, are appended to `found`."""
         self._counters.canvases += 1
-        self._written_passes = 0
+        self._written_passes, self._ends = 0, []
         with ExitStack() as stack:
             plan, context = yield from self._read(group, earlier, stack)
             written, typed = yield from self._continue(context, plan, earlier)
@@ -135,6 +137,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
                         yield self._written_draft(found[0].written, plan, earlier)
                     return
                 yield None
+            yield from self._find_ends(context, plan)
             rows = [plan.layout.compose(lengths) for lengths in self._lengths(context, plan)]
             yield None
             loop = self._denoising(context, plan, pruning.tried(rows, self._finished, self._model.traits.free_rows))
@@ -226,6 +229,13 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         missing = 0 if self._late() else max(0, self._effort.candidates - len(choices))
         return choices + [choices[i % len(choices)] for i in range(missing)]
 
+    def _find_ends(self, context: Context, plan: Plan) -> Iterator[None]:
+        """Asks where the hole ends, where fills are ranked by that too."""
+        if self._policy.by_masking and not self._late() and answers.weights_for(self._model, plan).end:
+            self._ends = hole_end.log_chances(self._model, context, plan)
+            self._counters.steps += 1
+            yield None
+
     def _guessed(self, context: Context, plan: Plan, count: int) -> list[tuple[int, ...]]:
         """The lengths to try where the checkpoint gives no signal."""
         holes, bias = plan.layout.holes, self._model.properties.length_bias
@@ -238,7 +248,7 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         self._counters.steps += 1
         choices = length.from_grid(holes, length_probe.LENGTHS)
         sure = length_probe.confidences(self._model, context, plan, self._noise, choices)
-        return length.surest_first(holes, choices, sure, bias)[: self._finished]
+        return length.surest_first(holes, choices, sure, bias, self._ends)[: self._finished]
 
     def _slack(self, context: Context, plan: Plan) -> list[list[float]]:
         self._counters.steps += 1
@@ -295,8 +305,8 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         lines = all(hole.single_line for hole in plan.layout.holes)
         if not (self._policy.by_masking and lines) or len({tuple(one.ids) for one in written}) == 1:
             return None
-        weights = answers.weights_for(self._model, plan)
-        scoring = masked_rank.scores(self._model, context, plan, written, weights, 0 if self._late() else parts)
+        weights, parts = answers.weights_for(self._model, plan), 0 if self._late() else parts
+        scoring = masked_rank.scores(self._model, context, plan, written, weights, parts, self._ends)
         while True:
             try:
                 next(scoring)

@@ -163,6 +163,8 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `infill-ls calibrate` measured; None: nothing. For a model without a length signal that cannot score."""
     enough: float | None = None
     """The score from which the best continuation is taken, and no canvas tried; None: canvases are always tried."""
+    quick_enough: float | None = None
+    """The same for a request that nobody asked for; None: the same score."""
     quick_steps: Steps = 8
     """The most denoising steps of a request that nobody asked for."""
     line_steps: Steps | None = None

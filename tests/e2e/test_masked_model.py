@@ -36,7 +36,7 @@ INFILL = {"expand": ({"expand_token_id": 4, "delete_token_id": 1}, "single"), "f
 def checkpoint(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A folder with random weights."""
     more, schedule = INFILL[request.param]
-    with tempfile.TemporaryDirectory(prefix="ils-", dir="/tmp") as name:
+    with tempfile.TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         random_qwen2(vocab_size=4096).save_pretrained(folder)
         (folder / "tokenizer.json").write_bytes((registry.find("embedded").folder / "tokenizer.json").read_bytes())

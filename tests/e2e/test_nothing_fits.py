@@ -23,7 +23,7 @@ WHY = "the model found nothing that fits here; what it wrote is empty (2×), is 
 @pytest_asyncio.fixture(loop_scope="session")
 async def useless(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedWorker]:
     """A worker whose answers are of no use, where commands and servers that a test starts look for one."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as worker:
             worker.fills = USELESS

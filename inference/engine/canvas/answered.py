@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from inference.engine.canvas import fills
+from inference.engine.canvas import fills, repetition
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Group, Plan
 from inference.engine.canvas.vocabulary import Vocabulary
@@ -39,9 +39,10 @@ def end(canvases: Sequence[Filled]) -> int:
     return canvases[-1].group.end if canvases else 0
 
 
-def flaws(answer: RankedFill) -> tuple[bool, bool]:
-    """What puts an answer behind the others: an empty hole, or half a character."""
-    return not all(answer.texts), any("\ufffd" in text for text in answer.texts)
+def flaws(answer: RankedFill) -> tuple[bool, bool, bool]:
+    """What puts an answer behind the others: an empty hole, half a character, or that it repeats itself."""
+    halved = any("\ufffd" in text for text in answer.texts)
+    return not all(answer.texts), halved, any(map(repetition.repeats, answer.texts))
 
 
 def still_good(canvases: Sequence[Filled], holes: Sequence[Hole]) -> int:
@@ -68,23 +69,40 @@ def candidates(
     """The k-th best canvases of all canvases together; a canvas with fewer gives its best.
 
     Later canvases have seen the best fills of the earlier ones, so the first candidate is the coherent one. There must
-    be a canvas; holes behind the last one are given as they stand.
+    be a canvas. Holes behind the last one are given as they stand, and so are those of a canvas all of whose answers
+    repeat themselves; where that are all holes, there is no candidate.
     """
-    done = end(canvases)
-    standing = tuple(hole.text or hole.starts_with for hole in holes[done:])
-    for number in range(min(most, max(len(found) for _, found in canvases))):
-        parts = [found[number] if number < len(found) else found[0] for _, found in canvases]
+    offered = [(group, _offered(group, found, holes)) for group, found in canvases]
+    for number in range(min(most, max(len(found) for _, found in offered))):
+        parts = {group.first: found[number if number < len(found) else 0] for group, found in offered if found}
+        filled = {group.first + place for group, found in offered if found for place in range(group.end - group.first)}
+        texts = [hole.text or hole.starts_with for hole in holes]
+        for first, part in parts.items():
+            texts[first : first + len(part.texts)] = part.texts
         yield Candidate(
             request_id,
-            texts=tuple(text for part in parts for text in part.texts) + standing,
-            score=sum(part.score for part in parts) / len(parts),
-            steps=sum(part.written.steps for part in parts),
-            tokens=sum(part.tokens for part in parts),
+            texts=tuple(texts),
+            score=sum(part.score for part in parts.values()) / len(parts),
+            steps=sum(part.written.steps for part in parts.values()),
+            tokens=sum(part.tokens for part in parts.values()),
             ms=ms,
             complete=complete,
-            unfilled=tuple(range(done, len(holes))),
-            confidence=sum(part.written.confidence for part in parts) / len(parts),
+            unfilled=tuple(number for number in range(len(holes)) if number not in filled),
+            confidence=sum(part.written.confidence for part in parts.values()) / len(parts),
         )
+
+
+def _offered(group: Group, found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
+    """The answers without those that repeat themselves where what the user has there does not."""
+    here = holes[group.first : group.end]
+
+    def is_offered(answer: RankedFill) -> bool:
+        return not any(
+            repetition.repeats(text) and not repetition.repeats(hole.text or hole.starts_with)
+            for text, hole in zip(answer.texts, here, strict=True)
+        )
+
+    return list(filter(is_offered, found))
 
 
 def draft(

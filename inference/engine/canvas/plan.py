@@ -191,7 +191,7 @@ class Planner:
 
     def _slots(self, hole: Hole, healed: tuple[int, ...]) -> Slots:
         before = self._vocabulary.bytes_of(list(healed))
-        if hole.text and hole.strength < 1:
+        if (hole.text and hole.strength < 1) or hole.strength == 0:
             return self._reworked(hole, healed, before)
         start, healable = self._start(healed, before, hole.starts_with)
         forced = start[:-1] if healable else start

@@ -42,7 +42,7 @@ def ranked(
     only one, it is not scored. `known`: their scores, where somebody else has found them.
     """
     count = len(written)
-    found = known or ([0.0] * count if count == 1 and quick else _scores(model, context, plan, written, typed))
+    found = known or ([0.0] * count if count == 1 and quick else scores(model, context, plan, written, typed))
     best: dict[tuple[str, ...], RankedFill] = {}
     for number in sorted(range(count), key=lambda i: -found[i]):
         one = written[number]
@@ -51,7 +51,10 @@ def ranked(
     return sorted(best.values(), key=answered.flaws)
 
 
-def _scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], typed: float) -> list[float]:
+def scores(
+    model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], typed: float = 0.0
+) -> list[float]:
+    """The score of each, higher is better; where the model cannot score, how surely it chose its tokens."""
     if not model.traits.can_score:
         return [rank.by_confidence(one) for one in written]
     judged, weights = [], weights_for(model, plan)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inference.engine.canvas import answered
 from inference.engine.canvas.answered import RankedFill
 from inference.messages import MAX_CANDIDATES, Hole, InfillRequest
 from inference.models.family import Properties
@@ -32,9 +33,10 @@ class Effort:
             return cls(candidates, properties.continuations, most, properties.enough, _UNENDED)
         steps = min(properties.quick_steps, most or properties.sampler.max_steps)
         continuations = min(_QUICK_CONTINUATIONS, properties.continuations)
-        return cls(candidates, continuations, steps, properties.enough, _QUICK_UNENDED)
+        enough = properties.enough if properties.quick_enough is None else properties.quick_enough
+        return cls(candidates, continuations, steps, enough, _QUICK_UNENDED)
 
     def suffices(self, found: Sequence[RankedFill]) -> bool:
         """Whether these continuations, best first, are answer enough: as many as wanted, and the best likely."""
-        some = [one for one in found if all(one.texts) and not any("\ufffd" in text for text in one.texts)]
+        some = [one for one in found if not any(answered.flaws(one))]
         return self.enough is not None and len(some) >= self.candidates and some[0].score >= self.enough

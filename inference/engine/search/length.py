@@ -31,6 +31,8 @@ _PARTS_OF_USUAL = (0.8, 0.6, 1.2)
 with shorter or many more lengths beside them it is lower by a third."""
 UNUSUAL = 0.5
 """How much the length counts for masked models: see `unusual`."""
+_UNUSUAL_BESIDE_END, _END = 0.3, 0.4
+"""The same, and how much it counts where a hole ends, where that is known too."""
 _LEAST = 1e-9
 _FINEST = 1024
 """The finest parts of a curve that are read are its 1024ths. A steeper curve yields fewer lengths."""
@@ -73,16 +75,22 @@ def to_resize(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
 
 
 def surest_first(
-    holes: Sequence[Slots], choices: Sequence[tuple[int, ...]], sure: Sequence[float], bias: LengthBias
+    holes: Sequence[Slots],
+    choices: Sequence[tuple[int, ...]],
+    sure: Sequence[float],
+    bias: LengthBias,
+    ends: Sequence[float] = (),
 ) -> list[tuple[int, ...]]:
     """The choices of which the model is surest for their lengths (length_probe.py) come first, usual lengths rather
-    than unusual ones.
+    than unusual ones, and those where the hole is likely to end (`ends`: see `ending`).
     """
+    unusual_counts = _UNUSUAL_BESIDE_END if ends else UNUSUAL
 
     def likeliness(number: int) -> float:
         each = choices[number]
         known = sum(size * bias.at(size) for size in each) / max(1, sum(each))
-        return math.log(max(sure[number], _LEAST) / max(known, _LEAST)) - UNUSUAL * unusual(holes, each)
+        surer = math.log(max(sure[number], _LEAST) / max(known, _LEAST))
+        return surer + _END * ending(ends, each[0]) - unusual_counts * unusual(holes, each)
 
     return [choices[number] for number in sorted(range(len(choices)), key=lambda number: -likeliness(number))]
 
@@ -103,6 +111,11 @@ def unusual(holes: Sequence[Slots], sizes: Sequence[int]) -> float:
     """How far these lengths are from the usual ones: the mean square of the logarithm of their ratio."""
     ratios = [max(1, size) / max(1, known) for size, known in zip(sizes, usual(holes), strict=True)]
     return sum(math.log(ratio) ** 2 for ratio in ratios) / max(1, len(ratios))
+
+
+def ending(ends: Sequence[float], length: int) -> float:
+    """What hole_end.py's `log_chances`, one for each length from 0 on, say of a length; 0 where they say nothing."""
+    return ends[min(length, len(ends) - 1)] if ends else 0.0
 
 
 def _parts() -> Iterator[float]:

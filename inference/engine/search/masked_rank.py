@@ -18,43 +18,65 @@ import torch
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import length, rank
+from inference.engine.search import file_mixture, length, rank
 from inference.engine.search.rank import Weights
 from inference.models.family import Context
 
-PARTS = 3
+PARTS = 5
 """In how many passes a fill is read; one more reads what follows."""
 
 
 def scores(
-    model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], weights: Weights, parts: int = PARTS
+    model: LoadedModel,
+    context: Context,
+    plan: Plan,
+    written: Sequence[Written],
+    weights: Weights,
+    parts: int = PARTS,
+    ends: Sequence[float] = (),
 ) -> Generator[None, None, list[float]]:
     """The score of each, higher is better. Every `next` makes one pass. With no `parts` the fills themselves are not
-    read.
+    read. `ends`: what `hole_end.log_chances` found.
     """
     orders = [_order(one, parts, weights.suffix_tokens) for one in written]
-    fill, behind = [0.0] * len(written), [0.0] * len(written)
+    fills: list[list[float]] = [[] for _ in written]
+    behind: list[list[float]] = [[] for _ in written]
     passes = _passes(model, context, written, orders)
     for part in range(parts + 1):
-        found = next(passes)
-        sums = behind if part == parts else fill
-        for number, values in enumerate(found):
-            sums[number] += sum(values)
+        for values, kept in zip(next(passes), behind if part == parts else fills, strict=True):
+            kept += values
         yield
     return [
-        _score(plan, one, order, inside, outside, weights)
-        for one, order, inside, outside in zip(written, orders, fill, behind, strict=True)
+        _score(plan, one, _with_file(plan, one, inside), outside, weights, ends)
+        for one, inside, outside in zip(written, fills, behind, strict=True)
     ]
 
 
 def _score(
-    plan: Plan, one: Written, order: Sequence[Sequence[int]], fill: float, behind: float, weights: Weights
+    plan: Plan,
+    one: Written,
+    fill: Sequence[float],
+    behind: Sequence[float],
+    weights: Weights,
+    ends: Sequence[float],
 ) -> float:
-    *inside, outside = order
-    suffix = behind / len(outside) if outside else None
-    score = rank.weighted(fill, sum(map(len, inside)), suffix, weights)
+    suffix = sum(behind) / len(behind) if behind else None
+    score = rank.weighted(sum(fill), len(fill), suffix, weights)
     sizes = [end - first for _, first, end in one.spans]
-    return score - weights.unusual * length.unusual(plan.layout.holes, sizes)
+    score -= weights.unusual * length.unusual(plan.layout.holes, sizes)
+    _, first_open, end = one.spans[0]
+    return score + weights.end * length.ending(ends, end - first_open)
+
+
+def _with_file(plan: Plan, one: Written, values: Sequence[float]) -> list[float]:
+    """The log-probabilities of a fill's tokens, those of all holes in order, mixed with what the file says."""
+    if plan.file_text is None or not values:
+        return list(values)
+    known, found = torch.tensor(values), list[float]()
+    for first, _, end in one.spans:
+        here = known[len(found) : len(found) + end - first]
+        found += file_mixture.rescored(plan.file_text, here, plan.prefix_ids, one.ids[:end]).tolist()
+    return found
 
 
 def _order(one: Written, parts: int, following: int) -> list[list[int]]:

@@ -17,7 +17,7 @@ cards have the tables.
 from dataclasses import dataclass
 
 from inference.engine.canvas.layout import Slots
-from inference.engine.search import length, rank
+from inference.engine.search import rank
 from inference.engine.search.rank import Weights
 from inference.models.family import LengthSignal, NoiseKind, Traits
 
@@ -49,8 +49,8 @@ class LengthPolicy:
 
 _TOLD = LengthPolicy(6, 3, 2, False, False, rank.REST_OF_LINE, rank.PART_OF_LINE, rank.SEVERAL_LINES)
 _GUESSED = LengthPolicy(14, 3, 4, True, False, Weights(3.0, 4.0, 16, 0.15), Weights(3.0, 8.0, 16), rank.SEVERAL_LINES)
-_MASKED_LINE = Weights(smoothing=0.0, suffix=1.0, suffix_tokens=4, unusual=length.UNUSUAL)
-_MASKED = LengthPolicy(14, 1, 6, False, True, _MASKED_LINE, _MASKED_LINE, rank.SEVERAL_LINES)
+_MASKED_LINE = Weights(smoothing=2.0, suffix=1.0, suffix_tokens=4, unusual=0.2, end=0.2)
+_MASKED = LengthPolicy(14, 1, 8, False, True, _MASKED_LINE, _MASKED_LINE, rank.SEVERAL_LINES)
 
 
 def of(traits: Traits) -> LengthPolicy:

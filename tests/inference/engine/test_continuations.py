@@ -227,8 +227,10 @@ def test_they_compete_with_the_canvases_and_the_last_draft_is_the_best_of_all(em
 def test_canvases_are_tried_only_where_the_best_continuation_is_not_likely_enough(embedded: Engine) -> None:
     segments = (Text(SOURCE), LINE, Text(REST))
 
-    def filled(enough: float | None, **options: bool) -> tuple[str, int]:
-        engine = embedded.using(msgspec.structs.replace(embedded.loaded.properties, enough=enough))
+    def filled(enough: float | None, quick_enough: float | None = None, **options: bool) -> tuple[str, int]:
+        stated = embedded.loaded.properties
+        stated = msgspec.structs.replace(stated, enough=enough, quick_enough=quick_enough, line_steps=None)
+        engine = embedded.using(stated)
         events = list(engine.infill(InfillRequest("r", segments, seed=1, **options)))
         done = events[-1]
         assert isinstance(done, Done)
@@ -239,6 +241,8 @@ def test_canvases_are_tried_only_where_the_best_continuation_is_not_likely_enoug
     assert steps == 0
     assert filled(0.0)[1] > 0
     assert filled(None)[1] > filled(None, quick=True)[1] > 0
+    assert filled(None, -100.0, quick=True)[1] == 0, "less is enough where nobody asked"
+    assert filled(None, -100.0)[1] > 0
 
 
 def test_a_continuation_is_drafted_token_by_token_and_the_last_draft_is_the_answer(embedded: Engine) -> None:

@@ -1,0 +1,47 @@
+"""Tells a fill that repeats itself, which a model falls into where it knows nothing: `elseelseelseelse`.
+
+Nobody keeps such a fill, so none is offered. Of 1,200 true fills of tuning files none is one, of the embedded
+checkpoint's candidates for them 8 in 1,000. It knows no language: what repeats has a letter in it, or is a sign that
+code seldom draws lines with. Lists (`None, None`), tags, escapes and blocks that end one after the other may repeat.
+"""
+
+import re
+from collections.abc import Sequence
+
+_IN_A_LINE = re.compile(r"(.{2,39}?)\1{3,}")
+"""Four times the same, from two characters on."""
+
+_SIGNS = re.compile(r"([^\s\w\-=#*.~+])\1{7,}")
+
+_LISTED = ",;\\<>%?"
+"""Signs of lists, tags, escapes and placeholders, which may well be the same four times."""
+
+_LONGEST_PERIOD = 3
+"""So many lines at most that stand there three times in a row."""
+
+
+def repeats(text: str) -> bool:
+    """Whether a text says the same several times in a row."""
+    lines = [line.rstrip() for line in text.split("\n")]
+    return any(map(_within, lines)) or any(_lines(lines, period) for period in range(1, _LONGEST_PERIOD + 1))
+
+
+def _within(line: str) -> bool:
+    units = (match[1] for match in _IN_A_LINE.finditer(line))
+    return any(_has_letter(unit) and not _may_repeat(unit) for unit in units) or _SIGNS.search(line) is not None
+
+
+def _lines(lines: Sequence[str], period: int) -> bool:
+    for start in range(len(lines) - 3 * period + 1):
+        first, second, third = (lines[start + period * turn :][:period] for turn in range(3))
+        if first == second == third and any(map(_has_letter, first)):
+            return True
+    return False
+
+
+def _may_repeat(unit: str) -> bool:
+    return any(sign in unit for sign in _LISTED) or len(set(unit)) == 1
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))

@@ -1,0 +1,88 @@
+"""Fills that repeat themselves are never offered; true code seldom looks like one."""
+
+from pathlib import Path
+
+import pytest
+
+from inference.bench import infilling_tasks
+from inference.engine.canvas import answered, repetition
+from inference.engine.canvas.answered import Filled, RankedFill
+from inference.engine.canvas.fills import Written
+from inference.engine.canvas.plan import Group
+from inference.messages import Hole
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if url.host == "" else else else else',
+        "self.imageimageimageimage",
+        'return repo, "//////////////path"',
+        "a = 1\n    x.append(a)\n    x.append(a)\n    x.append(a)\n",
+        "if a:\n    b()\nif a:\n    b()\nif a:\n    b()",
+    ],
+)
+def test_what_is_said_again_and_again_is_found(text: str) -> None:
+    assert repetition.repeats(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0, 0, 0, 0, 0",
+        "# " + "-" * 40,
+        "}\n}\n}\n}",
+        "x = [[0, 1], [0, 1]]",
+        '"""' * 2,
+        "      end\n    end\n  end",
+        "VALUES (%s, %s, %s, %s, %s)",
+        "[None, None, None, None, None]",
+        "fn(i32, i32, i32, i32, i32)",
+        "</div></div></div></div>",
+        r"b'\x00\x00\x00\x00\x00'",
+        "'AAAAAAAAAAAA'",
+    ],
+)
+def test_what_code_may_repeat_is_not(text: str) -> None:
+    assert not repetition.repeats(text)
+
+
+@pytest.mark.parametrize("name", ["tuning.jsonl.gz", "tuning_packages.jsonl.gz"])
+def test_no_true_fill_is_taken_for_one(name: str) -> None:
+    solutions = [task.canonical_solution for task in infilling_tasks.read(DATA / name)]
+    assert len(solutions) >= 200
+    assert not list(filter(repetition.repeats, solutions))
+
+
+def _canvas(first: int, *texts: str) -> Filled:
+    written = Written([], [], [], 1)
+    return Filled(Group(first, first + 1), [RankedFill((text,), 0.0, 1, 0, written) for text in texts])
+
+
+def _offered(canvases: list[Filled], holes: list[Hole]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+    found = answered.candidates("r", canvases, holes, 3, 0.0, complete=True)
+    return [(candidate.texts, candidate.unfilled) for candidate in found]
+
+
+JUNK = "else else else else else"
+
+
+def test_of_several_answers_those_that_repeat_themselves_are_left_out() -> None:
+    assert _offered([_canvas(0, JUNK, "a", "b")], [Hole()]) == [(("a",), ()), (("b",), ())]
+
+
+def test_where_all_do_there_is_no_candidate() -> None:
+    assert _offered([_canvas(0, JUNK)], [Hole()]) == []
+
+
+def test_a_hole_that_gets_nothing_stays_as_it_is_beside_one_that_does() -> None:
+    canvases = [_canvas(0, JUNK), _canvas(1, "a", "b")]
+    holes = [Hole(text="old", strength=0.5), Hole(), Hole(starts_with="typed")]
+    assert _offered(canvases, holes) == [(("old", "a", "typed"), (0, 2)), (("old", "b", "typed"), (0, 2))]
+
+
+def test_what_the_user_wrote_so_may_stay_so() -> None:
+    assert _offered([_canvas(0, JUNK)], [Hole(text=JUNK + " x", strength=0.2)]) == [((JUNK,), ())]
