@@ -11,6 +11,7 @@ start at 0, `_ms` and `_s` are durations, and lengths in tokens are in the loade
 """
 
 from enum import StrEnum
+from typing import Literal, get_args
 
 import msgspec
 
@@ -23,6 +24,28 @@ MAX_STEPS = 1000
 
 MAX_CANDIDATES = 16
 """The most candidates that one request gets."""
+
+REFINED_STRENGTH = 0.5
+"""The `Hole.strength` that a partner is asked with for a hole whose `text` is a draft to improve on."""
+
+PartnerKind = Literal[
+    "auto",
+    "suffix",
+    "infill",
+    "chat",
+    "qwen2.5-coder",
+    "starcoder2",
+    "codegemma",
+    "deepseek-coder",
+    "codestral",
+    "granite",
+]
+"""How an autoregressive server can be asked to fill a hole.
+
+`auto` finds out. `suffix` is /v1/completions with a suffix, `infill` llama.cpp's /infill, `chat`
+/v1/chat/completions. A family of models is /v1/completions with that family's fill-in-the-middle tokens.
+"""
+PARTNER_KINDS: tuple[str, ...] = get_args(PartnerKind)
 
 LENGTH_BYTES = 4
 """Each message is preceded by its length as an unsigned big-endian integer of this many bytes."""
@@ -101,7 +124,8 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     deadline. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the checkpoint's own number.
     `drafts` True asks for a `Draft` after each step. `seed` makes the fills repeatable; None: unseeded. `instruction`
     says in words what is wanted of the fills; checkpoints that take no instructions ignore it. `quick` True: nobody
-    asked for it, so the engine tries less and answers sooner.
+    asked for it, so the engine tries less and answers sooner. `background` True: it runs only while the
+    worker has nothing else to do, and ends as cancelled when it gets something else.
     """
 
     id: str
@@ -116,6 +140,22 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     seed: int | None = None
     instruction: str = ""
     quick: bool = False
+    background: bool = False
+
+
+class ScoreRequest(_Message, frozen=True, tag="score"):
+    """How likely is each of `candidates` in the holes of `segments`? Each has a text for every hole, in document order.
+
+    The answer is one `Scores`, then `Done`. A model that cannot score text fails the request (`BAD_REQUEST`). `id`,
+    `path` and `deadline_ms` are as in `InfillRequest`.
+    """
+
+    id: str
+    segments: tuple[Text | Hole, ...]
+    candidates: tuple[tuple[str, ...], ...]
+    language: str = ""
+    path: str = ""
+    deadline_ms: int | None = None
 
 
 class Cancel(_Message, frozen=True, tag="cancel"):
@@ -144,7 +184,7 @@ class Shutdown(_Message, frozen=True, tag="shutdown"):
     """Ask the worker to finish what is running and exit."""
 
 
-ClientMessage = Hello | InfillRequest | Cancel | Amend | StatusRequest | Shutdown
+ClientMessage = Hello | InfillRequest | ScoreRequest | Cancel | Amend | StatusRequest | Shutdown
 
 
 # --- Worker to client -----------------------------------------------------------------------------------------------
@@ -182,6 +222,8 @@ class Status(_Message, frozen=True, tag="status"):
     between steps; a step of minutes never ends. `note` is what the user should know of the model; empty: nothing.
     `server` is the URL to which text goes; empty: it stays in the worker. `server_up_s` is how long the server has
     answered without failing, 0 while it does not, and `server_problem` why it failed last, until it answers again.
+    `partner` is how an autoregressive server is asked (see `PARTNER_KINDS`); empty: the model is none. `sees_drafts`
+    says whether a hole's draft (see `REFINED_STRENGTH`) is shown to it.
     """
 
     state: WorkerState
@@ -203,6 +245,8 @@ class Status(_Message, frozen=True, tag="status"):
     server: str = ""
     server_up_s: float = 0.0
     server_problem: str = ""
+    partner: str = ""
+    sees_drafts: bool = False
 
 
 class Draft(_Message, frozen=True, tag="draft"):
@@ -243,6 +287,17 @@ class Candidate(_Message, frozen=True, tag="candidate"):
     complete: bool = True
     unfilled: tuple[int, ...] = ()
     confidence: float = 1.0
+
+
+class Scores(_Message, frozen=True, tag="scores"):
+    """The answer to a `ScoreRequest`.
+
+    For each candidate a mean log-probability per token, of its fills and of the start of what follows; higher is
+    better, comparable within one request only.
+    """
+
+    id: str
+    scores: tuple[float, ...]
 
 
 class Outcome(StrEnum):
@@ -303,10 +358,10 @@ class Failed(_Message, frozen=True, tag="failed"):
     message: str
 
 
-WorkerMessage = Welcome | Status | Draft | Candidate | Done | Failed
+WorkerMessage = Welcome | Status | Draft | Candidate | Scores | Done | Failed
 
 FinalReply = Done | Failed
-"""Each `InfillRequest` gets exactly one of these, last."""
+"""Each `InfillRequest` and each `ScoreRequest` gets exactly one of these, last."""
 
 
 # --- Framing --------------------------------------------------------------------------------------------------------

@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     claim = Claim(arguments.socket)
     try:
         if address.is_url(arguments.model):
-            address.parse(arguments.model)  # before it stands in a log: a URL may have a password in it
+            names = address.PARTNER if arguments.partner else address.MODEL
+            address.parse(arguments.model, names)  # before it stands in a log: a URL may have a password in it
         startup.require_private_folder(arguments.socket.parent)
         if not claim.take():
             print(f"another worker is running at {arguments.socket}", file=sys.stderr)
@@ -95,9 +96,14 @@ async def _serve(
 
 async def _connect(arguments: WorkerArguments, on_progress: OnProgress) -> RemoteInfiller:
     """The server that the command line names. Raises ModelError."""
-    from inference.remote.vllm import connect  # here and not above: a local model has no use for it
+    if arguments.partner:  # imported here and not above: a local model has no use for either
+        from inference.remote import partner
 
-    return await connect(arguments, on_progress, token="" if arguments.no_token else token.read())
+        secret = "" if arguments.no_token else token.read(place=token.PARTNER)
+        return await partner.connect(arguments, on_progress, token=secret)
+    from inference.remote import vllm
+
+    return await vllm.connect(arguments, on_progress, token="" if arguments.no_token else token.read())
 
 
 def _greeter(service: WorkerService) -> OnConnect:

@@ -15,6 +15,27 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _EXAMPLE = "such as http://localhost:8000 or https://gpu.example.com"
 
 
+@dataclass(frozen=True)
+class Names:
+    """What messages about a server call its settings: the URL, unencrypted http, and where its token stands."""
+
+    url: str
+    plain_http: str
+    token: str
+
+
+MODEL = Names(
+    "model",
+    "server.plainHttp, INFILL_LS_SERVER_PLAIN_HTTP=1 or --plain-http",
+    "INFILL_LS_SERVER_TOKEN or the file server-token",
+)
+PARTNER = Names(
+    "partner.url",
+    "partner.plainHttp or INFILL_LS_PARTNER_PLAIN_HTTP=1",
+    "INFILL_LS_PARTNER_TOKEN or the file partner-token",
+)
+
+
 class AddressError(ValueError):
     """A URL that cannot be used; str() says what is wrong with it and what to write instead."""
 
@@ -38,14 +59,14 @@ class Address:
         """Whether the host is this machine for sure, by its name alone."""
         return self.host == "localhost" or _is_loopback(self.host)
 
-    def why_refused(self, *, plain_http: bool) -> str:
+    def why_refused(self, *, plain_http: bool, names: Names = MODEL) -> str:
         """Why nothing may be sent there; empty where it may. `plain_http`: the user allows it to go unencrypted."""
         if self.is_encrypted or self.is_here or plain_http:
             return ""
         return (
             f"{self.url} is not encrypted, and whoever is on the way could read your code; use https, or a tunnel such "
             f"as `ssh -N -L {self.port}:localhost:{self.port} {self.host}` with http://localhost:{self.port}; to send "
-            "it all the same, set server.plainHttp, INFILL_LS_SERVER_PLAIN_HTTP=1 or --plain-http"
+            f"it all the same, set {names.plain_http}"
         )
 
 
@@ -54,26 +75,26 @@ def is_url(model: str) -> bool:
     return _URL.match(model) is not None
 
 
-def parse(url: str) -> Address:
-    """The server at a URL. Raises AddressError."""
+def parse(url: str, names: Names = MODEL) -> Address:
+    """The server at a URL. Raises AddressError, in which its settings have these names."""
     if any(character.isspace() or not character.isprintable() for character in url):
-        raise AddressError(f"model: the URL {url[:200]!r} has a space or a control character in it; remove it")
+        raise AddressError(f"{names.url}: the URL {url[:200]!r} has a space or a control character in it; remove it")
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
     except ValueError as error:
-        raise AddressError(f"model: {_shown(url)} is no URL: {error}; write one {_EXAMPLE}") from None
+        raise AddressError(f"{names.url}: {_shown(url)} is no URL: {error}; write one {_EXAMPLE}") from None
     if parts.scheme not in SCHEMES:
-        raise AddressError(f"model: {_shown(url)} has the scheme {parts.scheme}; it must be http, https or vllm")
+        raise AddressError(f"{names.url}: {_shown(url)} has the scheme {parts.scheme}; it must be http, https or vllm")
     if "@" in parts.netloc:
         raise AddressError(
-            f"model: {_shown(url)} has a user or a password in it, which other programs could see; leave it out and "
-            "put what the server asks for in INFILL_LS_SERVER_TOKEN or the file server-token"
+            f"{names.url}: {_shown(url)} has a user or a password in it, which other programs could see; leave it out "
+            f"and put what the server asks for in {names.token}"
         )
     if parts.query or parts.fragment or "?" in url or "#" in url:
-        raise AddressError(f"model: {_shown(url)} has a query or a fragment, which no server needs; leave it out")
+        raise AddressError(f"{names.url}: {_shown(url)} has a query or a fragment, which no server needs; leave it out")
     if not host or port == 0:
-        raise AddressError(f"model: {_shown(url)} names no host or no port; write a URL {_EXAMPLE}")
+        raise AddressError(f"{names.url}: {_shown(url)} names no host or no port; write a URL {_EXAMPLE}")
     return _address(SCHEMES[parts.scheme], host.lower(), port, parts.path)
 
 

@@ -1,39 +1,73 @@
 """Prints how a server is, as one JSON object: `python -m inference.remote.probe --model URL --socket PATH`.
 
-For `infill-ls doctor`: it asks what a worker asks when it starts, and sends nothing of any file. The arguments are
-those of a worker.
+For `infill-ls doctor`: it asks what a worker asks when it starts, and sends nothing of any file. A partner fills one
+small hole of its own, to show what it can do. The arguments are those of a worker.
 """
 
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Sequence
 
+from inference.engine.errors import RequestError
+from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.family import ModelError
-from inference.remote import token
-from inference.remote.vllm import connect
+from inference.remote import partner, token, vllm
+from inference.remote.partner.infiller import PartnerInfiller
 from inference.serving import startup
 from inference.serving.startup import WorkerArguments
 
-LIMIT_S = 30.0
+LIMIT_S, PARTNER_LIMIT_S = 30.0, 50.0
+"""How long all of it may take; a partner's server may have its model still to load."""
+BEFORE, AFTER = "def mean(numbers):\n    return ", "\n\n\nprint(mean([1, 2, 3]))\n"
+"""What stands around the hole that is filled to show how."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print `{"model", "place", "token", "problem"}`; `token` says where it is taken from, and `problem` "" is none."""
+    """Print `{"model", "place", "token", "problem", "kind", "fill", "ms"}`.
+
+    `token` says where it is taken from, and `problem` "" is none. The last three are of a partner: how it is asked, and
+    what it wrote into a hole, in how many milliseconds.
+    """
     print(json.dumps(asyncio.run(_look(startup.parse(argv)))))
 
 
 async def _look(arguments: WorkerArguments) -> dict[str, str]:
-    found = {"model": arguments.server_model or "", "place": "", "token": token.source(), "problem": ""}
+    place = token.PARTNER if arguments.partner else token.SERVER
+    source = "" if arguments.no_token else token.source(place=place)
+    found = {"model": arguments.server_model or "", "place": "", "token": source, "problem": ""}
+    found |= {"kind": "", "fill": "", "ms": ""}
+    limit_s = PARTNER_LIMIT_S if arguments.partner else LIMIT_S
     try:
-        async with asyncio.timeout(LIMIT_S):
-            infiller = await connect(arguments, lambda *_: None, token=token.read())
+        secret = "" if arguments.no_token else token.read(place=place)
+        async with asyncio.timeout(limit_s):
+            return {**found, **await _asked(arguments, secret)}
     except TimeoutError:
-        return {**found, "problem": f"{arguments.model} has not answered for {LIMIT_S:.0f} s; see that it runs"}
-    except ModelError as error:
+        return {**found, "problem": f"{arguments.model} has not answered for {limit_s:.0f} s; see that it runs"}
+    except (ModelError, RequestError) as error:
         return {**found, "problem": str(error)}
-    await infiller.close()
-    return {**found, "model": infiller.model, "place": infiller.device}
+
+
+async def _asked(arguments: WorkerArguments, secret: str) -> dict[str, str]:
+    """What the server says. Raises ModelError and RequestError."""
+    if not arguments.partner:
+        infiller = await vllm.connect(arguments, lambda *_: None, token=secret)
+        await infiller.close()
+        return {"model": infiller.model, "place": infiller.device}
+    asked = await partner.connect(arguments, lambda *_: None, token=secret)
+    try:
+        return {"model": asked.model, "place": asked.device, "kind": asked.partner, **await _shown(asked)}
+    finally:
+        await asked.close()
+
+
+async def _shown(asked: PartnerInfiller) -> dict[str, str]:
+    """What it writes into a small hole, and how long that takes. Raises RequestError."""
+    began = time.monotonic()
+    request = InfillRequest("probe", (Text(BEFORE), Hole(single_line=True), Text(AFTER)), "python", "mean.py")
+    texts = [event.texts[0] async for event in asked.infill(request) if isinstance(event, Candidate)]
+    return {"fill": texts[0] if texts else "", "ms": f"{(time.monotonic() - began) * 1000:.0f}"}
 
 
 if __name__ == "__main__":

@@ -6,27 +6,40 @@ Only the worker's process reads it. It goes into no argument, no log and no mess
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 
 from inference.models.family import ModelError
 
-VARIABLE = "INFILL_LS_SERVER_TOKEN"
-NAME = "server-token"
 _LONGEST = 4096
 
 
-def token_file() -> Path:
+@dataclass(frozen=True)
+class Place:
+    """Where a token is looked for: the environment variable, and the name of the file."""
+
+    variable: str
+    name: str
+
+
+SERVER = Place("INFILL_LS_SERVER_TOKEN", "server-token")
+"""The token of the server that has the model."""
+PARTNER = Place("INFILL_LS_PARTNER_TOKEN", "partner-token")
+"""That of the partner, which is somebody else's: neither is sent the other's token."""
+
+
+def token_file(place: Place = SERVER) -> Path:
     """Where the file is, in the user's own configuration, whether it is there or not."""
-    return platformdirs.user_config_path("infill-ls", appauthor=False) / NAME
+    return platformdirs.user_config_path("infill-ls", appauthor=False) / place.name
 
 
-def read(environment: Mapping[str, str] = os.environ) -> str:
+def read(environment: Mapping[str, str] = os.environ, place: Place = SERVER) -> str:
     """The token; empty where there is none. Raises ModelError, which says what to do."""
-    if found := environment.get(VARIABLE, "").strip():
-        return _checked(found, f"the environment variable {VARIABLE}")
-    file = token_file()
+    if found := environment.get(place.variable, "").strip():
+        return _checked(found, f"the environment variable {place.variable}")
+    file = token_file(place)
     try:
         return _read(file)
     except FileNotFoundError:
@@ -37,11 +50,11 @@ def read(environment: Mapping[str, str] = os.environ) -> str:
         ) from error
 
 
-def source(environment: Mapping[str, str] = os.environ) -> str:
+def source(environment: Mapping[str, str] = os.environ, place: Place = SERVER) -> str:
     """Where the token is taken from, for the user; empty where there is none."""
-    if environment.get(VARIABLE, "").strip():
-        return VARIABLE
-    return str(token_file()) if os.path.lexists(token_file()) else ""
+    if environment.get(place.variable, "").strip():
+        return place.variable
+    return str(token_file(place)) if os.path.lexists(token_file(place)) else ""
 
 
 def _read(file: Path) -> str:

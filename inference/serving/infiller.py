@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import Protocol, runtime_checkable
 
-from inference.messages import Candidate, Done, Draft, Failed, InfillRequest
+from inference.messages import Candidate, Done, Draft, Failed, InfillRequest, ScoreRequest, Scores
 
-JobEvent = Draft | Candidate | Done | Failed
+JobEvent = Draft | Candidate | Scores | Done | Failed
 """What a client is told about its request. `Done` or `Failed` comes once, last."""
 
-Steps = Iterator[Draft | Candidate | Done | None]
+Steps = Iterator[Draft | Candidate | Scores | Done | None]
 """The work on one request: one item per step, None where a step has nothing to report, `Done` last.
 
 Where it is a generator, or has a `close`, closing it stops the work and frees what it holds.
@@ -49,6 +49,14 @@ class Infiller(Filler, Protocol):
         """
 
 
+@runtime_checkable
+class Scorer(Protocol):
+    """An infiller that can say how likely given texts are."""
+
+    def score(self, request: ScoreRequest, *, deadline: float | None = None) -> Steps:
+        """Start on a request, as `Infiller.infill` does. Raises RequestError, too, where this model cannot."""
+
+
 class RemoteSteps(Protocol):
     """The work on one request by somebody else's server: what it has to report, `Done` last.
 
@@ -77,6 +85,19 @@ class RemoteInfiller(Filler, Protocol):
 
     async def close(self) -> None:
         """Close the connections to the server."""
+
+
+@runtime_checkable
+class Partner(Protocol):
+    """What else there is to say of an autoregressive server that fills holes."""
+
+    @property
+    def partner(self) -> str:
+        """How it is asked, of `inference.messages.PARTNER_KINDS`."""
+
+    @property
+    def sees_drafts(self) -> bool:
+        """Whether a hole's draft is shown to it."""
 
 
 @runtime_checkable

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from inference.messages import Amend, Done, ErrorCode, Failed, Outcome
+from inference.engine.errors import CANNOT_SCORE, RequestError
+from inference.messages import Amend, Done, ErrorCode, Failed, Outcome, ScoreRequest
 from inference.serving.faults import failure_of
 from inference.serving.infiller import RemoteInfiller, RemoteSteps
 from inference.serving.logs import describe, log
@@ -65,7 +66,10 @@ class RemoteJobs:
             await _closed(infiller.close())
 
     def submit(self, job: Job) -> None:
-        """Add `job`; it waits until there is a server and its turn comes."""
+        """Add `job`; it waits until there is a server and its turn comes. One in the background gives way to it."""
+        for other, running in () if job.is_background else tuple(self._running.items()):
+            if other.is_background:
+                _stop(running)
         self._turns.join(job, (*self._waiting, *self._running))
         self._waiting.append(job)
         self._start_next()
@@ -108,13 +112,18 @@ class RemoteJobs:
 
     def _start_next(self) -> None:
         """Give every free place to the document that has fewest of them, and then to the one least served."""
-        while self._infiller is not None and self._waiting and len(self._running) < MAX_RUNNING:
+        while self._infiller is not None and len(self._running) < MAX_RUNNING and (waiting := self._ready()):
             places = Counter(job.document for job in self._running)
-            fewest = min(places[job.document] for job in self._waiting)
-            job = self._turns.next(job for job in self._waiting if places[job.document] == fewest)
+            fewest = min(places[job.document] for job in waiting)
+            job = self._turns.next(job for job in waiting if places[job.document] == fewest)
             assert job is not None
             self._waiting.remove(job)
             self._start(job, self._infiller)
+
+    def _ready(self) -> list[Job]:
+        """Those that wait and may start: one of the background only while nothing else runs or waits."""
+        wanted = [job for job in self._waiting if not job.is_background]
+        return wanted if wanted or self._running else self._waiting
 
     def _start(self, job: Job, infiller: RemoteInfiller) -> None:
         running = self._running[job] = _Running(time.monotonic())
@@ -133,6 +142,8 @@ class RemoteJobs:
             return job.ended(Outcome.DEADLINE) if late.expired() else failure_of(error, job.request.id)
 
     async def _work(self, job: Job, running: _Running, infiller: RemoteInfiller) -> Done:
+        if isinstance(job.request, ScoreRequest):
+            raise RequestError(CANNOT_SCORE)
         steps = running.steps = infiller.infill(job.request, deadline=job.deadline)
         try:
             for amendment in job.amendments:

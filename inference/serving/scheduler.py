@@ -8,9 +8,10 @@ import threading
 import time
 from collections.abc import Generator
 
-from inference.messages import Amend, Done, ErrorCode, Failed, Outcome
+from inference.engine.errors import CANNOT_SCORE, RequestError
+from inference.messages import Amend, Done, ErrorCode, Failed, Outcome, ScoreRequest
 from inference.serving.faults import failure_of, is_device_lost, release_memory
-from inference.serving.infiller import Amendable, Infiller, JobEvent
+from inference.serving.infiller import Amendable, Infiller, JobEvent, Scorer, Steps
 from inference.serving.logs import describe, log
 from inference.serving.turns import Job, Turns
 
@@ -32,8 +33,10 @@ class Scheduler:
         self._step_began: float | None = None
 
     def submit(self, job: Job) -> None:
-        """Add `job`; it waits until the engine is loaded and its turn comes."""
+        """Add `job`; it waits until the engine is loaded and its turn comes. One in the background gives way to it."""
         with self._changed:
+            for other in () if job.is_background else self._jobs:
+                other.cancelled |= other.is_background and other.started
             self._turns.join(job, self._jobs)
             self._jobs.append(job)
             self._changed.notify()
@@ -97,14 +100,17 @@ class Scheduler:
         for job in self._jobs:
             if job.cancelled:
                 return job
-        running = [job for job in self._jobs if job.started]
-        return self._turns.next(running if len(running) >= MAX_RUNNING else self._jobs)
+        wanted, most = [job for job in self._jobs if not job.is_background], MAX_RUNNING
+        if not wanted:
+            wanted, most = self._jobs, 1
+        running = [job for job in wanted if job.started]
+        return self._turns.next(running if len(running) >= most else wanted)
 
     def _step(self, job: Job, engine: Infiller) -> JobEvent | None:
         began = self._step_began = time.monotonic()
         try:
             if job.steps is None:
-                job.steps = engine.infill(job.request, deadline=job.deadline)
+                job.steps = _begin(job, engine)
             self._amend(job)
             return next(job.steps)
         except Exception as error:
@@ -149,3 +155,12 @@ class Scheduler:
             self._jobs.remove(job)
             self._turns.leave(job, self._jobs)
             return True
+
+
+def _begin(job: Job, engine: Infiller) -> Steps:
+    """The work on a job. Raises RequestError where it makes no sense, or where this is no engine for it."""
+    if not isinstance(job.request, ScoreRequest):
+        return engine.infill(job.request, deadline=job.deadline)
+    if not isinstance(engine, Scorer):
+        raise RequestError(CANNOT_SCORE)
+    return engine.score(job.request, deadline=job.deadline)

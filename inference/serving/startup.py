@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from inference.messages import PARTNER_KINDS
+
 TRANSPORTS = ("unix", "tcp")
 NATIVE_TRANSPORT = "tcp" if os.name == "nt" else "unix"
 """asyncio serves no Unix sockets on Windows."""
@@ -18,7 +20,8 @@ class WorkerArguments:
 
     `model` may be the URL of a server. Then `server_model` is the name that it serves the model by, None: the one that
     it lists; `server_tokenizer` a folder or hub id, None: what the server says; `plain_http` True allows http to it,
-    and `no_token` True keeps the token from it.
+    and `no_token` True keeps the token from it. `partner` is how an autoregressive server is asked, one of
+    `PARTNER_KINDS`; None: the server is a vLLM that holds pins.
     """
 
     socket: Path
@@ -33,6 +36,7 @@ class WorkerArguments:
     server_tokenizer: str | None = None
     plain_http: bool = False
     no_token: bool = False
+    partner: str | None = None
 
 
 class NotPrivateError(Exception):
@@ -56,6 +60,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
         server_tokenizer=values.server_tokenizer,
         plain_http=values.plain_http,
         no_token=values.no_token,
+        partner=values.partner,
     )
 
 
@@ -92,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--server-tokenizer", help="folder or hub id of its tokenizer; what the server says by default")
     parser.add_argument("--plain-http", action="store_true", help="allow http to a server that is not this machine")
     parser.add_argument("--no-token", action="store_true", help="send the server no token: the user did not choose it")
+    parser.add_argument("--partner", choices=PARTNER_KINDS, help="the server is autoregressive, and asked in this way")
     parser.add_argument("--idle-s", type=float, default=600.0, help="seconds without clients after which it exits")
     parser.add_argument("--transport", choices=TRANSPORTS, default=NATIVE_TRANSPORT)
     parser.add_argument("--log", help="log file; beside the socket by default")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
-from inference.messages import Amend, Done, InfillRequest, Outcome, Stats
+from inference.messages import Amend, Done, InfillRequest, Outcome, ScoreRequest, Stats
 from inference.serving.infiller import JobEvent, Steps
 
 
@@ -22,7 +22,7 @@ class Job:
     the connection: how much the client has sent for it. The other fields belong to the scheduler.
     """
 
-    request: InfillRequest
+    request: InfillRequest | ScoreRequest
     emit: Callable[["Job", JobEvent], None]
     document: Hashable
     received: float = field(default_factory=time.monotonic)
@@ -39,6 +39,11 @@ class Job:
         """When it must be answered, in `time.monotonic()` seconds; None where it may take as long as it needs."""
         limit_ms = self.request.deadline_ms
         return None if limit_ms is None else self.received + limit_ms / 1000
+
+    @property
+    def is_background(self) -> bool:
+        """Whether nobody waits for it: it runs while there is nothing else to do, and ends when there is."""
+        return isinstance(self.request, InfillRequest) and self.request.background
 
     def ended(self, outcome: Outcome) -> Done:
         """The final reply when it ends here and not in the engine."""
@@ -66,7 +71,9 @@ class Turns:
             self._used_s.pop(job.document, None)
 
     def charge(self, job: Job, seconds: float) -> None:
-        """Record that a step of `job` took this long."""
+        """Record that a step of `job` took this long. What runs in the background takes no turn of its document's."""
+        if job.is_background:
+            return
         job.used_s += seconds
         if job.document in self._used_s:
             self._used_s[job.document] += seconds

@@ -9,9 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 import msgspec
 import psutil
 
-from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Status, Welcome, WorkerState
+from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, ScoreRequest, Status, Welcome, WorkerState
 from inference.serving.connection import ClientConnection
-from inference.serving.infiller import Filler, JobEvent
+from inference.serving.infiller import Filler, JobEvent, Partner
 from inference.serving.jobs import Jobs
 from inference.serving.logs import log
 from inference.serving.server_health import ServerHealth
@@ -76,6 +76,8 @@ class WorkerService:
         )
         if self._filler is not None:  # a server may have another model by now
             now = msgspec.structs.replace(now, model=self._filler.model, context_tokens=self._filler.context_tokens)
+        if isinstance(self._filler, Partner):
+            now = msgspec.structs.replace(now, partner=self._filler.partner, sees_drafts=self._filler.sees_drafts)
         return self._server.in_status(now)
 
     def joined(self, connection: ClientConnection) -> None:
@@ -95,7 +97,7 @@ class WorkerService:
             self._jobs.cancel(job)
         self._watch_idleness()
 
-    def submit(self, connection: ClientConnection, request: InfillRequest) -> Job | Failed:
+    def submit(self, connection: ClientConnection, request: InfillRequest | ScoreRequest) -> Job | Failed:
         """Take on `request`: its job, or why there will be none."""
         if self._failure:
             return Failed(request.id, *self._failure)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Self
 
-from inference.messages import ErrorCode, InfillRequest, Status, WorkerState
+from inference.messages import ErrorCode, InfillRequest, ScoreRequest, Status, WorkerState
 from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, join
 from lsp_server.worker.failure import WorkerFailure
 from lsp_server.worker.link import Link, OnDraft, WorkerAnswer
@@ -91,10 +91,20 @@ class WorkerClient:
         Starts the worker if need be and waits for its model. Cancelling this cancels the request in the worker; a
         start goes on. Raises WorkerFailure.
         """
+        return await self._ask(request, on_draft)
+
+    async def score(self, request: ScoreRequest) -> tuple[float, ...]:
+        """How likely each candidate of `request` is; empty where the deadline came first. As `infill` in all else.
+
+        Raises WorkerFailure, with `BAD_REQUEST` where the model cannot score.
+        """
+        return (await self._ask(request)).scores
+
+    async def _ask(self, request: InfillRequest | ScoreRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
         for _ in range(REFUSALS):
             link = await self._connected()
             try:
-                fill = await link.infill(request, on_draft)
+                fill = await link.ask(request, on_draft)
             except WorkerFailure as failure:
                 if failure.code is not ErrorCode.STOPPED or link.failure is not None:
                     raise

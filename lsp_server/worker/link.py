@@ -18,6 +18,8 @@ from inference.messages import (
     ErrorCode,
     Failed,
     InfillRequest,
+    ScoreRequest,
+    Scores,
     Shutdown,
     Status,
     StatusRequest,
@@ -38,6 +40,8 @@ class WorkerAnswer:
 
     candidates: tuple[Candidate, ...]
     done: Done
+    scores: tuple[float, ...] = ()
+    """The answer to a `ScoreRequest`; empty where the deadline came first."""
 
 
 @dataclass(eq=False)
@@ -48,6 +52,7 @@ class _Pending:
     on_draft: OnDraft | None
     reply: asyncio.Future[WorkerAnswer]
     candidates: list[Candidate] = field(default_factory=list)
+    scores: tuple[float, ...] = ()
 
 
 class Link:
@@ -76,7 +81,7 @@ class Link:
         """Whether the worker takes no more requests: it is ending, or could not load its model."""
         return self.status is not None and self.status.state in (WorkerState.STOPPING, WorkerState.FAILED)
 
-    async def infill(self, request: InfillRequest, on_draft: OnDraft | None) -> WorkerAnswer:
+    async def ask(self, request: InfillRequest | ScoreRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
         """The answer to `request`, whose id is ours to choose on the wire. Cancelling this cancels it in the worker.
 
         Raises WorkerFailure.
@@ -127,7 +132,7 @@ class Link:
         with suppress(asyncio.CancelledError):
             await self._reading
 
-    def _send(self, message: InfillRequest | Cancel | Amend | StatusRequest | Shutdown) -> None:
+    def _send(self, message: InfillRequest | ScoreRequest | Cancel | Amend | StatusRequest | Shutdown) -> None:
         if self.failure:
             raise self.failure
         try:
@@ -165,10 +170,13 @@ class Link:
             case Candidate(id=wire_id):
                 if pending := self._pending.get(wire_id):
                     pending.candidates.append(msgspec.structs.replace(message, id=pending.caller_id))
+            case Scores(id=wire_id, scores=scores):
+                if pending := self._pending.get(wire_id):
+                    pending.scores = scores
             case Done(id=wire_id):
                 if pending := self._pending.pop(wire_id, None):
                     done = msgspec.structs.replace(message, id=pending.caller_id)
-                    _settle(pending.reply, WorkerAnswer(tuple(pending.candidates), done))
+                    _settle(pending.reply, WorkerAnswer(tuple(pending.candidates), done, pending.scores))
             case Failed(id="", code=code, message=words):
                 raise WorkerFailure(code, words)
             case Failed(id=wire_id, code=code, message=words):

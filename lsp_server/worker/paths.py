@@ -44,11 +44,13 @@ class WorkerOptions:
     server_tokenizer: str | None = None
     plain_http: bool = False
     sends_token: bool = True
+    partner: str | None = None
+    """How an autoregressive server is asked, of `inference.messages.PARTNER_KINDS`; None: the server is a vLLM."""
 
     @property
     def is_remote(self) -> bool:
         """Whether a server has the model, and text leaves this process's machine, or may."""
-        return address.is_url(self.model)
+        return self.partner is not None or address.is_url(self.model)
 
     def resolved(self) -> "WorkerOptions":
         """The same with absolute paths and one way to write a URL, so that it names one worker from wherever asked.
@@ -80,8 +82,12 @@ class WorkerOptions:
 
     @property
     def _server_problem(self) -> str:
+        if self.partner is not None and not address.is_url(self.model):
+            shown = f"{self.model[:200]!r} is no URL" if self.model else "no URL is set"
+            return f"partner.url: {shown}; give the URL of a server that you run, such as http://localhost:8080"
+        names = address.MODEL if self.partner is None else address.PARTNER
         try:
-            return address.parse(self.model).why_refused(plain_http=self.plain_http)
+            return address.parse(self.model, names).why_refused(plain_http=self.plain_http, names=names)
         except address.AddressError as error:
             return str(error)
 
@@ -135,7 +141,13 @@ def paths_of(options: WorkerOptions) -> WorkerPaths:
 def _how(options: WorkerOptions) -> list[object]:
     """What tells apart workers of the same model."""
     if options.is_remote:
-        return [options.server_model, options.server_tokenizer, options.plain_http, options.sends_token]
+        return [
+            options.server_model,
+            options.server_tokenizer,
+            options.plain_http,
+            options.sends_token,
+            options.partner,
+        ]
     return [options.device, options.dtype]
 
 

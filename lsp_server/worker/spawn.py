@@ -106,6 +106,7 @@ def arguments(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     words += ["--server-tokenizer", options.server_tokenizer] if options.server_tokenizer else []
     words += ["--plain-http"] if options.plain_http else []
     words += [] if options.sends_token else ["--no-token"]
+    words += ["--partner", options.partner] if options.partner else []
     transport = os.environ.get(TRANSPORT_VARIABLE)
     return words + (["--transport", transport] if transport else [])
 

@@ -115,9 +115,20 @@ class SchedulerRun:
     def run(self) -> dict[str, list[JobEvent]]:
         """Run in a thread until every job is answered."""
         threading.Thread(target=self.scheduler.run, args=(self.infiller,), daemon=True).start()
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.answers) == len(self.jobs), PATIENCE_S)
+        self.until(lambda: len(self.answers) == len(self.jobs))
         return self.answers
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until something is true of the answers."""
+        with self._changed:
+            assert self._changed.wait_for(condition, PATIENCE_S)
+
+    def submit(self, name: str, *, background: bool = False) -> Job:
+        """A job more."""
+        found = Job(InfillRequest(name, (), background=background), self._emit, name)
+        self.jobs.append(found)
+        self.scheduler.submit(found)
+        return found
 
     def _emit(self, job: Job, event: JobEvent) -> None:
         with self._changed:
@@ -174,3 +185,42 @@ def test_a_waiting_job_can_be_cancelled_expired_or_failed_and_is_answered_once()
     assert outcomes == [Outcome.CANCELLED, Outcome.DEADLINE]
     assert run.answers["failed"] == [Failed("failed", ErrorCode.STOPPED, "ending")]
     assert run.scheduler.counts() == (0, 0)
+
+
+class EndlessBackground(ScriptedInfiller):
+    """Takes steps without end for what runs in the background; notes in which order requests begin."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began: list[str] = []
+        self.is_stepping = threading.Event()
+
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
+        self.began.append(request.id)
+        return self._without_end() if request.background else self._steps(request.id)
+
+    def _without_end(self) -> Iterator[Done | None]:
+        while True:
+            self.is_stepping.set()
+            yield None
+
+
+def test_the_background_waits_for_all_else_and_gives_way_between_two_steps() -> None:
+    run = SchedulerRun()
+    run.infiller = infiller = EndlessBackground()
+    for name in ("b1", "b2", "w1", "w2"):
+        run.submit(name, background=name.startswith("b"))
+    threading.Thread(target=run.scheduler.run, args=(infiller,), daemon=True).start()
+    assert infiller.is_stepping.wait(PATIENCE_S)
+    assert set(infiller.began[:2]) == {"w1", "w2"} and len(infiller.began) == 3
+    first, second = (infiller.began[2], "b1" if infiller.began[2] == "b2" else "b2")
+    assert second not in run.answers, "one at a time"
+    infiller.is_stepping.clear()
+    run.submit("w3")
+    assert infiller.is_stepping.wait(PATIENCE_S)
+    run.until(lambda: "w3" in run.answers and first in run.answers)
+    (done,) = run.answers[first]
+    assert isinstance(done, Done) and done.outcome is Outcome.CANCELLED
+    run.scheduler.cancel(next(each for each in run.jobs if each.request.id == second))
+    run.until(lambda: len(run.answers) == 5)
+    assert all(len(events) == 1 for events in run.answers.values())

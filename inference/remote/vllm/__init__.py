@@ -22,20 +22,13 @@ What was seen of vLLM 0.32, by asking it and in its source (utils/diffusion.py, 
 import asyncio
 
 from inference.models.family import ModelError, OnProgress
-from inference.remote import address
+from inference.remote import address, meeting
+from inference.remote.client import Client
+from inference.remote.meeting import MEETING_S
 from inference.remote.vllm import files, server
-from inference.remote.vllm.client import Client, ServerError
 from inference.remote.vllm.infiller import VllmInfiller
-from inference.remote.vllm.server import Served
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
-
-MEETING_S = 30.0
-"""How long a server may take to say what it serves; one that knows pins computes nothing for that."""
-_SENT_NONE = (
-    "No token is sent there, for a workspace's infill-ls.toml chose this server, or http to it; to send yours, set "
-    "`model` in your own settings"
-)
 
 
 async def connect(
@@ -43,33 +36,20 @@ async def connect(
 ) -> RemoteInfiller:
     """The server that `arguments.model` names; `token` is sent to it. Raises ModelError, which says what to do.
 
-    So it does where the server has not said in `limit_s` what it serves.
+    So it does where the server has not said in `limit_s` what it serves; one that knows pins computes nothing for that.
     """
-    try:
-        at = address.parse(arguments.model)
-    except address.AddressError as error:
-        raise ModelError(str(error)) from error
-    if refused := at.why_refused(plain_http=arguments.plain_http):
-        raise ModelError(refused)
+    at = meeting.allowed(arguments, address.MODEL)
     client = Client(at.url, token=token, is_here=at.is_here)
     try:
         on_progress(0.1, f"asking {at.place}")
-        served = await _met(client, arguments, limit_s)
+        served = await meeting.in_time(server.meet(client, arguments.server_model), client.url, limit_s)
         on_progress(0.5, "reading the tokenizer")
         model = await asyncio.to_thread(files.load, served, arguments.server_tokenizer, client.url)
-    except BaseException as error:
+    except ModelError as error:
         await client.close()
-        asked = error.__cause__
-        if arguments.no_token and isinstance(asked, ServerError) and asked.status in (401, 403):
-            raise ModelError(f"{error}. {_SENT_NONE}") from error
+        raise meeting.about_token(error, arguments, "model") from error
+    except BaseException:
+        await client.close()
         raise
     on_progress(1.0, "connected")
     return VllmInfiller(client, at.place, arguments, served, model)
-
-
-async def _met(client: Client, arguments: WorkerArguments, limit_s: float) -> Served:
-    try:
-        async with asyncio.timeout(limit_s):
-            return await server.meet(client, arguments.server_model)
-    except TimeoutError as error:
-        raise ModelError(f"{client.url} has not answered for {limit_s:g} s; see that it runs") from error

@@ -14,11 +14,12 @@ from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.search.effort import Effort
 from inference.messages import Hole
 from inference.models.family import Properties
+from inference.remote.answers import brings_controls
+from inference.remote.client import ServerError
 from inference.remote.vllm import denoising, rank
-from inference.remote.vllm.client import ServerError
 from inference.remote.vllm.lengths import Lengths
 from inference.remote.vllm.reading import Reader
-from inference.remote.vllm.rules import TextRules, brings_controls
+from inference.remote.vllm.rules import TextRules
 from inference.remote.vllm.trial import Noise, Trial
 
 

@@ -11,10 +11,10 @@ from inference.engine.canvas.plan import Group, Plan, Planner, text_and_holes
 from inference.engine.errors import RequestError
 from inference.engine.search.effort import Effort
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
+from inference.remote.answers import brings_controls
+from inference.remote.client import Client
 from inference.remote.vllm.canvas_search import CanvasSearch, Model, begin_as_they_must
-from inference.remote.vllm.client import Client
 from inference.remote.vllm.reading import Counters, Reader
-from inference.remote.vllm.rules import brings_controls
 from inference.remote.vllm.trial import Noise
 
 RemoteEvent = Draft | Candidate | Done

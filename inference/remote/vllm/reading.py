@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from inference.messages import Stats
+from inference.remote.answers import AnswerError, encoded
+from inference.remote.client import Client, ServerError
 from inference.remote.vllm import wire
-from inference.remote.vllm.client import Client, ServerError
-from inference.remote.vllm.wire import AnswerError, CanvasAnswer, CompletionRequest, DiffusionArguments
+from inference.remote.vllm.wire import CanvasAnswer, CompletionRequest, DiffusionArguments
 
 _T = TypeVar("_T")
 
@@ -90,8 +91,8 @@ class Reader:
 
     async def _body(self, request: CompletionRequest) -> bytes:
         if len(self._prefix) < _LONG_PROMPT_TOKENS:
-            return wire.encoded(request)
-        return await asyncio.to_thread(wire.encoded, request)
+            return encoded(request)
+        return await asyncio.to_thread(encoded, request)
 
     async def _answer(self, body: bytes, rows: int) -> CanvasAnswer:
         """Raises AnswerError."""

@@ -4,16 +4,11 @@ vLLM cannot be told so: it refuses `logit_bias`, and `diffusion_constrained` hol
 the likeliest tokens of a row is enough to choose among them.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 
 from inference.engine.canvas.layout import Row, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.messages import Hole
 from inference.models.family import Properties
-
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""C0 and C1 but tab and line breaks, and what turns the direction of text around: it would show what is not there."""
 
 
 class TextRules:
@@ -38,12 +33,6 @@ class TextRules:
         """Those of some tokens that may stand there, with their log-probabilities, the likeliest first."""
         some = [(token, value) for token, value in known.items() if self.may_stand(token, hole, is_start=is_start)]
         return sorted(some, key=lambda each: (-each[1], each[0]))
-
-
-def brings_controls(text: str, hole: Hole) -> bool:
-    """Whether a fill has a control character that neither stood in the hole nor was typed there."""
-    found = set(_CONTROLS.findall(text))
-    return bool(found) and not found <= set(hole.starts_with + hole.text)
 
 
 def open_rows(row: Row, holes: Sequence[Slots]) -> dict[int, tuple[Slots, bool]]:

@@ -4,13 +4,14 @@ import re
 from dataclasses import dataclass
 
 from inference.models.family import ModelError
+from inference.remote import answers, meeting
+from inference.remote.answers import AnswerError
+from inference.remote.client import Client, ServerError
 from inference.remote.vllm import wire
-from inference.remote.vllm.client import Client, ServerError
-from inference.remote.vllm.wire import AnswerError, CompletionRequest, DiffusionArguments, ServedModel
+from inference.remote.vllm.wire import CompletionRequest, DiffusionArguments
 
 _CANVAS = re.compile(r"diffusion_seed_canvas must hold exactly (\d+) ids")
 _KNOWS_PINS = re.compile(r"diffusion_(seed_canvas|pinned)")
-_LONGEST_NAME = 100
 _START_IT = "start a vLLM 0.32 or later with a DiffusionGemma checkpoint: see inference/remote/README.md"
 
 
@@ -31,8 +32,8 @@ class Served:
 async def meet(client: Client, wanted: str | None) -> Served:
     """What the server has under the name `wanted`, None: the one model that it has. Raises ModelError."""
     try:
-        listed = wire.models(await client.get("/v1/models"))
-        model = _chosen(listed, wanted, client.url)
+        listed = answers.models(await client.get("/v1/models"))
+        model = meeting.chosen(listed, wanted, client.url, "server.model")
         version = await _version(client)
         canvas = await _canvas_tokens(client, model.id, version)
     except AnswerError as error:
@@ -40,21 +41,6 @@ async def meet(client: Client, wanted: str | None) -> Served:
     except ServerError as error:
         raise ModelError(str(error)) from error
     return Served(model.id, model.root or "", version, canvas, model.max_model_len)
-
-
-def _chosen(listed: list[ServedModel], wanted: str | None, url: str) -> ServedModel:
-    names = ", ".join(shown(model.id) for model in listed[:10]) or "none"
-    found = [model for model in listed if wanted is None or model.id == wanted]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise ModelError(f"{url} has several models ({names}); name one with server.model or --server-model")
-    raise ModelError(f"{url} has no model {wanted or ''}; it has {names}; set server.model or --server-model")
-
-
-def shown(name: str) -> str:
-    """What a server calls a model, for the user: not long. It is printable (wire.py)."""
-    return name[:_LONGEST_NAME]
 
 
 async def _version(client: Client) -> str:
@@ -72,7 +58,7 @@ async def _canvas_tokens(client: Client, name: str, version: str) -> int:
     """
     impossible = CompletionRequest(name, (1,), 1, DiffusionArguments((), (-1,)), logprobs=1)
     try:
-        await client.post("/v1/completions", wire.encoded(impossible))
+        await client.post("/v1/completions", answers.encoded(impossible))
     except ServerError as error:
         if found := _CANVAS.search(str(error)):
             return int(found[1])

@@ -7,17 +7,18 @@ fields. Its own defaults come from the served folder's generation_config.json; h
 """
 
 import re
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+
+from inference.remote.answers import AnswerError, decoded, require_printable
 
 MOST_LOGPROBS = 20
 """The likeliest tokens of a row that one may ask for, by vLLM's own default (`--max-logprobs`)."""
 MOST_NAMED_TOKENS = 128
 """How many tokens `logprob_token_ids` may name."""
 
-_T = TypeVar("_T")
 _TOKEN = re.compile(r"token_id:(\d{1,9})")
 
 
@@ -100,44 +101,16 @@ class CanvasAnswer(msgspec.Struct, frozen=True):
     cached_tokens: int | None = None
 
 
-class ServedModel(msgspec.Struct, frozen=True):
-    """A model that a server lists. `root` is the folder or hub id that it was started with, on its own machine."""
-
-    id: Annotated[str, Meta(max_length=500)]
-    root: Annotated[str, Meta(max_length=4096)] | None = None
-    max_model_len: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
-
-    def __post_init__(self) -> None:
-        """Raises ValueError where a name would do something to a terminal."""
-        _require_printable(self.id + (self.root or ""))
-
-
-class _Models(msgspec.Struct, frozen=True):
-    data: list[ServedModel]
-
-
 class _Version(msgspec.Struct, frozen=True):
     version: Annotated[str, Meta(max_length=200)]
 
     def __post_init__(self) -> None:
-        _require_printable(self.version)
-
-
-class _ErrorBody(msgspec.Struct, frozen=True):
-    message: str
-
-
-class _Error(msgspec.Struct, frozen=True):
-    error: _ErrorBody
-
-
-class AnswerError(ValueError):
-    """An answer that makes no sense. str() says what is wrong with it."""
+        require_printable(self.version)
 
 
 def canvas_answer(body: bytes, rows: int) -> CanvasAnswer:
     """The answer for a canvas of so many rows. Raises AnswerError."""
-    answer = _decoded(body, _Completion)
+    answer = decoded(body, _Completion)
     choice = answer.choices[0]
     found = [_by_token(row) for row in choice.logprobs.top_logprobs]
     if len(choice.token_ids) != rows or len(found) != rows:
@@ -146,30 +119,9 @@ def canvas_answer(body: bytes, rows: int) -> CanvasAnswer:
     return CanvasAnswer(choice.token_ids, found, details.cached_tokens if details else None)
 
 
-def models(body: bytes) -> list[ServedModel]:
-    """What a server lists. Raises AnswerError."""
-    return _decoded(body, _Models).data
-
-
 def version(body: bytes) -> str:
     """The server's version. Raises AnswerError."""
-    return _decoded(body, _Version).version
-
-
-def error_message(body: bytes) -> str:
-    """What a server says went wrong, in at most 300 characters of one line; empty where it says nothing readable."""
-    try:
-        said = _decoded(body, _Error).error.message
-    except AnswerError:
-        return ""
-    return " ".join("".join(c if c.isprintable() else " " for c in said).split())[:300]
-
-
-def _decoded(body: bytes, kind: type[_T]) -> _T:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise AnswerError(f"{error}") from error
+    return decoded(body, _Version).version
 
 
 def _by_token(row: dict[str, float] | None) -> dict[int, float]:
@@ -181,13 +133,3 @@ def _by_token(row: dict[str, float] | None) -> dict[int, float]:
             raise AnswerError(f"a token is called {name[:50]!r} and not by its id")
         found[int(match[1])] = value
     return found
-
-
-def _require_printable(text: str) -> None:
-    if not text.isprintable():
-        raise ValueError("a name has a control character in it")
-
-
-def encoded(message: Any) -> bytes:
-    """A request as JSON."""
-    return msgspec.json.encode(message)

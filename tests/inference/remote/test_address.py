@@ -2,8 +2,11 @@
 
 import pytest
 
-from inference.remote import address
+from inference.models.family import ModelError
+from inference.remote import address, partner
 from inference.remote.address import AddressError
+from lsp_server.worker.paths import WorkerOptions
+from tests.inference.remote.partner.asking import arguments
 
 
 @pytest.mark.parametrize(
@@ -79,3 +82,13 @@ def test_another_machine_needs_encryption_or_the_users_word(host: str) -> None:
         assert said in plain.why_refused(plain_http=False)
     assert not plain.why_refused(plain_http=True)
     assert not encrypted.why_refused(plain_http=False)
+
+
+async def test_a_partner_is_refused_by_its_own_settings() -> None:
+    server = ("model:", "server.plainHttp", "server-token", "INFILL_LS_SERVER")
+    for url in ("http://server-token.example", "http://me:secret@example.com", "ftp://example.com"):
+        with pytest.raises(ModelError) as refused:
+            await partner.connect(arguments(url), lambda *_: None)
+        said = str(refused.value).replace("server-token.example", "")
+        assert "partner" in said and not any(word in said for word in server)
+        assert WorkerOptions(url, partner="auto").problem == str(refused.value)

@@ -12,7 +12,7 @@ import pytest_asyncio
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Draft, Outcome
 from inference.models.family import ModelError
-from inference.remote.vllm.client import Client, ServerError
+from inference.remote.client import Client, ServerError
 from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.inference.remote.asking import answered, infiller_at, one_hole, request
 

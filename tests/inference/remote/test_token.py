@@ -15,7 +15,7 @@ HUSH = "hf_hush-hush/123=="
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the token's file is to be, in a configuration folder of this test."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.delenv(token.VARIABLE, raising=False)
+    monkeypatch.delenv(token.SERVER.variable, raising=False)
     found = token.token_file()
     assert tmp_path in found.parents
     found.parent.mkdir(parents=True, exist_ok=True)
@@ -42,11 +42,11 @@ def test_without_a_token_there_is_none(file: Path) -> None:
 def test_the_file_is_read_and_the_environment_beats_it(file: Path, end: str) -> None:
     write(file, HUSH + end)
     assert (token.read({}), token.source({})) == (HUSH, str(file))
-    assert (token.read({token.VARIABLE: f"{HUSH}2{end}"}), token.source({token.VARIABLE: HUSH})) == (
+    assert (token.read({token.SERVER.variable: f"{HUSH}2{end}"}), token.source({token.SERVER.variable: HUSH})) == (
         f"{HUSH}2",
-        token.VARIABLE,
+        token.SERVER.variable,
     )
-    assert token.read({token.VARIABLE: " "}) == HUSH
+    assert token.read({token.SERVER.variable: " "}) == HUSH
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o777])

@@ -12,7 +12,19 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from inference.messages import Amend, Candidate, Done, Draft, ErrorCode, Failed, Hole, InfillRequest, Outcome, Text
+from inference.messages import (
+    Amend,
+    Candidate,
+    Done,
+    Draft,
+    ErrorCode,
+    Failed,
+    Hole,
+    InfillRequest,
+    Outcome,
+    ScoreRequest,
+    Text,
+)
 from inference.serving.infiller import JobEvent
 from inference.serving.logs import log
 from inference.serving.remote_jobs import MAX_RUNNING, RemoteJobs
@@ -35,7 +47,11 @@ class Client:
 
     def ask(self, name: str, document: str = "a", **other: object) -> Job:
         """A new job."""
-        request = InfillRequest(name, **{"segments": SEGMENTS, **other})
+        return self.submit(InfillRequest(name, **{"segments": SEGMENTS, **other}), document)
+
+    def submit(self, request: InfillRequest | ScoreRequest, document: str = "a") -> Job:
+        """The same, of any kind."""
+        name = request.id
         job = Job(request, lambda job, event: self.heard[job.request.id].append(event), document)
         self.heard[name] = []
         self.jobs.submit(job)
@@ -147,6 +163,32 @@ async def test_the_document_with_fewest_requests_is_next() -> None:
         assert server.asked[MAX_RUNNING].body["id"] == "modest"
 
 
+async def test_what_runs_in_the_background_waits_for_all_else_and_gives_way_to_it() -> None:
+    async with served() as (server, client):
+        server.go.clear()
+        client.ask("wanted")
+        client.ask("behind", "b", background=True)
+        client.ask("last", "c", background=True)
+        async with asyncio.timeout(PATIENCE_S):
+            await server.until_asked(1)
+        assert client.jobs.counts() == (1, 2), "it waits, although there is room"
+        server.go.set()
+        assert await client.code("wanted") is Outcome.COMPLETE
+        assert {await client.code(name) for name in ("behind", "last")} == {Outcome.COMPLETE}
+        assert server.most_running == 1, "one after another"
+        server.go.clear()
+        client.ask("again", "b", background=True)
+        async with asyncio.timeout(PATIENCE_S):
+            await server.until_asked(4)
+        client.ask("other", "d")
+        assert await client.code("again") is Outcome.CANCELLED
+        async with asyncio.timeout(PATIENCE_S):
+            await server.asked[3].aborted.wait()
+        server.go.set()
+        assert await client.code("other") is Outcome.COMPLETE
+        assert set(client.finals.values()) == {1}
+
+
 async def test_a_deadline_is_kept_even_by_an_infiller_that_does_not_know_it() -> None:
     for punctual in (True, False):
         async with served(punctual=punctual) as (server, client):
@@ -243,3 +285,14 @@ async def test_everybody_gets_exactly_one_reply_whatever_happens(seed: int) -> N
             await client.reply(job.request.id)
         assert time.monotonic() - began < PATIENCE_S
         assert set(client.finals.values()) == {1} and client.jobs.counts() == (0, 0)
+
+
+async def test_what_cannot_be_asked_of_a_server_is_refused_alone() -> None:
+    async with served() as (_, client):
+        client.submit(ScoreRequest("s", SEGMENTS, (("1",), ("2",))))
+        reply = await client.reply("s")
+        assert isinstance(reply, Failed)
+        assert (reply.code, "how likely" in reply.message) == (ErrorCode.BAD_REQUEST, True)
+        client.ask("f")
+        assert await client.code("f") is Outcome.COMPLETE
+        assert client.finals == {"s": 1, "f": 1}

@@ -1,6 +1,6 @@
-"""HTTP to one server: JSON there and back, for as long as a request may take, and never to anybody else.
+"""HTTP to one server: JSON there, JSON or a stream back, for as long as a request may take, never to anybody else.
 
-Cancelling whoever waits closes the connection, by which vLLM aborts the request. A server that is busy (429, 503) or
+Cancelling whoever waits closes the connection, by which servers abort the request. A server that is busy (429, 503) or
 out of reach is asked again after a pause that grows, or a longer one that it names itself, up to half a minute; all
 requests share that pause, with jitter, so that a hundred key presses do not become a hundred attempts. Redirects are
 not followed: the text would go elsewhere.
@@ -9,19 +9,23 @@ not followed: the text would go elsewhere.
 import asyncio
 import random
 import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from typing import TypeVar
 from uuid import uuid4
 
 import httpx2
 
 from inference.engine.errors import RequestError
 from inference.messages import ErrorCode
-from inference.remote import certificates
-from inference.remote.vllm import wire
+from inference.remote import answers, certificates
+from inference.remote.token import PARTNER, SERVER, Place
 
+_T = TypeVar("_T")
 _ANSWER_LIMIT_BYTES = 4 << 20
-"""Some three times what the widest canvas takes, of 256 rows with 129 named tokens each."""
+"""Some three times what the widest canvas takes, of 256 rows with 129 named tokens each; and of a stream."""
 _CONNECT_S, _SILENCE_S = 5.0, 120.0
 """How long a connection may take, and an answer without a deadline: the first one after a start may compile kernels."""
 _TRIES = 4
@@ -33,6 +37,18 @@ _JITTER_S = 1.0
 _PATIENCE_S = 10.0
 """How long a request without a deadline waits for a server to come back."""
 _BUSY = frozenset({429, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class Role:
+    """What the server is to the user: the setting that names it, and where its token is looked for."""
+
+    setting: str
+    token: Place
+
+
+MODEL_SERVER = Role("model", SERVER)
+PARTNER_SERVER = Role("partner.url", PARTNER)
 
 
 class ServerError(RequestError):
@@ -85,9 +101,9 @@ class _Pause:
 class Client:
     """A server's HTTP interface. Used on one event loop; requests run side by side on connections that are kept."""
 
-    def __init__(self, url: str, *, token: str = "", is_here: bool = False) -> None:
+    def __init__(self, url: str, *, token: str = "", is_here: bool = False, role: Role = MODEL_SERVER) -> None:
         """`url` without a slash at its end. `token` is sent as a bearer's. `is_here`: by no proxy."""
-        self.url = url
+        self.url, self.role = url, role
         headers = {"accept-encoding": "identity", "x-session-id": uuid4().hex}  # which keeps a router on one replica
         self._pause = _Pause()
         self._http = httpx2.AsyncClient(
@@ -111,16 +127,35 @@ class Client:
         async with asyncio.timeout(None if deadline is None else max(0.0, deadline - time.monotonic())):
             return await self._ask("POST", path, body, deadline)
 
+    async def stream(self, path: str, body: bytes, deadline: float | None = None) -> AsyncGenerator[bytes, None]:
+        """The parts of an answer of status 200 as they come. `deadline` ends the attempts, not the answer.
+
+        Raises ServerError; an answer that has begun is not asked for again. Closing it aborts the request.
+        """
+        response = await self._patiently(lambda: self._opened("POST", path, body), deadline)
+        try:
+            async for part in self._parts(response):
+                yield part
+        except _BusyError as busy:
+            self._pause.failed(busy)
+            raise busy.error from busy
+        finally:
+            await response.aclose()
+
     async def close(self) -> None:
         """Closes the connections."""
         await self._http.aclose()
 
     async def _ask(self, method: str, path: str, body: bytes | None, deadline: float | None) -> bytes:
+        return await self._patiently(lambda: self._whole(method, path, body), deadline)
+
+    async def _patiently(self, attempt_once: Callable[[], Awaitable[_T]], deadline: float | None) -> _T:
+        """What an attempt gives, after as many as it takes. Raises ServerError."""
         last = time.monotonic() + _PATIENCE_S if deadline is None else deadline
         for attempt in range(_TRIES):
             await self._wait(last)
             try:
-                answer = await self._once(method, path, body)
+                answer = await attempt_once()
             except _BusyError as busy:
                 self._pause.failed(busy)
                 if attempt == _TRIES - 1:
@@ -137,11 +172,42 @@ class Client:
                 raise ServerError(str(self._pause.error), self._pause.error.status)
             await asyncio.sleep(self._pause.jittered(left))
 
-    async def _once(self, method: str, path: str, body: bytes | None) -> bytes:
-        headers = {} if body is None else {"content-type": "application/json"}
+    async def _whole(self, method: str, path: str, body: bytes | None) -> bytes:
+        response = await self._opened(method, path, body)
         try:
-            async with self._http.stream(method, self.url + path, content=body, headers=headers) as response:
-                content = await _read(response)
+            return b"".join([part async for part in self._parts(response)])
+        finally:
+            await response.aclose()
+
+    async def _opened(self, method: str, path: str, body: bytes | None) -> httpx2.Response:
+        """An answer of status 200, of which only the head is read. Raises ServerError and _BusyError."""
+        headers = {} if body is None else {"content-type": "application/json"}
+        with self._blamed():
+            request = self._http.build_request(method, self.url + path, content=body, headers=headers)
+            response = await self._http.send(request, stream=True)
+        if response.status_code == 200:
+            return response
+        try:
+            content = b"".join([part async for part in self._parts(response)])
+        finally:
+            await response.aclose()
+        raise self._refusal(response, content)
+
+    async def _parts(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+        """A body as it comes. Raises ServerError, also where it is too long, and _BusyError."""
+        size = 0
+        with self._blamed():
+            async for part in response.aiter_bytes():
+                size += len(part)
+                if size > _ANSWER_LIMIT_BYTES:
+                    raise httpx2.DecodingError(f"its answer has more than {_ANSWER_LIMIT_BYTES} bytes")
+                yield part
+
+    @contextmanager
+    def _blamed(self) -> Iterator[None]:
+        """What went wrong with HTTP as a ServerError; as a _BusyError what is worth another attempt."""
+        try:
+            yield
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             if untrusted := certificates.problem(error):
                 raise ServerError(f"the server {self.url} is not asked: {untrusted}") from error
@@ -152,41 +218,31 @@ class Client:
             raise _BusyError(self._error("broke off its answer", error)) from error
         except httpx2.HTTPError as error:
             raise self._error("cannot be asked", error) from error
-        if response.status_code == 200:
-            return content
-        raise self._refusal(response, content)
 
     def _error(self, what: str, error: Exception) -> ServerError:
         reason = str(error) or type(error).__name__
-        return ServerError(f"the server {self.url} {what} ({reason}); see that it runs, or change `model`")
+        return ServerError(
+            f"the server {self.url} {what} ({reason}); see that it runs, or change `{self.role.setting}`"
+        )
 
     def _refusal(self, response: httpx2.Response, content: bytes) -> Exception:
         """What a status other than 200 means."""
-        status, said = response.status_code, wire.error_message(content)
+        status, said = response.status_code, answers.error_message(content)
         shown = f"{status} {response.reason_phrase}" + (f": {said}" if said else "")
         if status in _BUSY:
             error = ServerError(f"the server {self.url} is too busy ({shown}); try again in a moment", status)
             return _BusyError(error, _retry_after_s(response.headers.get("retry-after")))
         if status in (401, 403):
-            what = "wants another token: set INFILL_LS_SERVER_TOKEN or write it into the file server-token"
+            token = self.role.token
+            what = f"wants another token: set {token.variable} or write it into the file {token.name}"
         elif 300 <= status < 400:
-            what = "sends us elsewhere, and text goes only where it was told to; set `model` to the URL that it names"
+            setting = self.role.setting
+            what = f"sends us elsewhere, and text goes only where told to; set `{setting}` to the URL that it names"
         elif status == 500:
             what = "failed; look at its log, and start it again where its engine has ended"
         else:
             what = "refused a request"
         return ServerError(f"the server {self.url} {what} ({shown})", status)
-
-
-async def _read(response: httpx2.Response) -> bytes:
-    """All of a body. Raises httpx2.DecodingError where it is too long."""
-    parts, size = [], 0
-    async for part in response.aiter_bytes():
-        size += len(part)
-        if size > _ANSWER_LIMIT_BYTES:
-            raise httpx2.DecodingError(f"its answer has more than {_ANSWER_LIMIT_BYTES} bytes")
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _retry_after_s(value: str | None) -> float | None:

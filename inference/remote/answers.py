@@ -1,0 +1,91 @@
+"""What servers of any kind answer, read as untrusted: JSON of known types, the models they list, why they refuse.
+
+Every server with an interface like OpenAI's has `GET /v1/models`, and says in `error.message` why it refuses.
+"""
+
+import re
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from inference.messages import Hole
+
+_T = TypeVar("_T")
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""C0 and C1 but tab and line breaks, and what turns the direction of text around: it would show what is not there."""
+
+
+class ServedModel(msgspec.Struct, frozen=True):
+    """A model that a server lists. `root` is the folder or hub id that it was started with, on its own machine.
+
+    `max_model_len` is how many tokens of prompt and answer it takes; None: the server does not say.
+    """
+
+    id: Annotated[str, Meta(max_length=500)]
+    root: Annotated[str, Meta(max_length=4096)] | None = None
+    max_model_len: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where a name would do something to a terminal."""
+        require_printable(self.id + (self.root or ""))
+
+
+class _Models(msgspec.Struct, frozen=True):
+    data: list[ServedModel]
+
+
+class _ErrorBody(msgspec.Struct, frozen=True):
+    message: str
+
+
+class _Error(msgspec.Struct, frozen=True):
+    error: _ErrorBody
+
+
+class AnswerError(ValueError):
+    """An answer that makes no sense. str() says what is wrong with it."""
+
+
+def models(body: bytes) -> list[ServedModel]:
+    """What a server lists. Raises AnswerError."""
+    return decoded(body, _Models).data
+
+
+def error_message(body: bytes) -> str:
+    """What a server says went wrong, in at most 300 characters of one line; empty where it says nothing readable."""
+    try:
+        said = decoded(body, _Error).error.message
+    except AnswerError:
+        return ""
+    return one_line(said)
+
+
+def one_line(said: str) -> str:
+    """At most 300 characters of it, without control characters, on one line."""
+    return " ".join("".join(c if c.isprintable() else " " for c in said[:3000]).split())[:300]
+
+
+def decoded(body: bytes, kind: type[_T]) -> _T:
+    """A JSON text as a value of a type. Raises AnswerError where it is none."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise AnswerError(f"{error}") from error
+
+
+def encoded(message: Any) -> bytes:
+    """A request as JSON."""
+    return msgspec.json.encode(message)
+
+
+def require_printable(text: str) -> None:
+    """Raises ValueError where a name has a control character in it."""
+    if not text.isprintable():
+        raise ValueError("a name has a control character in it")
+
+
+def brings_controls(text: str, hole: Hole) -> bool:
+    """Whether a fill has a control character that neither stood in the hole nor was typed there."""
+    found = set(_CONTROLS.findall(text))
+    return bool(found) and not found <= set(hole.starts_with + hole.text)

@@ -1,0 +1,134 @@
+"""Meets a server: whether text may go there, which of its models is meant, and again when it refuses what it took.
+
+Both kinds of servers do it in the same way: a vLLM that holds pins (`vllm`), and an autoregressive partner (`partner`).
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+from inference.messages import Candidate, Done, Draft
+from inference.models.family import ModelError
+from inference.remote import address
+from inference.remote.address import Address, Names
+from inference.remote.answers import ServedModel
+from inference.remote.client import ServerError
+from inference.serving.infiller import RemoteSteps
+from inference.serving.startup import WorkerArguments
+
+log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+MEETING_S = 30.0
+"""How long a server may take to say what it serves."""
+MEET_AGAIN_S = 30.0
+"""After a refusal the server is met again, no sooner than so long after the last time."""
+_LONGEST_NAME = 100
+
+
+def allowed(arguments: WorkerArguments, names: Names) -> Address:
+    """The server that `arguments.model` names. Raises ModelError, in these names, where nothing may be sent there."""
+    try:
+        at = address.parse(arguments.model, names)
+    except address.AddressError as error:
+        raise ModelError(str(error)) from error
+    if refused := at.why_refused(plain_http=arguments.plain_http, names=names):
+        raise ModelError(refused)
+    return at
+
+
+async def in_time(meeting: Awaitable[_T], url: str, limit_s: float) -> _T:
+    """What a meeting gives. Raises ModelError, also where it takes longer than `limit_s`."""
+    try:
+        async with asyncio.timeout(limit_s):
+            return await meeting
+    except TimeoutError as error:
+        raise ModelError(f"{url} has not answered for {limit_s:g} s; see that it runs") from error
+
+
+def about_token(error: ModelError, arguments: WorkerArguments, setting: str) -> ModelError:
+    """The same error, which says so where it came of a token that was kept back."""
+    asked = error.__cause__
+    if not arguments.no_token or not isinstance(asked, ServerError) or asked.status not in (401, 403):
+        return error
+    return ModelError(
+        f"{error}. No token is sent there, for a workspace's infill-ls.toml chose this server, or http to it; to send "
+        f"yours, set `{setting}` in your own settings"
+    )
+
+
+def chosen(listed: list[ServedModel], wanted: str | None, url: str, setting: str) -> ServedModel:
+    """The model of the name `wanted`; None: the only one. Raises ModelError, which names `setting`."""
+    names = ", ".join(shown(model.id) for model in listed[:10]) or "none"
+    found = [model for model in listed if wanted is None or model.id == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ModelError(f"{url} has several models ({names}); name one with {setting} or --server-model")
+    raise ModelError(f"{url} has no model {wanted or ''}; it has {names}; set {setting} or --server-model")
+
+
+def shown(name: str) -> str:
+    """What a server calls a model, for the user: not long. It is printable (answers.py)."""
+    return name[:_LONGEST_NAME]
+
+
+class MeetingAgain:
+    """Meets a server once more, in the background, when it refuses what it took before: it may be another by now."""
+
+    def __init__(self, meet: Callable[[], Awaitable[None]]) -> None:
+        """`meet` finds out what the server is now, and keeps it. It may raise ModelError."""
+        self._meet = meet
+        self._meeting: asyncio.Task[None] | None = None
+        self._met_s = -MEET_AGAIN_S
+
+    def refused(self) -> None:
+        """The server refused a request."""
+        now_s = time.monotonic()
+        if self._met_s + MEET_AGAIN_S <= now_s:
+            self._met_s = now_s
+            self._meeting = asyncio.create_task(self._meet_again(), name="meet")
+
+    async def close(self) -> None:
+        """Ends a meeting that runs."""
+        if self._meeting is not None:
+            self._meeting.cancel()
+            await asyncio.wait([self._meeting])
+
+    async def _meet_again(self) -> None:
+        try:
+            async with asyncio.timeout(MEET_AGAIN_S):
+                await self._meet()
+        except (ModelError, TimeoutError) as error:
+            log.warning("the server that refused a request does not say what it serves: %s", error)
+
+
+class Watched:
+    """The work on one request; `refused` is called where the server does not take it."""
+
+    def __init__(self, steps: RemoteSteps, refused: Callable[[], None]) -> None:
+        self._steps, self._refused = steps, refused
+        self._events = self._work()
+
+    def __aiter__(self) -> AsyncIterator[Draft | Candidate | Done]:
+        """The events as they come."""
+        return self._events
+
+    def amend(self, hole: int, text: str) -> None:
+        """Pin `text`, all that now stands at the start of a hole. Raises RequestError where there is no such hole."""
+        self._steps.amend(hole, text)
+
+    async def aclose(self) -> None:
+        """Abort what still runs."""
+        await self._events.aclose()
+        await self._steps.aclose()
+
+    async def _work(self) -> AsyncGenerator[Draft | Candidate | Done, None]:
+        try:
+            async for event in self._steps:
+                yield event
+        except ServerError as error:
+            if error.status in (400, 404):
+                self._refused()
+            raise

@@ -1,0 +1,40 @@
+"""Asks an autoregressive server that somebody runs anyway: vLLM, llama.cpp, Ollama, or what has their interfaces.
+
+It writes a hole's text from left to right, and is shown what stands around it in one of the ways of interfaces.py:
+`/v1/completions` with the fill-in-the-middle tokens of the model's family (families.py) or with a suffix, llama.cpp's
+`/infill`, or a conversation (conversation.py), which alone can be shown a draft to improve. Which one, kinds.py finds
+out. Several holes are written one after another (chain.py), several candidates side by side (infilling.py).
+"""
+
+from inference.models.family import ModelError, OnProgress
+from inference.remote import address, meeting
+from inference.remote.client import PARTNER_SERVER, Client
+from inference.remote.partner import kinds
+from inference.remote.partner.infiller import PartnerInfiller
+from inference.serving.startup import WorkerArguments
+
+MEETING_S = 120.0
+"""How long a server may take to say what it can do: the first request may load its model."""
+
+
+async def connect(
+    arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "", limit_s: float = MEETING_S
+) -> PartnerInfiller:
+    """The server that `arguments.model` names, asked as `arguments.partner` says.
+
+    Raises ModelError, which says what to do.
+    """
+    at = meeting.allowed(arguments, address.PARTNER)
+    client = Client(at.url, token=token, is_here=at.is_here, role=PARTNER_SERVER)
+    try:
+        on_progress(0.1, f"asking {at.place}")
+        met = kinds.meet(client, arguments.server_model, arguments.partner or "auto")
+        served = await meeting.in_time(met, client.url, limit_s)
+    except ModelError as error:
+        await client.close()
+        raise meeting.about_token(error, arguments, "partner.url") from error
+    except BaseException:
+        await client.close()
+        raise
+    on_progress(1.0, "connected")
+    return PartnerInfiller(client, at.place, arguments, served)

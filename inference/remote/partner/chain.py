@@ -1,0 +1,234 @@
+"""One candidate: its holes are written one after another, each seeing the texts of those before."""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from inference.engine.canvas.plan import TextAndHoles
+from inference.messages import Candidate, Hole, InfillRequest
+from inference.remote.client import Client, ServerError
+from inference.remote.partner import question
+from inference.remote.partner.interfaces import Interface
+from inference.remote.partner.question import Question, Windows
+from inference.remote.partner.writing import Writing
+
+_VARIED = 0.8
+"""The temperature of all candidates but the first."""
+_TOO_LONG = ("context length", "context size", "context window", "too long", "maximum context", "exceeds", "too large")
+
+
+@dataclass
+class Counters:
+    """What a request has cost so far."""
+
+    started: float = field(default_factory=time.monotonic)
+    asked: int = 0
+    tokens: int = 0
+    first_ms: float = 0.0
+
+    def ms(self) -> float:
+        """The milliseconds since the request was begun."""
+        return (time.monotonic() - self.started) * 1000
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What all candidates of a request have in common.
+
+    `windows` are those to begin with; `on_fit` is told those with which a hole was filled. `typed` is what the user
+    typed meanwhile, by hole.
+    """
+
+    client: Client
+    interface: Interface
+    windows: Windows
+    on_fit: Callable[[Windows], None]
+    request: InfillRequest
+    parts: TextAndHoles
+    deadline: float | None
+    typed: Mapping[int, str]
+    counters: Counters
+
+    def pinned(self, number: int) -> str:
+        """What the fill of a hole has to begin with."""
+        return self.typed.get(number, self.parts.holes[number].starts_with)
+
+    def question(self, number: int, fills: "list[Fill]", windows: Windows, *, candidate: int) -> Question:
+        """What is asked of a hole behind the fills of those before it; later ones are empty."""
+        hole, texts, request = self.parts.holes[number], self.parts.texts, self.request
+        before = "".join(text + fill.text for text, fill in zip(texts, fills, strict=False)) + texts[number]
+        draft = hole.text if self.interface.sees_drafts and question.is_written_anew(hole) else ""
+        most = question.room(hole)
+        beside = most + question.tokens(draft) + question.tokens(request.instruction)
+        after, controls = "".join(texts[number + 1 :]), self.interface.controls
+        prefix, suffix = windows.around(before + self.pinned(number), after, beside, controls)
+        taken = beside + question.tokens(prefix) + question.tokens(suffix)
+        return Question(
+            prefix,
+            suffix,
+            hole.single_line,
+            most,
+            request.path,
+            request.language,
+            windows.context(request.context, taken) if self.interface.context_tokens else (),
+            request.instruction,
+            draft,
+            _VARIED if candidate else 0.0,
+            request.seed if request.seed is None else request.seed + candidate,
+        )
+
+
+@dataclass(frozen=True)
+class Fill:
+    """The text of one hole. `sure` are the probabilities of its tokens, where they are known."""
+
+    text: str
+    is_complete: bool = True
+    tokens: int = 0
+    sure: tuple[float, ...] = ()
+
+
+class Chain:
+    """A candidate on its way. `run` it in a task, again after `amend` where it is not complete then."""
+
+    def __init__(self, asking: Asking, number: int, on_news: Callable[[], None]) -> None:
+        self.fills: list[Fill] = []
+        self._asking, self._number, self._on_news = asking, number, on_news
+        self._windows = asking.windows
+        self._writing: Writing | None = None
+        self._pinned = ""
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether each hole has its text."""
+        return len(self.fills) == len(self._asking.parts.holes)
+
+    async def run(self) -> None:
+        """Writes what is not written yet, until the deadline. Raises ServerError; cancelling aborts what is asked."""
+        while not self.is_complete and not self._late():
+            hole = self._asking.parts.holes[len(self.fills)]
+            if hole.strength <= 0.0:
+                self.fills.append(Fill(hole.text))
+            else:
+                await self._write(hole)
+
+    def amend(self, number: int, text: str) -> None:
+        """`text` stands at the start of a hole: what disagrees with it is written anew."""
+        if number < len(self.fills):
+            if not self.fills[number].text.startswith(text):
+                del self.fills[number:]
+                self._restart()
+        elif not self._agrees():
+            self._restart()
+
+    def shown(self) -> list[Fill]:
+        """The fills, and the one that is being written as far as it is."""
+        if self.is_complete or self._writing is None:
+            return self.fills
+        return [*self.fills, self._fill(self._writing)]
+
+    def candidate(self) -> Candidate | None:
+        """What there is: unfinished texts end at their last whole line.
+
+        None where nothing was written, and where a text that was to be written anew is not whole.
+        """
+        writing = None if self.is_complete else self._writing
+        fills = [*self.fills, self._cut(writing)] if writing and writing.text else self.fills
+        asking, holes = self._asking, self._asking.parts.holes
+        cut = [hole for hole, fill in zip(holes, fills, strict=False) if not fill.is_complete]
+        if any(map(question.is_written_anew, cut)) or not any(fill.text for fill in fills):
+            return None
+        rest = range(len(fills), len(holes))
+        sure = [value for fill in fills for value in fill.sure]
+        tokens = sum(fill.tokens for fill in fills)
+        return Candidate(
+            asking.request.id,
+            tuple(fill.text for fill in fills) + tuple(holes[n].text or asking.pinned(n) for n in rest),
+            score=sum(math.log(max(value, 1e-9)) for value in sure) / max(1, len(sure)),
+            steps=tokens,
+            tokens=tokens,
+            ms=asking.counters.ms(),
+            complete=not rest and all(fill.is_complete for fill in fills),
+            unfilled=tuple(rest),
+            confidence=sum(sure) / len(sure) if sure else 1.0,
+        )
+
+    async def _write(self, hole: Hole) -> None:
+        asking, number = self._asking, len(self.fills)
+        asked = asking.question(number, self.fills, self._windows, candidate=self._number)
+        self._pinned, self._again = asking.pinned(number), False
+        writing = self._writing = Writing(asking.client, asking.interface, asked, asking.deadline)
+        asking.counters.asked += 1
+        task = self._task = asyncio.create_task(writing.run(self._heard), name="writing")
+        try:
+            await asyncio.wait([task], timeout=self._left_s())
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            asking.counters.tokens += writing.tokens
+            asking.counters.first_ms = asking.counters.first_ms or writing.first_ms
+        if self._again or task.cancelled() or not self._is_answered(task):
+            return
+        fill = self._fill(writing) if writing.end == "stop" else self._cut(writing)
+        if fill.text.startswith(asking.pinned(number)):  # else more was typed just when the answer ended
+            self.fills.append(fill)
+            self._writing = None
+            asking.on_fit(self._windows)
+
+    def _is_answered(self, task: "asyncio.Task[None]") -> bool:
+        """False where it is to be asked with less text. Raises what went wrong."""
+        error = task.exception()
+        if error is None or isinstance(error, TimeoutError):
+            return True
+        said = str(error).lower()
+        is_too_long = isinstance(error, ServerError) and error.status in (400, 413, 422, 500)
+        if is_too_long and any(words in said for words in _TOO_LONG) and (smaller := self._windows.smaller()):
+            self._windows = smaller
+            return False
+        raise error
+
+    def _heard(self) -> None:
+        if not self._agrees():
+            self._restart()
+        self._on_news()
+
+    def _agrees(self) -> bool:
+        """Whether what is being written agrees with what was typed since it was asked for."""
+        typed = self._asking.pinned(len(self.fills)) if not self.is_complete else ""
+        if self._writing is None or not typed:
+            return True
+        text = self._pinned + self._writing.text
+        return text.startswith(typed) or (not self._writing.end and typed.startswith(text))
+
+    def _restart(self) -> None:
+        self._again, self._writing = True, None
+        if self._task is not None:
+            self._task.cancel()
+
+    def _fill(self, writing: Writing) -> Fill:
+        return Fill(self._pinned + writing.text, True, writing.tokens, tuple(writing.sure))
+
+    def _cut(self, writing: Writing) -> Fill:
+        """What was written of a text that was cut short, up to its last whole line; of one line all of it.
+
+        Whole lines count as complete where the server had no more room, but for a text that takes another's place.
+        """
+        text, is_whole = writing.text.rstrip("\ufffd"), False
+        if not writing.question.single_line and "\n" in text.strip("\n"):
+            is_whole = writing.end == "length" and not self._is_written_anew()
+            text = text.rpartition("\n")[0]
+        return Fill(self._pinned + text, is_whole, writing.tokens, tuple(writing.sure))
+
+    def _is_written_anew(self) -> bool:
+        return question.is_written_anew(self._asking.parts.holes[len(self.fills)])
+
+    def _left_s(self) -> float | None:
+        deadline = self._asking.deadline
+        return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+    def _late(self) -> bool:
+        return self._left_s() == 0.0

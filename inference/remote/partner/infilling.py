@@ -1,0 +1,163 @@
+"""Works on one request: candidates written side by side, with what is typed meanwhile pinned in each."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+
+from inference.engine.canvas.plan import text_and_holes
+from inference.engine.errors import RequestError
+from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome, Stats
+from inference.remote.answers import brings_controls
+from inference.remote.client import Client
+from inference.remote.partner import question
+from inference.remote.partner.chain import Asking, Chain, Counters
+from inference.remote.partner.interfaces import Interface
+from inference.remote.partner.question import Windows
+
+PartnerEvent = Draft | Candidate | Done
+_SIDE_BY_SIDE = 4
+"""So many candidates of one request are written at one time."""
+_DRAFT_S = 0.05
+"""The least time between two drafts."""
+
+
+class PartnerInfilling:
+    """The work on one request: drafts if it wants them, the candidates, best first, then Done.
+
+    Cancelling the task that waits for an item, and `aclose`, abort what is asked of the server.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        interface: Interface,
+        windows: Windows,
+        on_fit: Callable[[Windows], None],
+        request: InfillRequest,
+        deadline: float | None,
+    ) -> None:
+        """`on_fit` is told the windows with which a hole was filled. Raises RequestError where there is no sense."""
+        self._request, self._deadline = request, deadline
+        self._parts = text_and_holes(request)
+        self._typed: dict[int, str] = {}
+        self._counters = Counters()
+        self._asking = Asking(
+            client, interface, windows, on_fit, request, self._parts, deadline, self._typed, self._counters
+        )
+        self._news = asyncio.Event()
+        self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
+        count = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
+        self._chains = [Chain(self._asking, number, self._news.set) for number in range(count)]
+        self._running: dict[Chain, asyncio.Task[None]] = {}
+        self._drawn = 0.0
+        self._events = self._work()
+
+    def __aiter__(self) -> AsyncIterator[PartnerEvent]:
+        """The events as they come."""
+        return self._events
+
+    def amend(self, hole: int, text: str) -> None:
+        """Pin `text`, all that now stands at the start of a hole. Raises RequestError where there is no such hole."""
+        if not 0 <= hole < len(self._parts.holes):
+            raise RequestError(f"the request has no hole {hole}")
+        self._typed[hole] = text
+        for chain in self._chains:
+            chain.amend(hole, text)
+        self._news.set()
+
+    async def aclose(self) -> None:
+        """Abort what still runs."""
+        await self._events.aclose()
+
+    async def _work(self) -> AsyncGenerator[PartnerEvent, None]:
+        try:
+            for chain in self._chains:
+                self._start(chain)
+            while not self._is_over():
+                await self._news.wait()
+                self._news.clear()
+                if self._request.drafts and (draft := self._draft()):
+                    yield draft
+            self._raise_if_nothing()
+            for candidate in self._candidates():
+                yield candidate
+            yield self._done()
+        finally:
+            for task in self._running.values():
+                task.cancel()
+            if self._running:
+                await asyncio.wait(self._running.values())
+
+    def _start(self, chain: Chain) -> None:
+        task = self._running[chain] = asyncio.create_task(self._write(chain), name="candidate")
+        task.add_done_callback(lambda _: self._news.set())
+
+    async def _write(self, chain: Chain) -> None:
+        async with self._places:
+            await chain.run()
+
+    def _is_over(self) -> bool:
+        """Whether all candidates are written. One that was, but disagrees with what was typed since, goes on."""
+        for chain, task in self._running.items():
+            if task.done() and not chain.is_complete and not task.exception() and not self._late():
+                self._start(chain)
+        return all(task.done() for task in self._running.values())
+
+    def _raise_if_nothing(self) -> None:
+        """Raises the first error where no candidate is there; at the deadline an error no longer matters."""
+        errors = [error for task in self._running.values() if (error := task.exception()) is not None]
+        if errors and len(errors) == len(self._chains):
+            raise errors[0]
+
+    def _candidates(self) -> list[Candidate]:
+        """The first one is the likeliest; each text once."""
+        found: dict[tuple[str, ...], Candidate] = {}
+        for chain in self._chains:
+            candidate = None if self._running[chain].exception() else chain.candidate()
+            if candidate and not any(map(brings_controls, candidate.texts, self._pinned_holes())):
+                found.setdefault(candidate.texts, candidate)
+        first, *others = found.values() or [None]
+        ranked = sorted((each for each in others if each), key=lambda each: -each.score)
+        return sorted(([first] if first else []) + ranked, key=_flaws)
+
+    def _pinned_holes(self) -> list[Hole]:
+        return [
+            Hole(hole.kind, starts_with=self._asking.pinned(number), text=hole.text)
+            for number, hole in enumerate(self._parts.holes)
+        ]
+
+    def _draft(self) -> Draft | None:
+        """The first candidate as it stands; None where that is nothing new."""
+        now, fills = time.monotonic(), self._chains[0].shown()
+        if now < self._drawn + _DRAFT_S or not any(fill.text for fill in fills):
+            return None
+        if any(map(brings_controls, (fill.text for fill in fills), self._pinned_holes())):
+            return None
+        self._drawn = now
+        rest: list[tuple[str, ...]] = [()] * (len(self._parts.holes) - len(fills))
+        most = sum(map(question.room, self._parts.holes))
+        return Draft(
+            self._request.id,
+            min(most, sum(fill.tokens for fill in fills)),
+            most,
+            (*((fill.text,) for fill in fills), *rest),
+            (*((_mean(fill.sure),) for fill in fills), *(() for _ in rest)),
+        )
+
+    def _done(self) -> Done:
+        outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
+        counted = self._counters
+        return Done(self._request.id, outcome, Stats(counted.ms(), counted.first_ms, counted.tokens, counted.asked))
+
+    def _late(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+
+def _mean(sure: tuple[float, ...]) -> float:
+    return sum(sure) / len(sure) if sure else 1.0
+
+
+def _flaws(candidate: Candidate) -> tuple[bool, bool, bool]:
+    """What puts a candidate behind the others: it was cut short, a hole is empty, or half a character."""
+    halves = any("\ufffd" in text for text in candidate.texts)
+    return not candidate.complete, not all(candidate.texts), halves

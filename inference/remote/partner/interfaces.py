@@ -1,0 +1,135 @@
+"""A server's interfaces for filling a hole: what is sent to each, and which part of its answer is the fill."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from inference.remote.partner import conversation, wire
+from inference.remote.partner.families import Family
+from inference.remote.partner.question import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, Question
+from inference.remote.partner.wire import ReadPiece
+
+_AROUND_CODE_TOKENS = 96
+"""What a conversation's answer may have around the code."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The fill in an answer: `answer[start:end]`. `is_whole`: whatever else comes is none of it."""
+
+    start: int
+    end: int
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One way to ask. `body` makes a request of a question, `find` finds the fill in an answer so far.
+
+    `controls` are the tokens that code must not bring into a prompt.
+    """
+
+    kind: str
+    path: str
+    body: Callable[[Question], dict[str, Any]]
+    read: ReadPiece
+    find: Callable[[str, Question, bool], Found]
+    controls: tuple[str, ...] = ()
+    context_tokens: int = 0
+    sees_drafts: bool = False
+
+    def fitted(self, text: str, question: Question, *, ended: bool) -> str:
+        """The text of a fill, without what stands around the hole already: conversations repeat it."""
+        if not self.sees_drafts:
+            return text
+        return conversation.fitted(text, question) if ended else conversation.begun(text, question.prefix)
+
+
+def of_family(kind: str, model: str, family: Family, *, rich: bool) -> Interface:
+    """`/v1/completions` with a family's tokens. `rich`: asks for probabilities, and for special tokens to be shown."""
+
+    def body(question: Question) -> dict[str, Any]:
+        prompt = family.prompt(question.prefix, question.suffix, question.path, question.context)
+        stop = [*family.controls, *_line_end(question)]
+        more = {"logprobs": 1, "skip_special_tokens": False} if rich else {}
+        return {"model": model, "prompt": prompt, **_common(question, stop if rich else stop[:4]), **more}
+
+    context = CONTEXT_TOKENS if family.repository else 0
+    find = _until(family.controls)
+    return Interface(kind, "/v1/completions", body, wire.choice, find, family.controls, context)
+
+
+def with_suffix(model: str, *, rich: bool) -> Interface:
+    """`/v1/completions` with a suffix: the server knows the model's tokens."""
+
+    def body(question: Question) -> dict[str, Any]:
+        around = {"model": model, "prompt": question.prefix, "suffix": question.suffix}
+        return {**around, **_common(question, _line_end(question)), **({"logprobs": 1} if rich else {})}
+
+    return Interface("suffix", "/v1/completions", body, wire.choice, _until(()))
+
+
+def llama_infill(model: str, *, rich: bool) -> Interface:
+    """llama.cpp's `/infill`. It cuts prefix and suffix itself to what fits, and takes other files."""
+
+    def body(question: Question) -> dict[str, Any]:
+        common = _common(question, _line_end(question))
+        common["n_predict"] = common.pop("max_tokens")
+        others = [{"filename": each.path, "text": each.text} for each in question.context]
+        around = {"input_prefix": question.prefix, "input_suffix": question.suffix, "input_extra": others}
+        return {"model": model, **around, **common, **({"n_probs": 1} if rich else {})}
+
+    return Interface("infill", "/infill", body, wire.infill, _until(()), context_tokens=CONTEXT_TOKENS)
+
+
+def chat(model: str, *, rich: bool) -> Interface:
+    """`/v1/chat/completions`. `rich`: asks for probabilities, and for no thinking where the model can do without."""
+
+    def body(question: Question) -> dict[str, Any]:
+        common = _common(question, [])
+        common["max_tokens"] += _AROUND_CODE_TOKENS if question.max_tokens > 1 else 0
+        more = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if rich else {}
+        said = [{"role": "user", "content": conversation.message(question)}]
+        return {"model": model, "messages": said, **common, **more}
+
+    return Interface(
+        "chat", "/v1/chat/completions", body, wire.choice, _spoken, context_tokens=CONTEXT_TOKENS, sees_drafts=True
+    )
+
+
+def _common(question: Question, stop: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {"max_tokens": question.max_tokens, "temperature": question.temperature, "stream": True}
+    found |= {"stop": stop} if stop else {}
+    return found if question.seed is None else {**found, "seed": question.seed}
+
+
+def _line_end(question: Question) -> list[str]:
+    return ["\n"] if question.single_line else []
+
+
+def _until(controls: tuple[str, ...]) -> Callable[[str, Question, bool], Found]:
+    """Finds the fill where it is all of the answer, up to a control token or the end of the only line."""
+
+    def find(answer: str, question: Question, _ended: bool) -> Found:
+        ends = [at for token in controls if (at := answer.find(token)) >= 0]
+        if question.single_line and answer:
+            line = answer.splitlines()[0]
+            ends += [len(line)] if len(line) < len(answer) else []
+        return Found(0, min(ends, default=len(answer)), bool(ends))
+
+    return find
+
+
+def _spoken(answer: str, question: Question, ended: bool) -> Found:
+    """Finds the fill in what a conversation answers. Of one line nothing is waited for behind it."""
+    block = conversation.block(answer, ended=ended)
+    is_whole = block.is_closed and ended
+    if question.single_line:
+        text = conversation.begun(answer[block.start : block.end], question.prefix)
+        is_whole = "\n" in text.lstrip("\n")
+    return Found(block.start, block.end, is_whole)
+
+
+def most_characters(question: Question) -> int:
+    """An answer that is longer than so much takes no notice of `max_tokens`."""
+    return (question.max_tokens + _AROUND_CODE_TOKENS) * CHARACTERS_PER_TOKEN * 8

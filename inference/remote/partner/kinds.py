@@ -1,0 +1,145 @@
+"""Finds out which models a server has, and in which way it fills a hole: it is asked for one token."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from inference.models.family import ModelError
+from inference.remote import answers, meeting
+from inference.remote.answers import AnswerError, ServedModel
+from inference.remote.client import Client, ServerError
+from inference.remote.partner import families, interfaces
+from inference.remote.partner.families import FAMILIES
+from inference.remote.partner.interfaces import Interface
+from inference.remote.partner.question import Question
+from inference.remote.partner.writing import Writing
+
+_SETTING = "partner.model"
+_REFUSED = (400, 404, 405, 415, 422, 500, 501)
+"""The server is there, and does not do that. Anything else is no answer to the question what it can do."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model on a server, and how it is asked. `context_tokens` is what it takes; None: it does not say."""
+
+    name: str
+    interface: Interface
+    context_tokens: int | None
+
+    @property
+    def shown(self) -> str:
+        """Its name, for the user."""
+        return meeting.shown(self.name) or "a model without a name"
+
+
+class _Defaults(msgspec.Struct, frozen=True):
+    n_ctx: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
+
+
+class _Props(msgspec.Struct, frozen=True):
+    default_generation_settings: _Defaults
+
+
+_Make = Callable[..., Interface]
+
+
+async def meet(client: Client, wanted: str | None, kind: str) -> Served:
+    """What the server has under the name `wanted` (None: the one that it has), asked as `kind` says.
+
+    Raises ModelError.
+    """
+    try:
+        model = await _model(client, wanted)
+        props = await _props(client)
+        is_ollama = await _is_ollama(client) if kind == "auto" and props is None else False
+        ways = list(_ways(kind, model.id, is_llama=props is not None, is_ollama=is_ollama))
+        interface = await _first_that_answers(client, ways, kind, model.id)
+    except AnswerError as error:
+        raise ModelError(f"{client.url} does not answer as a server of models does: {error}") from error
+    except ServerError as error:
+        raise ModelError(str(error)) from error
+    context = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
+    return Served(model.id, interface, context)
+
+
+async def _model(client: Client, wanted: str | None) -> ServedModel:
+    """The model of that name; a server that lists none has the one that is wanted, or one without a name."""
+    try:
+        listed = answers.models(await client.get("/v1/models"))
+    except ServerError as error:
+        if error.status not in (404, 405):
+            raise
+        return ServedModel(wanted or "")
+    return meeting.chosen(listed, wanted, client.url, _SETTING)
+
+
+async def _props(client: Client) -> _Props | None:
+    """What llama.cpp says of itself; None where the server is none."""
+    try:
+        return answers.decoded(await client.get("/props"), _Props)
+    except (AnswerError, ServerError):
+        return None
+
+
+async def _is_ollama(client: Client) -> bool:
+    """Whether the server is Ollama, which puts a prompt into the model's own template: tokens in it do harm there."""
+    try:
+        return b"version" in await client.get("/api/version")
+    except ServerError:
+        return False
+
+
+def _ways(kind: str, model: str, *, is_llama: bool, is_ollama: bool) -> Iterator[_Make]:
+    """The ways to ask that are worth a try, the best first."""
+    suffix, chat = partial(interfaces.with_suffix, model), partial(interfaces.chat, model)
+    infill = partial(interfaces.llama_infill, model)
+    if kind != "auto":
+        yield {"suffix": suffix, "infill": infill, "chat": chat}.get(kind) or _of_family(kind, model)
+        return
+    if is_llama:
+        yield infill
+    if not is_ollama and (found := families.kind_of(model)):
+        yield _of_family(found, model)
+    yield suffix
+    yield chat
+
+
+def _of_family(kind: str, model: str) -> _Make:
+    assert kind in FAMILIES
+    return partial(interfaces.of_family, kind, model, families.family(kind, model))
+
+
+async def _first_that_answers(client: Client, ways: list[_Make], kind: str, model: str) -> Interface:
+    """Raises ModelError, which says what each was answered, and ServerError."""
+    refused: list[str] = []
+    for make in ways:
+        for rich in (True, False):
+            interface = make(rich=rich)
+            try:
+                await _ask_for_a_token(client, interface)
+            except ServerError as error:
+                if error.status and error.status not in _REFUSED:
+                    raise
+                if not rich:
+                    refused.append(f"{interface.kind} ({interface.path}): {error}")
+            else:
+                return interface
+    what = "it fills no hole" if kind == "auto" else f"it does not fill a hole in the way of `{kind}`"
+    raise ModelError(
+        f"{client.url} has {meeting.shown(model)}, but {what}: {'; '.join(refused)[:1500]}; set partner.kind to what "
+        "it can do"
+    )
+
+
+async def _ask_for_a_token(client: Client, interface: Interface) -> None:
+    """Raises ServerError."""
+    asked = Question("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
+    try:
+        await Writing(client, interface, asked, None).run(lambda: None)
+    except TimeoutError as error:
+        raise ServerError(f"the server {client.url} did not end its answer") from error

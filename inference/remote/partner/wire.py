@@ -1,0 +1,153 @@
+"""What a server streams, read as untrusted: events of a stream, and what an event of each interface says."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from inference.remote.answers import AnswerError, decoded, one_line
+
+_LONGEST_EVENT_BYTES = 1 << 20
+"""llama.cpp's last event repeats the prompt."""
+
+
+class Events:
+    """The data of server-sent events, of which the parts come as they come."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, part: bytes) -> list[bytes]:
+        """The events that end in this part. Raises AnswerError where one is too long."""
+        self._rest += part
+        end = part.rfind(b"\n") + 1
+        if not end:
+            self._check()
+            return []
+        end += len(self._rest) - len(part)
+        lines = bytes(self._rest[:end]).split(b"\n")[:-1]
+        del self._rest[:end]
+        return [event for line in lines if (event := self._take(line.removesuffix(b"\r"))) is not None]
+
+    def _take(self, line: bytes) -> bytes | None:
+        if not line:
+            event, self._data, self._size = self._data, [], 0
+            return b"\n".join(event) if event else None
+        name, _, value = line.partition(b":")
+        if name in (b"data", b"error"):  # llama.cpp names the field `error` where it fails in mid-answer
+            self._size += len(value)
+            self._data.append(value.removeprefix(b" "))
+            self._check()
+        return None
+
+    def _check(self) -> None:
+        if self._size + len(self._rest) > _LONGEST_EVENT_BYTES:
+            raise AnswerError(f"an event has more than {_LONGEST_EVENT_BYTES} bytes")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some of a text. `sure` are the probabilities of its tokens, where they are told. `end` is "" while it goes on.
+
+    `end` is "length" where the most tokens that were asked for are written, else "stop".
+    """
+
+    text: str
+    sure: tuple[float, ...] = ()
+    end: str = ""
+
+
+class _Token(msgspec.Struct, frozen=True):
+    logprob: float | None = None
+
+
+class _Logprobs(msgspec.Struct, frozen=True):
+    """OpenAI's two ways to say it: `token_logprobs` of completions, `content` of conversations (and of llama.cpp)."""
+
+    token_logprobs: list[float | None] | None = None
+    content: list[_Token] | None = None
+
+    @property
+    def values(self) -> Sequence[float | None]:
+        """The log-probability of each token."""
+        return self.token_logprobs or [token.logprob for token in self.content or ()]
+
+
+class _Message(msgspec.Struct, frozen=True):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    text: str | None = None
+    delta: _Message | None = None
+    logprobs: _Logprobs | None = None
+    finish_reason: str | None = None
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    error: Any = None
+    message: Any = None
+
+
+class _Choices(_Failure, frozen=True):
+    choices: list[_Choice] | None = None
+
+
+class _Infill(_Failure, frozen=True):
+    content: str | None = None
+    stop: bool = False
+    stop_type: str = ""
+    stopped_limit: bool = False
+    completion_probabilities: list[_Token] | None = None
+
+
+ReadPiece = Callable[[bytes], Piece | None]
+"""What an event says; None where it says nothing. Raises AnswerError, also with what the server says went wrong."""
+
+
+def choice(event: bytes) -> Piece | None:
+    """An event of `/v1/completions` or `/v1/chat/completions`."""
+    if event.strip() == b"[DONE]":
+        return None
+    read = decoded(event, _Choices)
+    if read.choices is None:
+        raise _failure(read)
+    if not read.choices:  # how many tokens it took
+        return None
+    first = read.choices[0]
+    text = first.text or (first.delta.content if first.delta else None) or ""
+    sure = _sure(first.logprobs.values) if first.logprobs else ()
+    return Piece(text, sure, _end(first.finish_reason))
+
+
+def infill(event: bytes) -> Piece | None:
+    """An event of llama.cpp's `/infill`."""
+    if event.strip() == b"[DONE]":
+        return None
+    read = decoded(event, _Infill)
+    if read.content is None:
+        raise _failure(read)
+    values = [token.logprob for token in read.completion_probabilities or ()]
+    end = "length" if read.stop_type == "limit" or read.stopped_limit else "stop"
+    return Piece(read.content, _sure(values), end if read.stop else "")
+
+
+def _end(reason: str | None) -> str:
+    return "" if not reason else "length" if reason == "length" else "stop"
+
+
+def _sure(values: Sequence[float | None]) -> tuple[float, ...]:
+    """Log-probabilities as probabilities; none where one of them is missing or can be none."""
+    found = [value for value in values if value is not None and not math.isnan(value) and value <= 1e-3]
+    return tuple(min(1.0, math.exp(value)) for value in found) if len(found) == len(values) else ()
+
+
+def _failure(read: _Failure) -> AnswerError:
+    said = read.error if read.error is not None else read.message
+    if isinstance(said, dict):
+        said = said.get("message", "")
+    return AnswerError(one_line(said) if isinstance(said, str) and said else "an event has no text and no error")

@@ -1,0 +1,49 @@
+"""What the tests of the partner's client share: how it is connected, and the requests that they make."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from inference.messages import Hole, InfillRequest, Text
+from inference.remote.partner import MEETING_S, connect
+from inference.remote.partner.infiller import PartnerInfiller
+from inference.serving.startup import WorkerArguments
+from tests.partner_server import KINDS
+
+BEFORE = "import math\n\n\ndef mean(numbers):\n    return "
+AFTER = "\n\n\nprint(mean([1, 2]))\n"
+ANSWER = "sum(numbers) / len(numbers)"
+KIND_OF = {"fim": "qwen2.5-coder", "suffix": "suffix", "infill": "infill", "chat": "chat"}
+"""What the client calls each interface of the test server."""
+
+assert set(KIND_OF) == set(KINDS)
+
+
+def arguments(url: str, kind: str = "auto", **options: object) -> WorkerArguments:
+    """The command line of a worker for a partner."""
+    files = {"socket": Path("w.sock"), "log": Path("w.log")}
+    usual = {"device": None, "dtype": None, "idle_s": 1.0, "transport": "unix", "foreground": False}
+    return WorkerArguments(**{**files, **usual, "model": url, "partner": kind, **options})  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def partner_at(
+    url: str, kind: str = "auto", *, limit_s: float = MEETING_S, **options: object
+) -> AsyncIterator[PartnerInfiller]:
+    """An infiller that asks the server at `url`."""
+    found = await connect(arguments(url, kind, **options), lambda _share, _what: None, limit_s=limit_s)
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+def one_hole(*, drafts: bool = False, candidates: int = 1, **hole: object) -> InfillRequest:
+    """A request with one hole of a line."""
+    part = Hole(**({"single_line": True} | hole))  # type: ignore[arg-type]
+    return request(Text(BEFORE), part, Text(AFTER), drafts=drafts, candidates=candidates)
+
+
+def request(*segments: Text | Hole, **fields: object) -> InfillRequest:
+    """A request with these segments."""
+    return InfillRequest("r", segments, **({"language": "python", "path": "mean.py"} | fields))  # type: ignore[arg-type]

@@ -1,0 +1,293 @@
+"""A partner fills holes, whatever its interface, as a scripted server answers (tests/partner_server.py)."""
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from inference.engine.errors import RequestError
+from inference.messages import REFINED_STRENGTH, Candidate, ErrorCode, Hole, HoleKind, Outcome, Snippet, Text
+from inference.remote.client import ServerError
+from inference.remote.partner.question import CHARACTERS_PER_TOKEN
+from tests.inference.remote.asking import answered
+from tests.inference.remote.partner.asking import AFTER, ANSWER, BEFORE, KIND_OF, one_hole, partner_at, request
+from tests.partner_server import KINDS, Asked, partner_server
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@each_kind
+async def test_a_hole_is_filled_and_drafts_come_before(kind: str) -> None:
+    async with partner_server(kinds=(kind,), pause_s=0.02) as server, partner_at(server.url) as partner:
+        drafts, candidates, done = await answered(partner, one_hole(drafts=True))
+        assert (partner.partner, partner.sees_drafts) == (KIND_OF[kind], kind == "chat")
+        assert partner.model == server.name and partner.device in server.url
+        assert [each.texts for each in candidates] == [(ANSWER,)]
+        assert candidates[0].complete and 0.89 < candidates[0].confidence < 0.91
+        assert drafts and all(ANSWER.startswith(draft.texts[0]) for draft in drafts)
+        assert done.outcome is Outcome.COMPLETE and done.stats.canvases == 1
+        (asked,) = server.fills
+        assert (asked.prefix, asked.suffix) == (BEFORE, AFTER)
+
+
+@each_kind
+async def test_holes_are_filled_one_after_another_each_seeing_the_earlier_ones(kind: str) -> None:
+    parts = (Text("a = "), Hole(single_line=True), Text("\nb = "), Hole(single_line=True), Text("\nc = a + b\n"))
+    words = iter(["first", "second"])
+    async with partner_server(kinds=(kind,), answer=lambda _: next(words)) as server:
+        async with partner_at(server.url, KIND_OF[kind]) as partner:
+            words = iter(["first", "second"])
+            _, candidates, _ = await answered(partner, request(*parts))
+        assert candidates[0].texts == ("first", "second")
+        assert [(asked.prefix, asked.suffix) for asked in server.fills] == [
+            ("a = ", "\nb = \nc = a + b\n"),
+            ("a = first\nb = ", "\nc = a + b\n"),
+        ]
+
+
+@each_kind
+async def test_a_fill_begins_as_it_must_and_the_model_is_shown_so(kind: str) -> None:
+    def going_on(asked: Asked) -> str:
+        return "mbers) / 2" if asked.prefix.endswith("sum(nu") else "x"
+
+    async with partner_server(kinds=(kind,), answer=going_on) as server, partner_at(server.url) as partner:
+        _, candidates, _ = await answered(partner, one_hole(starts_with="sum(nu"))
+        assert candidates[0].texts == ("sum(numbers) / 2",)
+
+
+@each_kind
+async def test_a_line_ends_where_it_ends(kind: str) -> None:
+    async with partner_server(kinds=(kind,), answer=lambda _: "1\nimport os") as server:
+        async with partner_at(server.url) as partner:
+            _, candidates, _ = await answered(partner, one_hole())
+        assert candidates[0].texts == ("1",)
+        assert candidates[0].complete
+
+
+@each_kind
+async def test_what_is_cut_at_the_most_tokens_ends_at_its_last_whole_line(kind: str) -> None:
+    lines = "\n    ".join(f"a{number} = {number}" for number in range(40))
+    serving = partner_server(kinds=(kind,), answer=lambda _: lines, fenced=False)
+    async with serving as server, partner_at(server.url) as partner:
+        _, candidates, _ = await answered(partner, one_hole(single_line=False, max_tokens=20))
+        assert re.fullmatch(r"a0 = 0(\n    a\d+ = \d+)*", candidates[0].texts[0])
+        assert lines.startswith(candidates[0].texts[0] + "\n") and candidates[0].complete
+        _, candidates, _ = await answered(partner, one_hole(single_line=False, max_tokens=2))
+        assert not candidates[0].complete or kind == "chat"
+
+
+async def test_only_a_conversation_is_shown_the_draft() -> None:
+    for kind in KINDS:
+        async with partner_server(kinds=(kind,)) as server, partner_at(server.url) as partner:
+            hole = one_hole(text="sum(numbers)", strength=REFINED_STRENGTH)
+            _, candidates, _ = await answered(partner, hole)
+            assert server.fills[0].draft == ("sum(numbers)" if kind == "chat" else "")
+            assert candidates[0].texts == ("improved(sum(numbers))" if kind == "chat" else ANSWER,)
+            _, kept, _ = await answered(partner, one_hole(text="kept", strength=0.0))
+            assert kept[0].texts == ("kept",) and len(server.fills) == 1
+
+
+async def test_candidates_differ_and_the_first_is_the_likeliest() -> None:
+    count = iter(range(100))
+    async with partner_server(kinds=("fim",), answer=lambda _: f"x{next(count)}") as server:
+        async with partner_at(server.url) as partner:
+            _, candidates, _ = await answered(partner, one_hole(candidates=3))
+        assert len({each.texts for each in candidates}) == 3
+        temperatures = sorted(asked.body["temperature"] for asked in server.fills)
+        assert temperatures[0] == 0.0 and temperatures[1] > 0.0
+
+
+async def test_a_seed_is_sent_and_each_candidate_has_another() -> None:
+    async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
+        await answered(partner, request(Text(BEFORE), Hole(), Text(AFTER), seed=7, candidates=2))
+        assert sorted(asked.body["seed"] for asked in server.fills) == [7, 8]
+        assert all("seed" not in asked.body for asked in server.asked if asked not in server.fills)
+
+
+def endless(words: str) -> list[bytes | None]:
+    """A stream with these words, whatever the interface, that neither ends nor goes on."""
+    said = {"choices": [{"text": words, "delta": {"content": words}}], "content": words}
+    return [b"data: " + json.dumps(said).encode() + b"\n\n", None]
+
+
+async def test_at_the_deadline_what_is_there_is_answered() -> None:
+    async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
+        server.raw = lambda _: endless("a = 1\n    b = 2\n    c")
+        _, candidates, done = await answered(partner, one_hole(single_line=False), within_s=5)
+        assert done.outcome is Outcome.DEADLINE
+        assert candidates[0].texts == ("a = 1\n    b = 2",) and not candidates[0].complete
+        await server.until(lambda it: it.running == 0)
+        assert server.aborted == 1
+
+
+async def test_nothing_by_the_deadline_is_no_candidate() -> None:
+    async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
+        server.hold.clear()
+        _, candidates, done = await answered(partner, one_hole(), within_s=3)
+        assert (candidates, done.outcome) == ([], Outcome.DEADLINE)
+        assert done.stats.canvases == 1 and done.stats.steps == 0
+
+
+SELECTED = "".join(f"    value_{number} = {number}\n" for number in range(120))
+"""A draft of more lines than a fill usually has room for."""
+
+
+@each_kind
+async def test_a_text_that_is_written_anew_has_room_for_all_of_it(kind: str) -> None:
+    improved = SELECTED.replace("value", "total").rstrip()
+    async with partner_server(kinds=(kind,), answer=lambda _: improved) as server, partner_at(server.url) as partner:
+        hole = one_hole(single_line=False, kind=HoleKind.BODY, text=SELECTED, strength=REFINED_STRENGTH)
+        _, candidates, _ = await answered(partner, hole)
+        assert candidates[0].texts[0].endswith("total_119 = 119") and candidates[0].complete
+
+
+@each_kind
+async def test_a_part_of_a_text_that_was_to_be_written_anew_is_no_candidate(kind: str) -> None:
+    """It would take the place of all of it."""
+    async with (
+        partner_server(kinds=(kind,), answer=lambda _: SELECTED * 3) as server,
+        partner_at(server.url) as partner,
+    ):
+        hole = one_hole(single_line=False, text=SELECTED, strength=REFINED_STRENGTH)
+        assert (await answered(partner, hole))[1] == []
+        server.raw = lambda _: endless(SELECTED if kind != "chat" else f"```\n{SELECTED}")
+        _, candidates, done = await answered(partner, hole, within_s=3)
+        assert (candidates, done.outcome) == ([], Outcome.DEADLINE)
+
+
+async def test_cancelling_aborts_the_request() -> None:
+    async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
+        server.hold.clear()
+        waiting = asyncio.create_task(answered(partner, one_hole()))
+        await server.until(lambda it: len(it.fills) == 1)
+        waiting.cancel()
+        await server.until(lambda it: it.aborted == 1 and it.running == 0)
+
+
+async def test_typed_text_that_agrees_goes_on_and_other_text_is_asked_anew() -> None:
+    def answer(asked: Asked) -> str:
+        return "max(numbers)" if asked.prefix == BEFORE else "en(numbers)"
+
+    async with partner_server(kinds=("fim",), answer=answer) as server, partner_at(server.url) as partner:
+        for typed, requests, text in (("ma", 1, "max(numbers)"), ("l", 2, "len(numbers)")):
+            server.asked.clear()
+            server.hold.set()
+            server.pause_s = 0.3
+            steps = partner.infill(one_hole(drafts=True))
+            texts = []
+            async for event in steps:
+                if hasattr(event, "pieces") and len(server.fills) == 1:
+                    steps.amend(0, typed)
+                    server.pause_s = 0.0
+                if hasattr(event, "texts") and not hasattr(event, "pieces"):
+                    texts.append(event.texts)
+            assert texts == [(text,)] and len(server.fills) == requests
+    with pytest.raises(RequestError, match="no hole 3"):
+        partner.infill(one_hole()).amend(3, "x")
+
+
+async def test_what_is_typed_into_an_earlier_hole_has_it_and_what_follows_written_anew() -> None:
+    def answer(asked: Asked) -> str:
+        return {"a = ": "first", "a = other": "wise"}.get(asked.prefix, "second")
+
+    parts = (Text("a = "), Hole(single_line=True), Text("\nb = "), Hole(single_line=True), Text("\n"))
+    async with partner_server(kinds=("fim",), answer=answer) as server, partner_at(server.url) as partner:
+        server.raw = lambda asked: [None] if asked.prefix == "a = first\nb = " else None
+        steps = partner.infill(request(*parts))
+        waiting = asyncio.create_task(anext(aiter(steps)))
+        await server.until(lambda it: len(it.fills) == 2)
+        steps.amend(0, "other")
+        candidate = await waiting
+        await steps.aclose()
+        assert isinstance(candidate, Candidate) and candidate.texts == ("otherwise", "second")
+        assert [asked.prefix for asked in server.fills][2:] == ["a = other", "a = otherwise\nb = "]
+
+
+@each_kind
+@pytest.mark.parametrize("words", ["", "\ufffd"])
+async def test_an_answer_with_no_text_is_asked_for_once(kind: str, words: str) -> None:
+    async with partner_server(kinds=(kind,)) as server, partner_at(server.url) as partner:
+        for end in ("stop", "length"):
+            message = {"choices": [{"text": words, "delta": {"content": words}, "finish_reason": end}]}
+            llama = {"content": words, "stop": True, "stop_type": "limit" if end == "length" else "eos"}
+            server.asked.clear()
+            server.raw = lambda _, both={**message, **llama}: [b"data: " + json.dumps(both).encode() + b"\n\n"]
+            _, _, done = await answered(partner, one_hole(starts_with="x"))
+            assert done.outcome is Outcome.COMPLETE and len(server.fills) == 1
+
+
+@each_kind
+async def test_a_line_that_repeats_the_lines_before_it_is_taken_behind_them(kind: str) -> None:
+    async with partner_server(kinds=(kind,), answer=lambda _: f"def mean(numbers):\n    return {ANSWER}") as server:
+        async with partner_at(server.url) as partner:
+            _, candidates, _ = await answered(partner, one_hole())
+        assert candidates[0].texts == (ANSWER if kind == "chat" else "def mean(numbers):",)
+
+
+async def test_other_files_are_shown_where_there_is_a_place_for_them() -> None:
+    other = Snippet("stats.py", "def total(numbers):\n    return sum(numbers)\n")
+    for kind in KINDS:
+        async with partner_server(kinds=(kind,)) as server, partner_at(server.url) as partner:
+            await answered(partner, request(Text(BEFORE), Hole(single_line=True), Text(AFTER), context=(other,)))
+            shown = "def total" in str(server.fills[0].body)
+            assert shown == (partner.context_tokens > 0) == (kind != "suffix")
+
+
+async def test_a_long_file_is_cut_at_line_ends() -> None:
+    before, after = "x = 1\n" * 5000 + "y = ", "\n" + "z = 2\n" * 5000
+    async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
+        await answered(partner, request(Text(before), Hole(single_line=True), Text(after)))
+        (asked,) = server.fills
+        assert before.endswith(asked.prefix) and after.startswith(asked.suffix)
+        assert asked.prefix.startswith("x = 1\n") and asked.suffix.endswith("\n")
+        assert 6_000 < len(asked.prefix) <= 9_000 and 2_000 < len(asked.suffix) <= 3_000
+
+
+LONG_FILE = Text("x = 1\n" * 5000 + "y = "), Hole(single_line=True), Text("\n" + "z = 2\n" * 5000)
+
+
+@pytest.mark.parametrize("context_tokens", [1024, 4096, 6000, 1 << 15])
+async def test_a_server_that_takes_little_is_sent_no_more_than_that(context_tokens: int) -> None:
+    others = tuple(Snippet(f"{name}.py", f"{name} = 1\n" * 100) for name in "abcdefgh")
+    for kind in KINDS:
+        async with partner_server(kinds=(kind,), max_model_len=context_tokens) as server:
+            async with partner_at(server.url, KIND_OF[kind]) as partner:
+                await answered(partner, request(*LONG_FILE, context=others))
+                await answered(partner, request(Text(BEFORE), Hole(single_line=True), Text(AFTER), context=others[:1]))
+            for asked in server.fills:
+                most = asked.body.get("max_tokens") or asked.body["n_predict"]
+                names = ("prompt", "suffix", "messages", "input_prefix", "input_suffix", "input_extra")
+                sent = str([asked.body.get(name, "") for name in names]).replace("\\n", "\n")
+                assert len(sent) <= (context_tokens - most) * CHARACTERS_PER_TOKEN
+            shown = ["a = 1" in str(asked.body) for asked in server.fills]
+            assert shown == [context_tokens > 4096 and kind != "suffix", kind != "suffix"]
+
+
+async def test_candidates_that_are_refused_side_by_side_shrink_what_is_sent_once() -> None:
+    async with partner_server(kinds=("fim",), name="starcoder2") as server, partner_at(server.url) as partner:
+        server.most_characters = 8_000
+        _, candidates, _ = await answered(partner, request(*LONG_FILE, candidates=4))
+        assert len(server.fills) == 8 and candidates
+        assert all(5_000 < len(asked.prefix) + len(asked.suffix) < 8_000 for asked in server.fills[4:])
+
+
+async def test_one_file_that_was_too_long_is_that_of_its_request_alone() -> None:
+    async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
+        server.most_characters = 1
+        with pytest.raises(ServerError, match="context length"):
+            await answered(partner, request(*LONG_FILE, candidates=4))
+        assert min(len(asked.prefix) for asked in server.fills) > 100
+        server.most_characters = 1 << 30
+        await answered(partner, request(*LONG_FILE))
+        assert len(server.fills[-1].prefix) > 6_000
+
+
+async def test_a_server_that_fails_is_told_of_once_and_clearly() -> None:
+    async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
+        server.status = 500
+        with pytest.raises(ServerError, match="failed; look at its log") as failed:
+            await answered(partner, one_hole())
+        assert failed.value.code is ErrorCode.SERVER
+        server.status = 200
+        assert (await answered(partner, one_hole()))[1]

@@ -1,0 +1,171 @@
+"""A partner's server that answers what no honest one does: nothing is lost, one reply comes, the server is blamed."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncGenerator, Callable, Iterable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from inference.messages import Candidate, Done, ErrorCode, Failed
+from inference.models.family import ModelError
+from inference.remote.client import Client, ServerError
+from inference.remote.partner import interfaces
+from inference.remote.partner.interfaces import Interface
+from inference.remote.partner.question import Question
+from inference.remote.partner.wire import Events
+from inference.remote.partner.writing import Writing
+from tests.inference.remote.asking import answered
+from tests.inference.remote.partner.asking import ANSWER, KIND_OF, one_hole, partner_at
+from tests.partner_server import KINDS, partner_server
+from tests.workers import Process, is_idle
+
+StartWorker = Callable[..., Process]
+
+
+def event(value: Any) -> bytes:
+    return b"data: " + (value if isinstance(value, bytes) else json.dumps(value).encode()) + b"\n\n"
+
+
+def text(words: str, **more: Any) -> bytes:
+    """An event that has a text, whatever the interface."""
+    return event({"choices": [{"text": words, "delta": {"content": words}, **more}], "content": words})
+
+
+NONSENSE = {
+    "nothing": [],
+    "no json": [event(b"}{")],
+    "not utf-8": [event(b'{"choices": [{"text": "\xff\xfe", "delta": {"content": "\xff"}}], "content": "\xff"}')],
+    "half a surrogate pair": [
+        event(rb'{"choices": [{"text": "\ud800", "delta": {"content": "\ud800"}}], "content": "\ud800"}')
+    ],
+    "a list": [event([1, 2])],
+    "no text": [event({"object": "text_completion"})],
+    "a number for a text": [event({"choices": [{"text": 7, "delta": {"content": 7}}], "content": 7})],
+    "a text for choices": [event({"choices": "x", "content": ["x"]})],
+    "nested without end": [event(b"[" * 100_000)],
+    "an error": [event({"error": {"message": "out of\x1b[31m memory", "code": 500}})],
+    "an event without end": itertools.repeat(b"data: " + b"x" * 60_000, 100),
+    "a long event": [b"data: " + b"x" * 60_000] * 30,
+    "an endless body": itertools.repeat(b": ping\n" * 10_000),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_each_hostile_answer_gets_one_clear_reply_and_the_next_one_is_well(
+    start_worker: StartWorker, kind: str
+) -> None:
+    async with partner_server(kinds=(kind,)) as server:
+        client = await start_worker("--model", server.url, "--partner", KIND_OF[kind]).connect()
+        await client.becomes(is_idle)
+        for name, parts in NONSENSE.items():
+            server.raw = lambda _, parts=parts: iter(list(parts) if isinstance(parts, list) else parts)
+            client.send(one_hole())
+            reply = await client.answer()
+            assert isinstance(reply, Failed) and reply.code is ErrorCode.SERVER, name
+            assert reply.message.isprintable() and len(reply.message) < 1000 and server.url in reply.message
+        server.raw = lambda _: None
+        client.send(one_hole())
+        assert isinstance(candidate := await client.answer(), Candidate) and candidate.texts == (ANSWER,)
+        assert isinstance(await client.answer(), Done)
+        client.close()
+
+
+@pytest.mark.parametrize("kind", ["fim", "infill"])
+async def test_a_text_without_end_is_cut_and_its_request_aborted(kind: str) -> None:
+    async with partner_server(kinds=(kind,)) as server, partner_at(server.url) as partner:
+        server.raw = lambda _: itertools.repeat(text("abc ") * 50)
+        _, candidates, _ = await answered(partner, one_hole(max_tokens=8))
+        assert len(candidates[0].texts[0]) < 20_000 and not candidates[0].complete
+        await server.until(lambda it: it.running == 0 and it.aborted == 1)
+
+
+class AllAtOnce(Client):
+    """A server whose whole answer is there already: only who reads it lets the event loop go on."""
+
+    async def stream(self, path: str, body: bytes, deadline: float | None = None) -> AsyncGenerator[bytes, None]:
+        yield text("x") * 9_000 + text("", finish_reason="stop")
+
+
+@pytest.mark.parametrize("make", [partial(interfaces.chat, "m"), partial(interfaces.with_suffix, "m")])
+async def test_a_stream_of_single_characters_does_not_hold_the_event_loop(make: Callable[..., Interface]) -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    client = AllAtOnce("http://localhost:1")
+    question = Question("x = ", "\n", single_line=False, max_tokens=9_000)
+    writing = Writing(client, make(rich=False), question, None)
+    ticking = asyncio.create_task(tick())
+    await writing.run(lambda: None)
+    ticking.cancel()
+    await client.close()
+    assert writing.text == "x" * 9_000
+    assert ticks > 30
+
+
+@pytest.mark.parametrize("words", ["a\x1b[31mb", "a\x00b", "a\u202eb", "a\x07"])
+async def test_control_characters_that_nobody_typed_are_no_answer(words: str) -> None:
+    async with partner_server(kinds=("fim",), answer=lambda _: words) as server, partner_at(server.url) as partner:
+        drafts, candidates, done = await answered(partner, one_hole(drafts=True))
+        assert candidates == [] and isinstance(done, Done)
+        assert not any("\x1b" in draft.texts[0] or "\u202e" in draft.texts[0] for draft in drafts)
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [{"token_logprobs": [5.0]}, {"token_logprobs": [None]}, {"content": [{"logprob": 1e308}]}, {"token_logprobs": []}],
+)
+async def test_probabilities_that_are_none_are_not_believed(logprobs: Any) -> None:
+    async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
+        server.raw = lambda _: [text("x", logprobs=logprobs), text("", finish_reason="stop")]
+        _, candidates, _ = await answered(partner, one_hole())
+        assert (candidates[0].texts, candidates[0].confidence) == (("x",), 1.0)
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        {"data": [{"id": "x" * 100_000}]},
+        {"data": [{"id": "a\x1b[31m"}]},
+        {"data": [{"id": 7}]},
+        {"data": "x"},
+        {"data": []},
+        {"data": [{"id": "a"}, {"id": "b"}]},
+        [],
+    ],
+)
+async def test_a_list_of_models_that_makes_no_sense_is_told(models: Any) -> None:
+    async with partner_server(models=models) as server:
+        with pytest.raises(ModelError) as refused:
+            async with partner_at(server.url):
+                pass
+        assert str(refused.value).isprintable() and len(str(refused.value)) < 1000
+
+
+async def test_no_text_follows_a_redirect() -> None:
+    async with partner_server() as server, partner_at(server.url) as partner:
+        server.status = 307
+        with pytest.raises(ServerError, match="sends us elsewhere.*`partner.url`"):
+            await answered(partner, one_hole())
+
+
+def fed(parts: Iterable[bytes]) -> list[bytes]:
+    events = Events()
+    return [each for part in parts for each in events.feed(part)]
+
+
+def test_events_are_the_same_however_they_are_cut() -> None:
+    stream = (
+        b": hello\r\ndata: a\r\n\r\ndata:b\ndata: c\n\nevent: x\nid: 7\ndata: d\n\nerror: {}\n\n\n\ndata: unfinished"
+    )
+    whole = fed([stream])
+    assert whole == [b"a", b"b\nc", b"d", b"{}"]
+    for size in (1, 2, 3, 5, 7):
+        assert fed(stream[at : at + size] for at in range(0, len(stream), size)) == whole

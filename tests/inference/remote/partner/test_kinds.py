@@ -1,0 +1,148 @@
+"""How a server is to be asked is found out, and what it refuses is told."""
+
+import pytest
+
+from inference.models.family import ModelError
+from inference.remote.partner import families
+from inference.remote.partner.families import FAMILIES
+from tests.inference.remote.asking import answered
+from tests.inference.remote.partner.asking import AFTER, ANSWER, BEFORE, KIND_OF, one_hole, partner_at
+from tests.partner_server import KINDS, Asked, partner_server
+
+PROMPTS = {
+    "qwen2.5-coder": "<|fim_prefix|>{p}<|fim_suffix|>{s}<|fim_middle|>",
+    "starcoder2": "<fim_prefix>{p}<fim_suffix>{s}<fim_middle>",
+    "codegemma": "<|fim_prefix|>{p}<|fim_suffix|>{s}<|fim_middle|>",
+    "deepseek-coder": "<｜fim▁begin｜>{p}<｜fim▁hole｜>{s}<｜fim▁end｜>",
+    "codestral": "[SUFFIX]{s}[PREFIX]{p}",
+    "granite": "<fim_prefix>{p}<fim_suffix>{s}<fim_middle>",
+}
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+async def test_each_family_is_shown_its_own_tokens_and_none_of_them_is_in_a_fill(kind: str) -> None:
+    end = FAMILIES[kind].ends[0]
+    async with partner_server(kinds=("fim",), answer=lambda _: f"{ANSWER}{end}more", name="m") as server:
+        async with partner_at(server.url, kind) as partner:
+            _, candidates, _ = await answered(partner, one_hole(single_line=False))
+        assert partner.partner == kind and candidates[0].texts == (ANSWER,)
+        (asked,) = server.fills
+        assert asked.body["prompt"] == PROMPTS[kind].format(p=BEFORE, s=AFTER)
+        assert (asked.prefix, asked.suffix) == (BEFORE, AFTER)
+        assert set(FAMILIES[kind].ends) <= set(asked.body["stop"])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Qwen/Qwen2.5-Coder-7B", "qwen2.5-coder"),
+        ("qwen2.5-coder:1.5b-base", "qwen2.5-coder"),
+        ("Qwen3-Coder-30B-A3B-Instruct", "qwen2.5-coder"),
+        ("bigcode/starcoder2-3b", "starcoder2"),
+        ("google/codegemma-2b", "codegemma"),
+        ("google/codegemma-7b-it", None),
+        ("deepseek-ai/DeepSeek-Coder-V2-Lite-Base", "deepseek-coder"),
+        ("mistralai/Codestral-22B-v0.1", "codestral"),
+        ("ibm-granite/granite-8b-code-base-4k", "granite"),
+        ("ibm-granite/granite-3.3-8b-base", "granite"),
+        ("google/gemma-4-27b-it", None),
+        ("Qwen/Qwen2.5-7B-Instruct", None),
+        ("", None),
+    ],
+)
+def test_a_models_name_tells_of_its_family(name: str, kind: str | None) -> None:
+    assert families.kind_of(name) == kind
+
+
+def test_granite_4_has_other_tokens_than_those_before() -> None:
+    assert families.family("granite", "ibm-granite/granite-4.0-micro-base").prefix == "<|fim_prefix|>"
+    assert families.family("granite", "ibm-granite/granite-8b-code-base-4k").prefix == "<fim_prefix>"
+
+
+@pytest.mark.parametrize("token", ["<|fim_middle|>", "<|endoftext|>", "<|file_sep|>"])
+def test_text_with_a_control_token_does_not_reach_a_prompt(token: str) -> None:
+    from inference.remote.partner.question import Windows
+
+    controls = FAMILIES["qwen2.5-coder"].controls
+    prefix, suffix = Windows().around(f"a{token}b", f"c{token}d", 64, controls)
+    assert (prefix, suffix) == ("b", "c")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "name", "found"),
+    [
+        (KINDS, "qwen2.5-coder", "infill"),
+        (("fim", "suffix", "chat"), "qwen2.5-coder", "qwen2.5-coder"),
+        (("fim", "suffix", "chat"), "gemma-4", "suffix"),
+        (("fim", "chat"), "gemma-4", "chat"),
+        (("suffix",), "qwen2.5-coder", "suffix"),
+    ],
+)
+async def test_the_best_way_is_taken_that_a_server_has(kinds: tuple[str, ...], name: str, found: str) -> None:
+    async with partner_server(kinds=kinds, name=name) as server, partner_at(server.url) as partner:
+        assert partner.partner == found
+        assert (await answered(partner, one_hole()))[1][0].texts == (ANSWER,)
+
+
+async def test_ollama_is_asked_with_a_suffix_for_it_puts_prompts_into_templates() -> None:
+    async with partner_server(kinds=("fim", "suffix"), is_ollama=True) as server, partner_at(server.url) as partner:
+        assert partner.partner == "suffix"
+
+
+async def test_a_server_that_can_do_nothing_says_why_and_another_kind_is_refused() -> None:
+    async with partner_server(kinds=()) as server:
+        with pytest.raises(ModelError, match=r"it fills no hole: .*suffix.*chat.*; set partner\.kind"):
+            async with partner_at(server.url):
+                pass
+    async with partner_server(kinds=("chat",)) as server:
+        with pytest.raises(ModelError, match="does not fill a hole in the way of `suffix`"):
+            async with partner_at(server.url, "suffix"):
+                pass
+        with pytest.raises(ModelError, match=r"no model other; it has .*partner\.model"):
+            async with partner_at(server.url, server_model="other"):
+                pass
+
+
+async def test_a_server_that_takes_only_the_plainest_request_is_asked_so() -> None:
+    def strict(asked: Asked) -> str:
+        return "x"
+
+    async with partner_server(kinds=("fim", "chat"), answer=strict) as server:
+        server.refuses = ("logprobs", "skip_special_tokens", "chat_template_kwargs")
+        for kind in ("qwen2.5-coder", "chat"):
+            async with partner_at(server.url, kind) as partner:
+                _, candidates, _ = await answered(partner, one_hole())
+            assert (candidates[0].texts, partner.partner) == (("x",), kind)
+
+
+async def test_another_server_behind_the_same_url_is_met_again() -> None:
+    async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
+        server.kinds, server.name = ("chat",), "gemma-4"
+        with pytest.raises(Exception, match="there is no /v1/completions"):
+            await answered(partner, one_hole())
+        await server.until(lambda _: partner.partner == "chat")
+        assert partner.sees_drafts and partner.model == "gemma-4"
+        assert (await answered(partner, one_hole()))[1][0].texts == (ANSWER,)
+
+
+async def test_a_server_with_less_room_than_it_is_sent_is_sent_less() -> None:
+    from inference.messages import Hole, Text
+    from tests.inference.remote.partner.asking import request
+
+    async with partner_server(kinds=("fim",), name="qwen2.5-coder") as server:
+        server.most_characters = 3_000
+        async with partner_at(server.url) as partner:
+            long = request(Text("x = 1\n" * 3000 + "y = "), Hole(single_line=True), Text("\n" + "z = 1\n" * 3000))
+            _, candidates, _ = await answered(partner, long)
+            assert candidates[0].texts == (ANSWER,)
+            asked = len(server.fills)
+            await answered(partner, long)
+            assert len(server.fills) == asked + 1, "what was learnt is kept"
+    small = {"data": [{"id": "qwen2.5-coder", "max_model_len": 512}]}
+    async with partner_server(kinds=("fim",), models=small) as server, partner_at(server.url) as partner:
+        await answered(partner, long)
+        assert len(server.fills[0].body["prompt"]) < 512 * 3
+
+
+def test_the_test_server_knows_each_interface() -> None:
+    assert set(KIND_OF) == set(KINDS)

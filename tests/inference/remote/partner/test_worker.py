@@ -1,0 +1,84 @@
+"""A real worker process with a partner: what it says of itself, what it answers, whose token it sends."""
+
+from collections.abc import Callable
+
+import pytest
+
+from inference.messages import Candidate, Done, ErrorCode, Failed, Outcome, WorkerState
+from tests.inference.remote.partner.asking import ANSWER, KIND_OF, one_hole
+from tests.partner_server import KINDS, partner_server
+from tests.workers import Process, RawClient, is_idle
+
+StartWorker = Callable[..., Process]
+TOKEN = "hush-hush-0123456789"
+
+
+async def final(client: RawClient) -> tuple[list[Candidate], Done | Failed]:
+    """What comes of the request that was sent last."""
+    found = []
+    while not isinstance(message := await client.answer(), Done | Failed):
+        if isinstance(message, Candidate):
+            found.append(message)
+    return found, message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_worker_finds_out_how_to_ask_and_answers(start_worker: StartWorker, kind: str) -> None:
+    async with partner_server(kinds=(kind,)) as server:
+        client = await start_worker("--model", server.url, "--partner", "auto").connect()
+        status = await client.becomes(is_idle)
+        assert (status.partner, status.sees_drafts) == (KIND_OF[kind], kind == "chat")
+        assert (status.model, status.server) == (server.name, server.url)
+        client.send(one_hole())
+        candidates, done = await final(client)
+        assert [each.texts for each in candidates] == [(ANSWER,)]
+        assert isinstance(done, Done) and done.outcome is Outcome.COMPLETE
+        client.close()
+
+
+async def test_a_partner_is_sent_its_own_token_and_never_the_servers(start_worker: StartWorker) -> None:
+    async with partner_server(token=TOKEN) as server:
+        words = ("--model", server.url, "--partner", "chat")
+        for variable, state in (("PARTNER", WorkerState.READY), ("SERVER", WorkerState.FAILED)):
+            other = {"PARTNER": "SERVER", "SERVER": "PARTNER"}[variable]
+            tokens = {f"INFILL_LS_{variable}_TOKEN": TOKEN, f"INFILL_LS_{other}_TOKEN": "another"}
+            process = start_worker(*words, **tokens)
+            client = await process.connect()
+            status = await client.becomes(lambda now: now.state in (WorkerState.READY, WorkerState.FAILED))
+            assert status.state is state
+            assert status.state is WorkerState.READY or "INFILL_LS_PARTNER_TOKEN" in status.detail
+            assert TOKEN not in process.stderr + process.paths.log.read_text() + status.detail
+            client.close()
+
+
+async def test_a_partner_that_dies_is_told_of_and_found_again(start_worker: StartWorker) -> None:
+    async with partner_server(kinds=("chat",)) as server:
+        port = int(server.url.rpartition(":")[2])
+        client = await start_worker("--model", server.url, "--partner", "auto").connect()
+        await client.becomes(is_idle)
+    client.send(one_hole())
+    _, failed = await final(client)
+    assert isinstance(failed, Failed) and failed.code is ErrorCode.SERVER and "partner.url" in failed.message
+    async with partner_server(port, kinds=("chat",)):
+        await client.becomes(lambda now: bool(now.server_problem))
+        client.send(one_hole())
+        candidates, _ = await final(client)
+        assert [each.texts for each in candidates] == [(ANSWER,)]
+        assert not (await client.status()).server_problem
+    client.close()
+
+
+async def test_a_worker_for_a_partner_loads_no_torch(start_worker: StartWorker) -> None:
+    async with partner_server() as server:
+        words = ("--model", server.url, "--partner", "auto")
+        process = start_worker(*words, PYTHONPROFILEIMPORTTIME="1")
+        client = await process.connect()
+        await client.becomes(is_idle)
+        client.send(one_hole())
+        assert (await final(client))[0]
+        lines = [line for line in process.stderr.splitlines() if line.startswith("import time:")]
+        packages = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+        assert "httpx2" in packages
+        unwanted = {"torch", "transformers", "numpy", "lsprotocol", "pygls", "tree_sitter"}
+        assert not unwanted & packages
+        client.close()

@@ -1,0 +1,321 @@
+"""A real HTTP server for tests that stands in for an autoregressive one: all its interfaces, with scripted answers.
+
+It answers `/v1/completions` (with a `suffix`, or with the fill-in-the-middle tokens of a family), llama.cpp's `/infill`
+and `/v1/chat/completions`, whole or as a stream. Real servers are asked in `tests/served`. For tests in real editors:
+`python -m tests.partner_server --kind chat --delay 2 --answer TEXT` prints its URL and serves until it is ended.
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+KINDS = ("fim", "suffix", "infill", "chat")
+"""What a server can be asked, with `PartnerServer.kinds`; `/v1/models` it always has."""
+_FAMILIES = (  # prefix, suffix, middle, and whether the suffix stands first
+    ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", False),
+    ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", False),
+    ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", False),
+    ("[SUFFIX]", "[PREFIX]", "", True),
+)
+_SURE = 0.9
+"""How likely it says that each token is."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request to fill a hole. `kind` is one of KINDS, `at` in `time.monotonic()` seconds.
+
+    `prefix` and `suffix` are what it was shown around the hole, `draft` what the hole held (chat alone).
+    """
+
+    kind: str
+    prefix: str
+    suffix: str
+    draft: str
+    body: dict[str, Any]
+    headers: dict[str, str]
+    at: float
+
+
+def sensible(asked: Asked) -> str:
+    """What a model could write there: a value behind `return` or `=`, else a call."""
+    line = asked.prefix.rpartition("\n")[2]
+    if asked.draft:
+        return f"improved({asked.draft.strip()})" if "\n" not in asked.draft.strip() else asked.draft
+    if not line.strip() and asked.prefix.rstrip().endswith(":"):
+        return "return sum(numbers) / len(numbers)" if line else "    return sum(numbers) / len(numbers)"
+    return "sum(numbers) / len(numbers)" if re.search(r"(return|=|\() *$", line) else "partner()"
+
+
+@dataclass
+class PartnerServer:
+    """Answers with what `answer` says, a token at a time where it is asked for a stream.
+
+    `kinds` are the interfaces that it has; others are answered 404. `delay_s` goes by before the first token, `pause_s`
+    before each other one. `hold`, while it is cleared, keeps answers back for as long as the test wants. `status` other
+    than 200 refuses what would be filled. `fenced` puts what a conversation is answered into a code fence. `raw` gives
+    the bytes of a stream that is no honest answer (None: no more comes, nor an end), `models` another answer to
+    `/v1/models`. Requests with a field of `refuses`, or longer than `most_characters`, are refused.
+    """
+
+    answer: Callable[[Asked], str] = sensible
+    kinds: tuple[str, ...] = KINDS
+    name: str = "qwen2.5-coder-1.5b"
+    delay_s: float = 0.0
+    pause_s: float = 0.0
+    status: int = 200
+    fenced: bool = True
+    token: str = ""
+    raw: Callable[[Asked], Iterable[bytes | None] | None] = lambda _: None
+    models: object = None
+    is_ollama: bool = False
+    max_model_len: int | None = None
+    refuses: tuple[str, ...] = ()
+    most_characters: int = 1 << 30
+    hold: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: list[Asked] = field(default_factory=list)
+    aborted: int = 0
+    running: int = 0
+    url: str = ""
+    _connections: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    @property
+    def fills(self) -> list[Asked]:
+        """The requests to fill a hole, without those that only found out what the server can do."""
+        return [asked for asked in self.asked if _tokens(asked.body) > 1]
+
+    async def until(self, condition: Callable[["PartnerServer"], bool]) -> None:
+        """Wait until something is true of this server."""
+        async with asyncio.timeout(120):
+            while not condition(self):
+                await asyncio.sleep(0.01)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, which may send several requests."""
+        self._connections.add(writer)
+        with suppress(OSError, EOFError, asyncio.CancelledError):
+            while True:
+                lines = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+                pairs = (line.partition(":") for line in lines[1:] if line)
+                headers = {name.lower(): value.strip() for name, _, value in pairs}
+                body = await reader.readexactly(int(headers.get("content-length", "0")))
+                await self._reply(lines[0].split()[1], headers, json.loads(body or b"{}"), reader, writer)
+        self._connections.discard(writer)
+        writer.close()
+
+    async def close(self) -> None:
+        """Break off all connections."""
+        for connection in self._connections:
+            connection.close()
+
+    async def _reply(
+        self,
+        path: str,
+        headers: dict[str, str],
+        body: dict[str, Any],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        if self.token and headers.get("authorization") != f"Bearer {self.token}":
+            _send(writer, 401, {"error": {"message": "Unauthorized"}})
+        elif path == "/v1/models":
+            known = {"max_model_len": self.max_model_len} if self.max_model_len else {}
+            listed = {"object": "list", "data": [{"id": self.name, "object": "model", **known}]}
+            _send(writer, 200, listed if self.models is None else self.models)
+        elif path == "/api/version" and self.is_ollama:
+            _send(writer, 200, {"version": "0.9.0"})
+        elif path == "/props" and "infill" in self.kinds:
+            _send(writer, 200, {"default_generation_settings": {"n_ctx": 8192}, "model_path": f"{self.name}.gguf"})
+        elif (asked := _read(path, body, headers)) is None or asked.kind not in self.kinds:
+            _send(writer, 404, {"error": {"message": f"there is no {path} for that"}})
+        elif refused := [name for name in self.refuses if name in body]:
+            _send(writer, 400, {"error": {"message": f"{refused[0]} is not currently supported"}})
+        elif len(str(body)) > self.most_characters:
+            self.asked.append(asked)
+            _send(writer, 400, {"error": {"message": "This model's maximum context length is smaller"}})
+        else:
+            await self._watched(asked, reader, writer)
+
+    async def _watched(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers, unless the client goes first."""
+        self.asked.append(asked)
+        gone = asyncio.create_task(reader.read(1))  # a client that waits for its answer sends nothing
+        answering = asyncio.create_task(self._answer(asked, writer))
+        self.running += 1
+        try:
+            await asyncio.wait({gone, answering}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done() or isinstance(answering.exception(), OSError):
+                self.aborted += 1
+                raise EOFError
+            answering.result()
+        finally:
+            self.running -= 1
+            for task in (gone, answering):
+                task.cancel()
+                with suppress(asyncio.CancelledError, OSError):
+                    await task
+
+    async def _answer(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await self.hold.wait()
+        await asyncio.sleep(self.delay_s)
+        if _tokens(asked.body) > 1 and (parts := self.raw(asked)) is not None:
+            await _send_raw(writer, parts)
+            return
+        if self.status != 200:
+            _send(writer, self.status, {"error": {"message": "no"}})
+            return
+        text = self.answer(asked)
+        if asked.kind == "chat" and self.fenced:
+            text = f"```\n{text}\n```"
+        pieces, reason = _cut(text, asked.body)
+        if not asked.body.get("stream"):
+            _send(writer, 200, _message(asked.kind, pieces, reason, self.name, is_part=False))
+            return
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for piece in pieces:
+            _event(writer, _message(asked.kind, [piece], None, self.name, is_part=True))
+            await writer.drain()
+            await asyncio.sleep(self.pause_s)
+        _event(writer, _message(asked.kind, [], reason, self.name, is_part=True))
+        if asked.kind != "infill":
+            _event(writer, "[DONE]")
+        writer.write(b"0\r\n\r\n")
+
+
+def _read(path: str, body: dict[str, Any], headers: dict[str, str]) -> Asked | None:
+    """What is asked; None where no interface has such a path."""
+    now = time.monotonic()
+    match path:
+        case "/infill":
+            before = body["input_prefix"] + body.get("prompt", "")
+            return Asked("infill", before, body["input_suffix"], "", body, headers, now)
+        case "/v1/chat/completions":
+            before, after, draft = _shown(body["messages"][-1]["content"])
+            return Asked("chat", before, after, draft, body, headers, now)
+        case "/v1/completions" if "suffix" in body:
+            return Asked("suffix", body["prompt"], body["suffix"], "", body, headers, now)
+        case "/v1/completions":
+            return Asked("fim", *_around(body["prompt"]), "", body, headers, now)
+    return None
+
+
+def _around(prompt: str) -> tuple[str, str]:
+    """Prefix and suffix of a prompt with fill-in-the-middle tokens; all of it and nothing where it has none."""
+    for before, after, middle, is_suffix_first in _FAMILIES:
+        if is_suffix_first and prompt.startswith(before):
+            suffix, _, prefix = prompt.removeprefix(before).partition(after)
+            return prefix, suffix
+        if not is_suffix_first and before in prompt and middle in prompt:
+            prefix, _, rest = prompt.partition(before)[2].partition(after)
+            suffix, _, written = rest.partition(middle)
+            return prefix + written, suffix
+    return prompt, ""
+
+
+def _shown(words: str) -> tuple[str, str, str]:
+    """Prefix, suffix and draft of a conversation's last message, as inference/remote/partner/conversation.py has it."""
+    file = re.search(r"<file[^>]*>\n(.*?)<hole/>(.*)\n</file>", words, re.DOTALL)
+    draft = re.search(r"<draft>\n(.*?)\n</draft>", words, re.DOTALL)
+    return (*(file.groups() if file else ("", "")), draft[1] if draft else "")
+
+
+def _tokens(body: dict[str, Any]) -> int:
+    return int(body.get("max_tokens") or body.get("n_predict") or 1 << 20)
+
+
+def _cut(text: str, body: dict[str, Any]) -> tuple[list[str], str]:
+    """The tokens of an answer up to a stop string or the most that were asked for, and why it ends."""
+    stops = [at for stop in body.get("stop") or () if (at := text.find(stop)) >= 0]
+    pieces = re.findall(r"\w+|\s+|.", text[: min(stops, default=len(text))])
+    most = _tokens(body)
+    return pieces[:most], "length" if len(pieces) > most else "stop"
+
+
+def _message(kind: str, pieces: list[str], reason: str | None, name: str, *, is_part: bool) -> dict[str, Any]:
+    """A whole answer, or a part of one, as the interface has it."""
+    sure = math.log(_SURE)
+    text = "".join(pieces)
+    if kind == "infill":
+        end = {"stop": reason is not None, "stop_type": "limit" if reason == "length" else "eos"}
+        known = [{"id": 1, "token": piece, "logprob": sure, "top_logprobs": []} for piece in pieces]
+        return {
+            "content": text,
+            "tokens": [],
+            **(end if reason else {"stop": False}),
+            "completion_probabilities": known,
+        }
+    if kind == "chat":
+        inner = {"role": "assistant", "content": text}
+        known = {"content": [{"token": piece, "logprob": sure, "top_logprobs": []} for piece in pieces]}
+        choice = {"index": 0, "delta" if is_part else "message": inner, "logprobs": known, "finish_reason": reason}
+        return {"object": "chat.completion", "model": name, "choices": [choice]}
+    known = {"tokens": pieces, "token_logprobs": [sure] * len(pieces)}
+    choice = {"index": 0, "text": text, "logprobs": known, "finish_reason": reason}
+    return {"object": "text_completion", "model": name, "choices": [choice]}
+
+
+def _send(writer: asyncio.StreamWriter, status: int, value: object) -> None:
+    data = json.dumps(value).encode()
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+    writer.write(head.encode() + data)
+
+
+async def _send_raw(writer: asyncio.StreamWriter, parts: Iterable[bytes | None]) -> None:
+    """A stream of whatever bytes."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for part in parts:
+        if part is None:
+            await asyncio.Event().wait()
+            return
+        writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+        await writer.drain()
+        await asyncio.sleep(0)
+    writer.write(b"0\r\n\r\n")
+
+
+def _event(writer: asyncio.StreamWriter, value: object) -> None:
+    data = b"data: " + (value.encode() if isinstance(value, str) else json.dumps(value).encode()) + b"\n\n"
+    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+
+@asynccontextmanager
+async def partner_server(port: int = 0, **settings: Any) -> AsyncIterator[PartnerServer]:
+    """A server that runs, and answers at once."""
+    server = PartnerServer(**settings)
+    server.hold.set()
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", port)
+    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    try:
+        yield server
+    finally:
+        listening.close()
+        await server.close()
+        await listening.wait_closed()
+
+
+async def _main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--kind", choices=KINDS, action="append", help="an interface that it has; default: all")
+    parser.add_argument("--name", default="qwen2.5-coder-1.5b", help="what it calls its model")
+    parser.add_argument("--answer", help="what it writes into every hole")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds before the first token")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds between two tokens")
+    parser.add_argument("--status", type=int, default=200, help="refuses with this HTTP status")
+    words = parser.parse_args()
+    settings = {"kinds": tuple(words.kind or KINDS), "name": words.name, "status": words.status}
+    settings |= {"answer": sensible if words.answer is None else lambda _: words.answer}
+    async with partner_server(words.port, delay_s=words.delay, pause_s=words.pause, **settings) as server:
+        print(server.url, flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())
