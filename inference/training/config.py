@@ -16,12 +16,14 @@ class Conventions(StrEnum):
     `own`: the file alone, a mask token, holes padded with a slack token, said in `infill.json`. `released`: as Google's
     DiffusionGemma, with conversation turns, random tokens for noise, a tokenizer of Gemma's kind, and nothing of ours.
     `masked`: plain Qwen2 weights as Dream has them: every row sees every row, a mask token, shifted logits, the file
-    alone, holes of their exact length.
+    alone, holes of their exact length. `fim`: a causal Qwen2 with Qwen2.5-Coder's tokens for filling in the middle,
+    which servers of such models serve; it is no diffusion model.
     """
 
     OWN = "own"
     RELEASED = "released"
     MASKED = "masked"
+    FIM = "fim"
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -47,7 +49,7 @@ class DataConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     prefix_tokens: int
     canvas_tokens: int
-    """Of a canvas; with the conventions `masked` of a whole example, its prefix included."""
+    """Of a canvas; with the conventions `masked` and `fim` of a whole example, its prefix included."""
     canvases: int = 2
     whole_canvases: float = 0.0
     """The share of canvases that are one hole, which goes on right where the prefix ends: plain block diffusion."""
@@ -68,6 +70,7 @@ class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     other_lr: float = 3e-3
     warmup_steps: int = 200
     causal_weight: float = 0.3
+    """Of text read from the left, where that in holes has 1."""
     causal_steps: int = 0
     """With the conventions `masked`: the steps over which the share of streams that are trained from left to right, on
     every row, falls from 1 to 0. Published models, too, were causal before they learnt to fill masks."""
@@ -139,8 +142,11 @@ def _check(file: Path, config: RunConfig) -> None:
         raise ConfigError(f"{file}: model.sliding_window_tokens must hold a prefix and a canvas")
     if model.max_positions < data.prefix_tokens + data.canvas_tokens:
         raise ConfigError(f"{file}: model.max_positions must hold a prefix and a canvas")
-    if model.conventions is Conventions.MASKED and model.heads * model.head_size != model.hidden_size:
+    if (
+        model.conventions in (Conventions.MASKED, Conventions.FIM)
+        and model.heads * model.head_size != model.hidden_size
+    ):
         raise ConfigError(f"{file}: model.heads * model.head_size must be model.hidden_size in a Qwen2")
-    least = {Conventions.OWN: 300, Conventions.RELEASED: 700, Conventions.MASKED: 300}[model.conventions]
+    least = 700 if model.conventions is Conventions.RELEASED else 300
     if model.vocabulary_size < least:
         raise ConfigError(f"{file}: model.vocabulary_size must hold all bytes and some words: at least {least}")

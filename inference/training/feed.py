@@ -2,25 +2,30 @@
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
-
-from inference.training.batches import Batch, Batches
 
 _LAST_STEP = 1 << 40
 _AHEAD = 4
 
 Drawn = TypeVar("Drawn")
-Noise = Callable[[Batch, int, np.random.Generator], Drawn]
+Noise = Callable[[Any, int, np.random.Generator], Drawn]
 """Of a batch and the step it is for."""
+
+
+class BatchSource(Protocol):
+    """Where batches come from, before noise."""
+
+    def draw(self, step: int) -> Any:
+        """The batch of a step: the same for the same step."""
 
 
 class Feed(Dataset[Drawn], Generic[Drawn]):
     """What is trained on at a step: the same whenever and wherever it is drawn."""
 
-    def __init__(self, batches: Batches, noise: Noise[Drawn], seed: int) -> None:
+    def __init__(self, batches: BatchSource, noise: Noise[Drawn], seed: int) -> None:
         self._batches, self._noise, self._seed = batches, noise, seed
 
     def __getitem__(self, step: int) -> Drawn:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from inference.training import gemma_tokenizer, model, model_folder, qwen2, tokenizer
+from inference.training import fim_tokenizer, gemma_tokenizer, model, model_folder, qwen2, tokenizer
 from inference.training.config import Conventions, DataConfig, ModelConfig
 from inference.training.prompt_framing import ChatFraming, NoFraming, PlainFraming
 from inference.training.trainable import TrainableModel, device
@@ -12,8 +12,13 @@ from inference.training.trainable import TrainableModel, device
 
 def build(shape: ModelConfig, data: DataConfig, seed: int, file: Path, texts: Sequence[str]) -> TrainableModel:
     """A model of this shape with new weights. Where the tokenizer's file is missing, it is trained on `texts`."""
-    make = {Conventions.OWN: _own, Conventions.RELEASED: _released, Conventions.MASKED: _masked}[shape.conventions]
-    return make(shape, data, seed, _tokenizer(shape, file, texts))
+    kinds = {
+        Conventions.OWN: _own,
+        Conventions.RELEASED: _released,
+        Conventions.MASKED: _masked,
+        Conventions.FIM: _fim,
+    }
+    return kinds[shape.conventions](shape, data, seed, _tokenizer(shape, file, texts))
 
 
 def _own(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> TrainableModel:
@@ -33,15 +38,24 @@ def _released(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> Tr
 
 def _masked(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> TrainableModel:
     """A Qwen2, with a mask token in its tokenizer."""
-    built, trained = qwen2.build(shape, seed).to(device()), tokenizer.load(file)
     tokens = tokenizer.masked_tokens(shape.vocabulary_size)
+    built, trained = qwen2.build(shape, seed, tokens).to(device()), tokenizer.load(file)
     write = partial(model_folder.write_masked, model=built, tokenizer=trained, tokens=tokens, data=data)
     return TrainableModel(built, trained, tokens, NoFraming(), write)
+
+
+def _fim(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> TrainableModel:
+    """A causal Qwen2 with Qwen2.5-Coder's tokens, and with the files of such a checkpoint only."""
+    tokens = fim_tokenizer.tokens(shape.vocabulary_size)
+    built, trained = qwen2.build(shape, seed, tokens).to(device()), tokenizer.load(file)
+    return TrainableModel(
+        built, trained, tokens, NoFraming(), partial(model_folder.write_fim, model=built, tokenizer=trained)
+    )
 
 
 def _tokenizer(shape: ModelConfig, file: Path, texts: Sequence[str]) -> Path:
     """The file, which is written where it is not there yet."""
     if not file.is_file():
-        kind = gemma_tokenizer if shape.conventions is Conventions.RELEASED else tokenizer
-        kind.train(texts, shape.vocabulary_size).save(str(file))
+        kinds = {Conventions.RELEASED: gemma_tokenizer, Conventions.FIM: fim_tokenizer}
+        kinds.get(shape.conventions, tokenizer).train(texts, shape.vocabulary_size).save(str(file))
     return file

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from inference.training import corruption, masked_corruption
+from inference.training import corruption, fim_examples, masked_corruption
 from inference.training.batches import Batch, Batches, BatchShape, Mixture
 from inference.training.config import Conventions, RunConfig
 from inference.training.corpus import SourceFile
 from inference.training.corruption import Corrupted
 from inference.training.feed import Feed, Noise
+from inference.training.fim_examples import FimExampleSource
+from inference.training.fim_objective import FimObjective
 from inference.training.holes import TrainingDocument
 from inference.training.losses import Objective
 from inference.training.masked_corruption import MaskedExamples
@@ -29,7 +31,10 @@ _HELD_OUT_CAUSAL_SHARE = 0.25
 
 def of(config: RunConfig, files: Sequence[SourceFile], chosen: TrainableModel) -> Material:
     """Batches of the files, and the losses of the model that was chosen."""
-    masked = config.model is not None and config.model.conventions is Conventions.MASKED
+    conventions = config.model.conventions if config.model is not None else Conventions.OWN
+    if conventions is Conventions.FIM:
+        return _fim(config, files, chosen)
+    masked = conventions is Conventions.MASKED
     data, training = config.data, config.training
     canvases = 1 if masked else data.canvases
     shape = BatchShape(training.streams, data.prefix_tokens, canvases, data.canvas_tokens)
@@ -42,6 +47,21 @@ def of(config: RunConfig, files: Sequence[SourceFile], chosen: TrainableModel) -
         return Feed(batches, noise(config, chosen, held_out), seed)
 
     objective = (_masked_objective if masked else _objective)(config, chosen)
+    return Material(chosen.write, objective, feed(False, training.seed), feed(True, _HELD_OUT_SEED))
+
+
+def _fim(config: RunConfig, files: Sequence[SourceFile], chosen: TrainableModel) -> Material:
+    data, training = config.data, config.training
+    shape = BatchShape(training.streams, data.prefix_tokens, 1, data.canvas_tokens)
+
+    def feed(held_out: bool, seed: int) -> Feed[Any]:
+        kept = [TrainingDocument.of(file.text, file.name) for file in files if file.held_out == held_out]
+        source = FimExampleSource(kept, chosen.tokenizer, shape, seed, data.longest_hole_characters)
+        return Feed(source, fim_examples.unchanged, seed)
+
+    objective = FimObjective(
+        chosen.model, training.causal_weight, autocast=training.autocast, compiled=training.compile
+    )
     return Material(chosen.write, objective, feed(False, training.seed), feed(True, _HELD_OUT_SEED))
 
 

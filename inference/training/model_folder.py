@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import torch
 from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
+from transformers import GenerationConfig, PreTrainedTokenizerFast
 from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
     DiffusionGemmaGenerationConfig,
     EntropyBoundSamplerConfig,
@@ -17,7 +17,7 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
 from transformers.utils import logging
 
 from inference.models.family import Properties
-from inference.training import composer, gemma_tokenizer
+from inference.training import composer, fim_tokenizer, gemma_tokenizer
 from inference.training.config import DataConfig
 from inference.training.tokenizer import SPECIAL_TOKENS, Tokens
 
@@ -30,6 +30,12 @@ _MASKED_SPECIAL: dict[str, Any] = {
     "pad_token": _MASKED_NAMES[0],
     "eos_token": _MASKED_NAMES[1],
     "mask_token": _MASKED_NAMES[3],
+}
+_FIM_SPECIAL: dict[str, Any] = {
+    "eos_token": fim_tokenizer.NAMES[fim_tokenizer.END],
+    "pad_token": fim_tokenizer.NAMES[fim_tokenizer.PAD],
+    "additional_special_tokens": list(fim_tokenizer.NAMES[1:-1]),
+    "chat_template": fim_tokenizer.CHAT_TEMPLATE,
 }
 _SHARD = "15MB"
 _MASK_SAMPLER = {
@@ -68,6 +74,17 @@ def write_masked(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens,
     _shipped(model).save_pretrained(folder, max_shard_size=_SHARD)
     write_tokenizer(folder, _renamed(tokenizer), _MASKED_SPECIAL)
     write_properties(folder, _masked_properties(tokens, data))
+
+
+def write_fim(folder: Path, model: Any, tokenizer: Tokenizer) -> None:
+    """A folder as Qwen2.5-Coder's: what any server of causal models reads, and no `infill.json`."""
+    shipped = _shipped(model)
+    shipped.config.use_cache = True
+    shipped.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
+        eos_token_id=[fim_tokenizer.END], pad_token_id=fim_tokenizer.PAD
+    )
+    shipped.save_pretrained(folder, max_shard_size=_SHARD)
+    write_tokenizer(folder, tokenizer, _FIM_SPECIAL)
 
 
 def _renamed(tokenizer: Tokenizer) -> Tokenizer:

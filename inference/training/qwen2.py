@@ -6,12 +6,12 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from inference.training.config import ModelConfig
-from inference.training.tokenizer import EOS, MASK, PAD
+from inference.training.tokenizer import Tokens
 
 _ROPE_THETA = 10_000.0
 
 
-def build(shape: ModelConfig, seed: int) -> Any:
+def build(shape: ModelConfig, seed: int, tokens: Tokens) -> Any:
     """A `Qwen2ForCausalLM` with random weights, float32."""
     torch.manual_seed(seed)
     config = Qwen2Config(
@@ -25,8 +25,9 @@ def build(shape: ModelConfig, seed: int) -> Any:
         rope_parameters={"rope_type": "default", "rope_theta": _ROPE_THETA},
         tie_word_embeddings=True,
         use_cache=False,
-        eos_token_id=EOS,
-        pad_token_id=PAD,
+        eos_token_id=tokens.eos,
+        pad_token_id=tokens.pad,
     )
-    config.mask_token_id = MASK
+    if tokens.mask is not None:
+        config.mask_token_id = tokens.mask
     return Qwen2ForCausalLM(config)

@@ -48,21 +48,21 @@ def begin(model: Any, folder: Path, files: Sequence[SourceFile], training: Train
         for name, value in qwen2_fold.weights(source, model.config, states.sizes, scale).items():
             model.get_parameter(name).copy_(value)
         model.model.embed_tokens.weight[MASK] = states.entered[texts.noisy == MASK][0] * scale
-        size = _fit(model, texts.noisy, states, scale)
+        size = fit(model, texts.noisy, states, scale, causal=False)
         for layer in model.model.layers[:-1]:
-            _balance(layer)
+            balance(layer)
     qwen2_match.match(model, source, drawn, scale, training)
     with torch.no_grad():
         _shift(model, size)
 
 
-def _fit(model: Any, ids: Tensor, states: States, scale: float) -> float:
+def fit(model: Any, ids: Tensor, states: States, scale: float, *, causal: bool) -> float:
     """Fits the projections that write to the stream, each to what is missing there, errors before it included.
 
     Returns the root mean square of the stream behind the last layer that was fitted.
     """
     batch, rows = ids.shape
-    mask = masked_trunk.visible(torch.full((batch,), rows), torch.zeros(batch, dtype=torch.bool), rows)
+    mask = masked_trunk.visible(torch.full((batch,), rows), torch.full((batch,), causal), rows)
     rope, hidden = masked_trunk.rotary(model, rows), model.model.embed_tokens(ids)
     for layer, attended, finished in zip(model.model.layers, states.attended, states.finished, strict=False):
         mixed = masked_trunk.mixed(layer.self_attn, layer.input_layernorm(hidden), rope, mask)
@@ -84,7 +84,7 @@ def _solve(linear: Any, given: Tensor, wanted: Tensor) -> None:
     linear.weight.copy_(solved.T)
 
 
-def _balance(layer: Any) -> None:
+def balance(layer: Any) -> None:
     """Makes pairs of weights that only count as a product equally large, so that a step changes both alike."""
     own, mlp = layer.self_attn, layer.mlp
     pairs = ((own.q_proj.weight, own.k_proj.weight), (own.v_proj.weight, own.o_proj.weight))

@@ -7,6 +7,7 @@ decay, `final`. Without `--minutes` it trains until it is stopped (Ctrl-C or SIG
 """
 
 import argparse
+import json
 import shutil
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from torch import Tensor
 from inference.training import config as configs
 from inference.training import (
     corpus,
+    fim_start,
     fresh_model,
     lora,
     material,
@@ -88,13 +90,23 @@ def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
 
 
 def _same_conventions(config: RunConfig, start: Path) -> bool:
-    """Whether both are of our own kind, whose folders have an `infill.json`, or both of the released kind."""
-    released = config.model is not None and config.model.conventions is Conventions.RELEASED
-    return released != (start / "infill.json").is_file()
+    """Whether both are of our own kinds, whose folders have an `infill.json`, or of the same other kind."""
+    if (start / "infill.json").is_file():
+        return _conventions(config) in (Conventions.OWN, Conventions.MASKED)
+    causal = _is_causal(start)
+    return _conventions(config) is (Conventions.FIM if causal else Conventions.RELEASED)
 
 
-def _masked(config: RunConfig) -> bool:
-    return config.model is not None and config.model.conventions is Conventions.MASKED
+def _is_causal(start: Path) -> bool:
+    """Whether a folder's weights are a Qwen2's; False where it says nothing."""
+    try:
+        return bool(json.loads((start / "config.json").read_text("utf-8"))["model_type"] == "qwen2")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _conventions(config: RunConfig) -> Conventions:
+    return config.model.conventions if config.model is not None else Conventions.OWN
 
 
 def _model_of(config: RunConfig, tokenizer_file: Path, files: Sequence[SourceFile]) -> TrainableModel:
@@ -112,13 +124,17 @@ def _begin_with(
     """Takes over the weights; where the tokenizers differ, the embeddings of the same text."""
     try:
         weights = load_file(start / "model.safetensors")
-        if _masked(config) and "model.norm.weight" not in weights:
+        if _conventions(config) is Conventions.FIM and "model.norm.weight" not in weights:
+            fim_start.begin(chosen.model, start, files, chosen.tokenizer)
+            trainer.begin_with({name: one.detach() for name, one in model.trained(chosen.model).items()})
+            return
+        if _conventions(config) is Conventions.MASKED and "model.norm.weight" not in weights:
             qwen2_start.begin(chosen.model, start, files, config.training)
             weights = {name: one.detach() for name, one in model.trained(chosen.model).items()}
         weights = widening.widened(weights, _as_saved(model.trained(chosen.model)), config.training.seed)
         same = (start / "tokenizer.json").read_bytes() == (trainer.folder / "tokenizer.json").read_bytes()
         trainer.begin_with(weights if same else _with_new_embeddings(weights, start, chosen))
-    except (KeyError, RuntimeError, OSError) as error:
+    except (KeyError, RuntimeError, ValueError, OSError) as error:
         raise ConfigError(f"--from {start}: no checkpoint of the shape that is configured: {error}") from error
 
 

@@ -3,7 +3,7 @@
 A line break and the indentation after it are one unit, a space belongs to the word after it, `_` begins a word part.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,19 +43,24 @@ def masked_tokens(vocabulary_size: int) -> Tokens:
     return Tokens(PAD, EOS, BOS, None, MASK, FIRST_TEXT_TOKEN, vocabulary_size, ())
 
 
-def train(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
-    """A tokenizer of at most `vocabulary_size` entries: the special tokens, all 256 bytes, then merges."""
+def train(
+    texts: Iterable[str], vocabulary_size: int, special_tokens: Sequence[str] = SPECIAL_TOKENS, units: str = _UNITS
+) -> Tokenizer:
+    """A tokenizer of at most `vocabulary_size` entries: the special tokens, all 256 bytes, then merges.
+
+    `units` is a regular expression that matches what no merge goes beyond.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_UNITS), "isolated"),
+            pre_tokenizers.Split(Regex(units), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary_size,
-        special_tokens=list(SPECIAL_TOKENS),
+        special_tokens=list(special_tokens),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

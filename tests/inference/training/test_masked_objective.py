@@ -67,7 +67,7 @@ def test_causal_examples_are_clean_and_carry_loss_in_every_row(batch: Batch) -> 
 def test_every_row_sees_every_row_unless_the_example_is_causal(causal: bool) -> None:
     """A later token changes an earlier row; padding changes nothing; as transformers computes it."""
     assert _SHAPE is not None
-    model = qwen2.build(_SHAPE, 0)
+    model = qwen2.build(_SHAPE, 0, _TOKENS)
     ids = torch.randint(5, 600, (1, 12), generator=torch.Generator().manual_seed(0))
     mask = masked_trunk.visible(torch.tensor([10]), torch.tensor([causal]), 12)
 
@@ -89,7 +89,7 @@ def test_every_row_sees_every_row_unless_the_example_is_causal(causal: bool) -> 
 def test_a_row_is_predicted_by_the_one_before_it(batch: Batch) -> None:
     """Logits are shifted, and each row has the weight it was drawn with."""
     assert _SHAPE is not None
-    drawn, model = examples(batch, 0.25), qwen2.build(_SHAPE, 0)
+    drawn, model = examples(batch, 0.25), qwen2.build(_SHAPE, 0, _TOKENS)
     objective = MaskedObjective(model, 1.0, autocast=False, compiled=False)
     inputs = objective.inputs(drawn)
     total, losses = objective.loss(inputs, conditioned=False)
@@ -107,7 +107,7 @@ def test_a_row_is_predicted_by_the_one_before_it(batch: Batch) -> None:
 def test_rows_beyond_those_that_can_carry_loss_are_left_out(batch: Batch) -> None:
     """And there are always as many: compiled code keeps its shapes."""
     assert _SHAPE is not None
-    objective = MaskedObjective(qwen2.build(_SHAPE, 0), 0.1, autocast=False, compiled=False)
+    objective = MaskedObjective(qwen2.build(_SHAPE, 0, _TOKENS), 0.1, autocast=False, compiled=False)
     for share in (0.0, 1.0):
         inputs = objective.inputs(examples(batch, share))
         assert len(inputs.rows) == int(0.1 * 16 * _ROWS)

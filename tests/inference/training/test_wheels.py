@@ -66,9 +66,15 @@ def test_the_folder_of_a_run_gets_the_corpus_and_a_table_of_its_sources(tmp_path
     assert "copyleft" not in table
     files = corpus.load(tmp_path / "run/corpus.msgpack", 0.0, ())
     assert {file.name: file.held_out for file in files}[f"{_HELD_OUT}/original.py"]
-    assert make_data_held_out.main([str(tmp_path / "run/corpus.msgpack"), str(tmp_path / "out"), "--packages"]) == 0
+    arguments = [str(tmp_path / "run/corpus.msgpack"), str(tmp_path / "out"), "--packages"]
+    assert make_data_held_out.main([*arguments, "--tuning", _TRAINED]) == 2
+    assert not (tmp_path / "out").exists()
+    capsys.readouterr()
+    assert make_data_held_out.main([*arguments, "--tuning", _HELD_OUT]) == 0
     assert _HELD_OUT in json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert len({file.parent.parent for file in (tmp_path / "out").rglob("original.py")}) == 1
+    assert [file.relative_to(tmp_path / "out").as_posix() for file in (tmp_path / "out").rglob("original.py")] == [
+        f"tuning/{_HELD_OUT}/original.py"
+    ]
 
 
 def test_no_wheels_is_an_error(tmp_path: Path) -> None:
