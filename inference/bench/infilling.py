@@ -15,11 +15,18 @@ from typing import Any
 
 import msgspec
 
-from inference.bench import infilling_execute, infilling_scores, infilling_served, infilling_tasks
+from inference.bench import (
+    infilling_execute,
+    infilling_partner,
+    infilling_scores,
+    infilling_served,
+    infilling_tasks,
+)
 from inference.bench.infilling_scores import TaskResult
 from inference.bench.infilling_solve import AUTO, ORACLE, SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import RequestError
+from inference.messages import PARTNER_KINDS
 from inference.models.family import ModelError
 
 _QUIET_S = 1.0
@@ -36,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(infilling_execute.warning(), file=sys.stderr, flush=True)
         if args.url:
             return _beside_a_server(tasks, args)
+        if args.partner:
+            return _with_a_partner(tasks, args)
         results = run(tasks, load(args, _options(args)), args)
     except (TaskError, ModelError, RequestError, OSError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
@@ -49,6 +58,16 @@ def _beside_a_server(tasks: Sequence[InfillingTask], args: argparse.Namespace) -
     if not args.json:
         print(*infilling_served.lines(found), sep="\n")
     print(json.dumps({"url": args.url, "model": args.model, "data": args.data.name, "steps": args.steps} | found))
+    return 0
+
+
+def _with_a_partner(tasks: Sequence[InfillingTask], args: argparse.Namespace) -> int:
+    compared = infilling_partner.run(with_progress(tasks), load(args, SolveOptions()), args, solve)
+    found = infilling_partner.summary(tasks, compared)
+    if not args.json:
+        print(*infilling_partner.lines(found), sep="\n")
+    about = {"partner": args.partner, "model": args.model, "data": args.data.name, "steps": args.steps}
+    print(json.dumps(about | found))
     return 0
 
 
@@ -151,11 +170,14 @@ def positive(value: str) -> int:
     return int(value)
 
 
-def add_task_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say what is measured: tasks, model and seed."""
+def add_task_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the flags that say what is measured: tasks, model and seed. `several`: `--model` may be given again."""
     parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
     parser.add_argument("--limit", type=positive, metavar="N", help="measure only the first N tasks")
-    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER")
+    if several:
+        parser.add_argument("--model", action="append", default=[], metavar="ID_OR_FOLDER", help="embedded")
+    else:
+        parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER")
     parser.add_argument("--device", metavar="NAME")
     parser.add_argument("--dtype", metavar="NAME")
     parser.add_argument("--seed", type=int, default=0)
@@ -172,6 +194,9 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--execute", action="store_true", help="run each program: pass@1. RUNS MODEL-WRITTEN CODE")
     parser.add_argument("--url", metavar="URL", help="also have a vLLM server fill the tasks, side by side")
     parser.add_argument("--server-tokenizer", metavar="FOLDER", help="where the tokenizer of its model is")
+    parser.add_argument("--partner", metavar="URL", help="also by an autoregressive server, and draft and refine")
+    parser.add_argument("--partner-kind", choices=PARTNER_KINDS, default="auto", help="how it is asked")
+    parser.add_argument("--partner-model", metavar="NAME", help="its name for the model")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
     return parser

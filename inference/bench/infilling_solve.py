@@ -1,7 +1,7 @@
 """Fills the holes of tasks with one loaded model: on a canvas, or from left to right with the same weights."""
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine, RequestError
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.plan import Plan, Planner
-from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
+from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, ScoreRequest, Scores, Text
 from inference.models.diffusion_gemma import left_to_right
 from inference.models.diffusion_gemma.adapter import DiffusionGemma
 
@@ -29,8 +29,8 @@ class NotLeftToRightError(RequestError):
 class SolveOptions:
     """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None takes the checkpoint's own number.
 
-    `continuations` False leaves out the candidates that the encoder writes, so that all come from canvases. `quick`: as
-    for a suggestion that nobody asked for.
+    `continuations` False leaves out the candidates that the encoder writes, so that all come from canvases; `copying`
+    False what the file says elsewhere. `quick`: as for a suggestion that nobody asked for.
     """
 
     length: str | int = AUTO
@@ -39,6 +39,7 @@ class SolveOptions:
     seed: int = 0
     continuations: bool = True
     quick: bool = False
+    copying: bool = True
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,23 @@ class Solver:
     """Fills tasks, one at a time, with one loaded model."""
 
     def __init__(self, engine: Engine, options: SolveOptions) -> None:
-        self._engine = engine if options.continuations else _without_continuations(engine)
+        self._engine = _restricted(engine, options)
         self._options = options
 
     def using(self, options: SolveOptions) -> "Solver":
         """A solver with the same model and other options."""
         return Solver(self._engine, options)
+
+    @property
+    def copies(self) -> bool:
+        """Whether likelihoods are mixed with what the file says elsewhere."""
+        return self._engine.loaded.properties.copying
+
+    @property
+    def continues(self) -> bool:
+        """Whether the encoder writes candidates too."""
+        loaded = self._engine.loaded
+        return loaded.traits.continuable_tokens > 0 and loaded.properties.continuations > 0
 
     def unscored(self) -> "Solver":
         """A solver with the same model, whose causal likelihood is not asked for: neither to write nor to rank."""
@@ -86,6 +98,13 @@ class Solver:
         began = time.perf_counter()
         filled = (self._one_by_one if self._options.left_to_right else self._on_canvas)(task, plan, true)
         return MeasuredFill(*filled, true, (time.perf_counter() - began) * 1000)
+
+    def scores(self, task: InfillingTask, texts: Sequence[str]) -> tuple[float, ...]:
+        """How likely the model finds each text in a task's hole; comparable within one task. Raises RequestError."""
+        asked = request_of(task, self._options)
+        candidates = tuple((text,) for text in texts)
+        request = ScoreRequest(task.task_id, asked.segments, candidates, language=asked.language)
+        return next(event for event in self._engine.score(request) if isinstance(event, Scores)).scores
 
     def _plan(self, request: InfillRequest) -> Plan:
         planner = Planner(self._engine.loaded.vocabulary, self._engine.loaded.properties, request)
@@ -109,8 +128,9 @@ class Solver:
         request = _request(task, hole, self._options)
         events = [event for event in self._engine.infill(request) if isinstance(event, Candidate | Done)]
         found, done = events[0], events[-1]
-        assert isinstance(found, Candidate)
         assert isinstance(done, Done)
+        if isinstance(found, Done):
+            return "", 0, done.stats.steps, 0
         return found.texts[0], found.steps, done.stats.steps, found.tokens
 
     def _one_by_one(self, task: InfillingTask, plan: Plan, true: int) -> tuple[str, int, int, int]:
@@ -152,9 +172,15 @@ class Solver:
         yield from left_to_right.tokens(model.family.prefixes, start, count - 1, any_)
 
 
-def _without_continuations(engine: Engine) -> Engine:
-    """The same loaded model, but its encoder writes no candidates."""
-    return engine.using(msgspec.structs.replace(engine.loaded.properties, continuations=0))
+def _restricted(engine: Engine, options: SolveOptions) -> Engine:
+    """The same loaded model without what the options leave out."""
+    if options.continuations and options.copying:
+        return engine
+    stated = engine.loaded.properties
+    count = stated.continuations if options.continuations else 0
+    return engine.using(
+        msgspec.structs.replace(stated, continuations=count, copying=stated.copying and options.copying)
+    )
 
 
 def _kind(task: InfillingTask) -> HoleKind:

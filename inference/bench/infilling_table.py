@@ -1,143 +1,177 @@
 """`python -m inference.bench.infilling_table`: the quality tables of the model card, from one run.
 
-It prints one table for each kind of task, then one for all. Rows are ways to fill, columns the highest number of
-denoising steps; each cell is exact match / edit similarity. Two rows have only the last column: canvases without the
-candidates that the encoder writes, and left to right, where a step writes one token. Models that cannot write from left
-to right lack these two. The last line is one JSON object.
+It prints one table for each kind of task, then one for all. Rows are ways to fill, for each model those that it can;
+the last rows say how much each further model differs from the first, task by task. Each figure stands with its standard
+error, over files. All ways fill a task one after the other, so that their times can be compared. The last line is one
+JSON object.
 """
 
 import argparse
 import json
+import random
+import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
 from multiprocessing import get_context
-from typing import Any, Protocol
+from typing import Any
 
-from inference.bench import infilling, infilling_tasks
-from inference.bench.infilling_scores import TaskResult, summary
-from inference.bench.infilling_solve import AUTO, ORACLE, NotLeftToRightError, SolveOptions, Solver
+from inference.bench import clustered, infilling, infilling_tasks
+from inference.bench.infilling_scores import TaskResult
+from inference.bench.infilling_solve import ORACLE, NotLeftToRightError, SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import RequestError
 from inference.models.family import ModelError
 
-_STEPS = (1, 4, 8, None)
-_FIXED_TOKENS = 16
-_WAYS: dict[str, str | int] = {
-    "canvas and encoder, length chosen": AUTO,
-    "canvas, true length": ORACLE,
-    f"canvas, {_FIXED_TOKENS} tokens": _FIXED_TOKENS,
+_CHOSEN, _TRUE = "length chosen", "true length"
+_NOT_COPIED, _PREFIX_ONLY = "length chosen, without copying", "left to right, prefix only"
+_WAYS = {
+    _CHOSEN: SolveOptions(),
+    _NOT_COPIED: SolveOptions(copying=False),
+    _TRUE: SolveOptions(ORACLE),
+    "length chosen, canvas alone": SolveOptions(continuations=False),
+    _PREFIX_ONLY: SolveOptions(left_to_right=True),
 }
-_CANVAS_ALONE = "canvas alone, length chosen"
-_PREFIX_ONLY = "left to right, prefix only"
+_FIGURES = ("exact", "edit_similarity")
 
-
-class SolveAll(Protocol):
-    """Fills every task with these options; the results are in the order of the tasks."""
-
-    def __call__(self, tasks: Sequence[InfillingTask], options: SolveOptions, /) -> list[TaskResult]: ...
+Filled = dict[str, TaskResult]
+"""The result of each way to fill a task, by "model: way"."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit status."""
     args = argument_parser().parse_args(argv)
+    args.models = list(dict.fromkeys(args.model)) or ["embedded"]
     try:
-        tasks = infilling_tasks.read(args.data, args.limit)
+        tasks = sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
         with _solving(args) as solve:
-            cells = measure(tasks, solve, args.seed)
+            filled = [each for _, each in zip(infilling.with_progress(tasks), solve(tasks), strict=False)]
     except BrokenProcessPool:
         print("infill-ls: a process died or could not load the model; try --processes 1", file=sys.stderr)
         return 2
     except (TaskError, ModelError, RequestError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
-    for kind in [*dict.fromkeys(task.kind for task in tasks), None]:
-        print(table(cells, kind), end="\n\n")
-    print(json.dumps(cells))
+    kinds = [*dict.fromkeys(task.kind for task in tasks), "all"]
+    found = {kind: figures(tasks, filled, args.models, kind) for kind in kinds}
+    for kind in kinds:
+        print(table(kind, found[kind]), end="\n\n")
+    print(json.dumps({"data": args.data.name, "seed": args.seed, "kinds": found}))
     return 0
 
 
-def measure(tasks: Sequence[InfillingTask], solve: SolveAll, seed: int) -> dict[str, dict[str, Any]]:
-    """The figures of each row and column, for all tasks and for each kind."""
-
-    def cell(options: SolveOptions) -> dict[str, Any]:
-        return summary(tasks, solve(tasks, options))
-
-    found = {
-        name: {_column(steps): cell(SolveOptions(length, steps=steps, seed=seed)) for steps in _STEPS}
-        for name, length in _WAYS.items()
-    }
-    try:
-        found[_PREFIX_ONLY] = {_column(None): cell(SolveOptions(left_to_right=True))}
-    except NotLeftToRightError:
-        return found  # then nothing but canvases has any part in it
-    return found | {_CANVAS_ALONE: {_column(None): cell(SolveOptions(continuations=False, seed=seed))}}
+def sample(tasks: Sequence[InfillingTask], count: int | None, seed: int) -> list[InfillingTask]:
+    """So many of the tasks, in their order: the same for the same seed. All for None."""
+    if count is None or count >= len(tasks):
+        return list(tasks)
+    chosen = random.Random(seed).sample(range(len(tasks)), count)  # noqa: S311 - a sample, not a secret
+    return [tasks[number] for number in sorted(chosen)]
 
 
-@contextmanager
-def _solving(args: argparse.Namespace) -> Iterator[SolveAll]:
-    """Load one model, or one in each of several processes. Raises ModelError, or BrokenProcessPool for several."""
-    if args.processes == 1:
-        solver = infilling.load(args, SolveOptions())
-
-        def solve_here(tasks: Sequence[InfillingTask], options: SolveOptions) -> list[TaskResult]:
-            again = solver.using(options)
-            return [infilling.solve(task, again) for task in infilling.with_progress(tasks)]
-
-        yield solve_here
-        return
-    with ProcessPoolExecutor(args.processes, get_context("spawn"), _load, (args,)) as pool:
-
-        def solve(tasks: Sequence[InfillingTask], options: SolveOptions) -> list[TaskResult]:
-            results = pool.map(partial(_solve, options), tasks)
-            return [result for _, result in zip(infilling.with_progress(tasks), results, strict=True)]
-
-        yield solve
+def figures(
+    tasks: Sequence[InfillingTask], filled: Sequence[Filled], models: Sequence[str], kind: str
+) -> dict[str, Any]:
+    """The figures of each row over the tasks of a kind ("all": of every kind)."""
+    pairs = [(task, each) for task, each in zip(tasks, filled, strict=True) if kind in (task.kind, "all")]
+    files = [task.file for task, _ in pairs]
+    columns = {name: [each[name] for _, each in pairs] for name in pairs[0][1]}
+    rows: dict[str, Any] = {}
+    for name, results in columns.items():
+        true = columns[f"{name.partition(': ')[0]}: {_TRUE}"]
+        rows[name] = _row(results, true, files)
+    for other in models[1:]:
+        for way in (_CHOSEN, _TRUE):
+            ours, first = columns[f"{other}: {way}"], columns[f"{models[0]}: {way}"]
+            rows[f"{other} - {models[0]}: {way}"] = _difference(ours, first, files)
+    return {"tasks": len(pairs), "files": len(set(files)), "rows": rows}
 
 
-_loaded: list[Solver] = []
-"""The model of one of several processes."""
+def _row(results: Sequence[TaskResult], true: Sequence[TaskResult], files: Sequence[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for figure in _FIGURES:
+        row[figure] = clustered.mean(_values(results, figure), files)
+        row[f"{figure}_of_true_length"] = clustered.ratio(_values(results, figure), _values(true, figure), files)
+    passes = statistics.median(each.passes for each in results)
+    return row | {"p50_ms": round(statistics.median(each.ms for each in results), 1), "p50_passes": passes}
 
 
-def _load(args: argparse.Namespace) -> None:
-    _loaded.append(infilling.load(args, SolveOptions()))
+def _difference(ours: Sequence[TaskResult], first: Sequence[TaskResult], files: Sequence[str]) -> dict[str, Any]:
+    def differences(figure: str) -> list[float]:
+        return [one - two for one, two in zip(_values(ours, figure), _values(first, figure), strict=True)]
+
+    return {figure: clustered.mean(differences(figure), files) for figure in _FIGURES}
 
 
-def _solve(options: SolveOptions, task: InfillingTask) -> TaskResult:
-    return infilling.solve(task, _loaded[0].using(options))
+def _values(results: Sequence[TaskResult], figure: str) -> list[float]:
+    return [float(getattr(each, figure)) for each in results]
 
 
-def table(cells: dict[str, dict[str, Any]], kind: str | None) -> str:
-    """The cells of one kind of task, or of all tasks for None, in Markdown."""
-    columns = [_column(steps) for steps in _STEPS]
-    of_kind = {
-        name: {column: cell["kinds"][kind] if kind else cell for column, cell in row.items()}
-        for name, row in cells.items()
-    }
-    count = next(iter(of_kind.values()))[columns[-1]]["tasks"]
-    head = [f"| {count} tasks, {kind or 'all'}: exact / edit similarity", *columns, "ms |"]
-    rows = [" | ".join(head), "|---" * (len(columns) + 2) + "|"]
-    for name, row in of_kind.items():
-        shown = [_shown(row[column]) if column in row else "" for column in columns]
-        rows.append(" | ".join([f"| {name}", *shown, f"{row[columns[-1]]['p50_ms']:.0f} |"]))
+def table(kind: str, found: dict[str, Any]) -> str:
+    """The rows of one kind in Markdown."""
+    head = (
+        f"| {found['tasks']} tasks of {found['files']} files, {kind} | exact | edit similarity | of the true length's "
+    )
+    rows = [head + "| ms |", "|---|---|---|---|---|"]
+    for name, row in found["rows"].items():
+        exact, similarity = row["exact"], row["edit_similarity"]
+        shown = [name, f"{exact[0]:.1%} ± {exact[1]:.1%}", f"{similarity[0]:.3f} ± {similarity[1]:.3f}"]
+        share = row.get("edit_similarity_of_true_length")
+        shown += [f"{share[0]:.2f} ± {share[1]:.2f}", f"{row['p50_ms']:.0f}"] if share else ["", ""]
+        rows.append(f"| {' | '.join(shown)} |")
     return "\n".join(rows)
 
 
-def _shown(figures: dict[str, Any]) -> str:
-    return f"{figures['exact']:.1%} / {figures['edit_similarity']:.3f}"
+@contextmanager
+def _solving(args: argparse.Namespace) -> Iterator[Callable[[Sequence[InfillingTask]], Iterator[Filled]]]:
+    """Load the models here, or in each of several processes. Raises ModelError, or BrokenProcessPool for several."""
+    if args.processes == 1:
+        _load(args)
+        yield lambda tasks: map(_solve, tasks)
+        return
+    with ProcessPoolExecutor(args.processes, get_context("spawn"), _load, (args,)) as pool:
+        yield lambda tasks: pool.map(_solve, tasks)
 
 
-def _column(steps: int | None) -> str:
-    return "full" if steps is None else f"{steps} step{'s' if steps > 1 else ''}"
+_loaded: dict[str, Solver] = {}
+"""For each "model: way" what fills tasks so, in this process."""
+
+
+def _load(args: argparse.Namespace) -> None:
+    _loaded.clear()
+    for model in args.models:
+        solver = infilling.load(argparse.Namespace(**vars(args) | {"model": model}), SolveOptions())
+        for name, options in _ways(args.steps):
+            if (solver.copies or options.copying) and (solver.continues or options.continuations):
+                _loaded[f"{model}: {name}"] = solver.using(replace(options, seed=args.seed))
+
+
+def _ways(steps: Sequence[int]) -> Iterator[tuple[str, SolveOptions]]:
+    yield from _WAYS.items()
+    for name, most in ((name, most) for name in (_CHOSEN, _TRUE) for most in steps):
+        yield f"{name}, {most} step{'s' if most > 1 else ''}", replace(_WAYS[name], steps=most)
+
+
+def _solve(task: InfillingTask) -> Filled:
+    found: Filled = {}
+    for name, solver in _loaded.items():
+        try:
+            found[name] = infilling.solve(task, solver)
+        except NotLeftToRightError:
+            continue
+    return found
 
 
 def argument_parser() -> argparse.ArgumentParser:
     """The command's flags."""
     parser = argparse.ArgumentParser(prog="infilling_table", description=__doc__)
-    infilling.add_task_arguments(parser)
+    infilling.add_task_arguments(parser, several=True)
+    parser.add_argument("--sample", type=infilling.positive, metavar="N", help="only N of the tasks, by the seed")
+    parser.add_argument(
+        "--steps", type=infilling.positive, metavar="N", action="append", default=[], help="also at most N steps"
+    )
     parser.add_argument("--processes", type=infilling.positive, default=1, metavar="N", help="share out the tasks")
     return parser
 

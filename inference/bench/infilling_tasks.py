@@ -34,6 +34,12 @@ class InfillingTask(msgspec.Struct, frozen=True):
         return self.task_id.partition("/")[0]
 
     @property
+    def file(self) -> str:
+        """The file that it was carved out of; the task's own name where the id has no line number."""
+        name = self.task_id.partition("/")[2]
+        return name.rpartition(":")[0] or name
+
+    @property
     def single_line(self) -> bool:
         """Whether the solution has no line break inside it."""
         return not set(_LINE_BREAKS) & set(self.parts.solution)
