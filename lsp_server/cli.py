@@ -14,6 +14,7 @@ _COMMANDS = {
     "status": ("lsp_server.commands.status", "show what the resident workers are doing"),
     "models": ("lsp_server.commands.models", "show which models run here, or download one"),
     "stats": ("lsp_server.commands.stats", "show what was shown to you, taken and kept, or forget it"),
+    "shadow": ("lsp_server.commands.shadow", "compare the two models of shadow mode, or forget what it has kept"),
     "doctor": ("lsp_server.commands.doctor", "check this machine and a file, and say what to do"),
 }
 _FORWARDED = {

@@ -8,30 +8,40 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from inference.messages import Snippet
+from inference.messages import Snippet, Status
 from lsp_server.context import ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.parse_job import ParseJob
 from lsp_server.documents.uris import path_as_given, path_of, possible_paths
 from lsp_server.fill.other_files import other_files
+from lsp_server.fill.pipeline import worker_options
 from lsp_server.inline import InlineService
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.editor_connection import EditorConnection
+from lsp_server.lsp.edits import range_of
+from lsp_server.lsp.partner_connection import PartnerConnection
+from lsp_server.lsp.status_board import CHANGED
 from lsp_server.lsp.worker_connection import WorkerConnection
+from lsp_server.refine import Refining
 from lsp_server.settings.link_lookup import LinkLookup, Names
 from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.resolver import Configuration
-from lsp_server.settings.schema import Settings
+from lsp_server.settings.schema import PARTNER, Settings
+from lsp_server.shadow import Shadow, other_options
 from lsp_server.usage import Usage
 from lsp_server.usage.recorder import Recorder
+from lsp_server.usage.text_range import TextRange
 
+REFINED = "infill/refined"
+"""Tells that the partner has written something better."""
 _T = TypeVar("_T")
 _UNANSWERED = "where its path leads is not known, since its file system does not answer; ask again once it does"
 _LOST = "could not be understood; there are no fills in it until it is closed and opened again"
@@ -50,9 +60,13 @@ class Session:
         self.documents: dict[str, Document] = {}
         self.notebooks = Notebooks(self.documents)
         self.editor = EditorConnection(server)
-        self.worker = WorkerConnection(server, self.editor.show_once)
+        self.worker = WorkerConnection(server, self.editor.show_once, self._tell_status)
+        self.partner: PartnerConnection | None = None
+        self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
         self.recorder = Recorder(lambda uri: self.settings_of(uri).statistics == "on", self._warn)
         self.usage = Usage(self.recorder.add)
+        self.shadow = Shadow(self, self.recorder.add)
+        self.refining = Refining(self, self._tell_refined)
         self.inline = self._new_service()
         self.completions = self.inline
         """The same service, unless the client asks for both: then neither answer makes the other one stale."""
@@ -71,6 +85,16 @@ class Session:
         return (self.inline,) if self.completions is self.inline else (self.inline, self.completions)
 
     @property
+    def is_computing(self) -> bool:
+        """Whether a suggestion is computed."""
+        return any(service.is_computing for service in self.inline_services)
+
+    @property
+    def model_status(self) -> Status | None:
+        """What the model's worker has last said of itself."""
+        return self.worker.client.last_status
+
+    @property
     def settings(self) -> Settings:
         """The settings for no document in particular; for a document ask `settings_of`."""
         return self.configuration.settings
@@ -87,6 +111,25 @@ class Session:
             self.completions = self._new_service()
         sends_token = self.configuration.sends_token
         self.worker.configure(self.settings, sends_token=sends_token, progress=features.progress)
+        sends_partner_token = self.configuration.sends_partner_token
+        if self.settings.partner.url is not None and self.settings.model != PARTNER:
+            self.partner = self._connect_partner(self.settings, sends_token=sends_partner_token)
+        other = other_options(self.settings, sends_token=sends_partner_token)
+        self.shadow.configure(worker_options(self.settings, sends_token=sends_token), other)
+
+    def status_report(self) -> dict[str, Any]:
+        """How the worker is, and the partner."""
+        return self.worker.status.report() | {"partner": self.partner.report() if self.partner else None}
+
+    @property
+    def partner_line(self) -> WorkerConnection | None:
+        """The connection to the partner, which may be the model itself; None where there is none."""
+        return self.worker if self.settings.model == PARTNER else self.partner
+
+    @property
+    def worker_line(self) -> WorkerConnection:
+        """The connection to the model's worker."""
+        return self.worker
 
     def refresh_settings(self) -> None:
         """Read the settings files that have changed."""
@@ -117,6 +160,8 @@ class Session:
         for service in self.inline_services:
             service.forget(uri)
         self.usage.forget(uri)
+        self.shadow.forget(uri)
+        self.refining.forget(uri)
         if document := self.documents.pop(uri, None):
             document.stop_parsing()
         self._links.pop(uri, None)
@@ -145,7 +190,27 @@ class Session:
             self.open(uri, self._lost[uri], version, text)
 
     def _new_service(self) -> InlineService:
-        return InlineService(self.documents, self.worker, self.gather_context, self.may_send, self.usage)
+        return InlineService(
+            self.documents,
+            self.worker,
+            self.gather_context,
+            self.may_send,
+            self.usage,
+            self.shadow.answered,
+            self.refining,
+        )
+
+    def _tell_status(self, _report: dict[str, Any]) -> None:
+        self.editor.notify(CHANGED, self.status_report())
+
+    def _tell_refined(self, uri: str, what: str | TextRange) -> None:
+        """There is something better than a suggestion, or than a fill just made."""
+        if isinstance(what, str):
+            self.shadow.withdraw(uri, what.rpartition(".")[0])
+            self.editor.notify(REFINED, {"uri": uri, "id": what})
+            return
+        place = range_of(self.documents[uri].lines, what.start, what.end, self.features.encoding)
+        self.editor.notify(REFINED, {"uri": uri, "range": place})
 
     def _warn(self, message: str) -> None:
         self.editor.show_once(message, types.MessageType.Warning)
@@ -210,16 +275,20 @@ class Session:
 
     def mark_used(self, uri: str) -> None:
         """The user works in this document: of the open ones it is the one used last."""
+        self.shadow.asked()
         if document := self.documents.pop(uri, None):
             self.documents[uri] = document
 
     async def gather_context(self, snapshot: Snapshot, offset: int) -> tuple[Snippet, ...]:
         """The parts of other files that help to fill a hole at `offset`; none where the model has no use for them."""
+        return await self.context_for(snapshot, offset, self.worker.client.last_status)
+
+    async def context_for(self, snapshot: Snapshot, offset: int, status: Status | None) -> tuple[Snippet, ...]:
+        """The same for a model of this status."""
         if snapshot.uri not in self.documents:
             return ()
         wanted, folders = self.settings_of(snapshot.uri).context, self.configuration.readable_folders
         opened = [other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri]
-        status = self.worker.client.last_status
         return await other_files(self._context, snapshot, offset, wanted, status, folders=folders, opened=opened)
 
     async def _follow_links(self, uri: str) -> bool:

@@ -1,8 +1,8 @@
 """One action on one text: what is done to which holes, and how much of them is noised."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from inference.messages import Snippet
 from lsp_server import carve
@@ -23,6 +23,13 @@ _REPAIR_STRENGTHS = (0.3, 0.6, 0.9)
 Of 29 Python statements that lack one character, the embedded checkpoint makes 28 parse so; with any one strength alone
 it was about two thirds.
 """
+
+
+class ActionResult(NamedTuple):
+    """A text for each hole, and how sure the model is of them, 0 to 1."""
+
+    texts: tuple[str, ...]
+    confidence: float
 
 
 @dataclass(frozen=True)
@@ -46,24 +53,28 @@ class Action:
                 return "reworking the selection"
             case ActionKind.REPAIR:
                 return "repairing the statement"
+            case ActionKind.REFINE:
+                return "asking the partner"
             case _:
                 return "filling the hole" if len(self.holes) == 1 else f"filling {len(self.holes)} holes"
 
-    async def texts(
+    async def filled(
         self, worker: WorkerClient, budget: Budget, on_draft: OnDraft | None, context: tuple[Snippet, ...] = ()
-    ) -> tuple[str, ...]:
+    ) -> ActionResult:
         """The new text of each hole. Raises NotDone, WorkerFailure. Cancelling this cancels the request in the worker.
 
         What breaks the parse is noised more from one attempt to the next.
         """
         if self.kind is ActionKind.REPAIR:
             budget = replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
-        best: tuple[str, ...] | None = None
+        if self.kind is ActionKind.REFINE:
+            budget = replace(budget, candidates=1)
+        best: ActionResult | None = None
         for strength in await self._strengths():
             result = await self._fill(worker, budget, strength, on_draft, context)
-            found = self._best(result.answers)
+            found = self._best(result)
             best = best or found
-            if found is not None and not (self.kind is ActionKind.REPAIR and await self._breaks_parse(found)):
+            if found is not None and not (self.kind is ActionKind.REPAIR and await self._breaks_parse(found.texts)):
                 return found
             if result.late or budget.left_ms <= 0:
                 break
@@ -79,7 +90,8 @@ class Action:
         on_draft: OnDraft | None,
         context: tuple[Snippet, ...],
     ) -> FillResult:
-        options = FillOptions(strength, self.instruction)
+        replaces = strength < 1 and worker.options.partner is not None
+        options = FillOptions(strength, self.instruction, only_whole=replaces)
         return await fill(
             worker,
             self.snapshot,
@@ -101,8 +113,11 @@ class Action:
     async def _breaks_parse(self, texts: tuple[str, ...]) -> bool:
         return await asyncio.to_thread(fitting.breaks_parse, self.snapshot, self.holes, texts)
 
-    def _best(self, answers: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
+    def _best(self, result: FillResult) -> ActionResult | None:
         """The first answer that changes something and opens no new hole."""
         current = current_texts(self.snapshot, self.holes)
-        kept = (without_new_markers(texts, current, self.marker) for texts in answers)
-        return next((texts for texts in kept if texts != current), None)
+        kept = (
+            ActionResult(without_new_markers(texts, current, self.marker), confidence)
+            for texts, confidence in zip(result.answers, result.confidences, strict=True)
+        )
+        return next((found for found in kept if found.texts != current), None)

@@ -67,6 +67,18 @@ def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool 
     return actions
 
 
+def refinements(
+    source: Source, marker: str, start: int, end: int, title: str, made: tuple[int, int] | None
+) -> list[AvailableAction]:
+    """The action that asks the partner, under this title: about what is selected, or the fill just `made` here."""
+    if start != end and not touching(in_file(source, marker), start, end):
+        made = start, end
+    span = None if made is None else carve.selection(source, *made)
+    if made is None or span is None or span.end - span.start > LONGEST_REWORK_CHARACTERS:
+        return []
+    return [AvailableAction(title, ActionKind.REFINE, *made, (span,))]
+
+
 def distinct(actions: Sequence[AvailableAction]) -> list[AvailableAction]:
     """The actions without those that would do the same as one before them."""
     found: dict[object, AvailableAction] = {}

@@ -1,14 +1,16 @@
-"""The six things a user can ask for, which holes each of them means, and how one can end without an edit."""
+"""The seven things a user can ask for, which holes each of them means, and how one can end without an edit."""
 
 from collections.abc import Sequence
 from enum import StrEnum
 from weakref import WeakKeyDictionary
 
+from inference.messages import REFINED_STRENGTH
 from lsp_server import carve
 from lsp_server.carve import Span
 from lsp_server.syntax.source import Source
 
 STALE = "the file has changed since this was asked for; ask again"
+NOTHING_TO_REFINE = "there is nothing to refine here: select some code, or stand in a fill just made"
 CANNOT_APPLY = "this editor does not support workspace/applyEdit"
 
 
@@ -32,9 +34,10 @@ class ActionKind(StrEnum):
     WRITE_BODY = "writeBody"
     REWORK = "rework"
     REPAIR = "repair"
+    REFINE = "refine"
 
 
-DEFAULT_STRENGTH = {ActionKind.REWORK: 0.6, ActionKind.REPAIR: 0.6}
+DEFAULT_STRENGTH = {ActionKind.REWORK: 0.6, ActionKind.REPAIR: 0.6, ActionKind.REFINE: REFINED_STRENGTH}
 """How much of the text is noised where nobody says; every other kind noises all of it."""
 
 _placeholders: WeakKeyDictionary[Source, dict[str, tuple[Span, ...]]] = WeakKeyDictionary()
@@ -62,6 +65,8 @@ def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int
             return _one(carve.body_around(source, start), "there is no function here")
         case ActionKind.REWORK:
             return _one(carve.selection(source, start, end), "nothing is selected that could be reworked")
+        case ActionKind.REFINE:
+            return _one(carve.selection(source, start, end), NOTHING_TO_REFINE)
         case ActionKind.REPAIR:
             return _one(carve.statement_around(source, start, end), "there is no statement here")
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.layers import Layer, resolve
-from lsp_server.settings.schema import Dtype, Settings
+from lsp_server.settings.schema import PARTNER, Dtype, Settings
 
 COMMAND_LINE = "command line"
 _NAMES = {
@@ -19,13 +19,13 @@ _NAMES = {
 }
 """The setting that each argument stands for."""
 _SERVER = {"server_model": "model", "server_tokenizer": "tokenizer", "plain_http": "plainHttp"}
-"""Those of the group `server`."""
+"""Those of the group `server`, or of `partner` where that is the model."""
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Which model, where. An argument that is not given is None: then the settings decide."""
     parser.add_argument(
-        "--model", metavar="MODEL", help="name (see: infill-ls models), folder, or the URL of a vLLM server"
+        "--model", metavar="MODEL", help="name (see: infill-ls models), folder, URL of a vLLM server, or partner"
     )
     parser.add_argument("--device", metavar="NAME", help="cuda, mps, mlx or cpu (default: the best)")
     parser.add_argument("--dtype", choices=get_args(Dtype), help="the number format of the weights")
@@ -50,7 +50,8 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that the command line gives, under their own names."""
     given, server = _given(args, _NAMES), _given(args, _SERVER)
-    return {**given, "server": server} if server else given
+    group = "partner" if given.get("model") == PARTNER else "server"
+    return {**given, group: server} if server else given
 
 
 def _given(args: argparse.Namespace, names: Mapping[str, str]) -> dict[str, Any]:

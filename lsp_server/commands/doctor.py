@@ -11,8 +11,9 @@ from rich.console import Console
 from lsp_server.commands.arguments import add_model_arguments
 from lsp_server.commands.worker import options_of
 from lsp_server.diagnosis.check import Check, Verdict
-from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
+from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings, partner_here
 from lsp_server.diagnosis.machine import examine
+from lsp_server.diagnosis.server import examine_server
 from lsp_server.settings.schema import json_schema
 
 EXIT_USAGE = 2
@@ -48,9 +49,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _examine(args: argparse.Namespace) -> list[Check]:
     """The checks of the machine, of the settings that hold here, and of the file, if one is named."""
-    of_settings, settings = examine_settings((args.file or Path()).absolute())
+    path, options = (args.file or Path()).absolute(), options_of(args)
+    of_settings, settings = examine_settings(path)
     of_file = examine_file(args.file, args.at, settings) if args.file else ()
-    return [*examine(options_of(args)), examine_grammars(), *of_settings, *of_file]
+    partner = None if options.partner else partner_here(path)
+    of_partner = examine_server(partner) if partner else ()
+    return [*examine(options), *of_partner, examine_grammars(), *of_settings, *of_file]
 
 
 def _show(checks: list[Check]) -> None:

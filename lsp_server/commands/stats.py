@@ -5,6 +5,7 @@ import json
 import sqlite3
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -26,7 +27,7 @@ _GROUPS = {"by_language": "language", "by_kind": "kind of hole", "by_trigger": "
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("--days", type=_days, default=30, metavar="N", help="of the last N days (default: %(default)s)")
+    parser.add_argument("--days", type=days, default=30, metavar="N", help="of the last N days (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     actions = parser.add_subparsers(dest="action", metavar="forget")
     actions.add_parser("forget", help="delete all that is recorded")
@@ -35,23 +36,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the numbers, or forget them. Exit status 1 where the file cannot be used, 3 where nothing is recorded."""
     try:
-        return _forget() if args.action == "forget" else _print(args)
+        return forget(store.forget, "suggestions forgotten; {file} is empty.") if args.action else _print(args)
     except (UsageFileError, sqlite3.Error, OSError) as error:
         print(f"infill-ls stats: {error}", file=sys.stderr)
         return EXIT_FAILED
 
 
-def _forget() -> int:
+def forget(delete: Callable[[sqlite3.Connection], int], said: str) -> int:
+    """Have `delete` delete from the user's file, and say how much that was; returns the exit status.
+
+    Raises UsageFileError, sqlite3.Error, OSError.
+    """
     file = usage_file()
     if not file.exists():
         print(f"Nothing is recorded in {file}.")
         return 0
     connection, moved = store.open_store(file)
     with closing(connection):
-        print(f"{store.forget(connection)} suggestions forgotten; {file} is empty.")
+        print(f"{delete(connection)} {said.format(file=file)}")
     _warn(moved)
     for other in store.set_aside(file):
-        print(f"Left as it is, since it could not be read: {other}")
+        print(f"Left as it is, since it could not be read; it may hold texts: {other}")
     return 0
 
 
@@ -163,7 +168,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
-def _days(text: str) -> int:
+def days(text: str) -> int:
     """A number of days for which anything is kept. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= KEPT_DAYS):
         raise argparse.ArgumentTypeError(f"'{text}' is not a number of days from 1 to {KEPT_DAYS}")

@@ -12,6 +12,7 @@ from lsp_server.diagnosis.check import Check, Verdict
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
+from lsp_server.fill.pipeline import partner_options
 from lsp_server.inline.request import hole_for
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.settings.environment import PREFIX
@@ -21,6 +22,7 @@ from lsp_server.settings.resolver import configuration_for, workspace_of
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import TABLES, grammar_of, language_of, table_of
 from lsp_server.syntax.lines import is_word
+from lsp_server.worker import WorkerOptions
 
 
 def examine_settings(path: Path) -> tuple[list[Check], Settings]:
@@ -31,6 +33,13 @@ def examine_settings(path: Path) -> tuple[list[Check], Settings]:
     checks = [Check("settings", Verdict.OK, f"{found}; what the editor sets is not known here")]
     checks += [Check("settings", Verdict.WARN, problem) for problem in configuration.problems]
     return checks, configuration.at(path)
+
+
+def partner_here(path: Path) -> WorkerOptions | None:
+    """The partner that is set outside of editors for a file or folder; None where there is none."""
+    configuration = configuration_for(path, {}, os.environ)
+    settings = configuration.at(path)
+    return partner_options(settings, sends_token=configuration.sends_partner_token) if settings.partner.url else None
 
 
 def examine_grammars() -> Check:

@@ -1,6 +1,7 @@
-"""Check the server that has the model: where text goes, whether it answers, and with whose token it is asked.
+"""Check a server that has a model: where text goes, whether it answers, and with whose token it is asked.
 
-A process of its own asks it, as a worker does: `inference.remote.probe`. Nothing of any file is sent.
+A process of its own asks it, as a worker does: `inference.remote.probe`. Nothing of any file is sent. Of a partner it
+is shown what it can do, and what it writes into a small hole.
 """
 
 import json
@@ -16,27 +17,45 @@ from lsp_server.worker.paths import paths_of
 from lsp_server.worker.spawn import arguments
 
 PROBE_S = 60.0
+_WAYS = {
+    "suffix": "/v1/completions with a suffix",
+    "infill": "llama.cpp's /infill",
+    "chat": "/v1/chat/completions, which can be shown a draft",
+}
+_FAMILY = "/v1/completions with the tokens of {}"
 
 
 def examine_server(options: WorkerOptions) -> Iterator[Check]:
     """What there is to say of the server of `options`. Takes as long as it takes to answer, a minute at most."""
+    name, of = ("partner", "partner ") if options.partner else ("server", "")
     if options.problem:
         words, _, advice = options.problem.partition("; ")
-        yield Check("server", Verdict.FAIL, words, advice)
+        yield Check(name, Verdict.FAIL, words, advice)
         return
     at = address.parse(options.model)
-    yield Check("text goes to", *_way(at))
+    yield Check(f"{of}text goes to", *_way(at))
     try:
         found = _probe(options)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        yield Check("server", Verdict.FAIL, f"it cannot be asked: {error}", "install infill-ls again")
+        yield Check(name, Verdict.FAIL, f"it cannot be asked: {error}", "install infill-ls again")
         return
-    yield Check("server token", Verdict.OK, f"from {found['token']}" if found["token"] else "none")
+    yield Check(f"{name} token", Verdict.OK, f"from {found['token']}" if found["token"] else "none")
     if problem := found["problem"]:
         words, _, advice = problem.partition("; ")
-        yield Check("server", Verdict.FAIL, words, advice)
+        yield Check(name, Verdict.FAIL, words, advice)
         return
-    yield Check("server", Verdict.OK, f"{found['place']} answers and serves {found['model']}")
+    how = f", asked by {_WAYS.get(found['kind'], _FAMILY.format(found['kind']))}" if options.partner else ""
+    yield Check(name, Verdict.OK, f"{found['place']} answers and serves {found['model']}{how}")
+    if options.partner:
+        yield _fill(found)
+
+
+def _fill(found: dict[str, Any]) -> Check:
+    """What the partner wrote into the hole of `inference.remote.probe`."""
+    if not found["fill"]:
+        advice = "see that the model knows code, or set partner.kind to another way to ask it"
+        return Check("partner fills", Verdict.WARN, "nothing, where it was shown a function without its result", advice)
+    return Check("partner fills", Verdict.OK, f"`return {found['fill']}` in {found['ms']} ms")
 
 
 def _way(at: address.Address) -> tuple[Verdict, str, str]:

@@ -9,6 +9,7 @@ import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 
 from msgspec.structs import replace
@@ -20,7 +21,8 @@ from lsp_server.documents.uris import path_of
 from lsp_server.fill import fitting
 from lsp_server.fill.candidates import count_unfilled, current_texts, fitted
 from lsp_server.fill.fitting.drop import in_words
-from lsp_server.settings.schema import Settings
+from lsp_server.settings.schema import PARTNER, Settings
+from lsp_server.syntax.source import well_formed
 from lsp_server.worker import WorkerClient, WorkerOptions, alive
 from lsp_server.worker.link import OnDraft
 
@@ -33,6 +35,10 @@ _LEAST_FIT_MS = 100
 _MORE_CANDIDATES = 8
 """Ask for so many where none of the first answers fits."""
 TOO_LATE = "no answer within {} ms; try again, or raise deadlineMs.invoked"
+CUT_OFF = (
+    "the partner's answer was cut off or empty, and would have lost what stands there; raise deadlineMs.invoked, "
+    "or select less"
+)
 NOTHING_TO_CHANGE = "nothing to change: the model would write what stands there already"
 NOTHING_FITS = "the model found nothing that fits here"
 WHAT_IT_WROTE = "; what it wrote {}"
@@ -46,6 +52,7 @@ class Budget:
 
     The deadline counts from `began_s` (by `time.monotonic`), when the request arrived. `retries`: where nothing fits,
     more candidates are asked for, while there is time. `quick`: nobody asked for it, so the engine tries less.
+    `background`: nobody waits for it, and any other request ends it.
     """
 
     candidates: int
@@ -53,6 +60,7 @@ class Budget:
     max_steps: int | None
     retries: bool = False
     quick: bool = False
+    background: bool = False
     began_s: float = field(default_factory=time.monotonic, compare=False)
 
     @classmethod
@@ -80,12 +88,16 @@ class Budget:
 class FillOptions:
     """How much of the holes' current text is noised (1: all of it), and in words what the fills should be.
 
-    A checkpoint that takes no instructions ignores them. `seed` None: unseeded.
+    A checkpoint that takes no instructions ignores them. `seed` None: unseeded. `drafts` stand for the current text
+    where they are given, one for each hole. `only_whole`: an answer that was cut off is none, since the rest of what it
+    takes the place of would be lost.
     """
 
     strength: float = 1.0
     instruction: str = ""
     seed: int | None = None
+    drafts: tuple[str, ...] | None = None
+    only_whole: bool = False
 
 
 FROM_SCRATCH = FillOptions()
@@ -96,13 +108,16 @@ class FillResult:
     """The candidates, best first, each with a text for every span that can be put in as it is.
 
     A span for which a candidate has nothing of use keeps its current text. `late`: the deadline came first, and with
-    more time there might have been more. `unchanged`: the model gave back the current text, which is no answer. `drops`
-    says how many texts of holes were not used, and why.
+    more time there might be more. `stopped`: the worker ended it for another request. `unchanged`: the model gave
+    back the current text, which is no answer. `cut`: there was no whole answer, and no other one was
+    wanted. `drops` says how many texts of holes were not used, and why.
     """
 
     candidates: Sequence[Candidate]
     late: bool
+    stopped: bool = False
     unchanged: bool = False
+    cut: bool = False
     drops: Mapping[fitting.Drop, int] = field(default_factory=dict)
 
     @property
@@ -117,6 +132,8 @@ class FillResult:
 
     def why_empty(self, budget: Budget) -> str:
         """Why there is no candidate, in words for the user."""
+        if self.cut:
+            return CUT_OFF
         if self.late:
             return TOO_LATE.format(budget.deadline_ms)
         if self.unchanged:
@@ -143,12 +160,12 @@ async def fill(
     """
     request = request_for(snapshot, spans, budget, options, context, marker)
     request = replace(request, id=request_id or str(next(_ids)), drafts=on_draft is not None)
-    result = await _answered(worker, snapshot, spans, budget, request, on_draft)
-    is_useless = not result.candidates and not result.late and options.strength >= 1
+    asking = partial(_answered, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole)
+    result = await asking(request)
+    is_useless = not (result.candidates or result.late or result.stopped) and options.strength >= 1
     if not (is_useless and budget.retries and budget.candidates < _MORE_CANDIDATES and budget.left_ms > 0):
         return result
-    more = replace(request, candidates=_MORE_CANDIDATES)
-    again = await _answered(worker, snapshot, spans, budget, more, on_draft)
+    again = await asking(replace(request, candidates=_MORE_CANDIDATES))
     drops, unchanged = again.drops or result.drops, again.unchanged or result.unchanged
     return dataclasses.replace(again, late=again.late and not drops, unchanged=unchanged, drops=drops)
 
@@ -159,28 +176,35 @@ async def _answered(
     spans: Sequence[carve.Span],
     budget: Budget,
     request: InfillRequest,
+    *,
     on_draft: OnDraft | None,
+    only_whole: bool,
 ) -> FillResult:
     left_ms = max(budget.left_ms, 1)
     to_fit_ms = min(left_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
     request = replace(request, deadline_ms=max(int(left_ms - to_fit_ms), 1))
     answer = await alive.answer(worker, request, on_draft)
+    given = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
     patience = fitting.Patience.of(max(budget.left_ms, _LEAST_FIT_MS) / 1000)
     try:  # in a thread, since typing must not wait for it
-        found = await asyncio.to_thread(fitted, snapshot, spans, answer.candidates, patience)
+        found = await asyncio.to_thread(fitted, snapshot, spans, given, patience)
     finally:
         patience.stop()
-    current = current_texts(snapshot, spans)
+    current, is_late = current_texts(snapshot, spans), answer.done.outcome is Outcome.DEADLINE
     return FillResult(
         found.candidates,
-        late=answer.done.outcome is Outcome.DEADLINE,
-        unchanged=any(candidate.texts == current for candidate in answer.candidates),
+        late=is_late,
+        stopped=answer.done.outcome is Outcome.CANCELLED,
+        unchanged=any(candidate.texts == current for candidate in given),
+        cut=only_whole and not given and (not is_late or bool(answer.candidates)),
         drops=found.drops,
     )
 
 
 def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
     """The worker that the settings name. Not `sends_token`: not the user chose the server in them."""
+    if settings.model == PARTNER:
+        return partner_options(settings, sends_token=sends_token)
     return WorkerOptions(
         model=settings.model,
         device=settings.device,
@@ -190,6 +214,19 @@ def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOpt
         server_tokenizer=settings.server.tokenizer,
         plain_http=settings.server.plain_http,
         sends_token=sends_token,
+    )
+
+
+def partner_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
+    """The worker that asks the partner; where none is configured, its `problem` says so."""
+    partner = settings.partner
+    return WorkerOptions(
+        model=partner.url or "",
+        idle_s=settings.idle_seconds,
+        server_model=partner.model,
+        plain_http=partner.plain_http,
+        sends_token=sends_token,
+        partner=partner.kind,
     )
 
 
@@ -205,7 +242,7 @@ def request_for(
     segments = carve.segments(snapshot.text, spans, snapshot.before, snapshot.after, marker=marker)
     return InfillRequest(
         id="",
-        segments=_with_strength(segments, options.strength),
+        segments=_as_wanted(segments, options),
         language=snapshot.language_id,
         path=path_of(snapshot.uri).rpartition("/")[2],
         context=tuple(replace(snippet, text=carve.unmarked(snippet.text, marker)) for snippet in context),
@@ -213,6 +250,7 @@ def request_for(
         deadline_ms=budget.deadline_ms,
         max_steps=budget.max_steps,
         quick=budget.quick,
+        background=budget.background,
         instruction=options.instruction,
         seed=options.seed,
     )
@@ -224,5 +262,12 @@ def left_as_they_are(texts: Sequence[str], current: Sequence[str]) -> str | None
     return LEFT.format(left, len(current)) if left else None
 
 
-def _with_strength(segments: tuple[Text | Hole, ...], strength: float) -> tuple[Text | Hole, ...]:
-    return tuple(replace(part, strength=strength) if isinstance(part, Hole) else part for part in segments)
+def _as_wanted(segments: tuple[Text | Hole, ...], options: FillOptions) -> tuple[Text | Hole, ...]:
+    drafts = iter(options.drafts or ())
+    found = (
+        replace(part, strength=options.strength, text=well_formed(next(drafts, part.text)))
+        if isinstance(part, Hole)
+        else part
+        for part in segments
+    )
+    return tuple(found)

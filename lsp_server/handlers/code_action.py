@@ -5,12 +5,12 @@ A client that cannot resolve gets actions with a command, which applies the edit
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lsprotocol import types
 from lsprotocol.types import CodeAction, Command
 
-from lsp_server.actions.available import AvailableAction, DiagnosticText, distinct, fills, repairs
+from lsp_server.actions.available import AvailableAction, DiagnosticText, distinct, fills, refinements, repairs
 from lsp_server.actions.data import ActionData
 from lsp_server.actions.kinds import ActionKind
 from lsp_server.documents.document import Snapshot
@@ -37,11 +37,21 @@ def _offered(session: Session, params: types.CodeActionParams) -> Offered | Awai
     return [] if snapshot is None else _all_wanted(session, snapshot, params)
 
 
+class _Partner(NamedTuple):
+    """What the partner's action is called, and the fill just made where the cursor is."""
+
+    title: str
+    made: tuple[int, int] | None
+
+
 async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> Offered:
     """In a thread, because a long file may have thousands of holes."""
     only = params.context.only
-    marker = session.settings_of(snapshot.uri).marker  # not in the thread: settings change
-    found = await asyncio.to_thread(_available, snapshot, params, marker, session.features.encoding)
+    marker, encoding = session.settings_of(snapshot.uri).marker, session.features.encoding  # not in the thread
+    place = offsets_of(snapshot.lines, params.range, encoding)
+    made = session.refining.fill_at(snapshot.uri, place[0])
+    partner = _Partner(session.partner.action_title, made) if session.partner else None
+    found = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
     available = [action for action in found if _wanted(only, lsp_kind(action))]
     return [_offer(session, snapshot, action, params) for action in distinct(available)]
 
@@ -54,7 +64,7 @@ def lsp_kind(action: AvailableAction) -> str:
 
 
 def _available(
-    snapshot: Snapshot, params: types.CodeActionParams, marker: str, encoding: Encoding
+    snapshot: Snapshot, params: types.CodeActionParams, marker: str, encoding: Encoding, partner: _Partner | None
 ) -> list[AvailableAction]:
     start, end = offsets_of(snapshot.lines, params.range, encoding)
     diagnostics = [
@@ -62,7 +72,8 @@ def _available(
         for diagnostic in params.context.diagnostics
     ]
     automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
-    return [*repairs(snapshot, marker, diagnostics), *fills(snapshot, marker, start, end, automatic=automatic)]
+    found = [*repairs(snapshot, marker, diagnostics), *fills(snapshot, marker, start, end, automatic=automatic)]
+    return found + (refinements(snapshot, marker, start, end, *partner) if partner else [])
 
 
 def _offer(

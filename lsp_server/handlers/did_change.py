@@ -22,8 +22,11 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
         session.lose(uri)  # better no fills than fills for a text that the editor does not have
         raise
     session.usage.changed(uri, changes)
+    session.shadow.changed(uri, changes)
+    session.refining.changed(uri, changes)
     for service in session.inline_services:
         service.changed(uri, changes)
+    session.refining.look(uri)
 
 
 def _whole_text(

@@ -23,3 +23,4 @@ def did_reject(session: Session, params: Any) -> None:
     rejected: DidRejectParams = read_raw(f"params for {METHOD}", params, DidRejectParams)
     for service in session.inline_services:
         service.rejected(rejected.text_document.uri, rejected.id)
+    session.refining.look(rejected.text_document.uri)

@@ -14,12 +14,12 @@ from msgspec import Meta, Struct
 from lsp_server.actions.action import Action
 from lsp_server.actions.kinds import CANNOT_APPLY, STALE, ActionKind, Cancelled, NotDone, holes_of
 from lsp_server.documents.document import Snapshot
-from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.action_edit import perform
 from lsp_server.handlers.did_accept import accept
-from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX
+from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, REFINE_SUGGESTION_COMMAND
 from lsp_server.lsp.replies import ReplyError, read_raw
+from lsp_server.refine import NotRefined
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 
@@ -91,9 +91,16 @@ def _snapshot(session: Session, given: FillArgument) -> Snapshot | NotDone:
     return snapshot if given.version in (None, snapshot.version) else NotDone(STALE)
 
 
-def _action(kind: ActionKind, given: FillArgument, snapshot: Snapshot, marker: str, encoding: Encoding) -> Action:
+def _place(session: Session, kind: ActionKind, given: FillArgument, snapshot: Snapshot) -> tuple[int, int]:
+    """What is meant by the range: for the partner a fill just made there."""
     ends = (given.range.start, given.range.end)
-    start, end = sorted(snapshot.lines.offset(at.line, at.character, encoding) for at in ends)
+    start, end = sorted(snapshot.lines.offset(at.line, at.character, session.features.encoding) for at in ends)
+    wants_made = kind is ActionKind.REFINE and start == end
+    return (session.refining.fill_at(given.uri, start) if wants_made else None) or (start, end)
+
+
+def _action(kind: ActionKind, given: FillArgument, snapshot: Snapshot, marker: str, place: tuple[int, int]) -> Action:
+    start, end = place
     return Action(
         kind, snapshot, holes_of(kind, snapshot, marker, start, end), given.strength, given.instruction, marker
     )
@@ -112,7 +119,8 @@ async def _filled(
         if isinstance(snapshot, NotDone):
             raise snapshot
         marker = session.settings_of(given.uri).marker  # not in the thread: settings change
-        action = await asyncio.to_thread(_action, kind, given, snapshot, marker, session.features.encoding)
+        place = _place(session, kind, given, snapshot)
+        action = await asyncio.to_thread(_action, kind, given, snapshot, marker, place)
         edit, left = await perform(session, action, budget, params.work_done_token)
         applied, reason = await session.editor.apply_edit(edit, f"infill: {action.title}")
         if not applied:
@@ -133,6 +141,8 @@ def _answer(session: Session, given: FillArgument, *, applied: bool, reason: str
 
 async def _restart_worker(session: Session) -> Answer:
     try:
+        if session.partner is not None:
+            await session.partner.renew()
         await session.worker.restart()
     except WorkerFailure as failure:
         return command_answer(applied=False, reason=str(failure))
@@ -150,9 +160,33 @@ def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Answer:
     return command_answer(applied=False)
 
 
+def _refine_suggestion(session: Session, params: types.ExecuteCommandParams) -> Answer | Awaitable[Answer]:
+    """The partner is asked about a suggestion: its id and its document's URI."""
+    match params.arguments:
+        case [str(suggestion_id), str(uri)]:
+            asking = partial(_suggestion_refined, session, uri, suggestion_id)
+            return session.when_parsed(uri, asking, lambda: command_answer(applied=False, reason=STALE))
+        case _:
+            message = f"invalid arguments for {params.command}: expected an id and a URI"
+            raise ReplyError(message, types.ErrorCodes.InvalidParams)
+
+
+async def _suggestion_refined(session: Session, uri: str, suggestion_id: str) -> Answer:
+    if reason := session.why_off(uri):
+        return command_answer(applied=False, reason=f"cannot fill: {reason}")
+    try:
+        await session.refining.suggestion(uri, suggestion_id)
+    except NotRefined as nothing:
+        return command_answer(applied=False, reason=str(nothing))
+    except WorkerFailure as failure:
+        return command_answer(applied=False, reason=f"the partner cannot be asked: {failure}")
+    return command_answer(applied=True)
+
+
 COMMANDS: dict[str, Handler] = {
     **{f"{COMMAND_PREFIX}{kind.value}": partial(_fill, kind) for kind in ActionKind},
     ACCEPT_COMMAND: _did_accept,
+    REFINE_SUGGESTION_COMMAND: _refine_suggestion,
     f"{COMMAND_PREFIX}restartWorker": lambda session, _: _restart_worker(session),
 }
 """Every command and what runs it, on arrival, as any handler is."""

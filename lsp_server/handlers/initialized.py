@@ -12,6 +12,8 @@ from lsp_server.settings.file import NAME
 
 def initialized(session: Session, _: types.InitializedParams) -> Awaitable[None] | None:
     use_settings(session)
+    if session.partner is not None and session.partner.problem:
+        session.editor.show_once(session.partner.problem, types.MessageType.Warning)
     if session.settings.start_worker:
         session.worker.warm_up()
     registrations = _registrations(session)

@@ -18,9 +18,11 @@ async def shutdown(session: Session, protocol: InfillProtocol) -> None:
 async def leave(session: Session) -> None:
     """Forget the documents and leave the worker, but do not wait for one that hangs."""
     session.close()
+    await session.shadow.close()
     await session.recorder.close()
     try:
         async with asyncio.timeout(LIMIT_S):
-            await session.worker.close()
+            lines = (session.worker, session.partner)
+            await asyncio.gather(*(line.close() for line in lines if line is not None))
     except TimeoutError:
-        log.warning("the worker did not let go in %g s; left it as it is", LIMIT_S)
+        log.warning("a worker did not let go in %g s; left it as it is", LIMIT_S)

@@ -19,7 +19,9 @@ async def _report(session: Session, params: Any, document: dict[str, Any]) -> di
     if off and not document["off"]:  # it has turned out meanwhile where its path leads
         document = {**_of_document(session, params), "off": off}
     await session.worker.refresh()
-    return session.worker.status.report() | {"problems": session.configuration.problems} | document
+    if session.partner is not None:
+        await session.partner.refresh()
+    return session.status_report() | {"problems": session.configuration.problems} | document
 
 
 def _uri(params: Any) -> str | None:

@@ -5,7 +5,8 @@ Decides what a change or a result means for each of them. Asks no worker and sta
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document
@@ -14,28 +15,65 @@ from lsp_server.inline.computation import Computation
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
-from lsp_server.inline.suggestion import Cursor
+from lsp_server.inline.suggestion import Cursor, Suggestion
+from lsp_server.shadow import AnsweredRequest
 from lsp_server.usage.document_usage import DocumentUsage, Offer, Timing
 from lsp_server.usage.events import Trigger
+from lsp_server.usage.text_range import TextRange
 from lsp_server.worker.failure import traceback_of
 
+OnAnswered = Callable[[AnsweredRequest], None]
 log = logging.getLogger(__name__)
 GRACE_S = 0.3
 """How long a computation whose request was cancelled waits for the next request."""
 
 
+def unheard(_request: AnsweredRequest) -> None:
+    """Tells nobody."""
+
+
+class Listener(Protocol):
+    """Hears what the partner may be asked to improve."""
+
+    def shown(self, uri: str, suggestion: Suggestion) -> None:
+        """The user asked for suggestions, which were computed, and is shown this one first."""
+
+    def taken(self, uri: str, start: int, text: str) -> None:
+        """A whole suggestion was taken, and stands at `start` now."""
+
+
+class _Silent:
+    def shown(self, uri: str, suggestion: Suggestion) -> None:
+        """Tells nobody."""
+
+    def taken(self, uri: str, start: int, text: str) -> None:
+        """Tells nobody."""
+
+
+SILENT = _Silent()
+
+
 class DocumentState:
     """One open document. `debounce` is told how long each computation took and whether anybody saw its result.
 
-    `usage` is told what was shown, taken and rejected.
+    `usage` is told what was shown, taken and rejected; `answered` what was computed for a request and shown.
     """
 
-    def __init__(self, document: Document, debounce: Debounce, usage: DocumentUsage) -> None:
+    def __init__(
+        self,
+        document: Document,
+        debounce: Debounce,
+        usage: DocumentUsage,
+        answered: OnAnswered = unheard,
+        listener: Listener = SILENT,
+    ) -> None:
         self.document = document
         self.usage = usage
         self.history = SuggestionHistory(document.text)
         self.running: list[Computation] = []
         self._debounce = debounce
+        self._answered = answered
+        self._listener = listener
 
     @property
     def is_waited_for(self) -> bool:
@@ -104,8 +142,12 @@ class DocumentState:
             if not found and reply.joined and computation.is_amended:
                 unanswered.append(reply)
                 continue
-            self._show(found, reply.request, Timing(reply.request.budget.began_s, reply.first_draft_s))
+            key = self._show(found, reply.request, Timing(reply.request.budget.began_s, reply.first_draft_s))
             reply.answer(found)
+            if not used:
+                self._tell_answered(computation, found, key, reply.first_draft_s)
+                if found and computation.invoked:
+                    self._listener.shown(self.document.uri, found.found[0][0])
             used = used or bool(found)
         self._observe(computation, used=used)
         return unanswered
@@ -141,6 +183,10 @@ class DocumentState:
         for computation in tuple(self.running):
             self.end(computation)
 
+    def taken(self, suggestion: Suggestion) -> None:
+        """The whole of it stands in the text."""
+        self._listener.taken(self.document.uri, suggestion.anchor.start, suggestion.text)
+
     def _find(self, request: InlineRequest, offset: int) -> InlineResult:
         """What is known for the cursor of `request`, which is at `offset` now."""
         cursor = request.cursor if offset == request.cursor.offset else Cursor(offset)
@@ -149,14 +195,43 @@ class DocumentState:
         )
         return InlineResult(found, self.document.lines)
 
-    def _show(self, result: InlineResult, request: InlineRequest, timing: Timing) -> None:
+    def _show(self, result: InlineResult, request: InlineRequest, timing: Timing) -> int | None:
+        """The key under which the first one is counted; None where there is none."""
         text = self.document.text
         self.history.show(result.found, text, invoked=request.invoked)
-        if result.found:
-            first, shown = result.found[0]
-            adds = len(difference(text[shown.start : shown.end], shown.text).added)
-            how: Trigger = "asked" if request.invoked else "typing"
-            self.usage.shown(Offer(first.computation, first.hole.kind, how, first.confidence, adds), timing)
+        if not result.found:
+            return None
+        first, shown = result.found[0]
+        adds = len(difference(text[shown.start : shown.end], shown.text).added)
+        how = _trigger(request.invoked)
+        return self.usage.shown(Offer(first.computation, first.hole.kind, how, first.confidence, adds), timing)
+
+    def _tell_answered(
+        self, computation: Computation, result: InlineResult, key: int | None, first_draft_s: float | None
+    ) -> None:
+        """Not where the user has typed on meanwhile: the model was told of it, and the other one would not be."""
+        sent_s = computation.sent_at_s
+        if key is None or sent_s is None or computation.is_amended:
+            return
+        first, anchor = result.found[0][0], computation.anchor
+        if first.computation != computation.id:
+            return
+        self._answered(
+            AnsweredRequest(
+                computation.snapshot,
+                [computation.hole],
+                [TextRange(anchor.start, anchor.end)],
+                [first.text],
+                [key],
+                _trigger(computation.invoked),
+                computation.budget,
+                computation.marker,
+                first.confidence,
+                None if first_draft_s is None else (first_draft_s - sent_s) * 1000,
+                (asyncio.get_running_loop().time() - sent_s) * 1000,
+                computation=computation.id,
+            )
+        )
 
     def _tell_of(self, changes: Sequence[Change]) -> None:
         """The suggestions move along, and some are taken or rejected by what was changed."""
@@ -166,6 +241,7 @@ class DocumentState:
         taken = self.history.put_in(changes, self.document.text)
         if taken is not None:
             self.usage.accepted(taken.computation, taken.anchor.start, len(taken.text), whole=True)
+            self.taken(taken)
 
     def _attach(self, computation: Computation, reply: PendingReply, *, joined: bool) -> None:
         reply.joined = joined
@@ -199,3 +275,7 @@ class DocumentState:
     def _observe(self, computation: Computation, *, used: bool) -> None:
         if computation.sent_at_s is not None and not computation.is_prefetch:
             self._debounce.filled(asyncio.get_running_loop().time() - computation.sent_at_s, used=used)
+
+
+def _trigger(invoked: bool) -> Trigger:
+    return "asked" if invoked else "typing"

@@ -66,6 +66,24 @@ class SuggestionHistory:
         """The suggestion of this id as it stands now; None where it is no longer known."""
         return next((each for each in self._suggestions if each.id == suggestion_id), None)
 
+    def refine(self, asked: Suggestion, new_id: str, text: str, confidence: float, document_text: str) -> bool:
+        """From now on `text` is shown before a suggestion; False where that, or its place, is gone.
+
+        `asked` is the suggestion as it stood when `text` was asked for: what was deleted in front of it since then
+        belongs to both.
+        """
+        found = self.get(asked.id)
+        if found is None:
+            return False
+        text = found.text.removesuffix(asked.text) + text
+        refined = replace(
+            found, id=new_id, text=text, confidence=confidence, invoked=True, shown_from=None, is_refined=True
+        )
+        if not all(each.continues(each.typed(document_text)) for each in (refined, found)):
+            return False
+        self.add([refined])
+        return True
+
     def reject(self, suggestion_id: str) -> None:
         """The user does not want this one."""
         if suggestion := self.get(suggestion_id):
@@ -101,7 +119,7 @@ class SuggestionHistory:
             self._rejected.forget(suggestion, text)
 
     def _is_unwanted(self, suggestion: Suggestion, text: str, floor: float) -> bool:
-        unsure = suggestion.confidence < floor and suggestion.shown_from is None
+        unsure = suggestion.confidence < floor and suggestion.shown_from is None and not suggestion.is_refined
         return unsure or self._rejected.holds(suggestion, text)
 
 

@@ -68,7 +68,9 @@ class InlineResult:
 
     @property
     def is_a_choice(self) -> bool:
-        """Whether the user asked for these and has several to choose from."""
+        """Whether the user asked for these and has several to choose from, such as a draft and what came of it."""
+        if self.found and self.found[0][0].is_refined:
+            return True
         return len(self.found) > 1 and all(suggestion.invoked for suggestion, _ in self.found)
 
 

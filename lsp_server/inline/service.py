@@ -8,19 +8,21 @@ Belongs to one event loop.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline.computation import Computation
 from lsp_server.inline.debounce import Debounce
-from lsp_server.inline.document_state import DocumentState
+from lsp_server.inline.document_state import SILENT, DocumentState, Listener, OnAnswered, unheard
 from lsp_server.inline.prefetch import Accepted, AcceptedSuggestions
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply, TakeSnapshot
 from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, always, no_context
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.usage import Usage
 
+_numbers = count(1)
 Answer = InlineResult | asyncio.Future[InlineResult]
 
 
@@ -34,19 +36,30 @@ class InlineService:
         gather_context: GatherContext = no_context,
         may_send: MaySend = always,
         usage: Usage | None = None,
+        answered: OnAnswered = unheard,
+        listener: Listener = SILENT,
     ) -> None:
         self._documents = documents
         self._usage = usage or Usage()
+        self._answered = answered
+        self._listener = listener
         self._runner = ComputationRunner(connection, gather_context, may_send)
         self._debounce = Debounce()
         self._accepted = AcceptedSuggestions()
         self._states: dict[str, DocumentState] = {}
 
+    @property
+    def is_computing(self) -> bool:
+        """Whether any suggestion is computed, for a request or ahead of one."""
+        return any(state.running for state in self._states.values())
+
     def open(self, uri: str) -> None:
         """A document was opened: nothing is known of it yet."""
         self.forget(uri)
         document = self._documents[uri]
-        self._states[uri] = DocumentState(document, self._debounce, self._usage.of(document))
+        self._states[uri] = DocumentState(
+            document, self._debounce, self._usage.of(document), self._answered, self._listener
+        )
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
         """The document's text has changed; the computations that agree with the changes go on."""
@@ -90,16 +103,30 @@ class InlineService:
             state.end_unwanted(prefetches=False)
         return answer
 
+    def suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
+        """A suggestion as it stands now; None where it is no longer known, was taken or rejected."""
+        state = self._states.get(uri)
+        return state.history.get(suggestion_id) if state else None
+
+    def replace(self, uri: str, asked: Suggestion, text: str, confidence: float) -> bool:
+        """From now on `text` stands in for a suggestion; False where that is gone, or disagrees with the text.
+
+        `asked` is the suggestion as it stood when `text` was asked for.
+        """
+        state = self._states.get(uri)
+        new_id = f"refined-{next(_numbers)}.0"
+        return state is not None and state.history.refine(asked, new_id, text, confidence, state.document.text)
+
     def rejected(self, uri: str, suggestion_id: str) -> None:
         """The user does not want this suggestion."""
-        found, state = self._suggestion(uri, suggestion_id), self._states.get(uri)
+        found, state = self.suggestion(uri, suggestion_id), self._states.get(uri)
         if found is not None and state is not None:
             state.history.reject(suggestion_id)
             state.usage.rejected(found.computation)
 
     def shown(self, uri: str, suggestion_id: str) -> str | None:
         """What was last shown of a suggestion; None where it is no longer known."""
-        found = self._suggestion(uri, suggestion_id)
+        found = self.suggestion(uri, suggestion_id)
         return None if found is None or found.shown_from is None else found.text[found.shown_from :]
 
     def accepted(self, uri: str, suggestion_id: str, length: int | None, budget: Budget | None, marker: str) -> None:
@@ -107,15 +134,11 @@ class InlineService:
 
         Prefetches what comes next within `budget`; without one, nothing.
         """
-        found = self._suggestion(uri, suggestion_id)
+        found = self.suggestion(uri, suggestion_id)
         if found is not None:
             end = len(found.text) if length is None else (found.shown_from or 0) + length
             self._accepted.add(uri, Accepted(found, found.text[:end], budget, marker))
             self._prefetch(uri, self._states[uri])
-
-    def _suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
-        state = self._states.get(uri)
-        return state.history.get(suggestion_id) if state else None
 
     def _pending(self, request: InlineRequest, take_snapshot: TakeSnapshot) -> PendingReply:
         result: asyncio.Future[InlineResult] = asyncio.get_running_loop().create_future()
@@ -147,6 +170,7 @@ class InlineService:
             suggestion.computation, suggestion.anchor.start, len(accepted.text), whole=accepted.is_whole
         )
         if accepted.is_whole:
+            state.taken(suggestion)
             state.history.accept(suggestion.id)
         if accepted.budget is None or any(each.is_waited_for for each in self._states.values()):
             return

@@ -44,6 +44,8 @@ class Suggestion:
     invoked: bool = False
     shown_from: int | None = None
     """The user last saw `text` from this character on; None: never."""
+    is_refined: bool = False
+    """Whether the partner wrote it, in the place of another one."""
 
     @property
     def computation(self) -> str:
@@ -58,7 +60,7 @@ class Suggestion:
         anchor, taken_back = found
         shown_from = None if self.shown_from is None else self.shown_from + len(taken_back)
         text = taken_back + self.text  # built by hand: each key builds many, and `replace` is slow
-        return Suggestion(self.id, anchor, text, self.hole, self.confidence, self.invoked, shown_from)
+        return Suggestion(self.id, anchor, text, self.hole, self.confidence, self.invoked, shown_from, self.is_refined)
 
     def applied(self, text: str) -> str:
         """The whole text with the suggestion in it."""
@@ -87,6 +89,19 @@ class Suggestion:
     def continues(self, typed: str) -> bool:
         """Whether the suggestion begins with `typed` and has more to add."""
         return len(typed) < len(self.text) and self.text.startswith(typed)
+
+    def typed(self, text: str) -> str:
+        """What stands in its range in front of the original tail, without what an editor has closed by itself.
+
+        Nobody says where the cursor is: as much as the suggestion begins with counts as typed.
+        """
+        anchor = self.anchor
+        standing = text[anchor.start : anchor.end].removesuffix(anchor.tail)
+        for end in range(len(standing), anchor.cursor, -1):
+            typed, behind = standing[:end], standing[end:]
+            if self.continues(typed) and _are_closed_by_editor(typed[anchor.cursor :], behind):
+                return typed
+        return standing
 
     def _fits_behind(self, typed: str, behind: str) -> bool:
         """Whether `behind`, the text behind the cursor, is what stood there at first and what an editor closed."""

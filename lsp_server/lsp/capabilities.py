@@ -15,6 +15,7 @@ from lsp_server.documents.positions import Encoding
 COMMAND_PREFIX = "infill-ls."
 """The names of all our commands begin with this."""
 ACCEPT_COMMAND = f"{COMMAND_PREFIX}didAccept"
+REFINE_SUGGESTION_COMMAND = f"{COMMAND_PREFIX}refineSuggestion"
 REPAIR_KIND = "quickfix.infill"
 FILL_KIND = "refactor.rewrite.infill"
 """The kind that our code actions begin with, except those that answer a diagnostic.

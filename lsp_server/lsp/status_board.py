@@ -1,6 +1,7 @@
 """The state of the worker and its model, as `infill/status` answers it and `infill/didChangeStatus` tells of it.
 
-Both carry the same object; the notification comes when its first three keys, the model or the server's problem change:
+Both carry the same object; the notification comes when its first three keys, the model or the server's problem change,
+also those of the partner:
 
     state      stopped (the next request starts the worker), starting, loading, ready, busy, stopping,
                failed, backing_off (it failed; there is a pause before the next try), closed
@@ -19,6 +20,9 @@ Both carry the same object; the notification comes when its first three keys, th
     lastFailure
                what went wrong with the worker last, even if all is well again; `null` where nothing did
     log        the file that the worker writes its log to
+    partner    how the partner is that refines what the model drafts; `null` where none is configured, or it is the
+               model itself: `name` of its model, `state` as above, `problem` (why it cannot be asked, or failed last;
+               "" where all is well), `kind` (how it is asked), `seesDrafts` (`null`: not known yet), `server`, `log`
 
 The answer to `infill/status` has one key more:
 

@@ -4,6 +4,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -26,10 +28,18 @@ END_S = 30.0
 
 
 class WorkerConnection:
-    """Calls `show` with each failure that the user should see. Mutable: `client` is another one after a restart."""
+    """Calls `show` with each failure that the user should see, and `notify` with the state each time that changes.
 
-    def __init__(self, server: LanguageServer, show: Callable[[str, types.MessageType], None]) -> None:
-        self.status = status_board.StatusBoard(lambda report: server.protocol.notify(status_board.CHANGED, report))
+    Mutable: `client` is another one after a restart.
+    """
+
+    def __init__(
+        self,
+        server: LanguageServer,
+        show: Callable[[str, types.MessageType], None],
+        notify: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self.status = status_board.StatusBoard(notify)
         self._progress = LoadProgress(server)
         self._show = show
         self._shows_progress = False
@@ -51,6 +61,10 @@ class WorkerConnection:
         if self.client.state not in (ClientState.READY, ClientState.BUSY):
             await alive.loaded(self.client)
         return self.client
+
+    def asked(self) -> AbstractContextManager[None]:
+        """Inside it the user waits for an answer, and is shown what fails; of this line that is always shown."""
+        return nullcontext()
 
     def warm_up(self) -> None:
         """Start the worker in the background, or join the one that runs, so that the first fill finds it ready."""

@@ -14,7 +14,9 @@ from lsp_server.settings.layers import Layer, converted, nearest, plain
 from lsp_server.settings.schema import Settings
 
 PREFIX = "INFILL_LS_"
-NO_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("RUNTIME_DIR", "STATE_DIR", "TRANSPORT", "SERVER_TOKEN"))
+NO_SETTINGS = frozenset(
+    f"{PREFIX}{name}" for name in ("RUNTIME_DIR", "STATE_DIR", "TRANSPORT", "SERVER_TOKEN", "PARTNER_TOKEN")
+)
 """Variables of ours that set no setting."""
 
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from lsp_server.settings.schema import ONLY_OFF, STARTUP, USER_ONLY, Settings
+from lsp_server.settings.only_less import without_more
+from lsp_server.settings.schema import STARTUP, USER_ONLY, Settings
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings)}
 _SWITCHED_OFF = frozenset({"disabled_languages", "disabled_globs"})
@@ -24,7 +25,7 @@ class Origin(Enum):
     USER: command line, environment or the editor's start options; may set everything. EDITOR: sent while the server
     runs, and perhaps a workspace's own; nothing of `STARTUP` is taken from there. WORKSPACE: a file that came with the
     code; `USER_ONLY` is taken from there only if the user trusts it, and what it switches off adds to the user's. Only
-    a USER switches `ONLY_OFF` on.
+    a USER switches on or raises what is `ONLY_LESS`.
     """
 
     USER = auto()
@@ -60,6 +61,9 @@ def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[S
             if _differs(values[name], now) and name not in overruled:
                 problems.append(f"{layer.source}: {_FIELDS[name].encode_name} {why}")
         allowed = {name: value for name, value in values.items() if name not in refused[at]}
+        if layer.origin is not Origin.USER:
+            allowed, more = without_more(allowed, _build(Settings(), merged))
+            problems += [f"{layer.source}: {why}" for name, why in more if name not in overruled]
         _merge(merged, allowed, adds=layer.origin is Origin.WORKSPACE)
     settings: Settings = _build(Settings(), merged)
     if started is not None:
@@ -96,8 +100,6 @@ def _refused(
     origin: Origin, values: Mapping[str, Any], *, trusts: bool, started: Settings | None
 ) -> Iterator[tuple[str, str]]:
     """The fields that a layer may not set, and why."""
-    if origin is not Origin.USER and values.get(ONLY_OFF) == "on":
-        yield ONLY_OFF, "is not switched on from here: set it in your editor's start options or the environment"
     for name in STARTUP & values.keys():
         if origin is Origin.EDITOR:
             yield name, "is read only at start: set it in the start options and restart the server"

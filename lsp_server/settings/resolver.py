@@ -17,7 +17,7 @@ from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.file import NAME, SettingsFile
 from lsp_server.settings.layers import Layer, Origin, resolve
 from lsp_server.settings.privacy import ReadableFolder, innermost_folder
-from lsp_server.settings.schema import Settings
+from lsp_server.settings.schema import PARTNER, Settings
 
 MAX_PROBLEMS = 10
 _MAX_LINE = 400
@@ -73,9 +73,16 @@ class Configuration:
 
         A workspace may be trusted to choose a server, but the token is bound to none.
         """
-        layers = self._layers(next(iter(self._files), None))
-        own, _ = resolve([layer for layer in layers if layer.origin is Origin.USER])
-        return own.model == self.settings.model and (own.server.plain_http or not self.settings.server.plain_http)
+        if self.settings.model == PARTNER:
+            return self.sends_partner_token
+        own, now = self._users_own, self.settings
+        return own.model == now.model and (own.server.plain_http or not now.server.plain_http)
+
+    @property
+    def sends_partner_token(self) -> bool:
+        """The same for the partner and its token."""
+        own, now = self._users_own.partner, self.settings.partner
+        return own.url == now.url and (own.plain_http or not now.plain_http)
 
     @property
     def problems(self) -> list[str]:
@@ -137,6 +144,12 @@ class Configuration:
     def readable_folders(self) -> tuple[ReadableFolder, ...]:
         """The folders on this machine, each with the settings that hold there."""
         return tuple(ReadableFolder(folder.path, self._of(folder)[0]) for folder in self._files if folder.path)
+
+    @property
+    def _users_own(self) -> Settings:
+        """What the settings would be without any workspace."""
+        layers = self._layers(next(iter(self._files), None))
+        return resolve([layer for layer in layers if layer.origin is Origin.USER])[0]
 
     def _of(self, folder: WorkspaceFolder | None) -> tuple[Settings, list[str]]:
         if folder not in self._resolved:

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from inference.messages import MAX_STEPS
+from inference.messages import MAX_STEPS, PartnerKind
 
 Globs = tuple[str, ...]
 Dtype = Literal["bfloat16", "float16", "float32", "8bit", "4bit"]
+PARTNER = "partner"
+"""The `model` of a user whose partner is the only model."""
 MOST_CANDIDATES = 8
 """Of one answer, whoever asks."""
 LONGEST_IDLE_S = 31_536_000
@@ -56,6 +58,33 @@ class ServerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=
     ] = False
 
 
+class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """An autoregressive model on a server that the user runs: it refines drafts, or fills alone."""
+
+    url: Annotated[
+        str | None,
+        Meta(description="URL of a server with /v1/completions, /v1/chat/completions or /infill; none: null."),
+    ] = None
+    model: Annotated[
+        str | None, Meta(description="The name by which the server has the model; the one that it lists when null.")
+    ] = None
+    kind: Annotated[
+        PartnerKind, Meta(description="How it is asked; auto finds out. A family's name: with that family's tokens.")
+    ] = "auto"
+    plain_http: Annotated[
+        bool, Meta(description="Send code to it unencrypted, readable on the way, where it is another machine.")
+    ] = False
+
+
+class ShadowSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Whether the other model is asked too, unseen, so that `infill-ls shadow report` can compare the two."""
+
+    sample: Annotated[
+        float, Meta(ge=0, le=1, description="The share of requests that the other model is asked too; 0: none.")
+    ] = 0.0
+    texts: Annotated[bool, Meta(description="Keep what both wrote; else only lengths and similarities.")] = False
+
+
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The settings of infill-ls."""
 
@@ -63,7 +92,7 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         str,
         Meta(
             min_length=1,
-            description="Name of a model (infill-ls models lists them), hub id, folder, or the URL of a vLLM server.",
+            description="Name of a model (infill-ls models lists them), hub id, folder, a vLLM's URL, or `partner`.",
         ),
     ] = "embedded"
     device: Annotated[str | None, Meta(description="cpu, cuda, mps or mlx; the best one found when null.")] = None
@@ -72,6 +101,17 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Meta(description="Number format of the weights; 8bit and 4bit save memory. When null, the best that fits."),
     ] = None
     server: Annotated[ServerSettings, Meta(description="Where the model is a server's URL.")] = ServerSettings()
+    partner: Annotated[PartnerSettings, Meta(description="An autoregressive model on a server that you run.")] = (
+        PartnerSettings()
+    )
+    refine: Annotated[
+        Literal["off", "unsure"],
+        Meta(description="unsure: what you asked for and the model is unsure of goes to the partner by itself."),
+    ] = "off"
+    refine_below: Annotated[float, Meta(ge=0, le=1, description="A mean confidence below this is unsure.")] = 0.5
+    shadow: Annotated[ShadowSettings, Meta(description="Compare both models on your own work, unseen.")] = (
+        ShadowSettings()
+    )
     idle_seconds: Annotated[
         float, Meta(ge=1, le=LONGEST_IDLE_S, description="The worker exits after so long without clients.")
     ] = 600.0
@@ -109,12 +149,24 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     ] = False
 
 
-STARTUP = frozenset({"model", "device", "dtype", "server", "idle_seconds", "start_worker", "trust_workspace"})
+STARTUP = frozenset(
+    {"model", "device", "dtype", "server", "partner", "idle_seconds", "start_worker", "trust_workspace"}
+)
 """Fields that decide which worker is used. They are read once, at start."""
 USER_ONLY = STARTUP - {"idle_seconds", "start_worker"}
 """Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""
-ONLY_OFF = "statistics"
-"""The field that a workspace may switch off but not on."""
+ONLY_LESS = (
+    ("statistics",),
+    ("refine",),
+    ("refine_below",),
+    ("shadow", "sample"),
+    ("shadow", "texts"),
+    ("context", "enabled"),
+)
+"""Fields, and fields of groups, that a workspace may switch off or lower, but neither switch on nor raise.
+
+They decide what is kept, and what is sent to a server although nobody has asked for that.
+"""
 
 
 def json_schema() -> dict[str, Any]:
@@ -125,10 +177,9 @@ def json_schema() -> dict[str, Any]:
     """
     (whole,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
     schema: dict[str, Any] = _inlined(whole, parts)
+    users_alone = {*USER_ONLY, *(path[0] for path in ONLY_LESS)} - {"context"}  # of which folders set the limits
     for field in msgspec.structs.fields(Settings):
-        schema["properties"][field.encode_name]["scope"] = (
-            "machine" if field.name in {*USER_ONLY, ONLY_OFF} else "resource"
-        )
+        schema["properties"][field.encode_name]["scope"] = "machine" if field.name in users_alone else "resource"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "infill-ls"}
 
 

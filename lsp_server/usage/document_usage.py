@@ -97,8 +97,11 @@ class DocumentUsage:
         """The document was closed."""
         self._taken.close()
 
-    def shown(self, offer: Offer, timing: Timing) -> None:
-        """A request was answered with an offer, which is recorded when it is shown for the first time."""
+    def shown(self, offer: Offer, timing: Timing) -> int:
+        """A request was answered with an offer, which is recorded when it is shown for the first time.
+
+        Returns the key of the suggestion.
+        """
         record = self._offers.get(offer.name)
         if record is None:
             record = self._offers[offer.name] = _Record()
@@ -106,6 +109,7 @@ class DocumentUsage:
             while len(self._offers) > _KEPT_OFFERS:
                 self._offers.popitem(last=False)
         self._tell(_answered(record, timing))
+        return record.key
 
     def accepted(self, name: str, start: int, length: int, *, whole: bool) -> None:
         """Of the offer `name`, `length` characters stand at `start` now, and the user says that they were taken.
@@ -125,19 +129,28 @@ class DocumentUsage:
         if record is not None and record.outcome is None:
             self._decide(record, "rejected")
 
-    def filled(self, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], timing: Timing) -> None:
-        """An edit that puts `texts` into the holes `spans` goes to the editor, which may or may not apply it."""
-        holes, shift = [], 0
+    def filled(
+        self, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], timing: Timing
+    ) -> list[int | None]:
+        """An edit that puts `texts` into the holes `spans` goes to the editor, which may or may not apply it.
+
+        Returns the key of the suggestion of each hole; None where the text stays as it is.
+        """
+        holes, shift = list[tuple[_Record, TextRange]](), 0
+        keys = list[int | None]()
         for span, text in zip(spans, texts, strict=True):
             new = difference(snapshot.text[span.start : span.end], text)
+            keys.append(None)
             if new.added or new.removed:
                 record, start = _Record(), span.start + shift + new.start
+                keys[-1] = record.key
                 holes.append((record, TextRange(start, start + len(new.added))))
                 self._tell_shown(record, span.kind, "action", None, len(new.added))
             shift += len(text) - (span.end - span.start)
         if holes:
             self._tell(_answered(holes[0][0], timing))
             self._fill = _Fill(splice(snapshot.text, spans, texts), tuple(holes))
+        return keys
 
     def refused(self) -> None:
         """The editor did not apply the last fill."""
@@ -157,8 +170,13 @@ class DocumentUsage:
     def _tell_shown(
         self, record: _Record, kind: str, trigger: Trigger, confidence: float | None, characters: int
     ) -> None:
-        language = self.document.language_id if _LANGUAGE.fullmatch(self.document.language_id) else "other"
+        language = language_of(self.document)
         self._tell(Shown(record.key, time.time(), language, str(kind), trigger, confidence, characters))
+
+
+def language_of(document: Document) -> str:
+    """The document's language, as it is counted."""
+    return document.language_id if _LANGUAGE.fullmatch(document.language_id) else "other"
 
 
 def _answered(record: _Record, timing: Timing) -> Answered:

@@ -1,4 +1,8 @@
-"""What is told to the writer. Nothing here but `Look` holds text, and of a `Look` only the similarity is written."""
+"""What is told to the writer. Texts are in `Look`, `Pair` and `PairLook` alone.
+
+Of these only lengths and similarities are written; but where the user says so (`shadow.texts`), the texts of a pair are
+kept, too.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,6 +10,10 @@ from typing import Literal
 Trigger = Literal["typing", "asked", "action"]
 """Whether a suggestion appeared by itself, was asked for at the cursor, or is one hole of a command or code action."""
 Outcome = Literal["whole", "part", "rejected"]
+PairOutcome = Literal["answered", "late", "nothing", "failed", "stopped"]
+"""How the other model fared: in the time that the main one had, later, with nothing that fits, not at all; or it was
+stopped, or never asked, for the user's sake."""
+When = Literal["save", "later"]
 
 
 @dataclass(frozen=True)
@@ -48,9 +56,63 @@ class Look:
     """What stands now where a text was taken: at a save, or some minutes later."""
 
     key: int
-    when: Literal["save", "later"]
+    when: When
     taken: str
     stands: str
+
+
+@dataclass(frozen=True)
+class PairHole:
+    """One hole that both models were asked: what the main one wrote as the suggestion `suggestion`, and the other.
+
+    `other` is None where it wrote nothing of use.
+    """
+
+    key: int
+    suggestion: int
+    kind: str
+    main: str
+    other: str | None
+
+
+@dataclass(frozen=True)
+class Side:
+    """One model's answer: times since it was asked, and how sure it is (0 to 1). None: not known."""
+
+    model: str
+    first_ms: float | None = None
+    whole_ms: float | None = None
+    confidence: float | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A request that both models were asked. `document` is a random number for each opening of a document.
+
+    `error` is the code of the failure, or empty. `keeps_texts`: the user wants the texts kept.
+    """
+
+    key: int
+    at_s: float
+    document: int
+    language: str
+    trigger: Trigger
+    outcome: PairOutcome
+    main: Side
+    other: Side
+    holes: tuple[PairHole, ...]
+    error: str = ""
+    keeps_texts: bool = False
+
+
+@dataclass(frozen=True)
+class PairLook:
+    """What stands now in a hole that both models were asked."""
+
+    hole: PairHole
+    when: When
+    stands: str
+    keeps_texts: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,4 +123,4 @@ class Lost:
     events: int
 
 
-Event = Shown | Answered | Decided | Look | Lost
+Event = Shown | Answered | Decided | Look | Pair | PairLook | Lost

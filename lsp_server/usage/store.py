@@ -12,17 +12,17 @@ from filelock import FileLock, Timeout
 
 from lsp_server.usage.events import Event
 from lsp_server.usage.place import STATE_VARIABLE, make_file, make_folder
-from lsp_server.usage.statements import statement_of
+from lsp_server.usage.statements import statements_of
 
 APPLICATION_ID = 0x494E464C
 """`INFL`: how a file is known to be ours."""
-VERSION = 1
+VERSION = 2
 KEPT_DAYS = 365
 _PATIENCE_S = 5.0
 """How long to wait for another process that writes."""
 _DAY_S = 86_400
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE suggestion (
     key INTEGER PRIMARY KEY,            -- random, so that several processes can write
     at_s REAL NOT NULL,                 -- when it was first shown, Unix time
@@ -45,10 +45,51 @@ CREATE TABLE answer (
 );
 CREATE INDEX answer_of ON answer (suggestion);
 CREATE TABLE lost (at_s REAL NOT NULL, events INTEGER NOT NULL);
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {VERSION};
 """
-_TABLES = {"suggestion", "answer", "lost"}
+_PAIRS_SCHEMA = """
+CREATE TABLE pair (
+    key INTEGER PRIMARY KEY,            -- random
+    at_s REAL NOT NULL,                 -- when the main model had answered, Unix time
+    document INTEGER NOT NULL,          -- random, another one each time a document is opened
+    language TEXT NOT NULL,
+    trigger TEXT NOT NULL,              -- typing, asked or action
+    outcome TEXT NOT NULL,              -- of the other model: answered, late, nothing, failed or stopped
+    error TEXT NOT NULL,                -- the failure's code, or empty
+    main_model TEXT NOT NULL,
+    main_first_ms REAL,                 -- from being asked to the first draft
+    main_whole_ms REAL,
+    main_confidence REAL,               -- 0 to 1
+    other_model TEXT NOT NULL,
+    other_first_ms REAL,
+    other_whole_ms REAL,
+    other_confidence REAL
+);
+CREATE INDEX pair_at ON pair (at_s);
+CREATE TABLE pair_hole (
+    key INTEGER PRIMARY KEY,            -- random
+    pair INTEGER NOT NULL REFERENCES pair ON DELETE CASCADE,
+    number INTEGER NOT NULL,            -- of the hole in its request, from 0
+    suggestion INTEGER NOT NULL,        -- what the main model wrote there
+    kind TEXT NOT NULL,                 -- of the hole
+    main_characters INTEGER NOT NULL,
+    other_characters INTEGER,           -- NULL: it wrote nothing of use
+    similarity REAL,                    -- of both texts, 0 to 1
+    main_at_save REAL,                  -- similarity to what stood there at the next save
+    other_at_save REAL,
+    main_at_later REAL,
+    other_at_later REAL,
+    main_text TEXT,                     -- the texts only where the user keeps them
+    other_text TEXT,
+    text_at_save TEXT,
+    text_at_later TEXT
+);
+CREATE INDEX pair_hole_of ON pair_hole (pair);
+"""
+_UPGRADES = (_SCHEMA, _PAIRS_SCHEMA)
+"""What each version has added to the one before."""
+_FIRST_TABLES = {"suggestion", "answer", "lost"}
+_TABLES = (_FIRST_TABLES, _FIRST_TABLES | {"pair", "pair_hole"})
+"""The tables that a file of each version has at least."""
 
 
 class UsageFileError(Exception):
@@ -72,7 +113,9 @@ def open_store(file: Path) -> tuple[sqlite3.Connection, str]:
 
 def write(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
     """Write all of `events`, or none of them. Raises sqlite3.Error."""
-    statements = [statement_of(event) for event in events]  # not while others wait: this compares texts
+    statements = [
+        each for event in events for each in statements_of(event)
+    ]  # not while others wait: texts are compared
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         for statement in statements:
@@ -80,13 +123,28 @@ def write(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
 
 
 def forget(connection: sqlite3.Connection) -> int:
-    """Delete all that is recorded, and overwrite where it lay. Returns how many suggestions there were."""
+    """Delete all that is recorded, and overwrite where it lay. Returns how many suggestions there were.
+
+    Raises UsageFileError where it could not be overwritten.
+    """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         count: int = connection.execute("DELETE FROM suggestion").rowcount
+        connection.execute("DELETE FROM pair")
         connection.execute("DELETE FROM lost")
-    connection.execute("VACUUM")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    _overwrite(connection)
+    return count
+
+
+def forget_pairs(connection: sqlite3.Connection) -> int:
+    """Delete all that compares two models, and overwrite where it lay. Returns how many requests that was.
+
+    Raises UsageFileError where it could not be overwritten.
+    """
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        count: int = connection.execute("DELETE FROM pair").rowcount
+    _overwrite(connection)
     return count
 
 
@@ -136,19 +194,34 @@ def _prepared(connection: sqlite3.Connection, file: Path) -> str:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if application == APPLICATION_ID and version > VERSION:
         raise UsageFileError(f"{file} was written by a newer infill-ls; use that one, or set {STATE_VARIABLE}")
-    if tables and (application != APPLICATION_ID or not tables >= _TABLES):
+    held = version if tables else 0
+    if tables and (application != APPLICATION_ID or version < 1 or not tables >= _TABLES[version - 1]):
         return "it is a database of another program"
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
         return f"it is damaged ({found})"
     for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON", "secure_delete = ON"):
         connection.execute(f"PRAGMA {pragma}")
-    if not tables:
-        connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+    if held < VERSION:
+        marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
+        connection.executescript(f"BEGIN IMMEDIATE; {''.join(_UPGRADES[held:])} {marks} COMMIT;")
     oldest_s = time.time() - KEPT_DAYS * _DAY_S
     connection.execute("DELETE FROM suggestion WHERE at_s < ?", (oldest_s,))
+    connection.execute("DELETE FROM pair WHERE at_s < ?", (oldest_s,))
     connection.execute("DELETE FROM lost WHERE at_s < ?", (oldest_s,))
     return ""
+
+
+def _overwrite(connection: sqlite3.Connection) -> None:
+    """Leave no byte of what was deleted, neither in the file nor in its log. Raises UsageFileError where one may be."""
+    connection.execute("VACUUM")
+    is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        (file,) = connection.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()
+        raise UsageFileError(
+            f"it is deleted, but another program reads {file} just now, and its bytes may still stand in {file}-wal; "
+            "close that program, and run this again"
+        )
 
 
 def _move_aside(file: Path) -> Path:

@@ -4,10 +4,9 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from lsp_server.documents.change import Change
-from lsp_server.usage.events import Look
+from lsp_server.usage.events import Look, When
 from lsp_server.usage.text_range import TextRange
 
 MOST = 64
@@ -62,7 +61,7 @@ class TakenTexts:
         for key in tuple(self._taken):
             self._drop(key)
 
-    def _look(self, key: int, when: Literal["save", "later"]) -> None:
+    def _look(self, key: int, when: When) -> None:
         taken = self._taken[key]
         self._tell(Look(key, when, taken.text, taken.place.of(self._read())))
         if when == "save":

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_server.usage.events import Event, Look, Lost
+from lsp_server.usage.events import Event, Look, Lost, Pair, PairLook
 
 if TYPE_CHECKING:
     from lsp_server.usage.connection import UsageConnection
@@ -103,6 +103,6 @@ class Writer:
 
 def _looks_last(batch: list[Event]) -> list[list[Event]]:
     """The batch in two: what is written at once, and what is compared first, which may take longer than we have."""
-    looks: list[Event] = [event for event in batch if isinstance(event, Look)]
-    others: list[Event] = [event for event in batch if not isinstance(event, Look)]
+    looks: list[Event] = [event for event in batch if isinstance(event, Look | Pair | PairLook)]
+    others: list[Event] = [event for event in batch if not isinstance(event, Look | Pair | PairLook)]
     return [part for part in (others, looks) if part]

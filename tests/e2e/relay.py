@@ -39,7 +39,7 @@ class Relay:
 @asynccontextmanager
 async def relay_to(worker: Path, name: str = "") -> AsyncIterator[Relay]:
     """A relay to the worker at a socket. `name` is that of the socket where clients look; by default the same."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         relay = Relay(Path(folder), worker)
         async with await asyncio.start_unix_server(relay.serve, relay.folder / (name or worker.name)):
             yield relay

@@ -63,7 +63,7 @@ def changed_lines(before: str, after: str) -> list[int]:
 async def test_every_command_is_announced(editor: Editor) -> None:
     provider = editor.started.capabilities.execute_command_provider
     assert provider is not None
-    names = "fillHole fillFunction fillFile writeBody rework repair didAccept restartWorker"
+    names = "fillHole fillFunction fillFile writeBody rework repair refine refineSuggestion didAccept restartWorker"
     assert sorted(provider.commands) == sorted(f"infill-ls.{name}" for name in names.split())
 
 

@@ -29,7 +29,7 @@ MANY_HOLES = "def add(a, b):\n    return ???\n\n\n" * 12
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """A runtime folder of our own: the worker in it is killed on the way."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as name:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as name:
         yield Path(name)
 
 
@@ -80,7 +80,7 @@ async def test_a_worker_killed_in_mid_request_is_replaced(editors: list[Editor],
 
 
 async def test_status_says_when_nothing_runs() -> None:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as empty:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as empty:
         nothing = {"running": False, "workers": [], "silent": []}
         assert await infill_ls(Path(empty), "status", "--json") == (3, nothing)
 

@@ -66,7 +66,7 @@ async def test_it_tells_what_is_wrong_with_the_settings(start_editor: StartEdito
 
 
 async def test_nothing_is_started_before_it_is_needed(start_editor: StartEditor) -> None:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         editor = await Editor.start(Path(folder), capabilities(), {"startWorker": False})
         editor.open("x = ")
         assert (await editor.status()).state == "stopped"
@@ -75,7 +75,7 @@ async def test_nothing_is_started_before_it_is_needed(start_editor: StartEditor)
 
 async def test_a_load_is_shown_from_its_begin_to_its_end_and_survives_a_cancel() -> None:
     """A cold start in a runtime folder of its own: progress in the editor, states told, the first fill waits for it."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         editor = await Editor.start(Path(folder), capabilities(), PATIENT)
         uri = editor.open("x = ")
         impatient = asyncio.create_task(editor.complete(uri, Position(0, 4)))
@@ -94,7 +94,7 @@ async def test_a_load_is_shown_from_its_begin_to_its_end_and_survives_a_cancel()
 
 
 async def test_what_the_user_asks_for_waits_for_the_model_and_its_time_counts_from_there() -> None:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         options = {**PATIENT, "startWorker": False, "deadlineMs": {"automatic": 100, "invoked": 1_000}}
         editor = await Editor.start(Path(folder), capabilities(), options)
         uri = editor.open("x = ???\n")
@@ -109,7 +109,7 @@ async def test_what_the_user_asks_for_waits_for_the_model_and_its_time_counts_fr
 
 
 async def test_a_model_that_cannot_be_loaded_is_explained_once_and_typing_goes_on() -> None:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         editor = await Editor.start(Path(folder), capabilities(), {"model": f"{folder}/no-such-model"})
         uri = editor.open("x = ")
         for _ in range(3):

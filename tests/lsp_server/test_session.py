@@ -18,8 +18,10 @@ from lsp_server.handlers.notebook_did_change import notebook_did_change
 from lsp_server.inline import InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.server import InfillServer
 from lsp_server.session import Session
+from lsp_server.worker import ClientState
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import scripted_worker
 
@@ -136,6 +138,23 @@ async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:
         assert document() is None
     finally:
         gc.enable()
+
+
+class Hanging(WorkerConnection):
+    """A line whose worker never lets go."""
+
+    async def close(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_worker_that_does_not_let_go_keeps_no_other_one() -> None:
+    server = InfillServer({})
+    partner = {"url": "http://127.0.0.1:9", "kind": "chat"}
+    server.session.start(ClientFeatures(), {"startWorker": False, "partner": partner})
+    server.session.worker = Hanging(server, lambda *_: None, lambda _: None)
+    await server.leave()
+    assert server.session.partner is not None
+    assert server.session.partner.client.state is ClientState.CLOSED
 
 
 async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:

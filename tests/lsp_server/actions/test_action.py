@@ -29,7 +29,7 @@ async def strengths(kind: ActionKind, text: str, strength: float | None) -> list
     action = Action(kind, snapshot, holes_of(kind, snapshot, "???", 0, len(text) - 1), strength)
     async with Listening() as worker:
         with suppress(NotDone):  # the embedded model may have nothing that fits
-            await action.texts(worker, BUDGET, None)
+            await action.filled(worker, BUDGET, None)
         return [part.strength for request in worker.asked for part in request.segments if isinstance(part, Hole)]
 
 

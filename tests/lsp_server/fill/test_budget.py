@@ -120,7 +120,7 @@ async def test_why_nothing_is_shown_is_said_even_if_the_second_answer_is_empty(a
 async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None:
     snapshot = snapshot_of("total = (item.price\n")
     action = Action(ActionKind.REPAIR, snapshot, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
-    doing = asyncio.create_task(action.texts(asked.client, invoked(), None))
+    doing = asyncio.create_task(action.filled(asked.client, invoked(), None))
     for attempt in (1, 2, 3):
         await asked.worker.until(lambda wanted=attempt: len(asked.worker.requests) == wanted)  # type: ignore[misc]
         await asyncio.sleep(0.2)
@@ -137,5 +137,5 @@ async def test_no_further_attempt_is_begun_after_the_deadline(asked: Asked) -> N
     action = Action(ActionKind.REPAIR, snapshot, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
     asked.worker.fills = [""]
     with pytest.raises(NotDone, match="found nothing"):
-        await action.texts(asked.client, invoked(1), None)
+        await action.filled(asked.client, invoked(1), None)
     assert len(asked.worker.requests) == 1

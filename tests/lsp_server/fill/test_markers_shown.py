@@ -47,7 +47,7 @@ async def test_by_an_action(resident: WorkerPaths) -> None:
     action = Action(ActionKind.FILL_HOLE, snapshot, tuple(carve.markers(snapshot, MARKER)[1:]), marker=MARKER)
     async with Listening() as worker:
         with suppress(NotDone):  # the embedded model may have nothing that fits
-            await action.texts(worker, BUDGET, None, CONTEXT)
+            await action.filled(worker, BUDGET, None, CONTEXT)
         check_shown(worker, "a = _\nb = ", "\nc = ???\n")
 
 

@@ -11,8 +11,11 @@ from inference.messages import (
     Candidate,
     ClientMessage,
     Done,
+    ErrorCode,
+    Failed,
     Hello,
     InfillRequest,
+    Outcome,
     Status,
     StatusRequest,
     Welcome,
@@ -32,6 +35,7 @@ class ScriptedWorker:
 
     def __init__(self) -> None:
         self.fills: list[str] | None = None
+        self.confidence = 1.0
         self.requests: list[InfillRequest] = []
         self.amendments: list[str] = []
         self._writers: list[asyncio.StreamWriter] = []
@@ -46,7 +50,20 @@ class ScriptedWorker:
     def answer(self, *fills: str) -> None:
         """Answer the latest request."""
         key = self.requests[-1].id
-        self._send(*(Candidate(key, (fill,)) for fill in fills), Done(key))
+        self._send(*(Candidate(key, (fill,), confidence=self.confidence) for fill in fills), Done(key))
+
+    def answer_cut(self, *fills: str) -> None:
+        """Answer the latest request at its deadline, with texts that are not whole."""
+        key = self.requests[-1].id
+        self._send(*(Candidate(key, (fill,), complete=False) for fill in fills), Done(key, Outcome.DEADLINE))
+
+    def refuse(self, code: ErrorCode, message: str) -> None:
+        """Fail the latest request."""
+        self._send(Failed(self.requests[-1].id, code, message))
+
+    def stop(self) -> None:
+        """End the latest request, as for one that matters more."""
+        self._send(Done(self.requests[-1].id, Outcome.CANCELLED))
 
     async def until(self, happened: Callable[[], bool]) -> None:
         """Wait for what the client sends."""
@@ -75,9 +92,9 @@ class ScriptedWorker:
 
 
 @asynccontextmanager
-async def scripted_worker() -> AsyncIterator[ScriptedWorker]:
-    """A worker that listens; the runtime folder must be the test's own."""
-    worker, socket = ScriptedWorker(), Path(paths_of(WorkerOptions()).socket)
+async def scripted_worker(options: WorkerOptions | None = None) -> AsyncIterator[ScriptedWorker]:
+    """A worker that listens where the one of these options does; the runtime folder must be the test's own."""
+    worker, socket = ScriptedWorker(), Path(paths_of(options or WorkerOptions()).socket)
     server = await asyncio.start_unix_server(worker.serve, socket)
     try:
         yield worker

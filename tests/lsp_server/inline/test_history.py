@@ -156,3 +156,25 @@ def test_what_is_typed_to_its_end_or_was_never_shown_was_not_put_in() -> None:
     user.type("f")
     user.type("oo")
     assert user.history.put_in([Change(5, "", "oo")], user.text) is None, "two letters may be typed at once"
+
+
+def test_what_the_partner_wrote_keeps_what_was_deleted_in_front_of_it_meanwhile() -> None:
+    draft = suggestion(HERE, "first(1)", "one")
+    user = TypingUser.at(HERE, draft)
+    user.delete()
+    user.delete()
+    assert user.history.refine(draft, "two", "second(2)", 0.9, user.text)
+    assert user.shown() == ["x [= second(2)]\n", "x [= first(1)]\n"]
+
+
+def test_what_the_partner_wrote_may_differ_behind_a_bracket_that_the_editor_closed() -> None:
+    draft = suggestion(HERE, "first(1)", "one")
+    user = TypingUser.at(HERE, draft)
+    user.type("first(")
+    user.change(user.cursor, user.cursor, ")")
+    user.cursor = len("x = first(")
+    assert user.history.refine(draft, "two", "first(22)", 0.9, user.text)
+    assert user.history.get("two") is not None
+    assert user.shown()[0].startswith("x = ")
+    standing = user.history.get("one")
+    assert standing is not None and standing.typed(user.text) == "first("

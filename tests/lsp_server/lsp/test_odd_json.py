@@ -103,7 +103,9 @@ async def test_an_edit_of_nobody_knows_what_takes_all_documents_until_their_text
         for number, uri in enumerate(uris):
             ask = {"id": number, "method": "infill/status", "params": {"textDocument": {"uri": uri}}}
             talk.say(json.dumps(ask).encode())
-        await talk.told(len(uris))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(talk.output.replies) < len(uris):  # other messages to the editor may come between them
+                await asyncio.sleep(0.01)
         replies = {reply["id"]: reply["result"]["off"] for reply in talk.output.replies}
         return [replies[number] for number in range(len(uris))]
 

@@ -161,3 +161,24 @@ def test_a_token_goes_only_where_the_user_and_no_workspace_sends_it(
 def test_a_user_who_overrules_a_workspace_sends_the_token(tmp_path: Path) -> None:
     theirs = folder(tmp_path, "a", 'model = "https://gpu"')
     assert started(theirs, options={"trustWorkspace": True}, INFILL_LS_MODEL="https://other").sends_token
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "sends"),
+    [
+        ("", {"partner": {"url": "http://gpu", "plainHttp": True}}, True),
+        ('partner = { url = "https://evil" }', {}, False),
+        ('partner = { url = "https://evil" }', {"partner": {"url": "https://gpu"}}, False),
+        ("partner = { plainHttp = true }", {"partner": {"url": "http://gpu"}}, False),
+        ('partner = { model = "other" }', {"partner": {"url": "https://gpu"}}, True),
+    ],
+)
+@pytest.mark.parametrize("model", ["embedded", "partner"])
+def test_the_partners_token_goes_only_where_the_user_sends_it(
+    tmp_path: Path, theirs: str, own: dict[str, object], sends: bool, model: str
+) -> None:
+    options = {**own, "model": model, "trustWorkspace": True}
+    configuration = started(folder(tmp_path, "a", theirs), options=options)
+    assert configuration.sends_partner_token is sends
+    if model == "partner":
+        assert configuration.sends_token is sends

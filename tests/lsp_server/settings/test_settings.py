@@ -9,7 +9,15 @@ from inference.messages import MAX_STEPS
 from lsp_server.commands.arguments import add_model_arguments, problems_of, settings_of
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.layers import Layer, Origin, resolve
-from lsp_server.settings.schema import STARTUP, USER_ONLY, ServerSettings, Settings, json_schema
+from lsp_server.settings.schema import (
+    STARTUP,
+    USER_ONLY,
+    PartnerSettings,
+    ServerSettings,
+    Settings,
+    ShadowSettings,
+    json_schema,
+)
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -225,7 +233,8 @@ def test_every_setting_has_a_default_a_description_and_a_scope_in_the_schema() -
     assert set(schema["properties"]) == set(Settings.__struct_encode_fields__)
     assert all({"description", "default", "scope"} <= entry.keys() for entry in schema["properties"].values())
     assert {name for name, entry in schema["properties"].items() if entry["scope"] == "machine"} == {
-        *("model", "device", "dtype", "server", "trustWorkspace", "statistics")
+        *("model", "device", "dtype", "server", "partner", "trustWorkspace"),
+        *("statistics", "refine", "refineBelow", "shadow"),
     }
     assert "$ref" not in str(schema)
     assert set(Settings.__struct_fields__) >= STARTUP >= USER_ONLY
@@ -275,3 +284,88 @@ def test_a_workspace_may_switch_the_statistics_off_but_not_on(origin: Origin) ->
     ]
     assert resolve([on], Settings()) == (Settings(), [])
     assert resolve([off, Layer("mine", {"statistics": "on"})], Settings())[0].statistics == "on"
+
+
+MORE = [
+    ({"refine": "unsure"}, "refine is not switched on"),
+    ({"refineBelow": 0.9}, "refineBelow is not raised"),
+    ({"shadow": {"sample": 1}}, "shadow.sample is not raised"),
+    ({"shadow": {"texts": True}}, "shadow.texts is not switched on"),
+]
+ALL_ON = {"refine": "unsure", "refineBelow": 0.5, "shadow": {"sample": 0.5, "texts": True}}
+
+
+@pytest.mark.parametrize("origin", [Origin.EDITOR, Origin.WORKSPACE])
+@pytest.mark.parametrize("trusts", [True, False])
+@pytest.mark.parametrize(("theirs", "said"), MORE)
+def test_no_workspace_switches_on_that_text_is_sent_or_kept(
+    origin: Origin, trusts: bool, theirs: object, said: str
+) -> None:
+    mine = Layer("mine", {"trustWorkspace": trusts})
+    settings, problems = resolve([mine, Layer("theirs", theirs, origin)])
+    assert settings == Settings(trust_workspace=trusts)
+    assert problems == [f"theirs: {said} from here: set it in your editor's start options or the environment"]
+
+
+@pytest.mark.parametrize("origin", [Origin.EDITOR, Origin.WORKSPACE])
+def test_a_workspace_may_switch_it_off_or_lower_it(origin: Origin) -> None:
+    less = {"refine": "off", "refineBelow": 0.25, "shadow": {"sample": 0.25, "texts": False}}
+    settings, problems = resolve([Layer("mine", ALL_ON), Layer("theirs", less, origin)])
+    assert (settings.refine, settings.refine_below, settings.shadow) == ("off", 0.25, ShadowSettings(0.25, False))
+    assert problems == []
+
+
+@pytest.mark.parametrize("origin", [Origin.EDITOR, Origin.WORKSPACE])
+def test_no_workspace_shows_the_model_other_files_again(origin: Origin) -> None:
+    mine = Layer("mine", {"context": {"enabled": False}})
+    settings, (problem,) = resolve([mine, Layer("theirs", {"context": {"enabled": True, "maxTokens": 100}}, origin)])
+    assert (settings.context.enabled, settings.context.max_tokens) == (False, 100)
+    assert "context.enabled is not switched on from here" in problem
+
+
+def test_of_a_group_only_what_is_more_is_left_out() -> None:
+    mixed = Layer("theirs", {"shadow": {"sample": 0.25, "texts": True}}, Origin.WORKSPACE)
+    settings, problems = resolve([Layer("mine", {"shadow": {"sample": 0.5}}), mixed])
+    assert settings.shadow == ShadowSettings(0.25, False)
+    assert len(problems) == 1
+
+
+def test_what_one_workspace_layer_switches_off_no_other_switches_on() -> None:
+    off, on = Layer("sent", {"refine": "off"}, Origin.EDITOR), Layer("file", {"refine": "unsure"}, Origin.WORKSPACE)
+    assert resolve([Layer("mine", ALL_ON), off, on])[0].refine == "off"
+    assert resolve([off, on, Layer("mine", ALL_ON)]) == (resolve([Layer("mine", ALL_ON)])[0], [])
+
+
+def test_only_the_user_names_a_partner() -> None:
+    theirs = {"partner": {"url": "https://evil.example"}, "model": "partner"}
+    settings, problems = resolve([Layer("theirs", theirs, Origin.WORKSPACE)])
+    assert settings == Settings()
+    assert len(problems) == 2
+    trusted, problems = resolve([Layer("mine", {"trustWorkspace": True}), Layer("theirs", theirs, Origin.WORKSPACE)])
+    assert (trusted.partner.url, trusted.model, problems) == ("https://evil.example", "partner", [])
+
+
+def test_the_environment_names_a_partner_and_its_token_is_no_setting() -> None:
+    found = {
+        "INFILL_LS_PARTNER_URL": "http://localhost:8080",
+        "INFILL_LS_PARTNER_MODEL": "gemma",
+        "INFILL_LS_PARTNER_KIND": "chat",
+        "INFILL_LS_PARTNER_PLAIN_HTTP": "true",
+        "INFILL_LS_PARTNER_TOKEN": "hush",
+        "INFILL_LS_REFINE": "unsure",
+        "INFILL_LS_REFINE_BELOW": "0.25",
+        "INFILL_LS_SHADOW_SAMPLE": "0.1",
+    }
+    layers, problems = environment_layers(found)
+    settings, others = resolve(layers)
+    assert problems + others == []
+    assert settings.partner == PartnerSettings("http://localhost:8080", "gemma", "chat", True)
+    assert (settings.refine, settings.refine_below, settings.shadow.sample) == ("unsure", 0.25, 0.1)
+    assert "hush" not in repr(settings)
+
+
+def test_on_the_command_line_the_arguments_of_a_server_are_those_of_the_partner_where_that_is_the_model() -> None:
+    parser = argparse.ArgumentParser()
+    add_model_arguments(parser)
+    chosen = settings_of(parser.parse_args(["--model", "partner", "--server-model", "gemma", "--plain-http"]))
+    assert (chosen.partner, chosen.server) == (PartnerSettings(model="gemma", plain_http=True), ServerSettings())

@@ -2,7 +2,7 @@
 
 import time
 
-from lsp_server.usage.events import Answered, Decided, Event, Look, Shown
+from lsp_server.usage.events import Answered, Decided, Event, Look, Pair, PairHole, PairLook, Shown, Side
 
 
 def suggestion(key: int, *, at_s: float | None = None) -> list[Event]:
@@ -13,3 +13,17 @@ def suggestion(key: int, *, at_s: float | None = None) -> list[Event]:
         Decided(key, "whole", 10),
         Look(key, "save", "taken text", "taken text"),
     ]
+
+
+def compared(
+    suggestion_key: int,
+    *,
+    keeps_texts: bool = False,
+    texts: tuple[str, str, str] = ("taken text", "other text", "taken text"),
+) -> list[Event]:
+    """A request that both models were asked, of one hole with that suggestion, and what stood there at a save."""
+    main, other, stands = texts
+    hole = PairHole(suggestion_key + 10_000_000, suggestion_key, "line", main, other)
+    sides = Side("embedded", None, 50.0, 0.5), Side("partner", 20.0, 300.0, 0.9)
+    told = Pair(suggestion_key, time.time(), 7, "python", "typing", "answered", *sides, (hole,), "", keeps_texts)
+    return [told, PairLook(hole, "save", stands, keeps_texts)]

@@ -13,14 +13,15 @@ from itertools import count
 from pathlib import Path
 
 from lsp_server.usage.connection import UsageConnection
-from tests.lsp_server.usage.events import suggestion
+from tests.lsp_server.usage.events import compared, suggestion
 
 
 def write_for_ever(file: Path, first: int, done: int) -> None:
     """Write suggestions, three at a time, and tell `done` of each three."""
     connection = UsageConnection(lambda: file, print)
     for key in count(first, 3):
-        if connection.write([event for more in range(3) for event in suggestion(key + more)]):
+        three = range(key, key + 3)
+        if connection.write([event for one in three for event in [*suggestion(one), *compared(one)]]):
             os.write(done, b"+")
 
 

@@ -17,9 +17,9 @@ from lsp_server.usage.events import Answered, Decided, Event, Look
 from lsp_server.usage.reading import read
 from lsp_server.usage.store import APPLICATION_ID, KEPT_DAYS, VERSION, UsageFileError, open_store
 from lsp_server.usage.writer import MOST_WAITING, Writer
-from tests.lsp_server.usage.events import suggestion
+from tests.lsp_server.usage.events import compared, suggestion
 
-KILLS = 20
+KILLS = 50
 PATIENCE_S = 60.0
 
 
@@ -78,6 +78,12 @@ def test_after_a_kill_at_any_moment_all_that_was_written_is_there_and_nothing_by
         assert len(mine) % 3 == 0
         assert {(found.outcome, found.similarity_at_save) for found in mine} <= {("whole", 1.0)}
     assert len(recorded.answers) == len(recorded.suggestions)
+    with closing(sqlite3.connect(file)) as connection:
+        pairs = connection.execute(
+            "SELECT pair.key, suggestion, main_at_save FROM pair JOIN pair_hole ON pair = pair.key"
+        )
+        assert sorted(pairs) == sorted((found.key, found.key, 1.0) for found in recorded.suggestions)
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_several_processes_write_at_once(file: Path) -> None:
@@ -269,3 +275,92 @@ def test_the_numbers_do_not_wait_for_texts_to_be_compared(file: Path) -> None:
     assert {(each.outcome, each.similarity_at_save) for each in found} == {("whole", None)}
     writer.close(PATIENCE_S)
     assert all(each.similarity_at_save for each in read(file, 0).suggestions)
+
+
+def test_a_file_of_the_version_before_is_taken_over_with_all_that_is_in_it(file: Path) -> None:
+    file.parent.mkdir(parents=True, mode=0o700)
+    make_first_version(file)
+    assert written(file, [*suggestion(2), *compared(2)]) == []
+    recorded = read(file, 0)
+    assert [(found.key, found.outcome, found.similarity_at_save) for found in recorded.suggestions] == [
+        (1, "whole", 0.5),
+        (2, "whole", 1.0),
+    ]
+    assert [answer.suggestion for answer in recorded.answers] == [1, 2]
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert connection.execute("SELECT suggestion, main_at_save FROM pair_hole").fetchall() == [(2, 1.0)]
+
+
+def test_of_a_suggestion_that_is_forgotten_nothing_is_compared(file: Path) -> None:
+    written(file, compared(1))
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT count(*) FROM pair").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM pair_hole").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("keeps_texts", [True, False])
+def test_texts_of_both_models_are_in_the_file_only_where_the_user_keeps_them(file: Path, *, keeps_texts: bool) -> None:
+    written(
+        file, [*suggestion(1), *compared(1, keeps_texts=keeps_texts, texts=("mainly\ud800", "otherwise", "standing"))]
+    )
+    assert [word in held(file) for word in (b"mainly", b"otherwise", b"standing")] == [keeps_texts] * 3
+
+
+def test_the_comparison_is_forgotten_with_its_bytes_and_the_statistics_stay(file: Path) -> None:
+    texts = ("mainly", "otherwise", "standing")
+    server = UsageConnection(lambda: file, print)  # which goes on running
+    for key in range(1, 50):
+        assert server.write([*suggestion(key), *compared(key, keeps_texts=True, texts=texts)])
+    connection, _ = open_store(file)
+    with closing(connection):
+        assert store.forget_pairs(connection) == 49
+    assert not [word for word in texts if word.encode() in held(file)]
+    assert len(keys(file)) == 49
+    assert server.write(compared(1, keeps_texts=True)[1:])  # a look at what is forgotten
+    server.close()
+    with closing(sqlite3.connect(file)) as other:
+        assert other.execute("SELECT count(*) FROM pair_hole").fetchone() == (0,)
+
+
+def test_bytes_that_another_program_keeps_from_being_overwritten_are_told(file: Path) -> None:
+    texts = ("mainly", "otherwise", "standing")
+    written(file, [*suggestion(1), *compared(1, keeps_texts=True, texts=texts)])
+    connection, _ = open_store(file)
+    connection.execute("PRAGMA busy_timeout = 50")
+    with closing(connection), closing(sqlite3.connect(file, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM pair").fetchone()
+        with pytest.raises(UsageFileError, match="another program reads .* run this again"):
+            store.forget_pairs(connection)
+        reader.execute("COMMIT")
+        assert store.forget_pairs(connection) == 0
+        assert not [word for word in texts if word.encode() in held(file)]
+
+
+def make_first_version(file: Path) -> None:
+    """The file as version 1 of it was made, with one suggestion."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.executescript(
+            f"""
+            PRAGMA journal_mode = WAL;
+            CREATE TABLE suggestion (
+                key INTEGER PRIMARY KEY, at_s REAL NOT NULL, language TEXT NOT NULL, kind TEXT NOT NULL,
+                trigger TEXT NOT NULL, confidence REAL, characters INTEGER NOT NULL, outcome TEXT,
+                taken_characters INTEGER NOT NULL DEFAULT 0, similarity_at_save REAL, similarity_later REAL
+            );
+            CREATE INDEX suggestion_at ON suggestion (at_s);
+            CREATE TABLE answer (
+                suggestion INTEGER NOT NULL REFERENCES suggestion ON DELETE CASCADE, remembered INTEGER NOT NULL,
+                first_draft_ms REAL, whole_ms REAL NOT NULL
+            );
+            CREATE INDEX answer_of ON answer (suggestion);
+            CREATE TABLE lost (at_s REAL NOT NULL, events INTEGER NOT NULL);
+            PRAGMA application_id = {APPLICATION_ID};
+            PRAGMA user_version = 1;
+            INSERT INTO suggestion
+            VALUES (1, {time.time() - 5}, 'python', 'line', 'typing', 0.5, 9, 'whole', 9, 0.5, NULL);
+            INSERT INTO answer VALUES (1, 0, NULL, 30.0);
+            """
+        )
+    file.chmod(0o600)

@@ -1,0 +1,94 @@
+"""The session's line to the partner: a worker of its own, which is started when the partner is first asked."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+
+from inference.remote import address
+from lsp_server.fill.pipeline import partner_options
+from lsp_server.lsp.worker_connection import WorkerConnection
+from lsp_server.settings.schema import Settings
+from lsp_server.worker import ClientState
+
+_KNOWN = (ClientState.READY, ClientState.BUSY)
+
+
+class PartnerConnection(WorkerConnection):
+    """Like the line to the worker, but what fails is shown only while the user waits for the partner."""
+
+    def __init__(
+        self,
+        server: LanguageServer,
+        show: Callable[[str, types.MessageType], None],
+        notify: Callable[[dict[str, Any]], None],
+        settings: Settings,
+        *,
+        sends_token: bool,
+    ) -> None:
+        self._waiting = 0
+        self._kind, self._stated_name = settings.partner.kind, settings.partner.model
+        super().__init__(server, lambda *what: show(*what) if self._waiting else None, notify)
+        self._use(partner_options(settings, sends_token=sends_token))
+
+    def asked(self) -> AbstractContextManager[None]:
+        """Inside it the user waits for the partner, and is shown what fails."""
+        return self._waited_for()
+
+    @contextmanager
+    def _waited_for(self) -> Iterator[None]:
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be asked, or failed last; empty where all is well."""
+        if invalid := self.client.options.problem:
+            return invalid
+        if self.status.state in (ClientState.FAILED, ClientState.BACKING_OFF):
+            return self.status.detail
+        return self.client.last_status.server_problem if self.client.last_status else ""
+
+    @property
+    def name(self) -> str:
+        """What users know it by: its model, as far as that is known, else where it is."""
+        last = self.client.last_status
+        if last is not None and last.model and not address.is_url(last.model):
+            return last.model
+        return self._stated_name or self.client.options.model.partition("://")[2] or "the partner"
+
+    @property
+    def sees_drafts(self) -> bool | None:
+        """Whether it is shown what it is to improve; None where that is not known yet."""
+        last = self.client.last_status
+        return last.sees_drafts if last is not None and ClientState(last.state.value) in _KNOWN else None
+
+    @property
+    def action_title(self) -> str:
+        """What it is asked to do, as far as that is known: never waits for it."""
+        sees = self._kind == "chat" if self.sees_drafts is None else self.sees_drafts
+        return f"{'Refine' if sees else 'Write anew'} with {self.name}"
+
+    def report(self) -> dict[str, Any]:
+        """The entry `partner` of the status."""
+        last = self.client.last_status
+        return {
+            "name": self.name,
+            "state": self.status.state.value,
+            "problem": self.problem,
+            "kind": (last.partner if last else "") or self._kind,
+            "seesDrafts": self.sees_drafts,
+            "server": self.client.options.model,
+            "log": self.status.log,
+        }
+
+    async def renew(self) -> None:
+        """Leave the worker, and ask again from the beginning: what has failed is tried at once."""
+        old = self.client
+        self._use(old.options)
+        await old.close()

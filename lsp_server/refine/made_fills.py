@@ -1,0 +1,123 @@
+"""The last fills of one document: where they stand as it is edited, and what the partner would put in their place.
+
+An edit that goes to the editor is no fill yet: it counts once the document is the text that it leads to.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from lsp_server.carve import Span, splice
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Snapshot
+from lsp_server.usage.text_range import TextRange, smallest
+
+KEPT = 16
+PATIENCE = 8
+"""An edit that has not been applied after so many other changes never will be."""
+
+
+class Better(NamedTuple):
+    """What the partner wrote to stand in the place of `draft`."""
+
+    draft: str
+    text: str
+
+
+@dataclass(frozen=True)
+class MadeFill:
+    """A text that was put into a hole, and stands at `place` now."""
+
+    number: int
+    place: TextRange
+    began_as: str
+    better: Better | None = None
+
+    def after(self, change: Change) -> "MadeFill | None":
+        """The same after a change; None where nobody can tell where it is."""
+        place = self.place.after(change, self.began_as)
+        return None if place is None or place.start == place.end else replace(self, place=place)
+
+
+@dataclass
+class _Expected:
+    """Fills that the editor was given; with them the document is `text`."""
+
+    text: str
+    places: tuple[tuple[TextRange, str], ...]
+    confidence: float
+    changes_left: int = PATIENCE
+
+
+class Made(NamedTuple):
+    """Fills that stand in the text since the last change, and how sure the model was of them together."""
+
+    fills: tuple[MadeFill, ...]
+    confidence: float
+
+
+class MadeFills:
+    """Of one document, newest first. It must be told of every change."""
+
+    def __init__(self) -> None:
+        self._fills: list[MadeFill] = []
+        self._expected: _Expected | None = None
+        self._numbers = 0
+
+    def expect(self, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], confidence: float) -> None:
+        """The editor is given these texts for the holes of `snapshot`. Only the latest such edit counts."""
+        places, shift = [], 0
+        for span, text in zip(spans, texts, strict=True):
+            if text.strip() and text != snapshot.text[span.start : span.end]:
+                places.append((TextRange(span.start + shift, span.start + shift + len(text)), text))
+            shift += len(text) - (span.end - span.start)
+        self._expected = _Expected(splice(snapshot.text, spans, texts), tuple(places), confidence)
+
+    def add(self, start: int, text: str) -> None:
+        """`text` was put in at `start` of the document as it stands."""
+        if text.strip():
+            self._keep([(TextRange(start, start + len(text)), text)])
+
+    def changed(self, changes: Sequence[Change], text: str) -> Made | None:
+        """`changes` led to `text`. Returns the fills that were made with that."""
+        for change in map(smallest, changes):
+            moved = (fill.after(change) for fill in self._fills)
+            self._fills = [fill for fill in moved if fill is not None]
+        expected = self._expected
+        if expected is None:
+            return None
+        if text != expected.text:
+            expected.changes_left -= 1
+            self._expected = expected if expected.changes_left else None
+            return None
+        self._expected = None
+        return Made(tuple(self._keep(expected.places)), expected.confidence)
+
+    def at(self, offset: int) -> MadeFill | None:
+        """The newest fill at a cursor; None where there is none."""
+        return next((fill for fill in self._fills if fill.place.start <= offset <= fill.place.end), None)
+
+    def now(self, fill: MadeFill) -> MadeFill | None:
+        """A fill where it stands now; None where it is gone."""
+        return next((each for each in self._fills if each.number == fill.number), None)
+
+    def offer(self, fill: MadeFill, better: Better) -> None:
+        """The partner's text for a fill is there."""
+        self._fills = [replace(each, better=better) if each.number == fill.number else each for each in self._fills]
+
+    def better(self, start: int, end: int, text: str) -> str | None:
+        """What the partner has written to replace [start, end) of the document as it stands; None: nothing yet."""
+        standing = text[start:end]
+        for fill in self._fills:
+            inside = fill.place.start <= start and end <= fill.place.end
+            if inside and fill.better is not None and fill.better.draft == standing:
+                return fill.better.text
+        return None
+
+    def _keep(self, places: Sequence[tuple[TextRange, str]]) -> list[MadeFill]:
+        found = []
+        for place, text in places:
+            self._numbers += 1
+            found.append(MadeFill(self._numbers, place, text))
+        self._fills = [*found, *self._fills][:KEPT]
+        return found

@@ -1,0 +1,297 @@
+"""Asks the partner to improve what the model drafted, and keeps what it wrote until the editor asks for it.
+
+Nothing of the document is changed here. The draft stays where it is whatever becomes of the partner: dead, late or
+worse. A partner that nobody asked for by name fails without a word. For one event loop.
+"""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+from inference.messages import REFINED_STRENGTH, Snippet, Status
+from lsp_server import carve
+from lsp_server.carve import Span
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.fill.pipeline import NOTHING_TO_CHANGE, Budget, FillOptions, FillResult, fill
+from lsp_server.inline.service import InlineService
+from lsp_server.inline.suggestion import Suggestion
+from lsp_server.refine.comparison import is_better
+from lsp_server.refine.made_fills import Better, Made, MadeFill, MadeFills
+from lsp_server.settings.schema import Settings
+from lsp_server.usage.text_range import TextRange
+from lsp_server.worker import WorkerClient, WorkerFailure
+from lsp_server.worker.failure import traceback_of
+
+log = logging.getLogger(__name__)
+NO_PARTNER = "no partner is configured; set partner.url to the URL of a server with a larger model"
+GONE = "the suggestion is gone, or other text was typed in its place"
+SUPERSEDED = "the partner was asked anew meanwhile"
+UNWANTED = "the setting `refine` is off"
+
+
+class NotRefined(Exception):
+    """There is nothing better than the draft. str() says why."""
+
+
+class PartnerLine(Protocol):
+    """The connection to the partner."""
+
+    async def loaded(self) -> WorkerClient:
+        """The client once the partner can be asked. Raises WorkerFailure."""
+
+    def asked(self) -> AbstractContextManager[None]:
+        """Inside it the user waits for the partner, and is shown what fails."""
+
+
+class Line(Protocol):
+    """The connection to the model's worker."""
+
+    @property
+    def client(self) -> WorkerClient:
+        """The client, in whatever state."""
+
+
+class Host(Protocol):
+    """What is needed of a session."""
+
+    documents: dict[str, Document]
+
+    @property
+    def partner_line(self) -> PartnerLine | None:
+        """The partner; None where none is configured."""
+
+    @property
+    def worker_line(self) -> Line:
+        """The model that drafts."""
+
+    @property
+    def inline_services(self) -> Sequence[InlineService]:
+        """Those that know the suggestions."""
+
+    def settings_of(self, uri: str) -> Settings:
+        """The settings for a document."""
+
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """A document as it stands; None where it may not be filled."""
+
+    async def may_send(self, snapshot: Snapshot) -> bool:
+        """Whether a model may see a document."""
+
+    async def context_for(self, snapshot: Snapshot, offset: int, status: Status | None) -> tuple[Snippet, ...]:
+        """What a model of this status is shown of other files."""
+
+
+class Refining:
+    """`tell` is given a document and what of it has become better: the id of a suggestion, or the range of a fill."""
+
+    def __init__(self, host: Host, tell: Callable[[str, str | TextRange], None]) -> None:
+        self._host, self._tell = host, tell
+        self._made: dict[str, MadeFills] = {}
+        self._running: dict[str, tuple[str, asyncio.Task[None]]] = {}
+
+    # --- What the session tells ---
+
+    def changed(self, uri: str, changes: Sequence[Change]) -> None:
+        """A document has changed. To be told before the services for suggestions, and to `look` after them.
+
+        They tell of what was taken where it stands after the changes, which must not move it once more.
+        """
+        document, made = self._host.documents.get(uri), self._made.get(uri)
+        if document is not None and made is not None and changes:
+            new = made.changed(changes, document.text)
+            if new is not None and self._is_unsure(uri, new.confidence):
+                self._begin(uri, "", self._offer_for_fills(uri, new))
+
+    def look(self, uri: str) -> None:
+        """A suggestion may have been taken or rejected: the partner is not asked for one that is gone."""
+        name, task = self._running.get(uri, ("", None))
+        if name and task is not None and self._find(uri, name) is None:
+            task.cancel()
+
+    def forget(self, uri: str) -> None:
+        """The document was closed."""
+        self._made.pop(uri, None)
+        if running := self._running.pop(uri, None):
+            running[1].cancel()
+
+    def expect(self, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], confidence: float) -> None:
+        """The editor is given an edit that fills these holes."""
+        self._of(snapshot.uri).expect(snapshot, spans, texts, confidence)
+
+    def taken(self, uri: str, start: int, text: str) -> None:
+        """A whole suggestion was taken, and stands at `start`."""
+        self._of(uri).add(start, text)
+
+    def shown(self, uri: str, suggestion: Suggestion) -> None:
+        """The user asked for suggestions and is shown this one first."""
+        if self._is_unsure(uri, suggestion.confidence):
+            self._begin(uri, suggestion.id, self._offer_for_suggestion(uri, suggestion.id))
+
+    # --- What a user asks for ---
+
+    def fill_at(self, uri: str, offset: int) -> tuple[int, int] | None:
+        """Where the fill just made at a cursor stands; None where there is none."""
+        made = self._made.get(uri)
+        found = made.at(offset) if made else None
+        return (found.place.start, found.place.end) if found else None
+
+    def ready(self, snapshot: Snapshot, spans: Sequence[Span]) -> tuple[str, ...] | None:
+        """What the partner has written for these holes already; None where it has to be asked."""
+        made = self._made.get(snapshot.uri)
+        found = [made.better(span.start, span.end, snapshot.text) if made else None for span in spans]
+        texts = tuple(text for text in found if text is not None)
+        return texts if texts and len(texts) == len(spans) else None
+
+    async def suggestion(self, uri: str, suggestion_id: str) -> None:
+        """Have a suggestion refined, and put the partner's text in its place. Raises NotRefined, WorkerFailure."""
+        task = self._begin(uri, suggestion_id, self._refine(uri, suggestion_id))
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise NotRefined(GONE if self._find(uri, suggestion_id) is None else SUPERSEDED) from None
+            task.cancel()  # the request itself was cancelled
+            raise
+
+    # --- Inside ---
+
+    def _of(self, uri: str) -> MadeFills:
+        return self._made.setdefault(uri, MadeFills())
+
+    def _is_unsure(self, uri: str, confidence: float) -> bool:
+        """Never where the model is on a server: it cannot tell which of two texts is better, or is the partner."""
+        settings = self._host.settings_of(uri)
+        is_wanted = settings.refine == "unsure" and self._host.partner_line is not None
+        can_tell = not self._host.worker_line.client.options.is_remote
+        return is_wanted and can_tell and confidence < settings.refine_below
+
+    def _begin(self, uri: str, name: str, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
+        """Do `work` in place of what was done for the document before."""
+        if running := self._running.pop(uri, None):
+            running[1].cancel()
+        task = asyncio.create_task(work, name="refine")
+        self._running[uri] = name, task
+        task.add_done_callback(lambda _: self._ended(uri, task))
+        return task
+
+    def _ended(self, uri: str, task: "asyncio.Task[None]") -> None:
+        if self._running.get(uri, ("", None))[1] is task:
+            del self._running[uri]
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, NotRefined | WorkerFailure):
+            log.info("nothing better than the draft: %s", error)
+        elif error is not None:
+            log.error("refining failed: %s", traceback_of(error))
+
+    def _find(self, uri: str, suggestion_id: str) -> tuple[InlineService, Suggestion] | None:
+        known = ((service, service.suggestion(uri, suggestion_id)) for service in self._host.inline_services)
+        return next(((service, found) for service, found in known if found is not None), None)
+
+    async def _refine(self, uri: str, suggestion_id: str) -> None:
+        await self._refine_suggestion(uri, suggestion_id, is_asked=True)
+
+    async def _offer_for_suggestion(self, uri: str, suggestion_id: str) -> None:
+        await self._refine_suggestion(uri, suggestion_id, is_asked=False)
+
+    async def _refine_suggestion(self, uri: str, suggestion_id: str, *, is_asked: bool) -> None:
+        """What the user asked for by name is shown whatever our own model thinks of it."""
+        found, snapshot = self._find(uri, suggestion_id), self._host.snapshot(uri)
+        if found is None or snapshot is None:
+            raise NotRefined(GONE)
+        service, draft = found
+        hole, budget = _hole_of(draft, snapshot.text), self._budget(uri)
+        result = await self._ask(snapshot, [hole], (draft.text,), budget, is_asked=is_asked)
+        marker = self._host.settings_of(uri).marker
+        text, confidence = _usable(result, budget, (draft.text,), marker)
+        if not is_asked and not await self._is_better(snapshot, [hole], (draft.text,), text):
+            raise NotRefined("the draft is as good")
+        if not service.replace(uri, draft, text[0], confidence):
+            raise NotRefined(GONE)
+        self._tell(uri, suggestion_id)
+
+    async def _offer_for_fills(self, uri: str, made: Made) -> None:
+        """Keeps what the partner wrote for fills just made, where that is better."""
+        snapshot = self._host.snapshot(uri)
+        if snapshot is None or not made.fills:
+            return
+        known = self._of(uri)  # the fills may have been edited since they were made
+        standing = [now for each in made.fills if (now := known.now(each))]
+        pairs = [(each, span) for each in standing if (span := _span_of(snapshot, each))]
+        if not pairs:
+            return
+        spans = [span for _, span in pairs]
+        drafts = tuple(snapshot.text[span.start : span.end] for span in spans)
+        budget = self._budget(uri)
+        result = await self._ask(snapshot, spans, drafts, budget, is_asked=False)
+        texts, _ = _usable(result, budget, drafts, self._host.settings_of(uri).marker)
+        if not await self._is_better(snapshot, spans, drafts, texts):
+            raise NotRefined("the draft is as good")
+        for (each, _), draft, text in zip(pairs, drafts, texts, strict=True):
+            self._keep(uri, each, Better(draft, text))
+
+    def _keep(self, uri: str, fill: MadeFill, better: Better) -> None:
+        """Not where the user has changed the fill, or nothing of it is better."""
+        made, document = self._made.get(uri), self._host.documents.get(uri)
+        now = made.now(fill) if made else None
+        if made is None or document is None or now is None or better.draft == better.text:
+            return
+        if now.place.of(document.text).strip() == better.draft.strip():
+            made.offer(fill, better)
+            self._tell(uri, now.place)
+
+    def _budget(self, uri: str) -> Budget:
+        """The partner's own: one answer, within the time that the user gives what was asked for."""
+        budget = Budget.of(self._host.settings_of(uri), invoked=True)
+        return dataclasses.replace(budget, candidates=1, retries=False)
+
+    async def _ask(
+        self, snapshot: Snapshot, spans: Sequence[Span], drafts: tuple[str, ...], budget: Budget, *, is_asked: bool
+    ) -> FillResult:
+        """What the partner makes of the drafts. Its deadline counts from when it is asked."""
+        partner = self._host.partner_line
+        if partner is None:
+            raise NotRefined(NO_PARTNER)
+        with partner.asked() if is_asked else nullcontext():
+            client = await partner.loaded()
+            if not await self._host.may_send(snapshot):
+                raise NotRefined(GONE)
+            context = await self._host.context_for(snapshot, spans[0].start, client.last_status)
+            if not is_asked and self._host.settings_of(snapshot.uri).refine != "unsure":
+                raise NotRefined(UNWANTED)  # since this has begun to wait
+            options = FillOptions(REFINED_STRENGTH, drafts=drafts, only_whole=True)
+            marker = self._host.settings_of(snapshot.uri).marker
+            return await fill(
+                client, snapshot, spans, budget.from_now(), options=options, context=context, marker=marker
+            )
+
+    async def _is_better(
+        self, snapshot: Snapshot, spans: Sequence[Span], drafts: Sequence[str], texts: Sequence[str]
+    ) -> bool:
+        settings = self._host.settings_of(snapshot.uri)
+        deadline_ms, marker = settings.deadline_ms.invoked, settings.marker
+        worker = self._host.worker_line.client
+        return await is_better(worker, snapshot, spans, drafts, texts, deadline_ms=deadline_ms, marker=marker)
+
+
+def _usable(result: FillResult, budget: Budget, drafts: tuple[str, ...], marker: str) -> tuple[tuple[str, ...], float]:
+    """The first answer that is another one than the draft and opens no hole. Raises NotRefined."""
+    for candidate in result.candidates:
+        pairs = zip(candidate.texts, drafts, strict=True)
+        if candidate.texts != drafts and all(text.count(marker) <= draft.count(marker) for text, draft in pairs):
+            return candidate.texts, candidate.confidence
+    raise NotRefined(NOTHING_TO_CHANGE if result.candidates else result.why_empty(budget))
+
+
+def _hole_of(draft: Suggestion, text: str) -> Span:
+    """The hole of a suggestion as the text stands now; what was typed in it is how the fill must begin."""
+    anchor, hole, typed = draft.anchor, draft.hole, draft.typed(text)
+    start = hole.starts_with if hole.starts_with.startswith(typed) else typed
+    return dataclasses.replace(hole, start=anchor.start, end=anchor.end, starts_with=start)
+
+
+def _span_of(snapshot: Snapshot, fill: MadeFill) -> Span | None:
+    return carve.selection(snapshot, fill.place.start, fill.place.end)

@@ -1,0 +1,270 @@
+"""Shadow mode end to end: the real server and embedded model, and beside it a partner's worker that asks a server."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from lsp_server.cli import main
+from lsp_server.usage.place import STATE_VARIABLE, usage_file
+from tests.e2e.conftest import StartRaw
+from tests.e2e.raw_client import RawClient
+from tests.e2e.test_usage import CAN_EDIT, HOLES, QUICK, Filler, put_in, saved
+from tests.e2e.typist import Item, Typist
+from tests.partner_server import PartnerServer, partner_server
+from tests.workers import PATIENCE_S
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MARKED = "def average(numbers):\n    peculiar_total = ‸\n    return peculiar_total\n"
+Start = Callable[..., Any]
+Row = dict[str, Any]
+_IN_ORDER = {
+    "pair": "SELECT * FROM pair ORDER BY at_s",
+    "pair_hole": "SELECT pair_hole.* FROM pair_hole JOIN pair ON pair.key = pair ORDER BY at_s, number",
+}
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for state of the servers that are started from now on, and of the command."""
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def partner() -> AsyncIterator[PartnerServer]:
+    async with partner_server(answer=lambda _: "sum(numbers) / len(numbers)", kinds=("fim",)) as server:
+        yield server
+
+
+@pytest.fixture
+def start(state: Path, start_raw: StartRaw, partner: PartnerServer) -> Start:
+    """Starts servers with shadow mode."""
+
+    async def begin(sample: float = 1.0, **more: Any) -> RawClient:
+        shadow = {"sample": sample, "texts": more.pop("texts", False)}
+        options = {**QUICK, "partner": {"url": partner.url}, "shadow": shadow, **more}
+        return await start_raw(options, capabilities=CAN_EDIT)
+
+    return begin
+
+
+def rows(of: str = "pair") -> list[Row]:
+    """What is in a table by now, in the order of the requests."""
+    if not usage_file().exists():
+        return []
+    with closing(sqlite3.connect(usage_file())) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (of,)).fetchone():
+            return []  # the server is just making the file
+        connection.row_factory = sqlite3.Row
+        return [dict(row) for row in connection.execute(_IN_ORDER[of])]
+
+
+async def until(count: int, of: str = "pair") -> list[Row]:
+    """The rows of a table, once there are so many."""
+    async with asyncio.timeout(PATIENCE_S):
+        while len(found := rows(of)) < count:
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def until_quiet() -> list[Row]:
+    """The rows once the other model has answered, so that its worker runs, and no more come."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not any(row["outcome"] == "answered" for row in rows()):
+            await asyncio.sleep(0.05)
+    count = 0
+    while len(found := rows()) != count:
+        count = len(found)
+        await asyncio.sleep(2.5)
+    return found
+
+
+async def shown(client: RawClient, runtime: Path, text: str = MARKED) -> tuple[Typist, Item]:
+    """Somebody who is shown ghost text."""
+    user = Typist.at(client, runtime, text)
+    return user, await user.offered(invoked=True)
+
+
+async def test_after_ghost_text_the_partner_is_asked_the_same_unseen(
+    start: Start, runtime_folder: Path, partner: PartnerServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = await start()
+    user, item = await shown(client, runtime_folder)
+    pair = (await until_quiet())[-1]
+    assert (pair["outcome"], pair["language"], pair["trigger"]) == ("answered", "python", "asked")
+    assert (pair["main_model"], pair["other_model"]) == ("embedded", partner.name)
+    assert 0 < pair["other_first_ms"] <= pair["other_whole_ms"]
+    assert pair["main_whole_ms"] > 0
+    assert partner.fills[-1].prefix.endswith("peculiar_total = ")
+    put_in(user, item)
+    await saved(user)
+    async with asyncio.timeout(PATIENCE_S):
+        while (hole := rows("pair_hole")[-1])["main_at_save"] is None:
+            await asyncio.sleep(0.05)
+    assert hole["main_at_save"] == 1.0
+    assert hole["other_at_save"] == pytest.approx(hole["similarity"])
+    assert hole["main_text"] is hole["other_text"] is hole["text_at_save"] is None
+    assert await client.quit() == 0
+    assert [note["method"] for note in client.notes if note["method"].startswith("window/showM")] == []
+    assert main(["shadow", "report", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["comparisons"]
+    assert found["total"]["quality"]["in_time"]["holes"] >= 1
+    assert found["total"]["acceptance"]["whole"] == 1
+
+
+async def test_without_a_sample_the_partner_hears_nothing(
+    start: Start, runtime_folder: Path, partner: PartnerServer
+) -> None:
+    client = await start(0.0)
+    for _ in range(3):
+        await shown(client, runtime_folder)
+    await asyncio.sleep(2.5)
+    assert (rows(), partner.fills) == ([], [])
+    assert await client.quit() == 0
+
+
+async def test_a_request_of_the_user_ends_it(start: Start, runtime_folder: Path, partner: PartnerServer) -> None:
+    client = await start()
+    await shown(client, runtime_folder)
+    before = len(await until_quiet())
+    partner.hold.clear()
+    asked = len(partner.fills)
+    user, _ = await shown(client, runtime_folder)
+    await partner.until(lambda server: len(server.fills) > asked)
+    key = user.ask(invoked=True)
+    pair = (await until(before + 1))[before]
+    assert (pair["outcome"], pair["other_whole_ms"]) == ("stopped", None)
+    await partner.until(lambda server: server.aborted == 1)
+    assert await user.items(key)
+    partner.hold.set()
+    assert await client.quit() == 0
+
+
+async def test_each_hole_of_a_command_is_compared(start: Start, partner: PartnerServer) -> None:
+    client = await start(texts=True)
+    edits = await Filler(client, HOLES).command(applies=True)
+    pair = (await until(1))[-1]
+    assert (pair["trigger"], pair["outcome"]) == ("action", "answered")
+    holes = rows("pair_hole")
+    assert [hole["main_text"] for hole in holes] == [edit["newText"] for edit in edits]
+    assert {hole["other_text"] for hole in holes} <= {"sum(numbers) / len(numbers)", None}
+    assert await client.quit() == 0
+
+
+async def test_a_partner_that_is_gone_or_refuses_is_a_row_and_no_message(
+    start: Start, runtime_folder: Path, partner: PartnerServer
+) -> None:
+    client = await start()
+    await shown(client, runtime_folder)
+    before = len(await until_quiet())
+    partner.status = 500
+    await shown(client, runtime_folder)
+    pair = (await until(before + 1))[-1]
+    assert (pair["outcome"], pair["error"]) == ("failed", "server")
+    assert await client.quit() == 0
+    assert [note["params"] for note in client.notes if note["method"] == "window/showMessage"] == []
+
+
+async def test_secrets_are_never_compared(
+    start: Start, partner: PartnerServer, tmp_path: Path, runtime_folder: Path
+) -> None:
+    (tmp_path / ".env").write_text("KEY = ???\n")
+    (tmp_path / "link.py").symlink_to(".env")
+    client = await start()
+    for number, name in enumerate((".env", "link.py")):
+        client.open((tmp_path / name).as_uri(), "KEY = ???\n")
+        client.complete(number, (tmp_path / name).as_uri(), 0, 6, invoked=True)
+        assert (await client.reply(number))["result"]["items"] == []
+    await asyncio.sleep(2.5)
+    assert (rows(), partner.fills) == ([], [])
+    assert await client.quit() == 0
+
+
+async def test_a_document_that_turns_into_a_secret_is_not_sent(
+    start: Start, partner: PartnerServer, tmp_path: Path, runtime_folder: Path
+) -> None:
+    """What stands at its path when the other model's turn comes decides, not what stood there before."""
+    (tmp_path / ".env").write_text("")
+    file = tmp_path / "main.py"
+    file.write_text("")
+    client = await start()
+    user = Typist(client, runtime_folder, MARKED.replace("‸", ""), MARKED.index("‸"), uri=file.as_uri())
+    client.open(user.uri, user.text)
+    await user.offered(invoked=True)
+    file.unlink()
+    file.symlink_to(".env")
+    await asyncio.sleep(2.5)
+    assert (rows(), partner.fills) == ([], [])
+    assert await client.quit() == 0
+
+
+async def test_no_byte_of_any_text_is_kept_unless_the_user_says_so(
+    start: Start, runtime_folder: Path, state: Path
+) -> None:
+    client = await start()
+    user, item = await shown(client, runtime_folder)
+    put_in(user, item)
+    await saved(user)
+    edits = await Filler(client, HOLES, "peculiar_name.py").command(applies=True)
+    await until_quiet()
+    assert await client.quit() == 0
+    held = b"".join(file.read_bytes() for file in state.rglob("*") if file.is_file())
+    texts = [edit["newText"].strip() for edit in edits] + [str(item["insertText"]).strip()]
+    words = ["peculiar", "numbers", "def size", "typed/", "filled/", "file:", "http", str(Path.home())]
+    for word in words + [text for text in texts if len(text) >= 4]:
+        assert word.encode() not in held, word
+
+
+async def test_a_workspace_switches_it_off_but_never_on(
+    start_raw: StartRaw, state: Path, partner: PartnerServer, tmp_path: Path, runtime_folder: Path
+) -> None:
+    outcomes = []
+    for users, theirs in ((0.0, 1.0), (1.0, 0.0)):
+        project = tmp_path / f"project-{users}"
+        project.mkdir()
+        (project / "infill-ls.toml").write_text(f"[shadow]\nsample = {theirs}\ntexts = true\n")
+        options = {**QUICK, "partner": {"url": partner.url}, "shadow": {"sample": users}}
+        client = await start_raw(options, initialize=False)
+        folders = [{"uri": project.as_uri(), "name": "project"}]
+        params = {"capabilities": CAN_EDIT, "initializationOptions": options, "workspaceFolders": folders}
+        client.request("initialize", "initialize", params)
+        await client.reply("initialize")
+        client.send({"method": "initialized", "params": {}})
+        uri = (project / "main.py").as_uri()
+        user = Typist(client, runtime_folder, MARKED.replace("‸", ""), MARKED.index("‸"), uri=uri)
+        client.open(uri, user.text)
+        await user.offered(invoked=True)
+        await asyncio.sleep(2.5)
+        outcomes.append(len(rows()))
+        assert await client.quit() == 0
+    assert outcomes == [0, 0]
+    assert partner.fills == []
+
+
+async def test_two_editors_write_into_one_file(start: Start, runtime_folder: Path) -> None:
+    clients = [await start() for _ in range(2)]
+    await asyncio.gather(*(shown(client, runtime_folder) for client in clients))
+    pairs = await until(2)
+    assert {pair["outcome"] for pair in pairs} <= {"answered", "stopped"}
+    assert len({pair["document"] for pair in pairs}) == 2
+    for client in clients:
+        assert await client.quit() == 0
+
+
+async def test_where_the_partner_is_the_model_the_embedded_one_is_compared(
+    start: Start, runtime_folder: Path, partner: PartnerServer
+) -> None:
+    client = await start(model="partner")
+    await shown(client, runtime_folder)
+    pair = (await until(1))[-1]
+    assert (pair["main_model"], pair["other_model"]) == (partner.name, "embedded")
+    assert pair["outcome"] in ("answered", "nothing", "late")
+    assert await client.quit() == 0

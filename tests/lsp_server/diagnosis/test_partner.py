@@ -1,0 +1,37 @@
+"""`infill-ls doctor` with a partner: what its server can do, and what it writes into a hole."""
+
+import asyncio
+from pathlib import Path
+
+from tests.e2e.test_server_elsewhere import checks, infill_ls
+from tests.partner_server import partner_server
+
+TOKEN = "hush-hush-0123456789"
+
+
+async def test_doctor_says_what_a_partner_can_do_beside_the_model_and_shows_it(tmp_path: Path) -> None:
+    async with partner_server(kinds=("chat",), token=TOKEN) as server:
+        partner = {"INFILL_LS_PARTNER_URL": server.url, "INFILL_LS_PARTNER_TOKEN": TOKEN}
+        found = await asyncio.to_thread(infill_ls, tmp_path, "doctor", "--json", **partner)
+        about = checks(found)
+        assert about["partner text goes to"]["found"] == f"{server.url}, on this machine"
+        assert about["partner token"]["found"] == "from INFILL_LS_PARTNER_TOKEN"
+        assert "/v1/chat/completions, which can be shown a draft" in about["partner"]["found"]
+        assert server.name in about["partner"]["found"]
+        assert about["partner fills"]["found"].startswith("`return sum(numbers) / len(numbers)` in ")
+        assert "engine" not in about and "model" in about, "the model of this machine is looked at, too"
+        assert TOKEN not in found.stdout + found.stderr
+
+
+async def test_doctor_with_a_partner_alone_asks_it_and_says_what_is_wrong(tmp_path: Path) -> None:
+    alone = ("doctor", "--model", "partner", "--json")
+    async with partner_server(kinds=("infill",)) as server:
+        partner = {"INFILL_LS_PARTNER_URL": server.url}
+        about = checks(await asyncio.to_thread(infill_ls, tmp_path, *alone, **partner))
+        assert "asked by llama.cpp's /infill" in about["partner"]["found"] and "torch" not in about
+        wrong = {**partner, "INFILL_LS_PARTNER_KIND": "chat"}
+        about = checks(await asyncio.to_thread(infill_ls, tmp_path, *alone, **wrong))
+        assert about["partner"]["verdict"] == "fail" and "partner.kind" in about["partner"]["advice"]
+        server.answer = lambda _: ""
+        about = checks(await asyncio.to_thread(infill_ls, tmp_path, *alone, **partner))
+        assert about["partner fills"]["verdict"] == "warn"

@@ -1,0 +1,170 @@
+"""What a partner did not finish never takes the place of a text; and when it is asked by itself.
+
+The session is real. Scripted workers stand in for the model's and the partner's, since a real one cuts by a clock.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from lsprotocol import types
+
+from lsp_server.actions.action import Action
+from lsp_server.actions.kinds import ActionKind, NotDone, holes_of
+from lsp_server.documents.document import Document
+from lsp_server.fill.pipeline import Budget, partner_options
+from lsp_server.handlers import shutdown
+from lsp_server.handlers.did_change import did_change
+from lsp_server.inline import InlineRequest, InlineResult
+from lsp_server.inline.suggestion import Cursor, Suggestion
+from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.refine import NotRefined
+from lsp_server.server import InfillServer
+from lsp_server.session import Session
+from lsp_server.settings.schema import PartnerSettings, Settings
+from lsp_server.worker import WorkerClient, WorkerOptions
+from lsp_server.worker.paths import FOLDER_VARIABLE
+from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
+
+URI = "file:///a.py"
+TEXT = "x = \nprint(x)\n"
+PARTNER = {"url": "http://127.0.0.1:9", "kind": "chat"}
+PARTNERS = partner_options(Settings(partner=PartnerSettings(PARTNER["url"], kind="chat")))
+UNSURE = {"refine": "unsure", "refineBelow": 0.9}
+BUDGET = Budget(1, 60_000, None)
+
+
+@dataclass
+class Scene:
+    """A session with a document, and both its workers, which answer when they are told to."""
+
+    session: Session
+    model: ScriptedWorker
+    partner: ScriptedWorker
+
+    def found(self) -> list[Suggestion]:
+        """What is known for the end of the first line."""
+        request = InlineRequest(Cursor(4), BUDGET, "???")
+        known = self.session.inline.ask_known(URI, request, lambda: self.session.snapshot(URI))
+        return [] if not isinstance(known, InlineResult) else [suggestion for suggestion, _ in known.found]
+
+    async def suggestion(self, worker: ScriptedWorker, text: str) -> str:
+        """The id of the suggestion that the worker makes, of which it is not sure."""
+        worker.fills, worker.confidence = [text], 0.5
+        answer = self.session.inline.ask(URI, _request(), lambda: self.session.snapshot(URI))
+        assert not isinstance(answer, InlineResult)
+        ((suggestion, _),) = (await answer).found
+        worker.fills = None
+        return suggestion.id
+
+    def replace(self, end: int, text: str) -> None:
+        """The user replaces the first characters of the document."""
+        change = types.TextDocumentContentChangePartial(types.Range(types.Position(0, 0), types.Position(0, end)), text)
+        version = self.session.documents[URI].version + 1
+        document = types.VersionedTextDocumentIdentifier(uri=URI, version=version)
+        did_change(self.session, types.DidChangeTextDocumentParams(document, [change]))
+
+
+def _request() -> InlineRequest:
+    return InlineRequest(Cursor(4), BUDGET, "???", invoked=True)
+
+
+def refines() -> "list[asyncio.Task[Any]]":
+    """What the partner is being asked."""
+    return [task for task in asyncio.all_tasks() if task.get_name() == "refine"]
+
+
+@asynccontextmanager
+async def scene(monkeypatch: pytest.MonkeyPatch, **settings: object) -> AsyncIterator[Scene]:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)
+        async with scripted_worker() as model, scripted_worker(PARTNERS) as partner:
+            session = InfillServer({}).session
+            options = {"startWorker": False, "partner": PARTNER, "context": "none", **settings}
+            session.start(ClientFeatures(inline_completion=True), options)
+            session.open(URI, "python", 1, TEXT)
+            try:
+                yield Scene(session, model, partner)
+            finally:
+                await shutdown.leave(session)
+
+
+async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene(monkeypatch) as here:
+        draft = await here.suggestion(here.model, "first(1)")
+        asking = asyncio.create_task(here.session.refining.suggestion(URI, draft))
+        await here.partner.until(lambda: bool(here.partner.requests))
+        here.partner.answer_cut("fir")
+        with pytest.raises(NotRefined, match=r"cut off.*deadlineMs\.invoked"):
+            await asking
+        assert [each.id for each in here.found()] == [draft]
+
+
+async def test_unsure_a_text_that_was_cut_off_is_not_offered_though_the_draft_breaks_the_parse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with scene(monkeypatch, **UNSURE) as here:
+        draft = await here.suggestion(here.model, "first(1 +")
+        (refining_it,) = refines()
+        await here.partner.until(lambda: bool(here.partner.requests))
+        here.partner.answer_cut("first(1)")
+        await asyncio.wait([refining_it])
+        assert isinstance(refining_it.exception(), NotRefined)
+        assert [each.id for each in here.found()] == [draft]
+
+
+@pytest.mark.parametrize("kind", [ActionKind.REFINE, ActionKind.REWORK, ActionKind.REPAIR])
+async def test_code_stays_where_the_partners_text_was_cut_off(
+    monkeypatch: pytest.MonkeyPatch, kind: ActionKind
+) -> None:
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)
+        async with scripted_worker(PARTNERS) as partner:
+            with pytest.raises(NotDone, match=r"cut off.*deadlineMs\.invoked"):
+                await _cut_off(partner, PARTNERS, kind)
+
+
+async def test_what_another_model_has_by_its_deadline_is_a_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of text diffusion has a draft of the whole hole after each step."""
+    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)
+        async with scripted_worker() as worker:
+            assert await _cut_off(worker, WorkerOptions(), ActionKind.REWORK) == ("y = 2",)
+
+
+async def _cut_off(worker: ScriptedWorker, options: WorkerOptions, kind: ActionKind) -> tuple[str, ...]:
+    """What an action makes of a selected statement where the worker answers at its deadline."""
+    snapshot = Document(URI, "python", 1, "x = first(1)\n").snapshot()
+    action = Action(kind, snapshot, holes_of(kind, snapshot, "???", 0, 12))
+    async with WorkerClient(options, name="tests") as client:
+        asking = asyncio.create_task(action.filled(client, BUDGET, None))
+        await worker.until(lambda: bool(worker.requests))
+        worker.answer_cut("y = 2")
+        return (await asking).texts
+
+
+async def test_a_partner_that_is_the_only_model_is_not_asked_to_improve_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with scene(monkeypatch, model="partner", **UNSURE) as here:
+        await here.suggestion(here.partner, "first(1)")
+        assert refines() == []
+        assert len(here.partner.requests) == 1
+
+
+async def test_fills_that_are_taken_out_again_at_once_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene(monkeypatch, **UNSURE) as here:
+        snapshot = here.session.snapshot(URI)
+        assert snapshot is not None
+        (span,) = holes_of(ActionKind.REWORK, snapshot, "???", 0, 3)
+        here.session.refining.expect(snapshot, [span], ["y = 1"], 0.5)
+        here.replace(3, "y = 1")
+        (task,) = refines()
+        here.replace(5, "     ")
+        await asyncio.wait([task])
+        assert task.exception() is None
+        assert here.partner.requests == []

@@ -1,0 +1,154 @@
+"""What is seen in the holes that both models were asked, whether the user took anything or not."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from lsp_server.documents.change import Change
+from lsp_server.shadow.following import after, first_lines
+from lsp_server.usage.events import PairLook
+from lsp_server.usage.text_range import TextRange
+from tests.lsp_server.shadow.scene import URI, Scene, scene
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest_asyncio.fixture
+async def here(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    async with scene(monkeypatch) as found:
+        yield found
+
+
+async def test_what_the_user_types_in_place_of_a_suggestion_is_what_stands(here: Scene) -> None:
+    here.answer("foo(x)")
+    await here.until_pairs(1)
+    for number, letter in enumerate("bar + 1"):
+        here.edit(4 + number, 4 + number, letter)
+    here.shadow.saved(URI)
+    here.edit(11, 11, "0")
+    here.shadow.saved(URI)
+    assert here.looks == [("save", "bar + 1")], "at the next save, and not again"
+
+
+async def test_what_is_taken_and_typed_on_is_what_stands_but_not_the_lines_behind_it(here: Scene) -> None:
+    here.answer("foo(x)")
+    await here.until_pairs(1)
+    here.edit(4, 4, "foo(x)")
+    here.edit(10, 10, ".bar")
+    here.edit(14, 14, "\ny = 2")
+    here.edit(0, 0, "import z\n")
+    here.shadow.saved(URI)
+    assert here.looks == [("save", "foo(x).bar\n")]
+
+
+async def test_what_is_seen_before_the_other_model_is_done_is_compared_with_it_afterwards(here: Scene) -> None:
+    here.is_computing = True
+    here.answer("foo(x)")
+    here.edit(4, 4, "foo(x)")
+    here.shadow.saved(URI)
+    assert here.told == []
+    here.is_computing = False
+    await here.until_pairs(1)
+    (look,) = [event for event in here.told if isinstance(event, PairLook)]
+    assert (look.stands, look.hole.main, look.hole.other) == ("foo(x)", "foo(x)", "better(x)")
+
+
+async def test_it_is_looked_at_some_minutes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene(monkeypatch, later_s=0.3) as here:
+        here.answer("foo(x)")
+        here.edit(4, 4, "foo(x)")
+        await here.until_pairs(1)
+        async with asyncio.timeout(30):
+            while not here.looks:
+                await asyncio.sleep(0.01)
+        here.shadow.saved(URI)
+        assert here.looks == [("later", "foo(x)")]
+
+
+@pytest.mark.parametrize("as_one", [True, False])
+async def test_each_hole_of_a_fill_is_seen(monkeypatch: pytest.MonkeyPatch, *, as_one: bool) -> None:
+    async with scene(monkeypatch, text="f(???, ???)\n") as here:
+        here.worker.fills = None
+        here.answer("first", "second")
+        if as_one:
+            here.edit(0, len(here.document.text), "f(first, second)\n")
+        else:
+            here.edit(7, 10, "second")
+            here.edit(2, 5, "first")
+        here.edit(2, 3, "F")
+        here.shadow.saved(URI)
+        await here.until_asked()
+        assert here.worker.requests[0].segments[0].text == "f("
+        here.shadow.asked()
+        await here.until_pairs(1)
+        assert here.looks == [("save", "First"), ("save", "second")]
+
+
+async def test_a_hole_that_nobody_can_find_again_is_not_guessed(here: Scene) -> None:
+    here.answer("foo(x)")
+    await here.until_pairs(1)
+    here.edit(0, len(here.document.text), "something else altogether, of which nothing is left\n")
+    here.shadow.saved(URI)
+    assert here.looks == []
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "expected"),
+    [
+        ((4, 4), Change(4, "", "new"), (4, 7)),
+        ((4, 6), Change(6, "", "new"), (4, 9)),
+        ((4, 6), Change(4, "", "new"), (4, 9)),
+        ((4, 7), Change(4, "???", "a much longer text"), (4, 22)),
+        ((4, 6), Change(0, "ab", "c"), (3, 5)),
+        ((4, 6), Change(2, "ab", ""), (2, 4)),
+        ((4, 6), Change(6, "ab", ""), (4, 6)),
+        ((4, 8), Change(5, "ab", "c"), (4, 7)),
+        ((4, 4), Change(0, "abcdefgh", "x" * 20), None),
+    ],
+)
+async def test_a_hole_takes_in_what_is_typed_at_its_edges(
+    place: tuple[int, int], change: Change, expected: tuple[int, int] | None
+) -> None:
+    assert after(TextRange(*place), change) == (expected and TextRange(*expected))
+
+
+async def test_the_first_lines_of_a_text() -> None:
+    assert first_lines("a\nb\nc", 2) == "a\nb\n"
+    assert first_lines("", 3) == ""
+
+
+async def test_while_a_hole_is_followed_its_document_is_not_kept_a_second_time(here: Scene) -> None:
+    request = here.request("foo(x)")
+    snapshot = weakref.ref(request.snapshot)
+    here.shadow.answered(request)
+    await here.until_pairs(1)
+    del request
+    here.edit(4, 4, "foo(x)")
+    here.document.snapshot()
+    async with asyncio.timeout(30):
+        while snapshot() is not None:
+            gc.collect()
+            await asyncio.sleep(0.01)
+    here.shadow.saved(URI)
+    assert here.looks == [("save", "foo(x)")]
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+async def test_what_the_partner_is_asked_to_refine_is_compared_with_nothing(here: Scene, *, is_done: bool) -> None:
+    """Its text says nothing of the two models. Fills elsewhere go on."""
+    here.is_computing = not is_done
+    here.answer("foo(x)")
+    here.edit(4, 4, "foo(x)")
+    here.answer("(2)", at=len("x = foo(x)\nprint"))
+    if is_done:
+        await here.until_pairs(2)
+    here.shadow.refined(URI, [TextRange(4, 10)])
+    here.is_computing = False
+    await here.until_pairs(2 if is_done else 1)
+    here.shadow.saved(URI)
+    assert len(here.looks) == 1
+    assert len(here.pairs) == (2 if is_done else 1)
