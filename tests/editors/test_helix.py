@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.editors.conftest import assert_only_holes_changed, require
+from tests.editors.partner import partner_of_environment
 from tests.editors.places import EDITORS, ROOT, until
 from tests.editors.terminal import Terminal
 from tests.editors.vscode.private_network import PrivateNetwork
@@ -16,9 +17,11 @@ from tests.editors.vscode.private_network import PrivateNetwork
 CONFIGURATION = EDITORS / "helix" / "languages.toml"
 HOLES = "import os\n\n\ndef area(w, h):\n    return ???\n\n\ndef half(number):\n    result = ???\n    return result\n"
 LINES = "\n\n\n\n\n".join(f"def add{number}(a, b):\n    return " for number in range(6)) + "\n"
+HALF = "def half(number):\n    return number + 1\n"
+BETTER = "number / 2"
 OFFERED = re.compile(r"^\s*(?:\d+|~)\s+(\S.*?)\s+text\s*$")
 """A row of the menu of completions, over rows with nothing but a number: the label, and of what kind it is."""
-ENTRY = re.compile(r"^\s*\d*\s+((?:Fill|Rework|Write|Ruff:) .*\S)")
+ENTRY = re.compile(r"^\s*(?:\d+|~)?\s+((?:Fill|Refine|Rework|Write|Ruff:) .*\S)")
 """A row of the menu of code actions."""
 
 
@@ -45,8 +48,10 @@ class Helix:
         self.terminal.shows("written")
         return self.file.read_text()
 
-    def actions(self) -> list[str]:
+    def actions(self, *wanted: str) -> list[str]:
         """The code actions of both servers, for the place the cursor is at, in a menu that stays open.
+
+        There is one that begins with each of `wanted`.
 
         Helix asks each server once, so that one which is not yet there is left out; then it is asked again.
         """
@@ -56,7 +61,7 @@ class Helix:
             time.sleep(1)
             found = [ENTRY.match(row) for row in self.terminal.screen]
             entries = [entry[1] for entry in found if entry]
-            return entries if {entry.split()[0] for entry in entries} >= {"Fill", "Ruff:"} else []
+            return entries if {entry.split()[0] for entry in entries} >= set(wanted) else []
 
         return until(look, "both servers offer code actions")
 
@@ -95,11 +100,27 @@ def test_the_readme_shows_the_configuration_that_is_tested_here() -> None:
 
 def test_filling_all_holes_beside_ruff_changes_the_holes_and_nothing_else(start_helix: Callable[[str], Helix]) -> None:
     helix = start_helix(HOLES)
-    entries = helix.actions()
+    entries = helix.actions("Fill", "Ruff:")
     wanted = next(number for number, entry in enumerate(entries) if entry.startswith("Fill the 2 holes"))
     helix.terminal.press(*["Down"] * wanted, "Enter")
     until(lambda: "???" not in "".join(helix.terminal.screen), "the holes are filled")
     assert_only_holes_changed(HOLES, helix.saved())
+
+
+def test_a_selection_is_refined_by_the_partner(
+    start_helix: Callable[[str], Helix], project: Path, network: PrivateNetwork | None
+) -> None:
+    with partner_of_environment(project / "partner", network) as partner:
+        partner.answers(BETTER)
+        helix = start_helix(HALF)
+        helix.terminal.type(r"/number \+ 1")
+        helix.terminal.press("Enter")
+        entries = helix.actions("Refine")
+        wanted = next(number for number, entry in enumerate(entries) if entry.startswith("Refine"))
+        helix.terminal.press(*["Down"] * wanted, "Enter")
+        helix.terminal.shows(BETTER)
+        assert partner.asked[-1]["draft"] == "number + 1"
+        assert helix.saved() == HALF.replace("number + 1", BETTER)
 
 
 def test_a_completion_appears_and_is_accepted(start_helix: Callable[[str], Helix]) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of a real Neovim: a suggestion, drafts that settle, the menu of code actions.
+"""Pictures of a real Neovim: a suggestion, drafts that settle, one that is refined, the menu of code actions.
 
 They are drawn into a folder that is thrown away, or into the one that INFILL_TEST_PICTURES names (`make pictures`).
 """
@@ -19,7 +19,9 @@ from rich.text import Text
 
 from tests.editors.conftest import StartNeovim, require
 from tests.editors.neovim import Neovim
+from tests.editors.partner import partner_of_environment
 from tests.editors.places import until
+from tests.editors.vscode.private_network import PrivateNetwork
 
 SUGGEST = '''\
 class Shape:
@@ -31,6 +33,8 @@ class Shape:
     def area(self):
         return self.size * self.size
 '''
+REFINED = "max(0, size)"
+"""What the partner writes behind `self.size =`."""
 FILL = """\
 def count(words):
     result = ???
@@ -134,6 +138,22 @@ def test_picture_of_drafts_that_settle(visible: Callable[..., Neovim], picture: 
     drawn = picture("drafts", "Neovim :Infill file", chosen)
     assert neovim.text.splitlines()[1] in drawn
     assert "???" not in drawn
+
+
+def test_picture_of_a_suggestion_that_is_refined(
+    visible: Callable[..., Neovim], picture: Picture, project: Path, network: PrivateNetwork | None
+) -> None:
+    with partner_of_environment(project / "partner", network) as partner:
+        partner.answers(REFINED)
+        neovim = visible(SUGGEST, NARROW)
+        neovim.type("5jA")
+        neovim.terminal.shows(neovim.ghost().splitlines()[0][: NARROW // 3])
+        draft = neovim.terminal.colours
+        neovim.type("<M-r>")
+        neovim.terminal.shows(REFINED)
+        refined = neovim.terminal.colours
+    drawn = picture("refine", "Neovim Alt-R", [("at once", draft), ("refined by the partner", refined)])
+    assert f"self.size = {REFINED}" in drawn
 
 
 def test_picture_of_the_menu_of_code_actions(visible: Callable[..., Neovim], picture: Picture) -> None:

@@ -9,6 +9,9 @@ return {
     ['infill/draft'] = function(...)
       return require('infill.drafts').on_draft(...)
     end,
+    ['infill/refined'] = function(...)
+      return require('infill.accept').on_refined(...)
+    end,
     ['infill/didChangeStatus'] = function(...)
       return require('infill.status').on_change(...)
     end,

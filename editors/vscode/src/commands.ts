@@ -4,8 +4,11 @@ import { ExecuteCommandRequest, type LanguageClient } from 'vscode-languageclien
 import type { Fills, Order } from './fills';
 import type { Inline } from './inline';
 import type { Preview } from './preview';
+import { refineSuggestion } from './refine';
 import { toggled } from './settings';
+import { forgetShadow, showShadowReport } from './shadow';
 import type { StatusBar } from './status_bar';
+import { REFINE_SUGGESTION } from './wire';
 
 export interface Parts {
   log: vscode.LogOutputChannel;
@@ -18,6 +21,8 @@ export interface Parts {
   /** Offers the best model that this machine runs. */
   models(): Promise<void>;
   client(): LanguageClient | undefined;
+  /** The `infill-ls` that runs; empty before one was found. */
+  command(): string;
 }
 
 const FILLS = ['fillHole', 'fillFunction', 'fillFile', 'writeBody'];
@@ -31,6 +36,9 @@ const STRENGTHS = [
 export function registerCommands(parts: Parts): vscode.Disposable[] {
   const handlers: Record<string, () => unknown> = {
     rework: () => rework(parts),
+    refine: () => refine(parts),
+    shadowReport: () => showShadowReport(parts.command()),
+    forgetShadow: () => forgetShadow(parts.command()),
     accept: () => parts.preview.decide(true),
     discard: () => parts.fills.stop(),
     reject: () => parts.inline.reject(),
@@ -52,12 +60,30 @@ async function fill(parts: Parts, order: Order): Promise<void> {
   if (editor === undefined || client === undefined) {
     return;
   }
-  const offered = client.initializeResult?.capabilities.executeCommandProvider?.commands ?? [];
-  if (!offered.includes(order.command)) {
-    void vscode.window.showWarningMessage(`This infill-ls does not know ${order.command}; update it: pipx upgrade infill-ls`);
-    return;
+  if (isKnown(client, order.command)) {
+    await parts.fills.run(client, editor, order);
   }
-  await parts.fills.run(client, editor, order);
+}
+
+/** What is on screen is refined; else what is selected, or was filled last there. */
+async function refine(parts: Parts): Promise<void> {
+  const document = vscode.window.activeTextEditor?.document;
+  const client = parts.client();
+  const id = document && parts.inline.onScreen(document);
+  if (document === undefined || client === undefined || id === undefined) {
+    await fill(parts, { command: 'infill-ls.refine' });
+  } else if (isKnown(client, REFINE_SUGGESTION)) {
+    await refineSuggestion(client, parts.inline, document, id);
+  }
+}
+
+/** Whether the server has `command`; the user is told where it has not. */
+function isKnown(client: LanguageClient, command: string): boolean {
+  const known = client.initializeResult?.capabilities.executeCommandProvider?.commands.includes(command) === true;
+  if (!known) {
+    void vscode.window.showWarningMessage(`This infill-ls does not know ${command}; update it: pipx upgrade infill-ls`);
+  }
+  return known;
 }
 
 async function rework(parts: Parts): Promise<void> {

@@ -8,11 +8,12 @@ import { offerInstall } from './install';
 import { offerModel, offerModelOnce } from './model_offer';
 import { Preview } from './preview';
 import { watchPython } from './python';
+import { offerRefined } from './refine';
 import { asked, section, Server } from './server';
 import { needsRestart } from './settings';
 import { StatusBar } from './status_bar';
 import { StatusWatch } from './status_watch';
-import { DRAFT, type Draft } from './wire';
+import { DRAFT, type Draft, REFINED, type Refined } from './wire';
 
 const NEVER = new vscode.CancellationTokenSource().token;
 
@@ -45,6 +46,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     onClient: (client) => {
       watch.listen(client);
       client.onNotification(DRAFT, (draft: Draft) => (draft.kind === 'inline' ? inline.onDraft(draft) : fills.onDraft(draft)));
+      client.onNotification(REFINED, (refined: Refined) => ('id' in refined ? inline.onRefined(refined) : offerRefined(client, fills, refined)));
     },
     middleware: {
       ...inline.middleware,
@@ -74,7 +76,12 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   let before = section();
   context.subscriptions.push(
     log, bar, view, preview, inline, watch, running,
-    ...registerCommands({ log, bar, fills, preview, inline, start, models: () => offerModel(running), client: () => running.client }),
+    ...registerCommands({
+      log, bar, fills, preview, inline, start,
+      models: () => offerModel(running),
+      client: () => running.client,
+      command: () => running.command,
+    }),
     vscode.workspace.onDidChangeConfiguration(async (event) => {
       if (!event.affectsConfiguration('infill')) {
         return;

@@ -5,15 +5,16 @@ import {
   type ApplyWorkspaceEditResult,
   ExecuteCommandRequest,
   type LanguageClient,
+  type Range,
   type ResolveCodeActionSignature,
   type ResponseError,
 } from 'vscode-languageclient/node';
 import type { DraftView } from './draft_view';
 import type { Preview } from './preview';
-import type { Applied, Draft } from './wire';
+import { explain, showProgress, warn } from './say';
+import { type Applied, DISCARDED, type Draft } from './wire';
 
 const CONTEXT = 'infill.filling';
-const DISCARDED = 'discarded in the preview';
 
 /** What the server is told of its edit. */
 export type Outcome = ApplyWorkspaceEditResult | ResponseError;
@@ -22,6 +23,8 @@ export interface Order {
   command: string;
   strength?: number;
   instruction?: string;
+  /** The place that is meant, where it is not the selection. */
+  range?: Range;
 }
 
 /** One fill that is waited for. */
@@ -59,7 +62,7 @@ export class Fills {
     setContext(true);
     try {
       const answer = client.sendRequest(ExecuteCommandRequest.type, params, running.cancel.token);
-      showProgress(Promise.race([answer, computed]));
+      showProgress('infill-ls: filling (Escape stops it)', Promise.race([answer, computed]));
       explain((await answer) as Applied | null);
     } catch (error) {
       if (!running.cancel.token.isCancellationRequested) {
@@ -151,22 +154,6 @@ export class Fills {
       setContext(false);
     }
   }
-}
-
-function showProgress(until: Promise<unknown>): void {
-  const title = 'infill-ls: filling (Escape stops it)';
-  void vscode.window.withProgress({ location: vscode.ProgressLocation.Window, title }, () => until.catch(() => undefined));
-}
-
-/** Says why nothing was filled, unless the user decided so. */
-function explain(answer: Applied | null): void {
-  if (answer !== null && !answer.applied && answer.reason !== null && answer.reason !== DISCARDED) {
-    void vscode.window.showInformationMessage(`infill-ls: ${answer.reason}`);
-  }
-}
-
-function warn(error: unknown): void {
-  void vscode.window.showWarningMessage(`infill-ls: ${error instanceof Error ? error.message : String(error)}`);
 }
 
 function previews(): boolean {

@@ -2,7 +2,7 @@
 import * as vscode from 'vscode';
 import type { LanguageClient, Middleware } from 'vscode-languageclient/node';
 import type { DraftView } from './draft_view';
-import { type Offered, takenBy } from './suggestion';
+import { isLeft, type Offered, takenBy } from './suggestion';
 import { DID_ACCEPT, DID_REJECT, type Draft } from './wire';
 
 type Items = vscode.InlineCompletionItem[] | vscode.InlineCompletionList | null | undefined;
@@ -36,6 +36,27 @@ export class Inline implements vscode.Disposable {
     const asked = this.asked;
     if (asked?.version === draft.version && asked.uri === vscode.Uri.parse(draft.uri).toString()) {
       this.view.showDraft(draft);
+    }
+  }
+
+  /** The id of our suggestion at the cursor of `document`; undefined where there is none, or all of it was taken. */
+  onScreen(document: vscode.TextDocument): string | undefined {
+    const editor = vscode.window.activeTextEditor;
+    if (this.offered?.document !== document || editor?.document !== document || !editor.selection.isEmpty) {
+      return undefined;
+    }
+    const cursor = document.offsetAt(editor.selection.active);
+    return this.offered.items.find((item) => isLeft(item, cursor, textFrom(document, item.start, cursor)))?.id;
+  }
+
+  /**
+   * There is a better one than the suggestion on screen, which stays until that takes its place. VS Code keeps what it shows
+   * when it asks again; the next one, for which it asks again too, is then the first of the answer.
+   */
+  async onRefined({ uri, id }: { uri: string; id: string }): Promise<void> {
+    const document = vscode.window.activeTextEditor?.document;
+    if (document?.uri.toString() === vscode.Uri.parse(uri).toString() && this.onScreen(document) === id) {
+      await vscode.commands.executeCommand('editor.action.inlineSuggest.showNext');
     }
   }
 

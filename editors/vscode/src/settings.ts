@@ -6,7 +6,7 @@ const OWN_OF_SERVER = new Set(['path']);
 
 /** What the server reads only at start; a test ties it to the server's list. */
 export const STARTUP: readonly string[] = [
-  'model', 'device', 'dtype', 'server', 'idleSeconds', 'startWorker', 'trustWorkspace',
+  'model', 'device', 'dtype', 'server', 'partner', 'idleSeconds', 'startWorker', 'trustWorkspace',
 ];
 
 export type Section = Readonly<Record<string, unknown>>;

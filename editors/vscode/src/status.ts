@@ -28,13 +28,13 @@ export function lookOf(report: StatusReport): Look {
     return plain(`$(circle-slash) ${NAME}`, `Off for this file: ${report.off}`);
   }
   if (report.state === 'busy') {
-    return plain(`$(sync~spin) ${NAME}`, `Filling with ${modelOf(report)}${whereOf(report)}`);
+    return plain(`$(sync~spin) ${NAME}`, `Filling with ${modelOf(report)}${whereOf(report)}${partnerOf(report)}`);
   }
   if (report.serverProblem) {
     return { text: `$(warning) ${NAME}`, tooltip: `${report.serverProblem}${whereOf(report)}`, level: 'warning' };
   }
   if (report.state === 'ready') {
-    return plain(`$(sparkle) ${NAME}`, `Ready: ${modelOf(report)}${whereOf(report)}`);
+    return plain(`$(sparkle) ${NAME}`, `Ready: ${modelOf(report)}${whereOf(report)}${partnerOf(report)}`);
   }
   return plain(`$(circle-outline) ${NAME}`, 'The worker is stopped; the next fill starts it');
 }
@@ -78,4 +78,13 @@ function modelOf(report: StatusReport): string {
 /** Where text goes, if it leaves the worker. */
 function whereOf(report: StatusReport): string {
   return report.server ? `\n\nText goes to ${report.server}` : '';
+}
+
+/** The model that refines, and why it cannot where it cannot. */
+function partnerOf({ partner }: StatusReport): string {
+  return partner == null ? '' : `\n\nPartner: ${partner.name}, ${partner.problem || wordsOf(partner.state)}`;
+}
+
+function wordsOf(state: string): string {
+  return state === 'stopped' ? 'not asked yet' : state.replaceAll('_', ' ');
 }

@@ -27,3 +27,8 @@ export function takenBy(change: Change, offered: Offered, standing: string): num
   const after = standing + change.text;
   return offered.text.startsWith(after) && after.length < offered.text.length ? after.length : undefined;
 }
+
+/** Whether something of `offered` is left at `cursor`, an offset in UTF-16 units. `standing`: the text from its start to there. */
+export function isLeft(offered: Offered, cursor: number, standing: string): boolean {
+  return offered.start <= cursor && offered.text.startsWith(standing) && standing.length < offered.text.length;
+}

@@ -7,6 +7,13 @@ export const MODEL_OFFER = 'infill/modelOffer';
 export const DRAFT = 'infill/draft';
 export const DID_ACCEPT = 'infill/didAccept';
 export const DID_REJECT = 'infill/didReject';
+export const REFINED = 'infill/refined';
+
+/** A command of the server's, which takes a suggestion's id and its document's URI. */
+export const REFINE_SUGGESTION = 'infill-ls.refineSuggestion';
+
+/** What the server is told, and tells again, where the user has left what was previewed. */
+export const DISCARDED = 'discarded in the preview';
 
 /** How the model is. `off` is there when a document was asked about: why it gets no fills. */
 export interface StatusReport {
@@ -22,7 +29,20 @@ export interface StatusReport {
   server?: string | null;
   /** Why that server failed last, until it answers again. */
   serverProblem?: string | null;
+  /** The model that refines, if there is one. */
+  partner?: PartnerReport | null;
 }
+
+/** How the partner is. */
+export interface PartnerReport {
+  name: string;
+  state: string;
+  /** Why it cannot be asked, or failed last; empty where all is well. */
+  problem: string;
+}
+
+/** The partner has written something better than the suggestion `id`, or than the fill in `range`: it is there at once. */
+export type Refined = { uri: string } & ({ id: string } | { range: Range });
 
 export interface DraftHole {
   range: Range;

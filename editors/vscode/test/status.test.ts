@@ -23,6 +23,18 @@ test('where text goes is said, and a server that fails is a warning until it ans
   assert.match(failing.tooltip, /it cannot be reached/);
 });
 
+test('the partner is named, with its state or why it cannot be asked', () => {
+  const partner = { name: 'qwen', state: 'ready', problem: '' };
+  for (const state of ['ready', 'busy']) {
+    assert.match(lookOf({ ...REPORT, state, partner }).tooltip, /embedded on cpu\n\nPartner: qwen, ready$/);
+  }
+  assert.match(lookOf({ ...REPORT, partner: { ...partner, state: 'stopped' } }).tooltip, /Partner: qwen, not asked yet$/);
+  const failing = lookOf({ ...REPORT, partner: { ...partner, state: 'backing_off', problem: 'it cannot be reached' } });
+  assert.equal(failing.level, 'plain', 'drafts come without it');
+  assert.match(failing.tooltip, /Partner: qwen, it cannot be reached$/);
+  assert.doesNotMatch(lookOf({ ...REPORT, partner: null }).tooltip, /Partner/);
+});
+
 test('a file that is off says why', () => {
   const look = lookOf({ ...REPORT, off: 'it may hold secrets' });
   assert.match(look.text, /circle-slash/);

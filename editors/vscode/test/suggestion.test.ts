@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { takenBy } from '../src/suggestion';
+import { isLeft, takenBy } from '../src/suggestion';
 
 const OFFERED = { id: '1', start: 10, text: 'path.join(name)' };
 
@@ -19,4 +19,12 @@ test('a typed character is no acceptance, and neither is the whole, other text o
   assert.equal(takenBy({ offset: 10, length: 0, text: 'paste' }, OFFERED, ''), undefined);
   assert.equal(takenBy({ offset: 10, length: 2, text: 'path' }, OFFERED, ''), undefined);
   assert.equal(takenBy({ offset: 3, length: 0, text: 'path' }, OFFERED, ''), undefined);
+});
+
+test('a suggestion is on screen while a part of it is still to come', () => {
+  assert.ok(isLeft(OFFERED, 10, ''));
+  assert.ok(isLeft(OFFERED, 14, 'path'));
+  assert.ok(!isLeft(OFFERED, 10 + OFFERED.text.length, OFFERED.text), 'all of it was taken');
+  assert.ok(!isLeft(OFFERED, 12, 'pr'), 'something else was typed');
+  assert.ok(!isLeft(OFFERED, 9, ''), 'the cursor is before it');
 });

@@ -106,8 +106,8 @@ def window(shared_window: Window) -> Iterator[Window]:
 
 @pytest.fixture
 def workers(code_server: CodeServer) -> Workers:
-    """Asks which workers run for this VS Code."""
-    return lambda: _workers(code_server)
+    """Asks which workers run for this VS Code, without those of partners."""
+    return lambda: [worker for worker in _workers(code_server) if not worker.partner]
 
 
 def _workers(code_server: CodeServer) -> list[Status]:

@@ -1,5 +1,5 @@
 // Runs in the page of VS Code: notes, frame by frame, each different text that decorations show beside the document's,
-// and each look of our status item. Returns what is drawn now.
+// each ghost text ('' where there is none) and each look of our status item. Returns what is drawn now.
 () => {
   const drawn = () =>
     [...document.querySelectorAll('.view-lines span[class*="ced-"]')]
@@ -10,13 +10,20 @@
       .replaceAll('\u00a0', ' ');
   if (window.seen === undefined) {
     const item = () => document.querySelector('[id="infill-ls.infill.infill.status"]');
+    const ghost = () =>
+      [...document.querySelectorAll('.view-lines [class*="ghost-text-decoration"]')]
+        .map((element) => element.textContent)
+        .join('')
+        .replaceAll('\u00a0', ' ');
+    const noteAny = (list, seen) => seen !== list.at(-1) && list.push(seen);
     const note = (list, seen) => seen && seen !== list.at(-1) && list.push(seen);
     const look = () => {
       note(window.seen.drafts, drawn());
+      noteAny(window.seen.ghosts, ghost());
       note(window.seen.statuses, item()?.getAttribute('aria-label'));
       requestAnimationFrame(look);
     };
-    window.seen = { drafts: [], statuses: [] };
+    window.seen = { drafts: [], ghosts: [], statuses: [] };
     look();
   }
   return drawn();

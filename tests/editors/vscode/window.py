@@ -47,7 +47,7 @@ class Window:
         self.press("Escape", "Escape")
         self.run("View: Close All Editors")
         until(self._is_empty, "every file is closed")
-        self.page.evaluate("() => { window.seen.drafts = []; window.seen.statuses = []; }")
+        self.page.evaluate("() => { Object.values(window.seen).forEach((seen) => seen.splice(0)); }")
 
     def status_is(self, part: str) -> None:
         """Waits until our item in the status bar has `part` among its icons, words and explanation."""
@@ -85,6 +85,12 @@ class Window:
     def drafts(self) -> list[str]:
         """The different texts that were drawn since the last file was closed, in order."""
         found: Any = self.page.evaluate("window.seen.drafts")
+        return list(found)
+
+    @property
+    def ghosts(self) -> list[str]:
+        """The different ghost texts since the last file was closed, in order; "" where there was none for a frame."""
+        found: Any = self.page.evaluate("window.seen.ghosts")
         return list(found)
 
     def await_preview(self) -> str:

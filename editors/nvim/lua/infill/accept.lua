@@ -85,6 +85,16 @@ local function around_cursor(buf, item)
   return { item = item, text = text, taken = taken, tail = tail, tick = 0, row = row, col = col }
 end
 
+--- Show what is left of a suggestion, in the stead of Neovim's own.
+---@param buf integer
+---@param rest infill.Rest
+local function keep(buf, rest)
+  rest.tick = vim.api.nvim_buf_get_changedtick(buf)
+  rest.row, rest.col = cursor()
+  rests[buf] = rest
+  require('infill.drafts').hint(buf, rest.text:sub(rest.taken + 1), rest.tail)
+end
+
 --- Put text at the cursor in place of `tail` bytes behind it, and the cursor after it.
 local function insert(buf, text, tail)
   local row, col = cursor()
@@ -114,8 +124,7 @@ end
 ---@param rest infill.Rest
 ---@param bytes integer
 local function take(buf, rest, bytes)
-  local drafts = require('infill.drafts')
-  drafts.clear(buf)
+  require('infill.drafts').clear(buf)
   rests[buf] = nil
   local left = #rest.text - rest.taken
   if bytes >= left then
@@ -128,11 +137,8 @@ local function take(buf, rest, bytes)
   end
   insert(buf, rest.text:sub(rest.taken + 1, rest.taken + bytes), 0)
   rest.taken = rest.taken + bytes
-  rest.tick = vim.api.nvim_buf_get_changedtick(buf)
-  rest.row, rest.col = cursor()
-  rests[buf] = rest
+  keep(buf, rest)
   tell(buf, rest)
-  drafts.hint(buf, rest.text:sub(rest.taken + 1))
 end
 
 --- Accept as much as `measure` says of the text that is left.
@@ -212,9 +218,78 @@ function M.dismiss()
   })
 end
 
-function M.next()
+--- Whether Neovim shows a suggestion of its own.
+local function is_native(buf)
   local shown = vim.api.nvim_get_namespaces()['nvim.lsp.inline_completion']
-  if not shown or #vim.api.nvim_buf_get_extmarks(0, shown, 0, -1, { limit = 1 }) == 0 then
+  return shown ~= nil and #vim.api.nvim_buf_get_extmarks(buf, shown, 0, -1, { limit = 1 }) > 0
+end
+
+--- Whether a suggestion is on screen in `buf`, whoever draws it.
+---@param buf integer
+---@return boolean
+function M.is_shown(buf)
+  return vim.api.nvim_get_current_buf() == buf and (M.is_rest(buf) or is_native(buf))
+end
+
+--- Have Neovim ask for suggestions again, as when the cursor moves. What is shown stays until the answer is there.
+---@param buf integer
+function M.ask_again(buf)
+  -- Neovim has no function for this; its own autocommands alone are run, and no others.
+  local event = { group = ('nvim.lsp.inline_completion:%d'):format(buf), buf = buf, modeline = false }
+  pcall(vim.api.nvim_exec_autocmds, 'CursorMovedI', event)
+end
+
+--- Hand over the suggestion on screen, which stays there.
+---@param act fun(buf: integer, item: vim.lsp.inline_completion.Item)
+---@return boolean # false when there is none
+local function with_current(act)
+  local buf = vim.api.nvim_get_current_buf()
+  local rest = M.is_rest(buf) and rests[buf]
+  if rest then
+    vim.schedule(function()
+      act(buf, rest.item)
+    end)
+    return true
+  end
+  return vim.lsp.inline_completion.get({
+    on_accept = function(item) -- Neovim has hidden it, and draws nothing before this has returned
+      local found = around_cursor(buf, item)
+      if found then
+        keep(buf, found)
+      else
+        M.ask_again(buf)
+      end
+      act(buf, item)
+    end,
+  })
+end
+
+--- Ask the partner for a better one than the suggestion on screen.
+---@return boolean # false when there is none
+function M.refine()
+  return with_current(function(buf, item)
+    local client = vim.lsp.get_client_by_id(item.client_id)
+    local id = vim.tbl_get(item, 'command', 'arguments', 1)
+    if client and id then
+      require('infill.commands').refine_suggestion(client, buf, id)
+    end
+  end)
+end
+
+--- The handler of `infill/refined`: the partner has something better than a suggestion, or than a fill just made.
+---@param refined { uri: string, id: string?, range: lsp.Range? }
+function M.on_refined(_, refined)
+  local buf = vim.uri_to_bufnr(refined.uri)
+  if refined.range then
+    local said = 'the partner has something better for line %d; there, :Infill refine puts it in'
+    require('infill').notify(said:format(refined.range.start.line + 1), vim.log.levels.INFO)
+  elseif M.is_shown(buf) then
+    M.ask_again(buf)
+  end
+end
+
+function M.next()
+  if not is_native(0) then
     return false
   end
   vim.schedule(vim.lsp.inline_completion.select)

@@ -44,14 +44,15 @@ end
 
 ---@param client vim.lsp.Client
 ---@param command string
----@param argument? table
-local function execute(client, command, argument)
+---@param arguments any[]
+---@param cares? fun(): boolean whether the user still wants to know why nothing was changed; always by default
+local function execute(client, command, arguments, cares)
   local offered = vim.tbl_get(client.server_capabilities, 'executeCommandProvider', 'commands') or {}
   if not vim.list_contains(offered, command) then
     return notify(("this infill-ls does not know '%s'; update it"):format(command))
   end
   local buf, id = vim.api.nvim_get_current_buf(), nil
-  local params = { command = command, arguments = argument and { argument } or {} }
+  local params = { command = command, arguments = arguments }
   _, id = client:request('workspace/executeCommand', params, function(error, result)
     local wanted = running[id] ~= nil
     running[id] = nil
@@ -59,7 +60,7 @@ local function execute(client, command, argument)
       return
     elseif error then
       notify(error.message)
-    elseif type(result) == 'table' and result.applied == false then
+    elseif type(result) == 'table' and result.applied == false and (not cares or cares()) then
       notify(type(result.reason) == 'string' and result.reason or 'nothing was changed')
     end
   end, buf)
@@ -80,7 +81,7 @@ local function fill(command, extra)
     if problem then
       return notify(problem)
     end
-    execute(client, command, vim.tbl_extend('error', argument, more or {}))
+    execute(client, command, { vim.tbl_extend('error', argument, more or {}) })
   end
 end
 
@@ -90,6 +91,26 @@ local function strength(words)
     return nil, ("the strength of a rework is a number from 0 to 1, not '%s'"):format(words[1])
   end
   return { strength = given }
+end
+
+--- Ask the partner for a better one than the suggestion `id`, which is on screen.
+---@param client vim.lsp.Client
+---@param buf integer
+---@param id string
+function M.refine_suggestion(client, buf, id)
+  execute(client, 'infill-ls.refineSuggestion', { id, vim.uri_from_bufnr(buf) }, function()
+    return require('infill.accept').is_shown(buf)
+  end)
+end
+
+local refine_fill = fill('infill-ls.refine')
+
+--- The suggestion on screen; else the range, or what was filled last at the cursor.
+local function refine(client, args, words)
+  local typing = vim.startswith(vim.api.nvim_get_mode().mode, 'i')
+  if not (typing and args.range == 0 and require('infill.accept').refine()) then
+    refine_fill(client, args, words)
+  end
 end
 
 local function toggle()
@@ -113,8 +134,9 @@ local subcommands = {
   body = fill('infill-ls.writeBody'),
   rework = fill('infill-ls.rework', strength),
   repair = fill('infill-ls.repair'),
+  refine = refine,
   restart = function(client)
-    execute(client, 'infill-ls.restartWorker')
+    execute(client, 'infill-ls.restartWorker', {})
   end,
   cancel = cancel,
   toggle = toggle,

@@ -123,14 +123,15 @@ end
 --- Draw plain text at the cursor, as a suggestion is drawn.
 ---@param buf integer
 ---@param text string
-function M.hint(buf, text)
+---@param tail? integer bytes behind the cursor that it is drawn over
+function M.hint(buf, text, tail)
   M.clear(buf)
   local row, col = cursor_in(buf)
   if row and col then
     local lines = vim.tbl_map(function(line)
       return { { line, 'ComplHint' } }
     end, vim.split(text, '\n', { plain = true }))
-    draw(buf, { row = row, col = col, end_row = row, end_col = col }, lines)
+    draw(buf, { row = row, col = col, end_row = row, end_col = col + (tail or 0) }, lines)
   end
 end
 
@@ -190,7 +191,7 @@ function M.watch(group)
         if suggests then
           accept.asked(request.bufnr, id)
         end
-      elseif not (suggests and accept.outlives(request.bufnr, id)) then
+      elseif suggests and not accept.outlives(request.bufnr, id) or not accept.is_rest(request.bufnr) then
         M.clear(request.bufnr)
       end
     end,

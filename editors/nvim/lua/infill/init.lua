@@ -78,6 +78,12 @@ function M.dismiss()
   return require('infill.accept').dismiss()
 end
 
+--- Ask the partner, a larger model on a server, for a better one than the suggestion, which stays until that is there.
+---@return boolean # false when there is none
+function M.refine()
+  return require('infill.accept').refine()
+end
+
 --- Show the next suggestion for this place, if there are several.
 ---@return boolean # false when there is none
 function M.next()

@@ -11,6 +11,7 @@ local M = {}
 ---@field accept_line? infill.Key the rest of its line
 ---@field next? infill.Key the next of several suggestions
 ---@field dismiss? infill.Key hide it, and do not show it again
+---@field refine? infill.Key ask the partner for a better one
 
 ---@class infill.Options
 ---@field cmd? string[] how the server is started
@@ -37,6 +38,7 @@ M.defaults = {
     accept_line = '<C-Down>',
     next = '<M-]>',
     dismiss = '<C-]>',
+    refine = '<M-r>',
   },
   settings = {},
 }

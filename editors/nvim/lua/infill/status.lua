@@ -11,6 +11,7 @@ local M = {}
 ---@field pid integer?
 ---@field server string? the URL to which text goes; empty where the model is on this machine
 ---@field serverProblem string? why that server failed last, until it answers again
+---@field partner { name: string, state: string, problem: string }? the model that refines
 ---@field off string? why the document gets no fills; in answers to `infill/status` alone
 
 ---@type table<integer, infill.Status?> by client
@@ -32,10 +33,10 @@ function M.on_change(_, status, context)
   vim.cmd.redrawstatus({ bang = true })
 end
 
----@param status infill.Status
+---@param status { state: string, progress: number? }
 ---@return string
 local function words(status)
-  if status.state == 'loading' and status.progress > 0 then
+  if status.state == 'loading' and (status.progress or 0) > 0 then
     return ('loading %d%%'):format(status.progress * 100)
   end
   return (status.state:gsub('_', ' '))
@@ -72,6 +73,11 @@ local function sentence(status)
     if status.serverProblem ~= '' then
       said = said .. ', which fails: ' .. status.serverProblem
     end
+  end
+  local partner = status.partner
+  if partner and partner ~= vim.NIL then
+    local how = partner.problem ~= '' and partner.problem or partner.state == 'stopped' and 'not asked yet' or words(partner)
+    said = ('%s; partner %s: %s'):format(said, partner.name, how)
   end
   if status.off and status.off ~= vim.NIL then
     said = said .. '; off for this file: ' .. status.off

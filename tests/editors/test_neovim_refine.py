@@ -1,0 +1,135 @@
+"""Draft and refine in Neovim: the draft is there before the partner answers, is refined in place, and outlives it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.editors.conftest import StartNeovim
+from tests.editors.neovim import DRAFTS, GHOSTS, PLUGIN, Neovim
+from tests.editors.partner import NAME, Partner
+from tests.editors.places import until
+from tests.editors.test_neovim import LINE
+from tests.editors.vscode.private_network import PrivateNetwork
+
+BETTER = "sum((a, b))"
+SETUP = """
+vim.opt.runtimepath:prepend({plugin!r})
+vim.cmd.runtime('plugin/infill.lua')
+require('infill').setup({{ settings = {{
+  deadlineMs = {{ automatic = 60000, invoked = {deadline_ms} }}, idleSeconds = 60, model = "embedded",
+  partner = {{ url = {url!r}, kind = 'chat' }},
+}} }})
+"""
+COMMAND = "complete workspace/executeCommand"
+
+
+@pytest.fixture
+def partner(project: Path, network: PrivateNetwork | None) -> Iterator[Partner]:
+    """A partner that writes BETTER."""
+    partner = Partner(project / "partner", network)
+    partner.answers(BETTER)
+    yield partner
+    partner.end()
+
+
+def start(start_neovim: StartNeovim, project: Path, partner: Partner, deadline_ms: int = 60_000) -> Neovim:
+    """A Neovim with a partner, and its model loaded."""
+    init = project / "partner.lua"
+    init.write_text(SETUP.format(plugin=os.fspath(PLUGIN), url=partner.url, deadline_ms=deadline_ms))
+    neovim = start_neovim(LINE, init)
+    neovim.attached()
+    return neovim
+
+
+def drafted(neovim: Neovim) -> str:
+    """The suggestion of the diffusion model at the end of LINE's second line, on screen."""
+    neovim.type("jA")
+    ghost = neovim.ghost()
+    assert ghost != BETTER
+    return ghost
+
+
+def on_screen(neovim: Neovim) -> str:
+    """The suggestion that is on screen, whoever draws it."""
+    return "".join(neovim.shown(GHOSTS) + neovim.shown(DRAFTS))
+
+
+def assert_taken(neovim: Neovim, text: str) -> None:
+    """Tab puts `text` in, and that alone."""
+    neovim.type("<Tab>")
+    until(lambda: neovim.text != LINE, "the suggestion is in the buffer")
+    assert neovim.text == LINE.replace("return ", f"return {text}")
+
+
+def test_the_draft_is_shown_before_the_partner_answers_then_refined_in_place_and_taken(
+    start_neovim: StartNeovim, project: Path, partner: Partner
+) -> None:
+    neovim = start(start_neovim, project, partner)
+    draft = drafted(neovim)
+    with partner.held():
+        neovim.type("<M-r>")
+        asked = partner.until_asked(0)
+        assert asked["draft"] == draft
+        assert on_screen(neovim) == draft
+    until(lambda: on_screen(neovim) == BETTER, "the suggestion is refined in place")
+    assert neovim.text == LINE
+    assert_taken(neovim, BETTER)
+    assert neovim.said == []
+
+
+def test_the_draft_is_taken_while_the_partner_thinks_and_nothing_comes_after_that(
+    start_neovim: StartNeovim, project: Path, partner: Partner
+) -> None:
+    neovim = start(start_neovim, project, partner)
+    draft = drafted(neovim)
+    with partner.held():
+        neovim.type("<M-r>")
+        partner.until_asked(0)
+        assert_taken(neovim, draft)
+    until(lambda: COMMAND in neovim.recorded("requests"), "the command is answered")
+    assert BETTER not in on_screen(neovim)
+    assert neovim.text == LINE.replace("return ", f"return {draft}")
+    assert neovim.said == []
+
+
+@pytest.mark.parametrize("how", ["dead", "gone in the middle of its answer", "without a text", "too slow"])
+def test_whatever_becomes_of_the_partner_the_draft_stays_and_is_taken(
+    start_neovim: StartNeovim, project: Path, partner: Partner, how: str
+) -> None:
+    neovim = start(start_neovim, project, partner, deadline_ms=2_000 if how == "too slow" else 60_000)
+    draft = drafted(neovim)
+    match how:
+        case "dead":
+            partner.end()
+        case "gone in the middle of its answer":
+            partner.breaks()
+        case "without a text":
+            partner.answers("")
+        case _:
+            partner.hold()
+    neovim.type("<M-r>")
+    until(lambda: COMMAND in neovim.recorded("requests"), "the command is answered")
+    until(lambda: neovim.said, "the user is told")
+    assert on_screen(neovim) == draft
+    assert_taken(neovim, draft)
+
+
+def test_a_selection_is_refined_by_the_command(start_neovim: StartNeovim, project: Path, partner: Partner) -> None:
+    neovim = start(start_neovim, project, partner)
+    neovim.rpc.current.buffer[:] = ["def add(a, b):", "    return a - b"]
+    neovim.type("2G0fav$h:Infill refine<CR>")
+    until(lambda: BETTER in neovim.text, "the selection is refined")
+    assert neovim.text == LINE.replace("return ", f"return {BETTER}")
+    assert partner.asked[-1]["draft"] == "a - b"
+    assert neovim.said == []
+
+
+def test_the_status_names_the_partner(start_neovim: StartNeovim, project: Path, partner: Partner) -> None:
+    neovim = start(start_neovim, project, partner)
+    drafted(neovim)
+    neovim.type("<M-r>")
+    until(lambda: on_screen(neovim) == BETTER, "the suggestion is refined in place")
+    neovim.type("<Esc>:Infill status<CR>")
+    until(lambda: any(f"partner {NAME}" in said for said in neovim.said), f"{NAME} is named: {neovim.said}")

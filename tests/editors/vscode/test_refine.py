@@ -1,0 +1,181 @@
+"""Draft and refine in VS Code: the draft is there before the partner answers, is refined in place, and outlives it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.editors.partner import NAME, Partner
+from tests.editors.places import until
+from tests.editors.vscode import pictures
+from tests.editors.vscode.code_server import CodeServer
+from tests.editors.vscode.private_network import PrivateNetwork
+from tests.editors.vscode.test_vscode import BASKET, HOLES
+from tests.editors.vscode.window import Window
+
+MEAN = '''\
+def mean(numbers):
+    """Return the mean of some numbers."""
+    return
+'''
+BETTER = "sum(numbers) / len(numbers)"
+TOLD = '.notification-list-item:has-text("infill-ls")'
+Configure = Callable[..., None]
+
+
+@pytest.fixture
+def partner(home: Path, network: PrivateNetwork | None, request: pytest.FixtureRequest) -> Iterator[Partner]:
+    """A partner that writes BETTER."""
+    partner = Partner(home / f"partner-{request.node.nodeid.rpartition('::')[2]}".replace(" ", "-"), network)
+    partner.answers(BETTER)
+    yield partner
+    partner.end()
+
+
+@pytest.fixture
+def configure(window: Window, code_server: CodeServer, partner: Partner) -> Iterator[Configure]:
+    """Has the window use the partner, with more settings if need be; as before after the test."""
+
+    def configure(**more: object) -> None:
+        code_server.set(infill__partner__url=partner.url, infill__partner__kind="chat", **more)
+        window.status_is("Partner: ")
+        window.status_is("sparkle")
+
+    yield configure
+    code_server.set()
+    until(lambda: "Partner: " not in window.status, "there is no partner")
+    window.status_is("sparkle")
+    window.run("Notifications: Clear All Notifications")
+
+
+def drafted(window: Window, name: str) -> str:
+    """The ghost text of the diffusion model in a new file, on screen."""
+    window.open(name, MEAN)
+    window.go_to(3, 11)
+    window.type(" ")
+    ghost = window.await_ghost()
+    assert ghost != BETTER
+    return ghost
+
+
+def with_text(text: str) -> str:
+    """The file of `drafted` with `text` taken."""
+    return MEAN.replace("return\n", f"return {text}\n")
+
+
+def test_the_draft_is_shown_before_the_partner_answers_then_refined_in_place_and_taken(
+    window: Window, partner: Partner, configure: Configure
+) -> None:
+    configure()
+    draft = drafted(window, "refine.py")
+    with pictures.film(window, "refine", width=600, height=130):
+        with partner.held():
+            window.press("Alt+i", "p")
+            assert partner.until_asked(0)["draft"] == draft
+            assert window.ghost == draft
+        until(lambda: window.ghost == BETTER, "the ghost text is refined in place")
+    assert window.ghosts[-2:] == [draft, BETTER], "nothing else is on screen in between, and never nothing"
+    window.press("Tab")
+    assert window.saved() == with_text(BETTER)
+
+
+def test_the_draft_is_taken_while_the_partner_thinks_and_nothing_comes_after_that(
+    window: Window, partner: Partner, configure: Configure
+) -> None:
+    configure()
+    draft = drafted(window, "taken.py")
+    with partner.held():
+        window.press("Alt+i", "p")
+        partner.until_asked(0)
+        window.press("Tab")
+        assert window.saved() == with_text(draft)
+    window.status_is("sparkle")
+    assert BETTER not in window.ghost
+    assert window.saved() == with_text(draft)
+
+
+@pytest.mark.parametrize("how", ["dead", "gone-in-mid-answer", "without-a-text", "too-slow"])
+def test_whatever_becomes_of_the_partner_the_draft_stays_and_is_taken(
+    window: Window, partner: Partner, configure: Configure, home: Path, how: str
+) -> None:
+    configure(**({"infill__deadlineMs__invoked": 2000} if how == "too-slow" else {}))
+    draft = drafted(window, f"{how}.py")
+    match how:
+        case "dead":
+            partner.end()
+        case "gone-in-mid-answer":
+            partner.breaks()
+        case "without-a-text":
+            partner.answers("")
+        case _:
+            partner.hold()
+    window.press("Alt+i", "p")
+    window.page.wait_for_selector(TOLD)
+    assert window.ghost == draft
+    window.press("Tab")
+    assert window.saved() == with_text(draft)
+
+
+def test_a_selection_is_refined_and_previewed(window: Window, partner: Partner, configure: Configure) -> None:
+    configure()
+    partner.answers("[item for item in ()]")
+    window.open("selected.py", BASKET)
+    window.go_to(5, 22)
+    window.press("Shift+End", "Alt+i", "p")
+    window.await_preview()
+    assert partner.asked[-1]["draft"] == "[]"
+    window.press("Enter")
+    text = until(lambda: (found := window.saved()) != BASKET and found, "the selection is refined")
+    assert text == BASKET.replace("self.items = []", "self.items = [item for item in ()]")
+
+
+def test_a_fill_just_made_is_refined(window: Window, partner: Partner, configure: Configure) -> None:
+    configure()
+    partner.answers("[item for item in ()]")
+    window.open("made.py", HOLES)
+    window.go_to(5, 22)
+    window.press("Alt+i", "h")
+    window.await_preview()
+    window.press("Enter")
+    filled = until(lambda: (found := window.saved()) != HOLES and found, "the fill is applied")
+    window.press("Alt+i", "p")
+    window.await_preview()
+    assert partner.asked[-1]["draft"] in filled.splitlines()[4]
+    window.press("Enter")
+    text = until(lambda: (found := window.saved()) != filled and found, "the fill is refined")
+    assert text == HOLES.replace("self.items = ???", "self.items = [item for item in ()]")
+
+
+def test_the_status_names_the_partner(window: Window, partner: Partner, configure: Configure) -> None:
+    configure()
+    drafted(window, "status.py")
+    window.press("Alt+i", "p")
+    until(lambda: window.ghost == BETTER, "the ghost text is refined in place")
+    window.status_is(f"Partner: {NAME}")
+
+
+def test_the_shadow_report_is_shown_in_a_tab_once_there_is_something_to_report_and_forgotten(
+    window: Window, partner: Partner, configure: Configure
+) -> None:
+    configure(infill__shadow__sample=1.0)
+    window.run("Infill: Shadow Report")
+    window.page.wait_for_selector('.notification-list-item:has-text("nothing is recorded")')
+    drafted(window, "shadow.py")
+    partner.until_asked(0)
+    window.press("Tab")
+    window.saved()
+
+    def look() -> bool:
+        window.run("Infill: Shadow Report")
+        window.page.wait_for_timeout(3000)
+        return window.page.locator('.tab:has-text("Shadow Report")').count() > 0
+
+    until(look, "the report is shown")
+    inside = window.page.frame_locator("iframe.webview").frame_locator("iframe#active-frame")
+    inside.locator("h1").first.wait_for()
+    window.run("Notifications: Clear All Notifications")
+    window.run("Infill: Forget Shadow Data")
+    window.page.click('.monaco-dialog-box .monaco-button:has-text("Forget")')
+    window.page.wait_for_selector(TOLD)
+    window.run("Infill: Shadow Report")
+    window.page.wait_for_selector('.notification-list-item:has-text("nothing is recorded")')
