@@ -63,7 +63,7 @@ pictures: $(VENV)/.ready
 	tests/editors/install.sh .editors
 	INFILL_TEST_PICTURES=$(CURDIR)/editors/nvim/images $(BIN)/python -m pytest tests/editors/test_neovim_pictures.py
 	tests/editors/vscode/install.sh .editors/vscode && $(MAKE) vsix
-	INFILL_PICTURES=$(CURDIR)/editors/vscode/images $(BIN)/python -m pytest tests/editors/vscode -k "tab or bulb or preview"
+	INFILL_PICTURES=$(CURDIR)/editors/vscode/images $(BIN)/python -m pytest tests/editors/vscode -k "tab or bulb or preview or refined_in_place"
 
 # The VS Code extension as one file to install: checked, tested, bundled. Needs Node.js 20 or newer.
 VSCODE := editors/vscode

@@ -1,16 +1,18 @@
-"""One vLLM for the whole run. Where it is not installed or not up in time, its tests are skipped, and loudly.
+"""One vLLM for each checkpoint. Where it is not installed or not up in time, its tests are skipped, and loudly.
 
 One that ends at its start fails them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from inference.models import registry
 from tests.served.team import ROUTER
-from tests.served.vllm import ENVIRONMENT, Vllm
+from tests.served.vllm import DIFFUSION, ENVIRONMENT, FIM, FIM_NAME, OTHER_NAME, Vllm
 
 _why_not: list[str] = []
 
@@ -20,7 +22,7 @@ def _skip(why: str) -> NoReturn:
     pytest.skip(why)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def skip_loudly() -> Callable[[str], NoReturn]:
     """Skips a test, and says why at the end of the run."""
     return _skip
@@ -29,9 +31,22 @@ def skip_loudly() -> Callable[[str], NoReturn]:
 @pytest.fixture(scope="session")
 def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
     """A real vLLM with the embedded checkpoint."""
+    with _started(registry.find("embedded").folder, tmp_path_factory, DIFFUSION) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def partner_vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
+    """A real vLLM with a causal checkpoint that fills in the middle, under a name that tells of it and another."""
+    with _started(FIM, tmp_path_factory, ("--served-model-name", FIM_NAME, OTHER_NAME)) as server:
+        yield server
+
+
+@contextmanager
+def _started(checkpoint: Path, folders: pytest.TempPathFactory, flags: Sequence[str]) -> Iterator[Vllm]:
     if not (ENVIRONMENT / "bin" / "vllm").exists():
         _skip(f"no vLLM in {ENVIRONMENT}: see what tests/served/install.sh said")
-    server = Vllm(registry.find("embedded").folder, tmp_path_factory.mktemp("vllm") / "log")
+    server = Vllm(checkpoint, folders.mktemp("vllm") / "log", flags)
     try:
         try:
             server.wait()

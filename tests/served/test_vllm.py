@@ -16,7 +16,7 @@ from lsprotocol.types import Position
 
 from inference.messages import Candidate, Hole, InfillRequest, Outcome, Text
 from inference.models import registry
-from inference.remote.vllm.client import Client
+from inference.remote.client import Client
 from inference.remote.vllm.reading import Counters, Reader
 from inference.serving.infiller import RemoteInfiller
 from tests.e2e.editor import Editor, capabilities

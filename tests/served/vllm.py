@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from urllib.request import urlopen
 
 ENVIRONMENT = Path(os.environ.get("INFILL_TEST_VLLM", Path(__file__).parents[2] / ".venv-vllm"))
 START_S = 300.0
+FIM = Path(__file__).parents[1] / "data" / "fim"
+FIM_NAME, OTHER_NAME = "qwen2.5-coder-3.8m", "somebody's"
+"""What it serves that checkpoint as: a name that tells of the model's tokens, and one that does not."""
 _LIKE_A_CPU = {
     "VLLM_USE_V2_MODEL_RUNNER": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -28,21 +31,25 @@ _LIKE_A_CPU = {
     "DO_NOT_TRACK": "1",
 }
 _FLAGS = (
-    *("--host", "127.0.0.1", "--served-model-name", "infill", "--dtype", "float32", "--max-model-len", "2048"),
-    *("--max-num-seqs", "8", "--enforce-eager", "--block-size", "64", "--limit-mm-per-prompt", '{"image":0,"video":0}'),
+    *("--host", "127.0.0.1", "--dtype", "float32", "--max-model-len", "2048"),
+    *("--max-num-seqs", "8", "--enforce-eager", "--block-size", "64"),
+)
+DIFFUSION = (
+    *("--served-model-name", "infill", "--limit-mm-per-prompt", '{"image":0,"video":0}'),
     *("--diffusion-config", '{"canvas_length":128,"max_denoising_steps":16}', "--enable-prompt-tokens-details"),
 )
+"""What the embedded checkpoint is served with."""
 
 
 class Vllm:
     """A server process with a checkpoint."""
 
-    def __init__(self, checkpoint: Path, log: Path) -> None:
+    def __init__(self, checkpoint: Path, log: Path, flags: Sequence[str] = DIFFUSION) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url, self.log = f"http://127.0.0.1:{port}", log
-        words = [str(ENVIRONMENT / "bin" / "vllm"), "serve", str(checkpoint), "--port", str(port), *_FLAGS]
+        words = [str(ENVIRONMENT / "bin" / "vllm"), "serve", str(checkpoint), "--port", str(port), *_FLAGS, *flags]
         with log.open("w") as output:
             self._process = subprocess.Popen(
                 words, stdout=output, stderr=output, env=os.environ | _LIKE_A_CPU, start_new_session=True

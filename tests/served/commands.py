@@ -1,0 +1,21 @@
+"""`infill-ls` as a process, with a partner in its environment."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+async def with_partner(runtime: Path, url: str, model: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    """What the command does with the partner at `url`."""
+    environment = os.environ | {
+        "INFILL_LS_RUNTIME_DIR": str(runtime),
+        "INFILL_LS_PARTNER_URL": url,
+        "INFILL_LS_PARTNER_MODEL": model,
+        "INFILL_LS_DEADLINE_MS_INVOKED": "120000",
+    }
+    command = (sys.executable, "-m", "lsp_server.cli", *words)
+    return await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, env=environment, check=False
+    )

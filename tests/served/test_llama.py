@@ -1,0 +1,80 @@
+"""llama.cpp's own server as the partner: `/infill`, which no other server has. See llama.py for what it needs."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+from urllib.request import Request, urlopen
+
+import pytest
+from tokenizers import Tokenizer
+
+from inference.messages import Candidate, Done, Outcome
+from tests.inference.remote.partner.asking import BEFORE, one_hole, partner_at
+from tests.served.commands import with_partner
+from tests.served.llama import FOLDER, NAME, VARIABLE, Llama
+from tests.served.vllm import FIM
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory, skip_loudly: Callable[[str], NoReturn]) -> Iterator[Llama]:
+    """A server with the checkpoint."""
+    if FOLDER is None:
+        skip_loudly(f"llama.cpp's server is not tested: {VARIABLE} names no folder (see tests/served/llama.py)")
+    server = Llama(FOLDER, tmp_path_factory.mktemp("llama"))
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.stop()
+
+
+async def test_it_cuts_text_into_the_tokens_that_were_trained(llama: Llama) -> None:
+    """The checkpoint's tokenizer says of the same units what llama.cpp makes of them."""
+    asked = Request(
+        f"{llama.url}/tokenize", json.dumps({"content": BEFORE}).encode(), {"Content-Type": "application/json"}
+    )
+    with await asyncio.to_thread(urlopen, asked, timeout=60) as answer:
+        found = json.load(answer)["tokens"]
+    assert found == Tokenizer.from_file(str(FIM / "tokenizer.json")).encode(BEFORE).ids
+
+
+@pytest.mark.parametrize("kind", ["auto", "infill"])
+async def test_it_is_asked_by_infill(llama: Llama, kind: str) -> None:
+    async with partner_at(llama.url, kind) as infiller:
+        assert infiller.partner == "infill"
+        events = [event async for event in infiller.infill(one_hole(max_tokens=12))]
+    done = events[-1]
+    assert isinstance(done, Done)
+    assert done.outcome is Outcome.COMPLETE
+    (candidate,) = (event for event in events if isinstance(event, Candidate))
+    assert candidate.texts[0].strip()
+    assert "\n" not in candidate.texts[0]
+
+
+async def test_its_other_interfaces_answer_too(llama: Llama) -> None:
+    for kind in ("qwen2.5-coder", "chat"):
+        async with partner_at(llama.url, kind) as infiller:
+            events = [event async for event in infiller.infill(one_hole(max_tokens=12))]
+        assert isinstance(events[-1], Done)
+
+
+async def test_doctor_says_that_it_has_infill(llama: Llama, runtime_folder: Path, tmp_path: Path) -> None:
+    done = await with_partner(runtime_folder, llama.url, NAME, "doctor", "--json", str(tmp_path))
+    checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    assert checks["partner"]["verdict"] == "ok", done.stdout
+    assert "llama.cpp's /infill" in checks["partner"]["found"]
+
+
+async def test_a_file_is_filled_by_it_alone(llama: Llama, runtime_folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sized.py"
+    file.write_text("import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size('a'))\n")
+    done = await with_partner(runtime_folder, llama.url, NAME, "fill", str(file), "--model", "partner")
+    assert done.returncode == 0, done.stderr
+    before, after = file.read_text().split("???")
+    assert done.stdout.startswith(before)
+    assert done.stdout.endswith(after)
+    assert done.stdout[len(before) : -len(after)].strip()

@@ -1,0 +1,162 @@
+"""A real vLLM with a small causal checkpoint (tests/data/fim) as the partner: each way of asking, and what uses it.
+
+The checkpoint writes hardly any sense; what is tested is that what it writes arrives, and where.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lsprotocol import types
+from lsprotocol.types import Position
+from transformers import AutoTokenizer, Qwen2ForCausalLM
+
+from inference.messages import REFINED_STRENGTH, Candidate, Done, Hole, InfillRequest, Outcome
+from inference.models.family import ModelError
+from tests.e2e.editor import Editor, capabilities
+from tests.inference.remote.partner.asking import AFTER, BEFORE, one_hole, partner_at
+from tests.served.commands import with_partner
+from tests.served.vllm import FIM, FIM_NAME, OTHER_NAME, Vllm
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]
+
+PATIENT: dict[str, Any] = {"deadlineMs": {"automatic": 120_000, "invoked": 120_000}, "idleSeconds": 30, "maxSteps": 2}
+TOKENS = 8
+
+
+async def filled(url: str, kind: str, name: str, asked: InfillRequest) -> tuple[list[Candidate], Done, str]:
+    """The candidates, the end, and how the server was asked."""
+    async with partner_at(url, kind, server_model=name) as infiller:
+        steps = infiller.infill(asked)
+        events = [event async for event in steps]
+        await steps.aclose()
+        done = events[-1]
+        assert isinstance(done, Done)
+        return [event for event in events if isinstance(event, Candidate)], done, infiller.partner
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "found"),
+    [
+        ("qwen2.5-coder", OTHER_NAME, "qwen2.5-coder"),
+        ("auto", FIM_NAME, "qwen2.5-coder"),
+        ("auto", OTHER_NAME, "chat"),  # nothing tells of its tokens, and a suffix is refused
+        ("chat", FIM_NAME, "chat"),
+    ],
+)
+async def test_each_way_of_asking_gives_a_fill(partner_vllm: Vllm, kind: str, name: str, found: str) -> None:
+    candidates, done, asked_as = await filled(partner_vllm.url, kind, name, one_hole(max_tokens=TOKENS))
+    assert asked_as == found
+    assert done.outcome is Outcome.COMPLETE
+    (candidate,) = candidates
+    assert candidate.texts[0].strip()
+    assert "\n" not in candidate.texts[0]
+
+
+async def test_the_model_is_shown_the_hole_as_it_was_trained(partner_vllm: Vllm) -> None:
+    """What vLLM wrote is what the same weights write here, behind the tokens of prefix, suffix and middle."""
+    asked = one_hole(max_tokens=TOKENS, single_line=False)
+    (candidate,), _, _ = await filled(partner_vllm.url, "auto", FIM_NAME, asked)
+    assert candidate.texts[0] == await asyncio.to_thread(written_here)
+
+
+def written_here() -> str:
+    """The likeliest tokens, by transformers."""
+    tokenizer = AutoTokenizer.from_pretrained(FIM)
+    model = Qwen2ForCausalLM.from_pretrained(FIM, dtype=torch.float32)
+    prompt = f"<|fim_prefix|>{BEFORE}<|fim_suffix|>{AFTER}<|fim_middle|>"
+    ids = torch.tensor([tokenizer(prompt).input_ids])
+    written = model.generate(ids, max_new_tokens=TOKENS, do_sample=False)[0, ids.shape[1] :]
+    text: str = tokenizer.decode(written, skip_special_tokens=True)
+    return text
+
+
+async def test_a_suffix_is_refused_in_words(partner_vllm: Vllm) -> None:
+    """vLLM takes one for few models only."""
+    with pytest.raises(ModelError, match=r"does not fill a hole in the way of `suffix`.*set partner\.kind"):
+        await filled(partner_vllm.url, "suffix", FIM_NAME, one_hole())
+
+
+async def test_a_conversation_may_be_shown_a_draft(partner_vllm: Vllm) -> None:
+    draft = one_hole(max_tokens=TOKENS, text="sum(numbers)", strength=REFINED_STRENGTH)
+    candidates, done, _ = await filled(partner_vllm.url, "chat", FIM_NAME, draft)
+    assert done.outcome is Outcome.COMPLETE
+    assert all(each.complete for each in candidates), "what this small model never ends replaces no draft"
+
+
+async def test_several_holes_and_candidates(partner_vllm: Vllm) -> None:
+    """Side by side and one after another; each hole has its text."""
+    first = one_hole(max_tokens=TOKENS, candidates=2)
+    second = Hole(single_line=True, max_tokens=TOKENS)
+    asked = InfillRequest("r", (*first.segments, second), language="python", candidates=2)
+    candidates, done, _ = await filled(partner_vllm.url, "auto", FIM_NAME, asked)
+    assert done.outcome is Outcome.COMPLETE
+    assert all(len(each.texts) == 2 for each in candidates)
+    assert candidates
+
+
+async def test_cancelling_stops_vllm(partner_vllm: Vllm) -> None:
+    await partner_vllm.until_idle()
+    async with partner_at(partner_vllm.url, "auto", server_model=FIM_NAME) as infiller:
+        steps = infiller.infill(one_hole(max_tokens=1500, single_line=False))
+        waiting = asyncio.create_task(anext(aiter(steps)))
+        await partner_vllm.until("num_requests_running", 1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await steps.aclose()
+        await partner_vllm.until_idle()
+
+
+async def test_doctor_says_what_the_partner_can_do(partner_vllm: Vllm, runtime_folder: Path, tmp_path: Path) -> None:
+    done = await with_partner(runtime_folder, partner_vllm.url, FIM_NAME, "doctor", "--json", str(tmp_path))
+    checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    assert checks["partner"]["verdict"] == "ok", done.stdout
+    assert FIM_NAME in checks["partner"]["found"]
+    assert "with the tokens of qwen2.5-coder" in checks["partner"]["found"]
+    assert "return " in checks["partner fills"]["found"]
+
+
+async def test_a_file_is_filled_by_the_partner_alone(partner_vllm: Vllm, runtime_folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sized.py"
+    file.write_text("import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size('a'))\n")
+    done = await with_partner(runtime_folder, partner_vllm.url, FIM_NAME, "fill", str(file), "--model", "partner")
+    assert done.returncode == 0, done.stderr
+    before, after = file.read_text().split("???")
+    assert done.stdout.startswith(before)
+    assert done.stdout.endswith(after)
+    assert done.stdout[len(before) : -len(after)].strip()
+
+
+async def test_ghost_text_by_the_partner_alone(partner_vllm: Vllm, runtime_folder: Path) -> None:
+    settings = {**PATIENT, "model": "partner", "partner": {"url": partner_vllm.url, "model": FIM_NAME}}
+    editor = await Editor.start(runtime_folder, capabilities(), settings)
+    asked = partner_vllm.metric("request_success_total")
+    uri = editor.open(BEFORE + AFTER)
+    line = BEFORE.count("\n")
+    await editor.complete(uri, Position(line, len(BEFORE.rpartition("\n")[2])), invoked=True)
+    assert partner_vllm.metric("request_success_total") > asked
+    assert await editor.quit() == 0
+
+
+async def test_a_draft_on_screen_goes_to_the_partner_and_the_better_text_comes_back(
+    partner_vllm: Vllm, runtime_folder: Path
+) -> None:
+    """The draft is the embedded model's. Where vLLM's text does not fit, the user is told why and the draft stays."""
+    partner = {"url": partner_vllm.url, "model": FIM_NAME, "kind": "chat"}
+    editor = await Editor.start(runtime_folder, capabilities(), {**PATIENT, "partner": partner})
+    uri = editor.open(BEFORE + AFTER)
+    at = Position(BEFORE.count("\n"), len(BEFORE.rpartition("\n")[2]))
+    draft, *_ = await editor.complete(uri, at)
+    before = partner_vllm.metric("request_success_total")
+    assert draft.command is not None
+    assert draft.command.arguments is not None
+    asked = types.ExecuteCommandParams("infill-ls.refineSuggestion", [draft.command.arguments[0], uri])
+    answer: Any = await editor.client.workspace_execute_command_async(asked)
+    assert partner_vllm.metric("request_success_total") > before + 1  # the first finds out how to ask
+    again, *_ = await editor.complete(uri, at, invoked=False)
+    assert (again.insert_text != draft.insert_text) == answer["applied"], answer
+    assert answer["applied"] or answer["reason"]
+    assert await editor.quit() == 0

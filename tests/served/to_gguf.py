@@ -1,0 +1,89 @@
+"""Writes a checkpoint folder of the conventions `fim` as a GGUF file, for llama.cpp: to_gguf.py FOLDER FILE.gguf
+
+llama.cpp's own converter knows a tokenizer by a hash over its published vocabulary, and ours is none of those; its
+units are Qwen2's, which is what the file says. Needs the package `gguf`.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import gguf  # type: ignore[import-not-found]
+import numpy as np
+from safetensors.torch import load_file
+
+_NAMES = {
+    "model.embed_tokens.weight": "token_embd.weight",
+    "model.norm.weight": "output_norm.weight",
+}
+_PARTS = {
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+
+
+def main(folder: Path, file: Path) -> None:
+    """In float32, so that it computes what the folder's weights do."""
+    writer = gguf.GGUFWriter(file, "qwen2")
+    _shape(writer, json.loads((folder / "config.json").read_text("utf-8")))
+    _tokenizer(writer, folder)
+    for name, weight in load_file(folder / "model.safetensors").items():
+        writer.add_tensor(_named(name), weight.float().numpy().astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _shape(writer: gguf.GGUFWriter, config: dict[str, object]) -> None:
+    rope = config["rope_parameters"]
+    assert isinstance(rope, dict)
+    writer.add_name("infill-ls fim")
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_rope_freq_base(rope["rope_theta"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+
+
+def _tokenizer(writer: gguf.GGUFWriter, folder: Path) -> None:
+    stated = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    special = {one["id"]: one["content"] for one in stated["added_tokens"]}
+    by_id = {id_: piece for piece, id_ in stated["model"]["vocab"].items()} | special
+    kinds = [gguf.TokenType.CONTROL if id_ in special else gguf.TokenType.NORMAL for id_ in range(len(by_id))]
+    ids = {name: id_ for id_, name in special.items()}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list([by_id[id_] for id_ in range(len(by_id))])
+    writer.add_token_types(kinds)
+    writer.add_token_merges([one if isinstance(one, str) else " ".join(one) for one in stated["model"]["merges"]])
+    writer.add_eos_token_id(ids["<|endoftext|>"])
+    writer.add_pad_token_id(ids["<|fim_pad|>"])
+    writer.add_add_bos_token(False)
+    for kind in ("pre", "suf", "mid"):
+        name = {"pre": "<|fim_prefix|>", "suf": "<|fim_suffix|>", "mid": "<|fim_middle|>"}[kind]
+        writer.add_uint32(f"tokenizer.ggml.fim_{kind}_token_id", ids[name])
+
+
+def _named(name: str) -> str:
+    """The name of a tensor in GGUF."""
+    if name in _NAMES:
+        return _NAMES[name]
+    _, _, number, part = name.split(".", 3)
+    part, _, kind = part.rpartition(".")
+    return f"blk.{number}.{_PARTS[part]}.{kind}"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
