@@ -21,7 +21,8 @@ async def _report(session: Session, params: Any, document: dict[str, Any]) -> di
     await session.worker.refresh()
     if session.partner is not None:
         await session.partner.refresh()
-    return session.status_report() | {"problems": session.configuration.problems} | document
+    own = {"problems": session.configuration.problems, "computing": session.is_computing}
+    return session.status_report() | own | document
 
 
 def _uri(params: Any) -> str | None:

@@ -24,9 +24,10 @@ also those of the partner:
                model itself: `name` of its model, `state` as above, `problem` (why it cannot be asked, or failed last;
                "" where all is well), `kind` (how it is asked), `seesDrafts` (`null`: not known yet), `server`, `log`
 
-The answer to `infill/status` has one key more:
+The answer to `infill/status` has two keys more:
 
     problems   what is wrong with the settings, a list of lines
+    computing  whether an inline completion is being computed, be it ahead of a request; until its answer is known here
 
 With `{"textDocument": {"uri": …}}` as params it has these too, as of the request's arrival:
 

@@ -106,7 +106,7 @@ class Typist:
 
     async def requests(self) -> int:
         """How many requests the worker has ended, once it has none."""
-        while (status := await self.client.status())["running"] or status["waiting"]:
+        while not _is_idle(await self.client.status()):
             await asyncio.sleep(0.02)
         return len(self.told())
 
@@ -117,17 +117,24 @@ class Typist:
         return [line.rpartition(": ")[2] for line in lines if "a request ended" in line]
 
     async def becomes_idle(self, *, after: int) -> list[str]:
-        """How the requests since the first `after` ended, once there is at least one and the worker has no other."""
+        """How the requests since the first `after` ended, once there is at least one and none is left.
+
+        By then the server has their answers, too: the worker's log has each line before its answer is sent.
+        """
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 status, told = await self.client.status(), self.told()[after:]
-                if told and not (status["running"] or status["waiting"]):
+                if told and _is_idle(status):
                     return told
                 await asyncio.sleep(0.02)
 
     def says(self, method: str, **more: object) -> None:
         """Send a notification about the document."""
         self.client.send({"method": method, "params": {"textDocument": {"uri": self.uri}, **more}})
+
+
+def _is_idle(status: dict[str, Any]) -> bool:
+    return not (status["running"] or status["waiting"] or status["computing"])
 
 
 def _plain(position: Position) -> dict[str, int]:
