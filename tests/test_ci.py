@@ -18,7 +18,11 @@ _CUT_OFF = "trap 'echo \"{summary}\"; exit 2' INT; echo 'a.py::test_a PASSED'; w
 PASSING = _CUT_OFF.format(summary="==== 1 passed in 5.10s ====")
 CASES = {
     "passes": ("echo '==== 1 passed in 0.10s ===='", 0, "passed: make test-editors"),
-    "fails": ("echo 'FAILED a.py::test_a - assert 1 == 2'; echo '==== 1 failed in 0.10s ===='; exit 1", 1, "FAILED: make test-editors"),
+    "fails": (
+        "echo 'FAILED a.py::test_a - assert 1 == 2'; echo '==== 1 failed in 0.10s ===='; exit 1",
+        1,
+        "FAILED: make test-editors",
+    ),
     "its set-up fails": ("exit 7", 1, "FAILED: make test-editors"),
     "runs no test": ("echo '==== no tests ran in 0.01s ===='; exit 5", 1, "FAILED: make test-editors"),
     "is cut off": (PASSING, 0, "CUT OFF for want of time, nothing failed before: make test-editors"),

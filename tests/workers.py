@@ -38,6 +38,9 @@ from lsp_server.worker.survey import running_workers
 PATIENCE_S = 120.0
 """How long anything may take. Only a test that fails waits so long; a busy machine or a slow one needs much of it."""
 
+ATTEMPTS = 25
+"""How often a small model is asked again, where a test needs an answer and any will do: it often finds nothing."""
+
 
 @pytest.fixture(scope="session", autouse=True)
 def runtime_folder() -> Iterator[Path]:

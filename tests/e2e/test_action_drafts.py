@@ -10,10 +10,10 @@ from tests.e2e import reference
 from tests.e2e.conftest import StartEditor
 from tests.e2e.editor import Editor, capabilities, everywhere
 from tests.e2e.workbench import Workbench
+from tests.workers import ATTEMPTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 CODE = "s = '😀𝔘'\r\ndef area(radius):\r\n    y = ???\r\n    return [radius, ???]\r\n"
-ATTEMPTS = 6
 
 
 def watching(encodings: list[str] | None = None) -> types.ClientCapabilities:

@@ -25,6 +25,7 @@ from tests.e2e import reference
 from tests.e2e.conftest import PATIENT, StartEditor
 from tests.e2e.editor import Editor, capabilities, everywhere, here
 from tests.e2e.workbench import Workbench
+from tests.workers import ATTEMPTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -32,7 +33,6 @@ THREE = "def area(radius):\n    return ???\n\n\nsides = [???]\nprint(area(2), le
 NOTHING = "the model found nothing that fits here"
 FILL = "refactor.rewrite.infill"
 FILL_FILE = [f"{FILL}.fillFile"]
-ATTEMPTS = 6
 REQUEST_FAILED, INVALID_PARAMS = -32803, -32602
 
 

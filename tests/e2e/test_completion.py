@@ -17,11 +17,10 @@ from pygls.exceptions import JsonRpcException
 from tests.e2e import reference
 from tests.e2e.conftest import PATIENT, StartEditor, StartRaw
 from tests.e2e.editor import CURSOR, Editor, capabilities
+from tests.workers import ATTEMPTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 REQUEST_CANCELLED = -32800
-ATTEMPTS = 6
-"""The embedded model is small and unseeded: it may need more than one go at finding something worth showing."""
 
 
 def without_ghost_text(encodings: list[str] | None = None, **more: object) -> types.ClientCapabilities:

@@ -14,10 +14,9 @@ from pygls.exceptions import JsonRpcException
 from tests.e2e.conftest import PATIENT, StartEditor
 from tests.e2e.editor import Editor, capabilities, everywhere, here
 from tests.e2e.workbench import Workbench, marked, plain
-from tests.workers import is_alive, kill
+from tests.workers import ATTEMPTS, is_alive, kill
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-ATTEMPTS = 6
 INVALID_PARAMS = -32602
 NOTHING = "the model found nothing that fits here"
 CODE = """\

@@ -8,10 +8,9 @@ from lsprotocol.types import InlineCompletionItem, Position, Range
 from tests.e2e import reference
 from tests.e2e.conftest import StartEditor
 from tests.e2e.editor import CURSOR, Editor, capabilities
+from tests.workers import ATTEMPTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-ATTEMPTS = 6
-"""The embedded model is small and unseeded: it may need more than one go at finding something worth showing."""
 
 
 async def offered(editor: Editor, marked: str, language: str = "python") -> tuple[str, int, list[InlineCompletionItem]]:
@@ -54,8 +53,8 @@ async def test_a_begun_word_is_continued(editor: Editor) -> None:
 
 async def test_what_the_user_asked_for_comes_with_a_choice(editor: Editor) -> None:
     uri = editor.open("def add(a, b):\n    return \n")
-    asked = [await editor.complete(uri, Position(1, 11), invoked=True) for _ in range(ATTEMPTS)]
-    by_itself = [await editor.complete(uri, Position(1, 11), invoked=False) for _ in range(ATTEMPTS)]
+    asked = [await editor.complete(uri, Position(1, 11), invoked=True) for _ in range(6)]
+    by_itself = [await editor.complete(uri, Position(1, 11), invoked=False) for _ in range(6)]
     assert max(map(len, asked)) > 1
     assert max(map(len, by_itself)) == 1
 

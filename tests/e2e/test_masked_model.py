@@ -19,9 +19,9 @@ from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import Editor, capabilities, everywhere
 from tests.e2e.workbench import Workbench, marked
 from tests.inference.models.random_masked import random_qwen2
+from tests.workers import ATTEMPTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-ATTEMPTS = 6
 CODE = """\
 def area(width, height):
     # the ??? of

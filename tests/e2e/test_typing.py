@@ -10,6 +10,7 @@ import pytest
 from lsp_server.inline.document_state import GRACE_S
 from tests.e2e.conftest import StartRaw
 from tests.e2e.typist import CURSOR, Typist
+from tests.workers import ATTEMPTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -26,7 +27,6 @@ FOLLOWED = (
     "def mean(values):\n    return sum(values) ‸\n",
 )
 """Where something may follow once a suggestion is accepted; the model continues the same text in the same way."""
-ATTEMPTS = 6
 LIMITS = {"automatic": 60_000, "invoked": 60_000}
 QUICK = {"deadlineMs": LIMITS, "maxSteps": 4, "debounceMs": 0, "confidenceFloor": 0, "idleSeconds": 30}
 SLOW = {**QUICK, "maxSteps": 40, "candidates": {"automatic": 8, "invoked": 8}}

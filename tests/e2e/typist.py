@@ -10,7 +10,7 @@ from lsprotocol.types import Position, Range
 
 from tests.e2e import reference
 from tests.e2e.raw_client import RawClient
-from tests.workers import PATIENCE_S
+from tests.workers import ATTEMPTS, PATIENCE_S
 
 CURSOR = "‸"
 ENCODING = "utf-16"
@@ -70,15 +70,15 @@ class Typist:
         found: list[Item] = (await self.client.reply(key))["result"]["items"]
         return found
 
-    async def offered(self, *, invoked: bool = False, attempts: int = 8, at_least: int = 1, **more: object) -> Item:
+    async def offered(self, *, invoked: bool = False, at_least: int = 1, **more: object) -> Item:
         """The first item at the cursor; the model is small, and may need several goes at one that is long enough."""
-        for _ in range(attempts):
+        for _ in range(ATTEMPTS):
             items = await self.items(self.ask(invoked=invoked, **more))
             if items and len(self.rest(items[0]).strip()) >= at_least:
                 return items[0]
             for item in items:
                 self.says("infill/didReject", id=self.id(item))
-        raise AssertionError(f"nothing offered in {attempts} attempts")
+        raise AssertionError(f"nothing offered in {ATTEMPTS} attempts")
 
     @staticmethod
     def id(item: Item) -> str:
