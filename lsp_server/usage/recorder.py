@@ -8,7 +8,7 @@ from lsp_server.usage.events import Event
 from lsp_server.usage.place import usage_file
 from lsp_server.usage.writer import Writer
 
-CLOSE_S = 1.0
+CLOSE_S = 3.0
 """The end of a session waits so long for what is still to be written."""
 
 

@@ -21,7 +21,11 @@ class Relay:
         """One connection."""
         back, forth = await asyncio.open_unix_connection(self._worker)
         answering = asyncio.create_task(self._answer(back, writer))
-        while length := await reader.read(LENGTH_BYTES):
+        while True:
+            try:
+                length = await reader.readexactly(LENGTH_BYTES)
+            except asyncio.IncompleteReadError:
+                break
             body = await reader.readexactly(int.from_bytes(length, "big"))
             message = decode_client_message(body)
             if isinstance(message, InfillRequest):

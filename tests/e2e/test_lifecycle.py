@@ -130,7 +130,7 @@ async def test_a_worker_that_is_only_slow_is_waited_for(start_raw: StartRaw) -> 
     os.kill(pid, signal.SIGSTOP)
     try:
         client.complete(1, "file:///p/a.py", 1, 11, invoked=True)
-        await asyncio.sleep(GRACE_S + ANSWER_S / 2)  # past the grace, before it is given up
+        await asyncio.sleep(GRACE_S + ANSWER_S / 3)  # past the grace, before it is given up
         assert 1 not in client.replies
     finally:
         os.kill(pid, signal.SIGCONT)

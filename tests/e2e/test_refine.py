@@ -171,6 +171,7 @@ async def test_nothing_becomes_of_it_once_the_user_has_typed_something_else(
     asking = asyncio.create_task(user.command("refineSuggestion", draft["command"]["arguments"][0], URI))
     await partner.until(lambda server: bool(server.fills))
     user.change(AT, AT, "zzz = 1")
+    await user.client.status()  # by now it has been read
     partner.hold.set()
     answer = await asking
     assert answer["applied"] is False and "gone" in answer["reason"]
@@ -421,6 +422,7 @@ async def test_a_fill_that_was_changed_is_offered_nothing(start_raw: StartRaw, p
     user.apply(edits)
     await partner.until(lambda server: bool(server.fills))
     user.change((1, 4), (1, 5), "zz")
+    await user.client.status()  # by now it has been read
     partner.hold.set()
     (told,) = await user.told()
     assert told["range"]["start"]["line"] > user.text[: user.text.index("def subtract")].count("\n")

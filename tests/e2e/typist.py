@@ -123,7 +123,8 @@ class Typist:
         """
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                status, told = await self.client.status(), self.told()[after:]
+                told = self.told()[after:]
+                status = await self.client.status()
                 if told and _is_idle(status):
                     return told
                 await asyncio.sleep(0.02)
