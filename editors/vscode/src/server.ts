@@ -160,7 +160,7 @@ export function section(): Section {
 /** What the server is told when it asks for the settings of a folder, or of none. */
 export function asked(folder: string | undefined): Section {
   const settings = vscode.workspace.getConfiguration('infill', folder === undefined ? undefined : vscode.Uri.parse(folder));
-  return changeable(JSON.parse(JSON.stringify(settings)) as Section, settings.inspect('secretGlobs'));
+  return changeable(JSON.parse(JSON.stringify(settings)) as Section, settings.inspect('secretGlobs'), section());
 }
 
 function secrets(): { globalValue?: unknown; workspaceValue?: unknown; workspaceFolderValue?: unknown } | undefined {

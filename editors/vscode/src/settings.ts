@@ -9,6 +9,14 @@ export const STARTUP: readonly string[] = [
   'model', 'device', 'dtype', 'server', 'partner', 'idleSeconds', 'startWorker', 'trustWorkspace',
 ];
 
+/**
+ * What the server lets only its start options switch on or raise, and what is sent later only lower. It counts as read at
+ * start, but a folder's own value is still sent; a test ties it to the server's list.
+ */
+export const ONLY_LESS: readonly string[] = [
+  'statistics', 'refine', 'refineBelow', 'shadow.sample', 'shadow.texts', 'context.enabled', 'prefetch',
+];
+
 export type Section = Readonly<Record<string, unknown>>;
 
 /** One setting in each place that may set it, as `WorkspaceConfiguration.inspect` gives them. */
@@ -25,14 +33,16 @@ export function startOptions(section: Section, secrets: Places | undefined, trus
   return trusted ? options : { ...options, trustWorkspace: false };
 }
 
-/** The settings that may change while the server runs. */
-export function changeable(section: Section, secrets: Places | undefined): Section {
-  return { ...withoutKeys(section, new Set([...OWN, ...STARTUP])), secretGlobs: allSecrets(secrets) };
+/** The settings that may change while the server runs; of `ONLY_LESS`, those that are not as in the window's section. */
+export function changeable(section: Section, secrets: Places | undefined, window: Section): Section {
+  const known = ONLY_LESS.filter((path) => isSame(section, window, path));
+  const changing = known.reduce(withoutPath, withoutKeys(section, new Set([...OWN, ...STARTUP])));
+  return { ...changing, secretGlobs: allSecrets(secrets) };
 }
 
 /** Whether going from one section to the other takes a restart. */
 export function needsRestart(before: Section, after: Section): boolean {
-  return ['drafts', ...STARTUP].some((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+  return ['drafts', ...STARTUP, ...ONLY_LESS].some((path) => !isSame(before, after, path));
 }
 
 /** The languages that are off once `language` is turned the other way. */
@@ -49,4 +59,26 @@ function allSecrets(places: Places | undefined): string[] {
 
 function withoutKeys(section: Section, keys: ReadonlySet<string>): Section {
   return Object.fromEntries(Object.entries(section).filter(([key]) => !keys.has(key)));
+}
+
+/** Whether both have the same value at `path`, which may lead into a group. */
+function isSame(one: Section, other: Section, path: string): boolean {
+  return JSON.stringify(valueAt(one, path)) === JSON.stringify(valueAt(other, path));
+}
+
+function valueAt(section: Section, path: string): unknown {
+  return path.split('.').reduce((value: unknown, key) => (isGroup(value) ? value[key] : undefined), section);
+}
+
+function withoutPath(section: Section, path: string): Section {
+  const [key = '', inner] = path.split('.');
+  const group = section[key];
+  if (inner === undefined || !isGroup(group)) {
+    return withoutKeys(section, new Set([key]));
+  }
+  return { ...section, [key]: withoutKeys(group, new Set([inner])) };
+}
+
+function isGroup(value: unknown): value is Section {
+  return typeof value === 'object' && value !== null;
 }

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from lsp_server.handlers.execute_command import COMMANDS
-from lsp_server.settings.schema import STARTUP, Settings, json_schema
+from lsp_server.settings.schema import ONLY_LESS, STARTUP, Settings, json_schema
 from tests.editors.places import EDITORS
 
 EXTENSION = EDITORS / "vscode"
@@ -36,13 +36,29 @@ def test_the_settings_are_those_of_the_server() -> None:
     assert set(contributed) == set(OWN)
 
 
+def listed(name: str) -> set[str]:
+    """The words of a list in the extension's `settings.ts`."""
+    source = (EXTENSION / "src" / "settings.ts").read_text()
+    found = re.search(name + r": readonly string\[\] = \[(.*?)\]", source, re.S)
+    assert found
+    return set(re.findall(r"'([\w.]+)'", found[1]))
+
+
 def test_what_is_read_only_at_start_is_the_servers_list() -> None:
-    listed = re.search(
-        r"STARTUP: readonly string\[\] = \[(.*?)\]", (EXTENSION / "src" / "settings.ts").read_text(), re.S
-    )
-    assert listed
     names = {field.name: field.encode_name for field in msgspec.structs.fields(Settings)}
-    assert set(re.findall(r"'(\w+)'", listed[1])) == {names[name] for name in STARTUP}
+    assert listed("STARTUP") == {names[name] for name in STARTUP}
+
+
+def test_what_only_start_options_switch_on_takes_a_restart() -> None:
+    assert listed("ONLY_LESS") >= {".".join(keys(Settings(), path)) for path in ONLY_LESS}
+
+
+def keys(settings: Any, path: tuple[str, ...]) -> Iterator[str]:
+    """The names that the fields of a path have in an editor's settings."""
+    for name in path:
+        fields = {field.name: field.encode_name for field in msgspec.structs.fields(settings)}
+        yield fields[name]
+        settings = getattr(settings, name)
 
 
 def test_every_command_of_a_key_or_menu_is_there() -> None:
