@@ -162,6 +162,7 @@ ONLY_LESS = (
     ("shadow", "sample"),
     ("shadow", "texts"),
     ("context", "enabled"),
+    ("prefetch",),
 )
 """Fields, and fields of groups, that a workspace may switch off or lower, but neither switch on nor raise.
 
@@ -177,7 +178,7 @@ def json_schema() -> dict[str, Any]:
     """
     (whole,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
     schema: dict[str, Any] = _inlined(whole, parts)
-    users_alone = {*USER_ONLY, *(path[0] for path in ONLY_LESS)} - {"context"}  # of which folders set the limits
+    users_alone = {*USER_ONLY, *(path[0] for path in ONLY_LESS)} - {"context", "prefetch"}  # a folder may have its own
     for field in msgspec.structs.fields(Settings):
         schema["properties"][field.encode_name]["scope"] = "machine" if field.name in users_alone else "resource"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "infill-ls"}

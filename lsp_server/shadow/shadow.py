@@ -206,7 +206,7 @@ class Shadow:
             self._timer = asyncio.get_running_loop().call_later(self._quiet_s, self._ask_next)
 
     def _ask_next(self) -> None:
-        if self._other is None:
+        if self._other is None or not self._queue:  # what waited was forgotten meanwhile
             return
         if self._held or self._host.is_computing:
             self._wait()

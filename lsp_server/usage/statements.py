@@ -23,8 +23,9 @@ INSERT INTO pair (
     key, at_s, document, language, trigger, outcome, error, main_model, main_first_ms, main_whole_ms, main_confidence,
     other_model, other_first_ms, other_whole_ms, other_confidence
 ) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM suggestion WHERE key = ?)
+    AND NOT EXISTS (SELECT 1 FROM forgotten WHERE at_s >= ?)
 """
-"""Of a suggestion that is forgotten there are no pairs."""
+"""Of a suggestion that is forgotten there are no pairs; nor of a request from before all pairs were forgotten."""
 _PAIR_HOLE = """
 INSERT INTO pair_hole (
     key, pair, number, suggestion, kind, main_characters, other_characters, similarity, main_text, other_text
@@ -46,7 +47,7 @@ def statements_of(event: Event) -> list[Statement]:
 def _of_pair(pair: Pair) -> Iterator[Statement]:
     told = (pair.key, pair.at_s, pair.document, pair.language, pair.trigger, pair.outcome, pair.error)
     sides = [(side.model, side.first_ms, side.whole_ms, side.confidence) for side in (pair.main, pair.other)]
-    yield _PAIR, (*told, *sides[0], *sides[1], pair.holes[0].suggestion)
+    yield _PAIR, (*told, *sides[0], *sides[1], pair.holes[0].suggestion, pair.at_s)
     for number, hole in enumerate(pair.holes):
         other = None if hole.other is None else len(hole.other)
         texts = (_kept(hole.main), _kept(hole.other)) if pair.keeps_texts else (None, None)

@@ -84,11 +84,12 @@ CREATE TABLE pair_hole (
     text_at_later TEXT
 );
 CREATE INDEX pair_hole_of ON pair_hole (pair);
+CREATE TABLE forgotten (at_s REAL NOT NULL);  -- no pair of before may be written
 """
 _UPGRADES = (_SCHEMA, _PAIRS_SCHEMA)
 """What each version has added to the one before."""
 _FIRST_TABLES = {"suggestion", "answer", "lost"}
-_TABLES = (_FIRST_TABLES, _FIRST_TABLES | {"pair", "pair_hole"})
+_TABLES = (_FIRST_TABLES, _FIRST_TABLES | {"pair", "pair_hole", "forgotten"})
 """The tables that a file of each version has at least."""
 
 
@@ -139,11 +140,14 @@ def forget(connection: sqlite3.Connection) -> int:
 def forget_pairs(connection: sqlite3.Connection) -> int:
     """Delete all that compares two models, and overwrite where it lay. Returns how many requests that was.
 
+    What a server has asked before and not written yet is not written either.
     Raises UsageFileError where it could not be overwritten.
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         count: int = connection.execute("DELETE FROM pair").rowcount
+        connection.execute("DELETE FROM forgotten")
+        connection.execute("INSERT INTO forgotten VALUES (?)", (time.time(),))
     _overwrite(connection)
     return count
 

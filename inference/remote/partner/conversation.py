@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from inference.remote.partner.question import Question
 
-_FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})(?P<language>[^\n`]*)$", re.MULTILINE)
-_OPENING = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})(?P<language>[^\n`]*)\n", re.MULTILINE)
+_FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)(?P<language>[^\n`]*+)$", re.MULTILINE)
+_OPENING = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)(?P<language>[^\n`]*+)\n", re.MULTILINE)
 _TEXT = re.compile(r"\s*(md|mdx|markdown|rst|text|txt)\b", re.IGNORECASE)
 """Languages whose files have fenced blocks without a language."""
 _TICKS = re.compile(r"`{3,}")

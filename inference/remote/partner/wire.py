@@ -53,7 +53,7 @@ class Events:
 class Piece:
     """Some of a text. `sure` are the probabilities of its tokens, where they are told. `end` is "" while it goes on.
 
-    `end` is "length" where the most tokens that were asked for are written, else "stop".
+    `end` is "stop" where the server says that the text is whole, else "length": it was cut, filtered or aborted.
     """
 
     text: str
@@ -109,10 +109,17 @@ ReadPiece = Callable[[bytes], Piece | None]
 """What an event says; None where it says nothing. Raises AnswerError, also with what the server says went wrong."""
 
 
+DONE = Piece("", end="stop")
+"""The last event of a stream that goes on to its end; the reason why its text ended may have come before."""
+
+_WHOLE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
+"""Reasons for which a text is whole."""
+
+
 def choice(event: bytes) -> Piece | None:
     """An event of `/v1/completions` or `/v1/chat/completions`."""
     if event.strip() == b"[DONE]":
-        return None
+        return DONE
     read = decoded(event, _Choices)
     if read.choices is None:
         raise _failure(read)
@@ -127,7 +134,7 @@ def choice(event: bytes) -> Piece | None:
 def infill(event: bytes) -> Piece | None:
     """An event of llama.cpp's `/infill`."""
     if event.strip() == b"[DONE]":
-        return None
+        return DONE
     read = decoded(event, _Infill)
     if read.content is None:
         raise _failure(read)
@@ -137,7 +144,8 @@ def infill(event: bytes) -> Piece | None:
 
 
 def _end(reason: str | None) -> str:
-    return "" if not reason else "length" if reason == "length" else "stop"
+    """An answer that was filtered, aborted or ended for a reason that is not known is none that can replace code."""
+    return "" if not reason else "stop" if reason in _WHOLE else "length"
 
 
 def _sure(values: Sequence[float | None]) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from inference.remote.answers import AnswerError
 from inference.remote.client import Client, ServerError
 from inference.remote.partner.interfaces import Interface, most_characters
 from inference.remote.partner.question import Question
-from inference.remote.partner.wire import Events, Piece
+from inference.remote.partner.wire import DONE, Events, Piece
 
 _LONGEST_S = 300.0
 """How long a text may take that has no deadline: a server may stream for ever."""
@@ -51,10 +51,10 @@ class Writing:
                         self.first_ms = (time.monotonic() - began) * 1000
                     on_text()
                     if self.end:
-                        return
+                        break
         if not self._answer and not self._sure:
             raise ServerError(f"the server {self._client.url} ended its answer before it began; look at its log")
-        self.end = "stop"
+        self.end = self.end or "length"  # a stream that just ends may have been broken off
 
     async def _take(self, events: list[bytes]) -> None:
         """Raises AnswerError."""
@@ -69,13 +69,14 @@ class Writing:
         length = len(self._answer)
         for piece in pieces:
             length += len(piece.text)
-            self._sure.append((length, piece.sure))
-            if piece.end:
-                self.end = piece.end
-        self._answer += "".join(piece.text for piece in pieces)
+            if piece is not DONE:
+                self._sure.append((length, piece.sure))
+            self.end = self.end or piece.end
+        most = most_characters(self.question)
+        self._answer = (self._answer + "".join(piece.text for piece in pieces))[: most + 1]
         if self._interface.find(self._answer, self.question, False).is_whole:
             self.end = "stop"
-        elif len(self._answer) > most_characters(self.question):
+        elif len(self._answer) > most:
             self.end = "length"
 
     @property

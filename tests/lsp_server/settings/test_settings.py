@@ -323,6 +323,15 @@ def test_no_workspace_shows_the_model_other_files_again(origin: Origin) -> None:
     assert "context.enabled is not switched on from here" in problem
 
 
+@pytest.mark.parametrize("origin", [Origin.EDITOR, Origin.WORKSPACE])
+def test_no_workspace_asks_ahead_of_requests_again(origin: Origin) -> None:
+    settings, (problem,) = resolve([Layer("mine", {"prefetch": False}), Layer("theirs", {"prefetch": True}, origin)])
+    assert not settings.prefetch
+    assert "prefetch is not switched on from here" in problem
+    settings, problems = resolve([Layer("theirs", {"prefetch": False}, origin)])
+    assert (settings.prefetch, problems) == (False, [])
+
+
 def test_of_a_group_only_what_is_more_is_left_out() -> None:
     mixed = Layer("theirs", {"shadow": {"sample": 0.25, "texts": True}}, Origin.WORKSPACE)
     settings, problems = resolve([Layer("mine", {"shadow": {"sample": 0.5}}), mixed])

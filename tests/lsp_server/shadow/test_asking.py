@@ -205,6 +205,15 @@ async def test_what_may_not_be_sent_leaves_no_row(here: Scene) -> None:
     assert (here.worker.requests, here.told) == ([], [])
 
 
+async def test_nothing_is_left_to_ask_once_all_that_waited_was_closed(here: Scene) -> None:
+    faults: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(str(context)))
+    here.answer("foo(x)")
+    here.shadow.forget(here.document.uri)
+    await asyncio.sleep(SHORT_S)
+    assert (faults, here.told, here.worker.requests) == ([], [], [])
+
+
 @pytest.mark.parametrize("is_running", [False, True])
 async def test_what_is_closed_leaves_no_row(here: Scene, *, is_running: bool) -> None:
     here.worker.fills = None

@@ -7,13 +7,14 @@ import sys
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lsp_server.usage import store
 from lsp_server.usage.connection import UsageConnection
-from lsp_server.usage.events import Answered, Decided, Event, Look
+from lsp_server.usage.events import Answered, Decided, Event, Look, Pair
 from lsp_server.usage.reading import read
 from lsp_server.usage.store import APPLICATION_ID, KEPT_DAYS, VERSION, UsageFileError, open_store
 from lsp_server.usage.writer import MOST_WAITING, Writer
@@ -312,15 +313,20 @@ def test_the_comparison_is_forgotten_with_its_bytes_and_the_statistics_stay(file
     server = UsageConnection(lambda: file, print)  # which goes on running
     for key in range(1, 50):
         assert server.write([*suggestion(key), *compared(key, keeps_texts=True, texts=texts)])
+    before, *looks = compared(2, keeps_texts=True, texts=texts)
     connection, _ = open_store(file)
     with closing(connection):
         assert store.forget_pairs(connection) == 49
     assert not [word for word in texts if word.encode() in held(file)]
     assert len(keys(file)) == 49
     assert server.write(compared(1, keeps_texts=True)[1:])  # a look at what is forgotten
+    assert server.write([before, *looks])  # what it had not written yet
+    assert not [word for word in texts if word.encode() in held(file)]
+    assert isinstance(before, Pair)
+    assert server.write([replace(before, key=99, at_s=time.time())])
     server.close()
     with closing(sqlite3.connect(file)) as other:
-        assert other.execute("SELECT count(*) FROM pair_hole").fetchone() == (0,)
+        assert other.execute("SELECT key FROM pair").fetchall() == [(99,)]
 
 
 def test_bytes_that_another_program_keeps_from_being_overwritten_are_told(file: Path) -> None:

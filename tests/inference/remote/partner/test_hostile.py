@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inference.messages import Candidate, Done, ErrorCode, Failed
+from inference.messages import REFINED_STRENGTH, Candidate, Done, ErrorCode, Failed
 from inference.models.family import ModelError
 from inference.remote.client import Client, ServerError
 from inference.remote.partner import interfaces
@@ -80,6 +80,31 @@ async def test_a_text_without_end_is_cut_and_its_request_aborted(kind: str) -> N
         _, candidates, _ = await answered(partner, one_hole(max_tokens=8))
         assert len(candidates[0].texts[0]) < 20_000 and not candidates[0].complete
         await server.until(lambda it: it.running == 0 and it.aborted == 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reason", ["abort", "content_filter", "error", None])
+async def test_an_answer_that_breaks_off_replaces_no_code(kind: str, reason: str | None) -> None:
+    """Whether the server says so or the stream just ends."""
+    selected = "a = 1\nb = 2\nc = 3\nd = 4"
+    async with partner_server(kinds=(kind,)) as server, partner_at(server.url) as partner:
+        begun = text(("```python\n" if kind == "chat" else "") + "a = 10\nb = 2")
+        ended = [text("", finish_reason=reason)] if reason else []
+        server.raw = lambda _: [begun, *ended, *([event(b"[DONE]")] if reason and kind != "infill" else [])]
+        hole = one_hole(single_line=False, text=selected, strength=REFINED_STRENGTH)
+        assert (await answered(partner, hole))[1] == []
+        server.raw = lambda _: [begun, event(b"[DONE]")]
+        _, candidates, _ = await answered(partner, hole)
+        assert [each.texts for each in candidates] == [("a = 10\nb = 2",)], "a stream that says that it is whole"
+
+
+async def test_an_answer_of_tildes_does_not_hold_the_event_loop() -> None:
+    """A fence with such a line took time with the square of its length, minutes for this one."""
+    async with partner_server(kinds=("chat",)) as server, partner_at(server.url) as partner:
+        for words in ("~" * 200_000 + "`", ("~" * 2_000 + "`\n") * 100):
+            server.raw = lambda _, words=words: [text(words), text("", finish_reason="stop")]
+            async with asyncio.timeout(30):
+                await answered(partner, one_hole(single_line=False))
 
 
 class AllAtOnce(Client):
