@@ -25,6 +25,8 @@ export interface Order {
   instruction?: string;
   /** The place that is meant, where it is not the selection. */
   range?: Range;
+  /** The version of the document in which that place is, where it is not the present one. */
+  version?: number;
 }
 
 /** One fill that is waited for. */

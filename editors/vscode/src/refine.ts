@@ -4,16 +4,33 @@ import { ExecuteCommandRequest, type LanguageClient, type Range } from 'vscode-l
 import type { Fills } from './fills';
 import type { Inline } from './inline';
 import { explain, showProgress, warn } from './say';
+import { Standing } from './standing';
 import { type Applied, REFINE_SUGGESTION } from './wire';
 
 const SHOW = 'Show It';
 
-/** The partner has something better than a fill just made. The user decides whether to look at it. */
+/**
+ * The partner has something better than a fill just made. The user decides whether to look at it: a while later, so nothing
+ * is done if the file is another one by then. The server is told which version is meant, and looks again.
+ */
 export async function offerRefined(client: LanguageClient, fills: Fills, { uri, range }: { uri: string; range: Range }): Promise<void> {
-  const document = vscode.Uri.parse(uri);
-  const line = range.start.line + 1;
-  if ((await vscode.window.showInformationMessage(`The partner has something better for line ${line}.`, SHOW)) === SHOW) {
-    await fills.run(client, await vscode.window.showTextDocument(document), { command: 'infill-ls.refine', range });
+  const name = vscode.Uri.parse(uri).toString();
+  const standing = new Standing(vscode.workspace.textDocuments.find((document) => document.uri.toString() === name));
+  try {
+    const offer = `The partner has something better for line ${range.start.line + 1}.`;
+    if ((await vscode.window.showInformationMessage(offer, SHOW)) !== SHOW) {
+      return;
+    }
+    const document = standing.now();
+    if (typeof document === 'string') {
+      warn(`the file has ${document === 'changed' ? 'changed' : 'been closed'} since; put the cursor into the fill and press Alt+I P`);
+      return;
+    }
+    const { version } = document;
+    const editor = await vscode.window.showTextDocument(document);
+    await fills.run(client, editor, { command: 'infill-ls.refine', range, version });
+  } catch (error) {
+    warn(error);
   }
 }
 
