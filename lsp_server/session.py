@@ -24,6 +24,7 @@ from lsp_server.documents.uris import path_as_given, path_of, possible_paths
 from lsp_server.fill.other_files import other_files
 from lsp_server.fill.pipeline import worker_options
 from lsp_server.inline import InlineService
+from lsp_server.inline.suggestion import computation_of
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.editor_connection import EditorConnection
 from lsp_server.lsp.edits import range_of
@@ -66,7 +67,7 @@ class Session:
         self.recorder = Recorder(lambda uri: self.settings_of(uri).statistics == "on", self._warn)
         self.usage = Usage(self.recorder.add)
         self.shadow = Shadow(self, self.recorder.add)
-        self.refining = Refining(self, self._tell_refined)
+        self.refining = Refining(self, self._tell_refined, self._leave_out)
         self.inline = self._new_service()
         self.completions = self.inline
         """The same service, unless the client asks for both: then neither answer makes the other one stale."""
@@ -206,11 +207,20 @@ class Session:
     def _tell_refined(self, uri: str, what: str | TextRange) -> None:
         """There is something better than a suggestion, or than a fill just made."""
         if isinstance(what, str):
-            self.shadow.withdraw(uri, what.rpartition(".")[0])
             self.editor.notify(REFINED, {"uri": uri, "id": what})
             return
         place = range_of(self.documents[uri].lines, what.start, what.end, self.features.encoding)
         self.editor.notify(REFINED, {"uri": uri, "range": place})
+
+    def _leave_out(self, uri: str, what: str | TextRange) -> None:
+        """The partner is asked to improve this: whatever comes of it, it is no part of the sample.
+
+        Were it left out only where the partner's text is better, the draft would keep all that it wins.
+        """
+        if isinstance(what, str):
+            self.shadow.withdraw(uri, computation_of(what))
+        else:
+            self.shadow.refined(uri, [what])
 
     def _warn(self, message: str) -> None:
         self.editor.show_once(message, types.MessageType.Warning)

@@ -45,6 +45,8 @@ async def _performed(
 ) -> tuple[types.WorkspaceEdit, str | None]:
     asked_s, drafted_s = budget.began_s, list[float]()
     sent_s, is_refined = asked_s, action.kind is ActionKind.REFINE
+    if is_refined and session.is_current(action.snapshot):  # the other model has been asked already
+        session.shadow.refined(action.snapshot.uri, [TextRange(hole.start, hole.end) for hole in action.holes])
 
     async def work(report: Report) -> ActionResult:
         nonlocal budget, sent_s
@@ -80,9 +82,7 @@ async def _performed(
     timing = Timing(asked_s, next(iter(drafted_s), None))
     keys = usage.filled(action.snapshot, action.holes, texts, timing)
     first_ms = (drafted_s[0] - sent_s) * 1000 if drafted_s else None
-    if is_refined:  # the other model has been asked already
-        session.shadow.refined(action.snapshot.uri, [TextRange(hole.start, hole.end) for hole in action.holes])
-    else:
+    if not is_refined:
         session.shadow.answered(_answered(action, texts, keys, budget, first_ms, whole_ms))
     session.refining.expect(action.snapshot, action.holes, texts, 1.0 if is_refined else confidence)
     edit = workspace_edit(action.snapshot, action.holes, texts, session.features)

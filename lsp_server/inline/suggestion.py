@@ -15,6 +15,11 @@ _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _QUOTES = "\"'`"
 
 
+def computation_of(suggestion_id: str) -> str:
+    """The id of the computation that a suggestion came from."""
+    return suggestion_id.rpartition(".")[0]
+
+
 @dataclass(frozen=True)
 class Cursor:
     """Where the cursor stands, and the item selected in the editor's list of completions: a range and its new text."""
@@ -50,7 +55,7 @@ class Suggestion:
     @property
     def computation(self) -> str:
         """The id of the computation that it came from, which may have found others too."""
-        return self.id.rpartition(".")[0]
+        return computation_of(self.id)
 
     def after(self, change: Change) -> "Suggestion | None":
         """The same suggestion after a change of the text; None where that made it useless."""

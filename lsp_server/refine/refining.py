@@ -86,10 +86,15 @@ class Host(Protocol):
 
 
 class Refining:
-    """`tell` is given a document and what of it has become better: the id of a suggestion, or the range of a fill."""
+    """`tell` is given a document and what of it has become better: the id of a suggestion, or the range of a fill.
 
-    def __init__(self, host: Host, tell: Callable[[str, str | TextRange], None]) -> None:
-        self._host, self._tell = host, tell
+    `sends` is given the same of what the partner is about to be asked, whatever comes of it.
+    """
+
+    def __init__(
+        self, host: Host, tell: Callable[[str, str | TextRange], None], sends: Callable[[str, str | TextRange], None]
+    ) -> None:
+        self._host, self._tell, self._sends = host, tell, sends
         self._made: dict[str, MadeFills] = {}
         self._running: dict[str, tuple[str, asyncio.Task[None]]] = {}
 
@@ -104,6 +109,8 @@ class Refining:
         if document is not None and made is not None and changes:
             new = made.changed(changes, document.text)
             if new is not None and self._is_unsure(uri, new.confidence):
+                for fill_made in new.fills:
+                    self._sends(uri, fill_made.place)
                 self._begin(uri, "", self._offer_for_fills(uri, new))
 
     def look(self, uri: str) -> None:
@@ -129,6 +136,7 @@ class Refining:
     def shown(self, uri: str, suggestion: Suggestion) -> None:
         """The user asked for suggestions and is shown this one first."""
         if self._is_unsure(uri, suggestion.confidence):
+            self._sends(uri, suggestion.id)
             self._begin(uri, suggestion.id, self._offer_for_suggestion(uri, suggestion.id))
 
     # --- What a user asks for ---
@@ -148,6 +156,7 @@ class Refining:
 
     async def suggestion(self, uri: str, suggestion_id: str) -> None:
         """Have a suggestion refined, and put the partner's text in its place. Raises NotRefined, WorkerFailure."""
+        self._sends(uri, suggestion_id)
         task = self._begin(uri, suggestion_id, self._refine(uri, suggestion_id))
         try:
             await asyncio.shield(task)

@@ -24,6 +24,8 @@ NOTES = (
     "beside. Stopped ones count for nobody.",
     "{main} was timed while you worked, {other} once all was quiet, which flatters {other}.",
     "Only what {main} showed is in the sample: not where it found nothing.",
+    "What went to the partner to be refined is not in the sample, whatever came of it: with `refine` at `unsure` that "
+    "is what you asked for and {main} was not sure of.",
     "Intervals are of 95 %, by a bootstrap over documents.",
 )
 _Value = tuple[int, float]

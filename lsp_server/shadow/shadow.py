@@ -152,7 +152,7 @@ class Shadow:
             followed.close()
 
     def withdraw(self, uri: str, computation: str) -> None:
-        """What the partner made of an answer stands in its place, and says nothing of the two models."""
+        """The partner is asked to improve this answer: what stands there then says nothing of the two models."""
 
         def is_it(pairing: Pairing) -> bool:
             return pairing.uri == uri and pairing.request is not None and pairing.request.computation == computation
@@ -162,7 +162,7 @@ class Shadow:
             followed.withdraw(computation)
 
     def refined(self, uri: str, places: Sequence[TextRange]) -> None:
-        """The partner's text for these places goes to the editor: nothing is compared with it."""
+        """The partner is asked to improve what stands at these places: nothing is compared there."""
         if followed := self._documents.get(uri):
             keys = followed.withdraw_at(places)
             self._drop(lambda pairing: pairing.key in keys)

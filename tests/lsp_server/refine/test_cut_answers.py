@@ -52,10 +52,10 @@ class Scene:
         known = self.session.inline.ask_known(URI, request, lambda: self.session.snapshot(URI))
         return [] if not isinstance(known, InlineResult) else [suggestion for suggestion, _ in known.found]
 
-    async def suggestion(self, worker: ScriptedWorker, text: str) -> str:
+    async def suggestion(self, worker: ScriptedWorker, text: str, at: int = 4, *, confidence: float = 0.5) -> str:
         """The id of the suggestion that the worker makes, of which it is not sure."""
-        worker.fills, worker.confidence = [text], 0.5
-        answer = self.session.inline.ask(URI, _request(), lambda: self.session.snapshot(URI))
+        worker.fills, worker.confidence = [text], confidence
+        answer = self.session.inline.ask(URI, _request(at), lambda: self.session.snapshot(URI))
         assert not isinstance(answer, InlineResult)
         ((suggestion, _),) = (await answer).found
         worker.fills = None
@@ -69,8 +69,8 @@ class Scene:
         did_change(self.session, types.DidChangeTextDocumentParams(document, [change]))
 
 
-def _request() -> InlineRequest:
-    return InlineRequest(Cursor(4), BUDGET, "???", invoked=True)
+def _request(at: int) -> InlineRequest:
+    return InlineRequest(Cursor(at), BUDGET, "???", invoked=True)
 
 
 def refines() -> "list[asyncio.Task[Any]]":
