@@ -28,15 +28,29 @@ NOTES = (
     "is what you asked for and {main} was not sure of.",
     "Intervals are of 95 %, by a bootstrap over documents.",
 )
+_MET = ("answered", "late", "nothing")
+"""The outcomes of a model that was there, and said what it is called."""
 _Value = tuple[int, float]
 
 
 def report(pairs: Sequence[Compared]) -> dict[str, Any]:
     """All figures, as plain data: for each two models, the last used first, in total, by language and kind of hole."""
-    groups: dict[tuple[str, str], list[Compared]] = {}
+    name_of, groups = _names(pairs), dict[tuple[str, str], list[Compared]]()
     for pair in reversed(pairs):
-        groups.setdefault((pair.row.main_model, pair.row.other_model), []).append(pair)
+        main, other = pair.row.main_model, pair.row.other_model
+        groups.setdefault((main, name_of.get((main, other), other)), []).append(pair)
     return {"comparisons": [_comparison(main, other, found[::-1]) for (main, other), found in groups.items()]}
+
+
+def _names(pairs: Sequence[Compared]) -> dict[tuple[str, str], str]:
+    """What the other model of each two counts as. One that has never answered was called by its address, or else.
+
+    What it failed to do then belongs to the model that last answered beside the same main one.
+    """
+    both = [(pair.row.main_model, pair.row.other_model) for pair in pairs]
+    met = [names for names, pair in zip(both, pairs, strict=True) if pair.row.outcome in _MET]
+    newest = dict(met)
+    return {names: names[1] if names in met else newest.get(names[0], names[1]) for names in dict.fromkeys(both)}
 
 
 def _comparison(main: str, other: str, pairs: Sequence[Compared]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from inference.messages import Draft, ErrorCode, Snippet, Status
 from inference.models.catalogue import EMBEDDED, names_no_folder
+from inference.remote import address
 from lsp_server.fill.pipeline import fill, partner_options
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.shadow.question import AnsweredRequest
@@ -112,11 +113,11 @@ def other_options(settings: Settings, *, sends_token: bool) -> WorkerOptions | N
 def model_name(options: WorkerOptions, status: Status | None = None) -> str:
     """What a model is called in the records: of a folder the last part alone, and of a server what it serves.
 
-    That says the `status` of its worker, once it knows.
+    That says the `status` of its worker, once it knows; until then it is what the settings call it, or the address.
     """
     if options.is_remote:
-        served = status.model if status and status.model != options.model else options.server_model
-        name = served or options.model.partition("://")[2]
+        served = status.model if status and not address.is_url(status.model) else ""
+        name = served or options.server_model or options.resolved().model.partition("://")[2]
     elif names_no_folder(options.model):
         name = options.model
     else:

@@ -290,6 +290,30 @@ def test_two_models_more_are_a_comparison_of_their_own(state: Path, capsys: pyte
     assert [(one["main"], one["total"]["requests"]) for one in found] == [("partner", 1), ("embedded", 50)]
 
 
+@pytest.mark.parametrize("has_answered", [True, False])
+def test_what_failed_before_a_server_had_said_its_models_name_counts_against_that_model(
+    state: Path, capsys: pytest.CaptureFixture[str], *, has_answered: bool
+) -> None:
+    """Else a server that is mostly down would look as if it always answered."""
+    simulated = simulate(count=10) if has_answered else []
+    record(simulated)
+    writer = Writer(usage_file, print)
+    for key, name in enumerate(("localhost:8000/v1", "http://localhost:8000"), 1000):
+        hole = PairHole(key, key, "line", "a", None)
+        sides = Side("embedded", None, 5.0, None), Side(name)
+        writer.add(Shown(key, time.time(), "go", "line", "asked", None, 1))
+        writer.add(Pair(key, time.time(), 1, "go", "asked", "failed", *sides, (hole,), "server"))
+    writer.close(60)
+    assert main(["shadow", "report", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["comparisons"]
+    if has_answered:
+        failed = sum(one.outcome == "failed" for one in simulated)
+        assert [(one["other"], one["total"]["requests"]) for one in found] == [("big", 12)]
+        assert found[0]["total"]["failed"] == failed + 2
+    else:
+        assert [one["total"]["failed"] for one in found] == [1, 1]
+
+
 def test_a_person_sees_the_verdict_the_counts_and_what_speaks_against_it(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
