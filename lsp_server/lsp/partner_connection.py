@@ -1,5 +1,6 @@
 """The session's line to the partner: a worker of its own, which is started when the partner is first asked."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -11,8 +12,9 @@ from inference.remote import address
 from lsp_server.fill.pipeline import partner_options
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.settings.schema import Settings
-from lsp_server.worker import ClientState
+from lsp_server.worker import ClientState, WorkerFailure
 
+log = logging.getLogger(__name__)
 _KNOWN = (ClientState.READY, ClientState.BUSY)
 
 
@@ -88,7 +90,14 @@ class PartnerConnection(WorkerConnection):
         }
 
     async def renew(self) -> None:
-        """Leave the worker, and ask again from the beginning: what has failed is tried at once."""
-        old = self.client
-        self._use(old.options)
-        await old.close()
+        """End the worker, once it has finished what it does. Another one is started when it is next asked.
+
+        That one reads the token anew, and sees which model the server has; what has failed is tried at once. A worker
+        that does not end is left, for the model's own can be restarted all the same.
+        """
+        async with self._restarts:
+            try:
+                await self._end_worker()
+            except WorkerFailure as failure:
+                log.warning("the partner: %s", failure)
+            await self._start_over()

@@ -76,19 +76,26 @@ class WorkerConnection:
             await self._restart()
 
     async def _restart(self) -> None:
-        old = self.client
         if self._warming is not None:
             self._warming.cancel()
+        await self._end_worker()
+        await self._start_over()
+        await self.loaded()
+
+    async def _end_worker(self) -> None:
+        """Raises WorkerFailure where it has not ended in time; one that cannot be asked is left alone."""
         try:
             async with asyncio.timeout(END_S):
-                await old.shut_down()
+                await self.client.shut_down()
         except TimeoutError:
             raise WorkerFailure(ErrorCode.STOPPED, f"The worker has not ended within {END_S:g} s") from None
         except WorkerFailure as failure:
             log.info("the worker was not asked to end: %s", failure)
+
+    async def _start_over(self) -> None:
+        old = self.client
         await old.close()
         self._use(old.options)  # a new client has no pause after failures to wait out
-        await self.loaded()
 
     async def refresh(self) -> None:
         """Ask a worker that runs how it is; do not start one for that, nor wait for one that hangs."""

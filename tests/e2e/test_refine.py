@@ -6,11 +6,13 @@ answers. Our own model is unsure of everything where `refineBelow` is 1.
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from inference.remote.token import PARTNER, token_file
 from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import RawClient
 from tests.partner_server import Asked, PartnerServer, partner_server
@@ -466,6 +468,27 @@ async def test_where_the_partner_refuses_the_draft_stays(start_raw: StartRaw, pa
     partner.status = 500
     _, answer = await refined_by(user)
     assert answer["applied"] is False and "the partner cannot be asked" in answer["reason"]
+
+
+async def test_restarting_the_worker_restarts_that_of_the_partner_which_reads_the_token_anew(
+    start_raw: StartRaw, partner: PartnerServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = token_file(PARTNER)
+    file.parent.mkdir(parents=True)
+    file.touch(0o600)
+    file.write_text("hush-old")
+    partner.token = "hush-old"
+    user = await user_of(start_raw, with_partner(partner))
+    await user.meets(partner)
+    file.write_text("hush-new")
+    partner.token = "hush-new"
+    _, answer = await refined_by(user)
+    assert answer["applied"] is False and "the partner cannot be asked" in answer["reason"]
+    assert await user.command("restartWorker") == {"applied": True, "reason": None}
+    draft, *_ = await user.suggestions()
+    answer = await user.command("refineSuggestion", draft["command"]["arguments"][0], URI)
+    assert answer == {"applied": True, "reason": None}
 
 
 async def test_where_no_partner_is_there_the_draft_stays(start_raw: StartRaw, partner: PartnerServer) -> None:
