@@ -94,8 +94,8 @@ class WorkerConnection:
 
     async def _start_over(self) -> None:
         old = self.client
-        await old.close()
         self._use(old.options)  # a new client has no pause after failures to wait out
+        await old.close()
 
     async def refresh(self) -> None:
         """Ask a worker that runs how it is; do not start one for that, nor wait for one that hangs."""

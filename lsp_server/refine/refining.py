@@ -156,7 +156,8 @@ class Refining:
 
     async def suggestion(self, uri: str, suggestion_id: str) -> None:
         """Have a suggestion refined, and put the partner's text in its place. Raises NotRefined, WorkerFailure."""
-        self._sends(uri, suggestion_id)
+        if self._host.partner_line is not None and self._find(uri, suggestion_id) is not None:
+            self._sends(uri, suggestion_id)
         task = self._begin(uri, suggestion_id, self._refine(uri, suggestion_id))
         try:
             await asyncio.shield(task)

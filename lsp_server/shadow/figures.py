@@ -35,22 +35,28 @@ _Value = tuple[int, float]
 
 def report(pairs: Sequence[Compared]) -> dict[str, Any]:
     """All figures, as plain data: for each two models, the last used first, in total, by language and kind of hole."""
-    name_of, groups = _names(pairs), dict[tuple[str, str], list[Compared]]()
-    for pair in reversed(pairs):
-        main, other = pair.row.main_model, pair.row.other_model
-        groups.setdefault((main, name_of.get((main, other), other)), []).append(pair)
+    groups = dict[tuple[str, str], list[Compared]]()
+    for pair, other in reversed(list(zip(pairs, _others(pairs), strict=True))):
+        groups.setdefault((pair.row.main_model, other), []).append(pair)
     return {"comparisons": [_comparison(main, other, found[::-1]) for (main, other), found in groups.items()]}
 
 
-def _names(pairs: Sequence[Compared]) -> dict[tuple[str, str], str]:
-    """What the other model of each two counts as. One that has never answered was called by its address, or else.
+def _others(pairs: Sequence[Compared]) -> list[str]:
+    """What the other model of each counts as. One that has never answered was called by its address, or else.
 
-    What it failed to do then belongs to the model that last answered beside the same main one.
+    What it failed to do then belongs to the model that answered next beside the same main one, or else last before.
     """
-    both = [(pair.row.main_model, pair.row.other_model) for pair in pairs]
-    met = [names for names, pair in zip(both, pairs, strict=True) if pair.row.outcome in _MET]
-    newest = dict(met)
-    return {names: names[1] if names in met else newest.get(names[0], names[1]) for names in dict.fromkeys(both)}
+    names = [pair.row.other_model for pair in pairs]
+    met = {(pair.row.main_model, pair.row.other_model) for pair in pairs if pair.row.outcome in _MET}
+    for order in (range(len(pairs) - 1, -1, -1), range(len(pairs))):
+        near = dict[str, str]()
+        for number in order:
+            main = pairs[number].row.main_model
+            if (main, names[number]) in met:
+                near[main] = names[number]
+            else:
+                names[number] = near.get(main, names[number])
+    return names
 
 
 def _comparison(main: str, other: str, pairs: Sequence[Compared]) -> dict[str, Any]:

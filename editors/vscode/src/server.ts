@@ -28,6 +28,7 @@ export interface Ear {
 export class Server implements vscode.Disposable {
   private readonly backoff = new Backoff();
   private lastStart: Promise<void> = Promise.resolve();
+  private starts: Promise<unknown> = Promise.resolve();
   private file = '';
   /** The process has ended, and is or will be started again. */
   private waiting = false;
@@ -41,7 +42,13 @@ export class Server implements vscode.Disposable {
   constructor(private readonly log: vscode.LogOutputChannel, private readonly ear: Ear) {}
 
   /** Finds the server and starts it, in the stead of one that runs. Returns why there is none, or undefined. */
-  async start(): Promise<{ problem: string; badSetting: boolean } | undefined> {
+  start(): Promise<{ problem: string; badSetting: boolean } | undefined> {
+    const started = this.starts.then(() => this.startNow()); // one after the other: each stops the one before
+    this.starts = started.catch(() => undefined);
+    return started;
+  }
+
+  private async startNow(): Promise<{ problem: string; badSetting: boolean } | undefined> {
     const found = findServer(await surroundings());
     await this.stop();
     if ('problem' in found) {
@@ -152,9 +159,16 @@ class WantsDrafts implements StaticFeature {
   }
 }
 
-/** The settings `infill.*` as they stand for this window. */
+/** The settings `infill.*` as they stand for this window. What the user has switched off, no workspace switches on. */
 export function section(): Section {
-  return JSON.parse(JSON.stringify(vscode.workspace.getConfiguration('infill'))) as Section;
+  const settings = vscode.workspace.getConfiguration('infill');
+  const found = JSON.parse(JSON.stringify(settings)) as Section;
+  const context = found['context'] as Section | undefined;
+  return {
+    ...found,
+    ...(settings.inspect('prefetch')?.globalValue === false ? { prefetch: false } : {}),
+    ...(settings.inspect('context.enabled')?.globalValue === false ? { context: { ...context, enabled: false } } : {}),
+  };
 }
 
 /** What the server is told when it asks for the settings of a folder, or of none. */

@@ -112,7 +112,7 @@ ReadPiece = Callable[[bytes], Piece | None]
 DONE = Piece("", end="stop")
 """The last event of a stream that goes on to its end; the reason why its text ended may have come before."""
 
-_WHOLE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
+_WHOLE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete"})
 """Reasons for which a text is whole."""
 
 
@@ -145,7 +145,7 @@ def infill(event: bytes) -> Piece | None:
 
 def _end(reason: str | None) -> str:
     """An answer that was filtered, aborted or ended for a reason that is not known is none that can replace code."""
-    return "" if not reason else "stop" if reason in _WHOLE else "length"
+    return "" if not reason else "stop" if reason.lower() in _WHOLE else "length"
 
 
 def _sure(values: Sequence[float | None]) -> tuple[float, ...]:

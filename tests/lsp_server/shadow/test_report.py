@@ -314,6 +314,31 @@ def test_what_failed_before_a_server_had_said_its_models_name_counts_against_tha
         assert [one["total"]["failed"] for one in found] == [1, 1]
 
 
+def test_what_failed_counts_against_the_model_that_answered_next(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not against the one that the user has turned to since."""
+    writer, now_s = Writer(usage_file, print), time.time()
+    told = [
+        ("x", "answered"),
+        ("localhost:8000", "failed"),
+        ("x", "answered"),
+        ("y", "answered"),
+        ("other:1", "failed"),
+    ]
+    for key, (name, outcome) in enumerate(told, 1):
+        text = "b" if outcome == "answered" else None
+        hole = PairHole(key, key, "line", "a", text)
+        sides = Side("embedded", None, 5.0, None), Side(name)
+        writer.add(Shown(key, now_s + key, "go", "line", "asked", None, 1))
+        writer.add(Pair(key, now_s + key, 1, "go", "asked", outcome, *sides, (hole,), "server" if text is None else ""))
+    writer.close(60)
+    assert main(["shadow", "report", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["comparisons"]
+    counted = {one["other"]: (one["total"]["requests"], one["total"]["failed"]) for one in found}
+    assert counted == {"x": (3, 1), "y": (2, 1)}
+
+
 def test_a_person_sees_the_verdict_the_counts_and_what_speaks_against_it(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
