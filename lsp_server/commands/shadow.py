@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lsp_server.commands.stats import EXIT_FAILED, EXIT_NONE, days, forget
+from lsp_server.commands.stats import EXIT_FAILED, EXIT_NONE, days, forget, warn
 from lsp_server.shadow.figures import OUTCOMES, QUALITIES, report
 from lsp_server.shadow.page import page_of
 from lsp_server.shadow.reading import read_pairs
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the report, or forget. Exit status 1 where the file cannot be used, 3 where nothing is recorded."""
     try:
         if args.action == "forget":
-            return forget(store.forget_pairs, "compared requests forgotten; the statistics in {file} stay.")
+            return forget("shadow", store.forget_pairs, "compared requests forgotten; the statistics in {file} stay.")
         return _print(args)
     except (UsageFileError, sqlite3.Error, OSError) as error:
         print(f"infill-ls shadow: {error}", file=sys.stderr)
@@ -50,22 +50,17 @@ def run(args: argparse.Namespace) -> int:
 def _print(args: argparse.Namespace) -> int:
     file = usage_file()
     recorded = read_pairs(file, time.time() - args.days * _DAY_S)
-    _warn(recorded.moved)
+    warn("shadow", recorded.moved)
     found = {"file": str(file), "days": args.days, **report(recorded.pairs)}
     if args.json:
         print(json.dumps(found))
     elif not recorded.pairs:
-        _warn(_NOTHING.format(days=args.days))
+        warn("shadow", _NOTHING.format(days=args.days))
     elif args.html:
         print(page_of(found, recorded.pairs))
     else:
         _show(found)
     return 0 if recorded.pairs else EXIT_NONE
-
-
-def _warn(message: str) -> None:
-    if message:
-        print(f"infill-ls shadow: {message}", file=sys.stderr)
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -36,14 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the numbers, or forget them. Exit status 1 where the file cannot be used, 3 where nothing is recorded."""
     try:
-        return forget(store.forget, "suggestions forgotten; {file} is empty.") if args.action else _print(args)
+        return forget("stats", store.forget, "suggestions forgotten; {file} is empty.") if args.action else _print(args)
     except (UsageFileError, sqlite3.Error, OSError) as error:
         print(f"infill-ls stats: {error}", file=sys.stderr)
         return EXIT_FAILED
 
 
-def forget(delete: Callable[[sqlite3.Connection], int], said: str) -> int:
-    """Have `delete` delete from the user's file, and say how much that was; returns the exit status.
+def forget(command: str, delete: Callable[[sqlite3.Connection], int], said: str) -> int:
+    """Have `delete` delete from the user's file, and say how much that was; returns the exit status of `command`.
 
     Raises UsageFileError, sqlite3.Error, OSError.
     """
@@ -54,7 +54,7 @@ def forget(delete: Callable[[sqlite3.Connection], int], said: str) -> int:
     connection, moved = store.open_store(file)
     with closing(connection):
         print(f"{delete(connection)} {said.format(file=file)}")
-    _warn(moved)
+    warn(command, moved)
     for other in store.set_aside(file):
         print(f"Left as it is, since it could not be read; it may hold texts: {other}")
     return 0
@@ -63,7 +63,7 @@ def forget(delete: Callable[[sqlite3.Connection], int], said: str) -> int:
 def _print(args: argparse.Namespace) -> int:
     file = usage_file()
     recorded = read(file, time.time() - args.days * _DAY_S)
-    _warn(recorded.moved)
+    warn("stats", recorded.moved)
     found = {"file": str(file), "days": args.days, **report(recorded)}
     if args.json:
         print(json.dumps(found))
@@ -72,9 +72,10 @@ def _print(args: argparse.Namespace) -> int:
     return 0 if recorded.suggestions else EXIT_NONE
 
 
-def _warn(moved: str) -> None:
-    if moved:
-        print(f"infill-ls stats: {moved}", file=sys.stderr)
+def warn(command: str, message: str) -> None:
+    """Say what is wrong, if anything is, as one of the program's commands."""
+    if message:
+        print(f"infill-ls {command}: {message}", file=sys.stderr)
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -3,12 +3,15 @@
 import inspect
 import json
 import textwrap
+from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
 
-from inference.training import gemma_tokenizer, tokenizer
+from inference.training import gemma_tokenizer, run, tokenizer
+from inference.training.config import RunConfig
 from inference.training.holes import TrainingDocument
+from inference.training.trainer import TrainingPhase
 
 _MODULES = (json.decoder, json.encoder, textwrap, json)
 
@@ -35,3 +38,14 @@ def small_gemma_tokenizer(texts: list[str]) -> Tokenizer:
 def documents(texts: list[str]) -> list[TrainingDocument]:
     """The texts with their spans."""
     return [TrainingDocument.of(text) for text in texts]
+
+
+@pytest.fixture(scope="module")
+def finished(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run with the module's own `config`: 60 steps, and a decay over 20 more."""
+    out = tmp_path_factory.mktemp("run")
+    trainer = run.prepare(config, out)
+    trainer.train(TrainingPhase(steps=60), lambda: False)
+    trainer.train(TrainingPhase(steps=20, decays=True), lambda: False)
+    trainer.export(out / "final")
+    return out

@@ -15,7 +15,6 @@ from inference.training.config import ConfigError, RunConfig, read
 from inference.training.fim_examples import FimExamples, FimExampleSource
 from inference.training.fim_tokenizer import END, MIDDLE, NAMES, PAD, PREFIX, SUFFIX
 from inference.training.holes import TrainingDocument
-from inference.training.trainer import TrainingPhase
 
 CONFIGS = Path(run.__file__).parent / "configs"
 EMBEDDED = Path(run.__file__).parents[1] / "embedded"
@@ -25,17 +24,6 @@ EMBEDDED = Path(run.__file__).parents[1] / "embedded"
 def config() -> RunConfig:
     """The miniature configuration that comes with the package."""
     return read(CONFIGS / "miniature-fim.toml")
-
-
-@pytest.fixture(scope="module")
-def finished(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 60 steps that decays over 20 more."""
-    out = tmp_path_factory.mktemp("run")
-    trainer = run.prepare(config, out)
-    trainer.train(TrainingPhase(steps=60), lambda: False)
-    trainer.train(TrainingPhase(steps=20, decays=True), lambda: False)
-    trainer.export(out / "final")
-    return out
 
 
 @pytest.fixture(scope="module")

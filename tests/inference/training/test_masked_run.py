@@ -25,17 +25,6 @@ def config() -> RunConfig:
     return read(CONFIGS / "miniature-masked.toml")
 
 
-@pytest.fixture(scope="module")
-def finished(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 60 steps, the first 10 of them partly causal, that decays over 20 more."""
-    out = tmp_path_factory.mktemp("run")
-    trainer = run.prepare(config, out)
-    trainer.train(TrainingPhase(steps=60), lambda: False)
-    trainer.train(TrainingPhase(steps=20, decays=True), lambda: False)
-    trainer.export(out / "final")
-    return out
-
-
 def entries(folder: Path) -> list[dict[str, float]]:
     """The lines of a run's log."""
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]

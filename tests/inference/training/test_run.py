@@ -33,17 +33,6 @@ def entries(folder: Path, kind: str) -> list[dict[str, float]]:
     return [line for line in lines if line["kind"] == kind]
 
 
-@pytest.fixture(scope="module")
-def finished(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 60 steps that decays over 20 more."""
-    out = tmp_path_factory.mktemp("run")
-    trainer = run.prepare(config, out)
-    trainer.train(TrainingPhase(steps=60), lambda: False)
-    trainer.train(TrainingPhase(steps=20, decays=True), lambda: False)
-    trainer.export(out / "final")
-    return out
-
-
 def test_both_losses_fall(finished: Path) -> None:
     """On what is trained on, and on files the model never sees."""
     for kind in ("train", "held-out"):
