@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MLX_VENV := .venv-mlx
 VLLM_VENV := .venv-vllm
 
-.PHONY: demo test test-e2e test-units test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format picture pictures vsix clean
+.PHONY: demo test test-e2e test-units test-training test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format picture pictures vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -24,6 +24,19 @@ test-e2e: $(VENV)/.ready
 test-units: $(VENV)/.ready
 	$(BIN)/python -m pytest tests --ignore=tests/e2e
 
+# Training in full, which `make test` tries in miniature.
+test-training: $(VENV)/.ready
+	$(BIN)/python -m pytest tests/inference/training
+
+# What `.ci/run` takes for a failure.
+test-ci: $(VENV)/.ready
+	$(BIN)/python -m pytest tests/test_ci.py
+
+# Qwen2.5-Coder 0.5B, which is downloaded once (491 MB) into the user's folder of models, through the real server in six
+# languages. Where it cannot be had it is not tested, which the last lines say in red.
+test-real: $(VENV)/.ready
+	$(BIN)/python -m pytest tests/real
+
 # Real editors. What cannot be installed is not tested, which the last lines say in red; EDITORS_ALL=1 makes that a failure.
 test-editors: $(VENV)/.ready
 	-tests/editors/install.sh .editors
@@ -36,15 +49,17 @@ test-editors: $(VENV)/.ready
 test-mlx: $(MLX_VENV)/.ready
 	$(MLX_VENV)/bin/python -m pytest tests/inference/models/mlx
 
-# A real vLLM, on the CPU, in an environment of its own: it brings 3.5 GB. What cannot be installed is not tested, which
-# the last lines say in red.
+# A real vLLM and llama.cpp's server with a real model, on the CPU, in an environment of their own: it brings 3.5 GB. What
+# cannot be installed is not tested, which the last lines say in red.
 test-served: $(VENV)/.ready
 	-tests/served/install.sh $(VLLM_VENV)
+	-$(BIN)/infill-ls models pull qwen2.5-coder-0.5b
 	INFILL_TEST_VLLM=$(CURDIR)/$(VLLM_VENV) $(BIN)/python -m pytest tests/served
 
-# Minutes of typing into three servers whose worker is killed and stopped all the while; no part of `make test`.
+# Fifteen minutes of typing into four servers, while workers are killed, files damaged and servers lie; no part of
+# `make test`. It prints its seed; SEED=N has that storm again.
 storm: $(VENV)/.ready
-	$(BIN)/python -m tests.storm
+	$(BIN)/python -m tests.storm $(if $(SEED),--seed $(SEED))
 
 # The released checkpoint's full shape with made-up weights, in 4 bits, on the CPU: an hour and 24 GB. LAYERS=2: a try.
 LAYERS ?= 30
@@ -58,12 +73,18 @@ two-layers-26b: $(VENV)/.ready
 picture: $(VENV)/.ready
 	$(BIN)/python examples/record.py
 
-# What the READMEs show, taken by the tests in real editors.
+# What the READMEs show, taken by the tests in real editors with the model for new users; what the partner improves is the
+# embedded model's draft.
+REAL_MODEL = $(shell $(BIN)/python -m tests.served.llama)
+PICTURES := INFILL_PICTURES=$(CURDIR)/editors/vscode/images
 pictures: $(VENV)/.ready
+	$(BIN)/infill-ls models pull qwen2.5-coder-0.5b
 	tests/editors/install.sh .editors
-	INFILL_TEST_PICTURES=$(CURDIR)/editors/nvim/images $(BIN)/python -m pytest tests/editors/test_neovim_pictures.py
+	INFILL_TEST_PICTURES=$(CURDIR)/editors/nvim/images INFILL_LS_MODEL=$(REAL_MODEL) \
+		$(BIN)/python -m pytest tests/editors/test_neovim_pictures.py
 	tests/editors/vscode/install.sh .editors/vscode && $(MAKE) vsix
-	INFILL_PICTURES=$(CURDIR)/editors/vscode/images $(BIN)/python -m pytest tests/editors/vscode -k "tab or bulb or preview or refined_in_place"
+	$(PICTURES) INFILL_LS_MODEL=$(REAL_MODEL) $(BIN)/python -m pytest tests/editors/vscode -k "tab or bulb or preview"
+	$(PICTURES) $(BIN)/python -m pytest tests/editors/vscode -k refined_in_place
 
 # The VS Code extension as one file to install: checked, tested, bundled. Needs Node.js 20 or newer.
 VSCODE := editors/vscode
@@ -96,7 +117,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 $(MLX_VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(MLX_VENV)
 	$(MLX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mlx]' \
-		pytest pytest-asyncio pytest-timeout
+		pytest pytest-asyncio pytest-timeout hypothesis
 	touch $@
 
 clean:

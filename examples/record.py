@@ -27,7 +27,7 @@ _FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 async def drafts(segments: tuple[Pinned | Hole, ...]) -> list[Draft]:
     """Every draft of one request."""
-    client, seen = WorkerClient(WorkerOptions(), name="record"), list[Draft]()
+    client, seen = WorkerClient(WorkerOptions("embedded"), name="record"), list[Draft]()
     try:
         await client.infill(InfillRequest("record", segments, drafts=True, seed=1), on_draft=seen.append)
     finally:

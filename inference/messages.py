@@ -55,6 +55,29 @@ class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True
     """Base of all messages: immutable, tagged. Fields that equal their default are left off the wire."""
 
 
+# --- How a worker is started -----------------------------------------------------------------------------------------
+
+
+class WorkerOptions(msgspec.Struct, frozen=True):
+    """The model and how to run it. `idle_s` counts when a worker is started; the others choose the worker.
+
+    `model` is `auto`, a name of the catalogue, a hub id, a folder, a file or the URL of a server. Of a server the last
+    five count, too: the name by which it has the model, the folder or hub id of its tokenizer, whether http may leave
+    this machine, whether the user's token goes there, and how an autoregressive server is asked (None: it is a vLLM
+    that holds pins). None lets the worker choose.
+    """
+
+    model: str = "auto"
+    device: str | None = None
+    dtype: str | None = None
+    idle_s: float = 600
+    server_model: str | None = None
+    server_tokenizer: str | None = None
+    plain_http: bool = False
+    sends_token: bool = True
+    partner: PartnerKind | None = None
+
+
 # --- What is to be filled -------------------------------------------------------------------------------------------
 
 
@@ -123,7 +146,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     `deadline_ms` counts from the worker's receipt, and at the deadline the best whole answer so far is sent; None: no
     deadline. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the checkpoint's own number.
     `drafts` True asks for a `Draft` after each step. `seed` makes the fills repeatable; None: unseeded. `instruction`
-    says in words what is wanted of the fills; checkpoints that take no instructions ignore it. `quick` True: nobody
+    says what the user wants of the fills; checkpoints that take no instructions ignore it. `quick` True: nobody
     asked for it, so the engine tries less and answers sooner. `background` True: it runs only while the
     worker has nothing else to do, and ends as cancelled when it gets something else.
     """
@@ -143,18 +166,45 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     background: bool = False
 
 
-class ScoreRequest(_Message, frozen=True, tag="score"):
-    """How likely is each of `candidates` in the holes of `segments`? Each has a text for every hole, in document order.
+class Hunk(_Message, frozen=True, tag="hunk"):
+    """A change that was made: from line `line` (from 0) of the text as it is now, `new` stands where `old` stood.
 
-    The answer is one `Scores`, then `Done`. A model that cannot score text fails the request (`BAD_REQUEST`). `id`,
-    `path` and `deadline_ms` are as in `InfillRequest`.
+    Both are whole lines with their line ends, and only a line feed ends a line; one of them may be empty.
+    """
+
+    line: int
+    old: str
+    new: str
+
+
+class Edit(_Message, frozen=True, tag="edit"):
+    """A change that could be made: `text` instead of what is between the offsets `start` and `end`.
+
+    `score` says how sure the model is of it; comparable within one answer only.
+    """
+
+    start: int
+    end: int
+    text: str
+    score: float = 0.0
+
+
+class NextEditRequest(_Message, frozen=True, tag="next_edit"):
+    """Which other places of `text` no longer fit since `hunks`, its latest changes, were made, newest last?
+
+    The answer is one `NextEdits`, then `Done`. `text` is as it is now, and offsets are indices into it. `cursor` is
+    where the user is; None: not known. `proposals` are edits that the caller has found by other means: those the model
+    agrees with come back. `language`, `path` and `deadline_ms` are as in `InfillRequest`. A model that cannot judge
+    edits finds none.
     """
 
     id: str
-    segments: tuple[Text | Hole, ...]
-    candidates: tuple[tuple[str, ...], ...]
+    text: str
+    hunks: tuple[Hunk, ...]
     language: str = ""
     path: str = ""
+    cursor: int | None = None
+    proposals: tuple[Edit, ...] = ()
     deadline_ms: int | None = None
 
 
@@ -184,7 +234,10 @@ class Shutdown(_Message, frozen=True, tag="shutdown"):
     """Ask the worker to finish what is running and exit."""
 
 
-ClientMessage = Hello | InfillRequest | ScoreRequest | Cancel | Amend | StatusRequest | Shutdown
+Request = InfillRequest | NextEditRequest
+"""Each of them gets exactly one `Done` or `Failed`, last."""
+
+ClientMessage = Hello | Request | Cancel | Amend | StatusRequest | Shutdown
 
 
 # --- Worker to client -----------------------------------------------------------------------------------------------
@@ -223,7 +276,9 @@ class Status(_Message, frozen=True, tag="status"):
     `server` is the URL to which text goes; empty: it stays in the worker. `server_up_s` is how long the server has
     answered without failing, 0 while it does not, and `server_problem` why it failed last, until it answers again.
     `partner` is how an autoregressive server is asked (see `PARTNER_KINDS`); empty: the model is none. `sees_drafts`
-    says whether a hole's draft (see `REFINED_STRENGTH`) is shown to it.
+    says whether a hole's draft (see `REFINED_STRENGTH`) is shown to it. `choice` is why the worker has chosen this
+    model where `auto` was asked for; empty: it was named. `token_ms` is how long a pass that writes one token has taken
+    lately, `prompt_token_ms` one token of a prompt; 0: not known.
     """
 
     state: WorkerState
@@ -247,6 +302,9 @@ class Status(_Message, frozen=True, tag="status"):
     server_problem: str = ""
     partner: str = ""
     sees_drafts: bool = False
+    choice: str = ""
+    token_ms: float = 0.0
+    prompt_token_ms: float = 0.0
 
 
 class Draft(_Message, frozen=True, tag="draft"):
@@ -289,15 +347,11 @@ class Candidate(_Message, frozen=True, tag="candidate"):
     confidence: float = 1.0
 
 
-class Scores(_Message, frozen=True, tag="scores"):
-    """The answer to a `ScoreRequest`.
-
-    For each candidate a mean log-probability per token, of its fills and of the start of what follows; higher is
-    better, comparable within one request only.
-    """
+class NextEdits(_Message, frozen=True, tag="next_edits"):
+    """The answer to a `NextEditRequest`: edits that do not overlap, best first; often none."""
 
     id: str
-    scores: tuple[float, ...]
+    edits: tuple[Edit, ...] = ()
 
 
 class Outcome(StrEnum):
@@ -358,10 +412,7 @@ class Failed(_Message, frozen=True, tag="failed"):
     message: str
 
 
-WorkerMessage = Welcome | Status | Draft | Candidate | Scores | Done | Failed
-
-FinalReply = Done | Failed
-"""Each `InfillRequest` and each `ScoreRequest` gets exactly one of these, last."""
+WorkerMessage = Welcome | Status | Draft | Candidate | NextEdits | Done | Failed
 
 
 # --- Framing --------------------------------------------------------------------------------------------------------

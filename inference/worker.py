@@ -15,18 +15,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from inference.messages import ErrorCode
-from inference.models.family import OnProgress
-from inference.remote import address, token
+from inference.remote import address, registry
 from inference.remote.address import AddressError
 from inference.serving import logs, startup
-from inference.serving.claim import Claim
+from inference.serving.claim import Claim, stay_reachable
 from inference.serving.connection import ClientConnection
 from inference.serving.engine_thread import LoadInfiller, engine_thread, load_engine
-from inference.serving.infiller import Filler, RemoteInfiller
+from inference.serving.infiller import Filler
 from inference.serving.listener import Listener, OnConnect
-from inference.serving.reachable import stay_reachable
-from inference.serving.remote_jobs import RemoteJobs
-from inference.serving.remote_start import ConnectInfiller, connection
+from inference.serving.remote_jobs import ConnectInfiller, RemoteJobs, connection
 from inference.serving.scheduler import Scheduler
 from inference.serving.startup import NotPrivateError, WorkerArguments
 from inference.serving.worker_service import WorkerService
@@ -54,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return EXIT_TAKEN
         logs.set_up(arguments.log, foreground=arguments.foreground)
         if address.is_url(arguments.model):
-            return asyncio.run(serve_remote(arguments, claim, _connect))
+            return asyncio.run(serve_remote(arguments, claim, registry.connect))
         return asyncio.run(serve(arguments, claim, load_engine))
     except (AddressError, NotPrivateError, OSError) as error:
         print(f"the worker cannot start: {error}", file=sys.stderr)
@@ -94,18 +91,6 @@ async def _serve(
     return service.exit_code
 
 
-async def _connect(arguments: WorkerArguments, on_progress: OnProgress) -> RemoteInfiller:
-    """The server that the command line names. Raises ModelError."""
-    if arguments.partner:  # imported here and not above: a local model has no use for either
-        from inference.remote import partner
-
-        secret = "" if arguments.no_token else token.read(place=token.PARTNER)
-        return await partner.connect(arguments, on_progress, token=secret)
-    from inference.remote import vllm
-
-    return await vllm.connect(arguments, on_progress, token="" if arguments.no_token else token.read())
-
-
 def _greeter(service: WorkerService) -> OnConnect:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await ClientConnection(service, reader, writer).serve()
@@ -123,6 +108,10 @@ class ObserverOnLoop:
     def progress(self, fraction: float, detail: str) -> None:
         """Loading is this far."""
         self._loop.call_soon_threadsafe(self._service.progress, fraction, detail)
+
+    def chosen(self, model: str, why: str) -> None:
+        """The worker has chosen its model."""
+        self._loop.call_soon_threadsafe(self._service.chosen, model, why)
 
     def ready(self, infiller: Filler) -> None:
         """The model is loaded."""

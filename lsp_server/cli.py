@@ -10,16 +10,16 @@ from importlib.metadata import version
 _COMMANDS = {
     "serve": ("lsp_server.commands.serve", "run the language server (what an editor starts)"),
     "fill": ("lsp_server.commands.fill", "fill the holes of a file"),
+    "next": ("lsp_server.commands.next", "show what no longer fits in a file after a change"),
     "worker": ("lsp_server.commands.worker", "run, start or stop the resident worker"),
     "status": ("lsp_server.commands.status", "show what the resident workers are doing"),
     "models": ("lsp_server.commands.models", "show which models run here, or download one"),
-    "stats": ("lsp_server.commands.stats", "show what was shown to you, taken and kept, or forget it"),
-    "shadow": ("lsp_server.commands.shadow", "compare the two models of shadow mode, or forget what it has kept"),
-    "doctor": ("lsp_server.commands.doctor", "check this machine and a file, and say what to do"),
+    "stats": ("lsp_server.commands.stats", "show what you were shown, took and kept, or forget it"),
+    "shadow": ("lsp_server.commands.shadow", "compare the two models of shadow mode, or forget their records"),
+    "doctor": ("lsp_server.commands.doctor", "check this machine and a file, and say what to do about problems"),
 }
 _FORWARDED = {
     "bench": "measure: `infill-ls bench latency --help`",
-    "calibrate": "measure which lengths a checkpoint is sure of: `infill-ls calibrate --help`",
     "train": "train a checkpoint: `infill-ls train --help`",
 }
 
@@ -55,12 +55,12 @@ def _run(argv: Sequence[str] | None) -> int:
 def _forward(command: str, arguments: Sequence[str]) -> int:
     from lsp_server.commands import forward
 
-    return {"bench": forward.bench, "calibrate": forward.calibrate, "train": forward.train}[command](arguments)
+    return {"bench": forward.bench, "train": forward.train}[command](arguments)
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
     """The parser; only the chosen subcommand's arguments are known, because only its module is imported."""
-    parser = argparse.ArgumentParser(prog="infill-ls", description="Fill holes in code with a text-diffusion model.")
+    parser = argparse.ArgumentParser(prog="infill-ls", description="Fill holes in code with a language model.")
     parser.add_argument("--version", action="version", version=f"infill-ls {version('infill-ls')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, help_) in _COMMANDS.items():

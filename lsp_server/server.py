@@ -29,6 +29,8 @@ from lsp_server.handlers.execute_command import execute_command
 from lsp_server.handlers.initialize import initialize
 from lsp_server.handlers.initialized import initialized
 from lsp_server.handlers.inline_completion import inline_completion
+from lsp_server.handlers.inline_edit import DID_FOCUS, DID_SHOW, did_focus, did_show_inline_edit, inline_edit
+from lsp_server.handlers.inline_edit import METHOD as INLINE_EDIT
 from lsp_server.handlers.model_offer import METHOD as MODEL_OFFER
 from lsp_server.handlers.model_offer import model_offer
 from lsp_server.handlers.notebook_did_change import notebook_did_change
@@ -66,6 +68,9 @@ HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.NOTEBOOK_DOCUMENT_DID_CHANGE: notebook_did_change,
     types.NOTEBOOK_DOCUMENT_DID_CLOSE: notebook_did_close,
     types.NOTEBOOK_DOCUMENT_DID_SAVE: notebook_did_save,
+    INLINE_EDIT: inline_edit,
+    DID_SHOW: did_show_inline_edit,
+    DID_FOCUS: did_focus,
     STATUS: status,
     MODEL_OFFER: model_offer,
 }

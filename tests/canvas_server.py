@@ -5,22 +5,22 @@ a real one the same things. Requests, answers and refusals have the shapes and w
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from inference.engine import Engine
+from tests.http_server import HttpRequest, HttpServer, listening, response
 
 Answer = tuple[int, dict[str, str], dict[str, Any]]
 """Status, headers and body."""
 
 
 @dataclass
-class CanvasServer:
+class CanvasServer(HttpServer):
     """Serves `engine`'s model with canvases of `canvas_tokens`.
 
     `instead` may answer a request before the model does. `change` may alter the ids of a canvas as they are answered.
@@ -39,57 +39,13 @@ class CanvasServer:
     hold: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[dict[str, Any]] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
-    aborted: int = 0
-    running: int = 0
-    url: str = ""
     _computing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _connections: set[asyncio.StreamWriter] = field(default_factory=set)
 
-    async def until(self, condition: Callable[["CanvasServer"], bool]) -> None:
-        """Wait until something is true of this server."""
-        async with asyncio.timeout(120):
-            while not condition(self):
-                await asyncio.sleep(0.01)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, which may send several requests."""
-        self._connections.add(writer)
-        with suppress(OSError, EOFError, asyncio.CancelledError):  # the last of them where a test's loop ends
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                lengths = [line for line in head.lower().splitlines() if line.startswith("content-length:")]
-                body = await reader.readexactly(int(lengths[0].partition(":")[2]) if lengths else 0)
-                self.heads.append(head)
-                await self._reply(head.split()[1], json.loads(body or b"{}"), reader, writer)
-        self._connections.discard(writer)
-        writer.close()
-
-    async def close(self) -> None:
-        """Break off all connections."""
-        for connection in self._connections:
-            connection.close()
-
-    async def _reply(
-        self, path: str, body: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        gone = asyncio.create_task(reader.read(1))  # a client that waits for its answer sends nothing
-        answering = asyncio.create_task(self._answer(path, body))
-        self.running += 1
-        try:
-            await asyncio.wait({gone, answering}, return_when=asyncio.FIRST_COMPLETED)
-            if gone.done():
-                self.aborted += 1
-                raise EOFError
-            status, headers, answer = answering.result()
-            data = json.dumps(answer).encode()
-            lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(data)}", *(f"{k}: {v}" for k, v in headers.items())]
-            writer.write("\r\n".join([*lines, "", ""]).encode() + data)
-        finally:
-            self.running -= 1
-            for task in (gone, answering):
-                task.cancel()
-                with suppress(asyncio.CancelledError, OSError):
-                    await task
+    async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers, unless the client goes first."""
+        self.heads.append(request.line)
+        status, headers, answer = await self.unless_gone(reader, self._answer(request.path, request.json))
+        writer.write(response(status, answer, headers))
 
     async def _answer(self, path: str, body: dict[str, Any]) -> Answer:
         if path == "/v1/models":
@@ -166,11 +122,5 @@ async def canvas_server(engine: Engine, **settings: Any) -> AsyncIterator[Canvas
     """A server that runs, and answers at once."""
     server = CanvasServer(engine, **settings)
     server.hold.set()
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    try:
+    async with listening(server):
         yield server
-    finally:
-        listening.close()
-        await server.close()
-        await listening.wait_closed()

@@ -2,6 +2,8 @@
 
 import os
 
+from hypothesis import settings
+
 # Threads that wait sleep, because tests and workers share few cores. Read when torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
@@ -9,12 +11,16 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Which examples Hypothesis draws must not decide whether a change lands; a developer's runs draw others each time.
-if os.environ.get("INFILL_TEST_SAME_EXAMPLES"):
-    from hypothesis import settings
-
-    settings.load_profile("ci")
+settings.register_profile(
+    "ours",
+    settings.get_profile("ci" if os.environ.get("INFILL_TEST_SAME_EXAMPLES") else "default"),
+    max_examples=50,
+    deadline=None,
+)
+settings.load_profile("ours")
 
 pytest_plugins = ["tests.workers"]
 
-collect_ignore = ["editors", "served"]
-"""Real editors are for `make test-editors`, and a real vLLM for `make test-served`, which install them."""
+collect_ignore = ["editors", "real", "served", "inference/training", "test_ci.py"]
+"""For targets of their own: `make test-editors` and `make test-served` install what they need, `make test-real`,
+`make test-training` and `make test-ci` take minutes."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 LARGE = ".safetensors"
-"""Files of this kind are stored as large ones, known by their SHA-256."""
+"""Files of this kind, and GGUF files, are stored as large ones, known by their SHA-256."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Hub:
     after_cut: tuple[tuple[str, HTTPStatus, str], ...] = ()
     damaged: str = ""
     redirect_to: str = ""
-    claims: dict[str, int] = field(default_factory=dict)
+    claims: dict[str, float] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     requests: list[str] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Hub:
             size = self.claims.get(file.name, len(content))
             blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
             sibling: dict[str, object] = {"rfilename": file.name, "size": size, "blobId": blob}
-            if file.name.endswith(LARGE):
+            if file.name.endswith((LARGE, ".gguf")):
                 sibling["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": size, "pointerSize": 130}
             siblings.append(sibling)
         card = {"license": self.licence} if self.licence else {}

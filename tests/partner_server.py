@@ -12,9 +12,11 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from tests.http_server import HttpRequest, HttpServer, chunk, listening, response
 
 KINDS = ("fim", "suffix", "infill", "chat")
 """What a server can be asked, with `PartnerServer.kinds`; `/v1/models` it always has."""
@@ -55,7 +57,7 @@ def sensible(asked: Asked) -> str:
 
 
 @dataclass
-class PartnerServer:
+class PartnerServer(HttpServer):
     """Answers with what `answer` says, a token at a time where it is asked for a stream.
 
     `kinds` are the interfaces that it has; others are answered 404. `delay_s` goes by before the first token, `pause_s`
@@ -81,48 +83,15 @@ class PartnerServer:
     most_characters: int = 1 << 30
     hold: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[Asked] = field(default_factory=list)
-    aborted: int = 0
-    running: int = 0
-    url: str = ""
-    _connections: set[asyncio.StreamWriter] = field(default_factory=set)
 
     @property
     def fills(self) -> list[Asked]:
         """The requests to fill a hole, without those that only found out what the server can do."""
         return [asked for asked in self.asked if _tokens(asked.body) > 1]
 
-    async def until(self, condition: Callable[["PartnerServer"], bool]) -> None:
-        """Wait until something is true of this server."""
-        async with asyncio.timeout(120):
-            while not condition(self):
-                await asyncio.sleep(0.01)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, which may send several requests."""
-        self._connections.add(writer)
-        with suppress(OSError, EOFError, asyncio.CancelledError):
-            while True:
-                lines = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
-                pairs = (line.partition(":") for line in lines[1:] if line)
-                headers = {name.lower(): value.strip() for name, _, value in pairs}
-                body = await reader.readexactly(int(headers.get("content-length", "0")))
-                await self._reply(lines[0].split()[1], headers, json.loads(body or b"{}"), reader, writer)
-        self._connections.discard(writer)
-        writer.close()
-
-    async def close(self) -> None:
-        """Break off all connections."""
-        for connection in self._connections:
-            connection.close()
-
-    async def _reply(
-        self,
-        path: str,
-        headers: dict[str, str],
-        body: dict[str, Any],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
+    async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers, unless the client goes first."""
+        path, headers, body = request.path, request.headers, request.json
         if self.token and headers.get("authorization") != f"Bearer {self.token}":
             _send(writer, 401, {"error": {"message": "Unauthorized"}})
         elif path == "/v1/models":
@@ -141,26 +110,8 @@ class PartnerServer:
             self.asked.append(asked)
             _send(writer, 400, {"error": {"message": "This model's maximum context length is smaller"}})
         else:
-            await self._watched(asked, reader, writer)
-
-    async def _watched(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers, unless the client goes first."""
-        self.asked.append(asked)
-        gone = asyncio.create_task(reader.read(1))  # a client that waits for its answer sends nothing
-        answering = asyncio.create_task(self._answer(asked, writer))
-        self.running += 1
-        try:
-            await asyncio.wait({gone, answering}, return_when=asyncio.FIRST_COMPLETED)
-            if not answering.done() or isinstance(answering.exception(), OSError):
-                self.aborted += 1
-                raise EOFError
-            answering.result()
-        finally:
-            self.running -= 1
-            for task in (gone, answering):
-                task.cancel()
-                with suppress(asyncio.CancelledError, OSError):
-                    await task
+            self.asked.append(asked)
+            await self.unless_gone(reader, self._answer(asked, writer))
 
     async def _answer(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
         await self.hold.wait()
@@ -220,7 +171,7 @@ def _around(prompt: str) -> tuple[str, str]:
 
 
 def _shown(words: str) -> tuple[str, str, str]:
-    """Prefix, suffix and draft of a conversation's last message, as inference/remote/partner/conversation.py has it."""
+    """Prefix, suffix and draft of a conversation's last message, as inference/engine/middle/conversation.py has it."""
     file = re.search(r"<file[^>]*>\n(.*?)<hole/>(.*)\n</file>", words, re.DOTALL)
     draft = re.search(r"<draft>\n(.*?)\n</draft>", words, re.DOTALL)
     return (*(file.groups() if file else ("", "")), draft[1] if draft else "")
@@ -262,9 +213,7 @@ def _message(kind: str, pieces: list[str], reason: str | None, name: str, *, is_
 
 
 def _send(writer: asyncio.StreamWriter, status: int, value: object) -> None:
-    data = json.dumps(value).encode()
-    head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
-    writer.write(head.encode() + data)
+    writer.write(response(status, value))
 
 
 async def _send_raw(writer: asyncio.StreamWriter, parts: Iterable[bytes | None]) -> None:
@@ -274,7 +223,7 @@ async def _send_raw(writer: asyncio.StreamWriter, parts: Iterable[bytes | None])
         if part is None:
             await asyncio.Event().wait()
             return
-        writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+        writer.write(chunk(part))
         await writer.drain()
         await asyncio.sleep(0)
     writer.write(b"0\r\n\r\n")
@@ -282,7 +231,7 @@ async def _send_raw(writer: asyncio.StreamWriter, parts: Iterable[bytes | None])
 
 def _event(writer: asyncio.StreamWriter, value: object) -> None:
     data = b"data: " + (value.encode() if isinstance(value, str) else json.dumps(value).encode()) + b"\n\n"
-    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+    writer.write(chunk(data))
 
 
 @asynccontextmanager
@@ -290,14 +239,8 @@ async def partner_server(port: int = 0, **settings: Any) -> AsyncIterator[Partne
     """A server that runs, and answers at once."""
     server = PartnerServer(**settings)
     server.hold.set()
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", port)
-    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    try:
+    async with listening(server, port):
         yield server
-    finally:
-        listening.close()
-        await server.close()
-        await listening.wait_closed()
 
 
 async def _main() -> None:

@@ -7,9 +7,11 @@ server answers is tested.
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from tests.http_server import HttpRequest, HttpServer, chunk, listening, response
 
 
 @dataclass
@@ -22,7 +24,7 @@ class Asked:
 
 
 @dataclass
-class TextServer:
+class TextServer(HttpServer):
     """Answers `POST` with the text `answer` for each hole, one line of JSON each, after a draft.
 
     `go` is cleared by a test that wants answers held back behind the draft. `status` other than 200 refuses.
@@ -33,60 +35,34 @@ class TextServer:
     go: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[Asked] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
-    running: int = 0
     most_running: int = 0
-    url: str = ""
-    connections: set[asyncio.StreamWriter] = field(default_factory=set)
 
     async def until_asked(self, count: int) -> None:
         """Wait until so many requests have come."""
         async with self.changed:
             await self.changed.wait_for(lambda: len(self.asked) >= count)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, which may send several requests."""
-        self.connections.add(writer)
-        with suppress(OSError, EOFError):
-            while True:
-                await self._answer(await _read(reader), reader, writer)
-        self.connections.discard(writer)
-        writer.close()
-
-    async def _answer(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers, unless the client goes first."""
+        asked = Asked(request.line, request.json)
         async with self.changed:
             self.asked.append(asked)
             self.changed.notify_all()
-        self.running += 1
-        self.most_running = max(self.most_running, self.running)
-        gone = asyncio.create_task(reader.read(1))  # a client that waits for its answer sends nothing
+        self.most_running = max(self.most_running, self.running + 1)
+        if self.status != 200:
+            writer.write(response(self.status, {}))
+            return
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + _part({"draft": "half"}))
         try:
-            if self.status != 200:
-                writer.write(f"HTTP/1.1 {self.status} No\r\nContent-Length: 0\r\n\r\n".encode())
-                return
-            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + _chunk({"draft": "half"}))
-            going = asyncio.create_task(self.go.wait())
-            await asyncio.wait({gone, going}, return_when=asyncio.FIRST_COMPLETED)
-            going.cancel()
-            if gone.done():
-                asked.aborted.set()
-                raise EOFError
-            writer.write(_chunk({"fill": self.answer}) + b"0\r\n\r\n")
-        finally:
-            self.running -= 1
-            gone.cancel()
-            with suppress(asyncio.CancelledError, OSError):
-                await gone
+            await self.unless_gone(reader, self.go.wait())
+        except EOFError:
+            asked.aborted.set()
+            raise
+        writer.write(_part({"fill": self.answer}) + b"0\r\n\r\n")
 
 
-async def _read(reader: asyncio.StreamReader) -> Asked:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode()
-    length = next(line for line in head.splitlines() if line.lower().startswith("content-length:"))
-    return Asked(head, json.loads(await reader.readexactly(int(length.partition(":")[2]))))
-
-
-def _chunk(value: object) -> bytes:
-    data = json.dumps(value).encode() + b"\n"
-    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+def _part(value: object) -> bytes:
+    return chunk(json.dumps(value).encode() + b"\n")
 
 
 @asynccontextmanager
@@ -94,12 +70,5 @@ async def text_server() -> AsyncIterator[TextServer]:
     """A server that runs, and answers at once."""
     server = TextServer()
     server.go.set()
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    try:
+    async with listening(server):
         yield server
-    finally:
-        listening.close()
-        for connection in server.connections:
-            connection.close()
-        await listening.wait_closed()

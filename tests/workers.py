@@ -35,6 +35,9 @@ from lsp_server.worker.connect import WorkerStream, connect
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
 from lsp_server.worker.survey import running_workers
 
+USERS_HF_HOME = os.environ.get("HF_HOME")
+"""Where the user's models are, for tests of a real one; None: where the hub's client puts them."""
+
 PATIENCE_S = 120.0
 """How long anything may take. Only a test that fails waits so long; a busy machine or a slow one needs much of it."""
 
@@ -48,11 +51,15 @@ def runtime_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))
     before = os.environ.get(FOLDER_VARIABLE)
     os.environ[FOLDER_VARIABLE] = str(folder)
+    os.environ["HF_HOME"] = str(folder / "models")  # nothing is pulled there, so `auto` is the embedded model
     yield folder
     for worker in asyncio.run(running_workers("tests")):
         kill(worker.status.pid)
     if before is None:
         del os.environ[FOLDER_VARIABLE]
+    os.environ.pop("HF_HOME", None)
+    if USERS_HF_HOME is not None:
+        os.environ["HF_HOME"] = USERS_HF_HOME
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -25,7 +25,7 @@ from inference.bench import (
 from inference.bench.infilling_scores import TaskResult
 from inference.bench.infilling_solve import AUTO, ORACLE, SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
-from inference.engine import RequestError
+from inference.engine import Engine, RequestError
 from inference.messages import PARTNER_KINDS
 from inference.models.family import ModelError
 
@@ -77,12 +77,16 @@ def _options(args: argparse.Namespace) -> SolveOptions:
 
 def load(args: argparse.Namespace, options: SolveOptions) -> Solver:
     """A solver with the model of the command line. Raises ModelError."""
-    from inference.engine import Engine
+    return Solver(load_engine(args), options)
+
+
+def load_engine(args: argparse.Namespace) -> Engine:
+    """The model of the command line, ready to fill. Raises ModelError."""
     from inference.models import registry
 
     engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype))
     engine.warm_up()  # or the first task would be timed with what is set up on first use
-    return Solver(engine, options)
+    return engine
 
 
 def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace) -> list[TaskResult]:
@@ -98,20 +102,13 @@ def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace
 
 def solve(task: InfillingTask, solver: Solver, *, executed: bool = False) -> TaskResult:
     """Fill one task and judge the fill; with `executed`, run the program too."""
-    fill, solution = solver.fill(task), task.parts.solution
-    completion = task.parts.completion(fill.text)
-    return TaskResult(
-        task.task_id,
-        completion,
-        exact=infilling_scores.exact(fill.text, solution),
-        edit_similarity=round(infilling_scores.edit_similarity(fill.text, solution), 4),
-        steps=fill.steps,
-        passes=fill.passes,
-        tokens=fill.tokens,
-        true_tokens=fill.true_tokens,
-        ms=round(fill.ms, 2),
-        passed=infilling_execute.passes(infilling_execute.program(task, completion)) if executed else None,
-    )
+    fill = solver.fill(task)
+    counted = {"steps": fill.steps, "passes": fill.passes, "tokens": fill.tokens, "true_tokens": fill.true_tokens}
+    result = infilling_scores.judged(task, fill.text, fill.ms, **counted)
+    if not executed:
+        return result
+    passed = infilling_execute.passes(infilling_execute.program(task, result.completion))
+    return msgspec.structs.replace(result, passed=passed)
 
 
 @dataclass

@@ -2,10 +2,10 @@
 
 The ways to fill: diffusion; the partner, which is asked of each task by itself; and draft and refine, where the draft
 is diffusion's, the partner is asked, and the better of the two counts. A conversation is shown the draft and asked
-again; any other interface writes the hole anew, which is what the partner has written already. The better one is the
-one with fewer syntax errors in its file (Python, as the tasks are cut), then the one that the model here finds
-likelier; the draft where they are equal. No fill is made to fit otherwise, as the language server does. Behind each
-figure stands its standard error over the files that the tasks are from.
+again; any other interface fills the hole from scratch, which the partner has done already. The better one is the
+partner's, unless it is empty or brings more syntax errors into its file (Python, as the tasks are cut). No fill is made
+to fit otherwise, as the language server does. Behind each figure stands its standard error over the files that the
+tasks are from.
 """
 
 import argparse
@@ -20,8 +20,9 @@ import msgspec
 import tree_sitter_python
 from tree_sitter import Language, Node, Parser
 
-from inference.bench import clustered, infilling_scores
-from inference.bench.infilling_scores import TaskResult
+from inference.bench import clustered
+from inference.bench.infilling_scores import TaskResult, judged
+from inference.bench.infilling_served import asked
 from inference.bench.infilling_solve import SolveOptions, Solver, request_of
 from inference.bench.infilling_tasks import InfillingTask
 from inference.messages import REFINED_STRENGTH, Candidate, Hole, InfillRequest
@@ -33,7 +34,7 @@ DIFFUSION, PARTNER, REFINED = "diffusion", "partner", "draft and refine"
 SolveHere = Callable[[InfillingTask, Solver], TaskResult]
 
 
-class Text(NamedTuple):
+class PartnerText(NamedTuple):
     """What the partner wrote, and the milliseconds that it took."""
 
     text: str
@@ -68,12 +69,12 @@ async def _compared(
             if infiller.sees_drafts:
                 other = await _asked(infiller, _with_draft(request_of(task, options), _fill_of(task, draft)))
             began = time.perf_counter()
-            is_better = _is_better(task, solver, _fill_of(task, draft), other.text)
+            is_better = _is_better(task, _fill_of(task, draft), other.text)
             ms = draft.ms + other.ms + (time.perf_counter() - began) * 1000
             taken += is_better
             found[DIFFUSION].append(draft)
-            found[PARTNER].append(_result(task, alone.text, alone.ms))
-            refined = _result(task, other.text, ms) if is_better else msgspec.structs.replace(draft, ms=round(ms, 2))
+            found[PARTNER].append(judged(task, alone.text, alone.ms))
+            refined = judged(task, other.text, ms) if is_better else msgspec.structs.replace(draft, ms=round(ms, 2))
             found[REFINED].append(refined)
     finally:
         await infiller.close()
@@ -83,30 +84,20 @@ async def _compared(
 async def _connected(args: argparse.Namespace) -> PartnerInfiller:
     nowhere = Path("bench")
     arguments = WorkerArguments(
-        nowhere,
         args.partner,
-        None,
-        None,
-        1.0,
-        "unix",
-        nowhere,
-        False,
+        socket=nowhere,
+        log=nowhere,
         server_model=args.partner_model,
         partner=args.partner_kind,
     )
     return await connect(arguments, lambda _share, _what: None)
 
 
-async def _asked(infiller: PartnerInfiller, request: InfillRequest) -> Text:
+async def _asked(infiller: PartnerInfiller, request: InfillRequest) -> PartnerText:
     """The partner's first candidate; empty where it gives none."""
-    began = time.perf_counter()
-    steps = infiller.infill(request)
-    try:
-        events = [event async for event in steps]
-    finally:
-        await steps.aclose()
+    events, ms = await asked(infiller, request)
     best = next((event for event in events if isinstance(event, Candidate)), None)
-    return Text(best.texts[0] if best else "", (time.perf_counter() - began) * 1000)
+    return PartnerText(best.texts[0] if best else "", ms)
 
 
 def _with_draft(request: InfillRequest, draft: str) -> InfillRequest:
@@ -124,15 +115,12 @@ def _fill_of(task: InfillingTask, result: TaskResult) -> str:
     return result.completion[len(parts.leading) : len(result.completion) - len(parts.trailing)]
 
 
-def _is_better(task: InfillingTask, solver: Solver, draft: str, other: str) -> bool:
-    """Whether the partner's text is to stand instead of the draft."""
-    if not other or other == draft:
+def _is_better(task: InfillingTask, draft: str, other: str) -> bool:
+    """Whether the partner's text is to stand instead of the draft: the rule of lsp_server/refine/comparison.py."""
+    if not other.strip() or other == draft:
         return False
-    broken = [_errors(task.parts.before + text + task.parts.after) for text in (draft, other)]
-    if broken[0] != broken[1]:
-        return broken[1] < broken[0]
-    of_draft, of_other = solver.scores(task, (draft, other))
-    return of_other > of_draft
+    of_draft, of_other = (_errors(task.parts.before + text + task.parts.after) for text in (draft, other))
+    return of_other <= of_draft
 
 
 def _errors(text: str) -> int:
@@ -143,13 +131,6 @@ def _errors(text: str) -> int:
         count += node.is_error or node.is_missing
         nodes += node.children if node.has_error else []
     return count
-
-
-def _result(task: InfillingTask, text: str, ms: float) -> TaskResult:
-    solution = task.parts.solution
-    similarity = round(infilling_scores.edit_similarity(text, solution), 4)
-    exact = infilling_scores.exact(text, solution)
-    return TaskResult(task.task_id, task.parts.completion(text), exact, similarity, 0, 0, 0, 0, round(ms, 2))
 
 
 def summary(tasks: Sequence[InfillingTask], compared: Compared) -> dict[str, Any]:

@@ -29,6 +29,16 @@ class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
     passed: bool | None = None
 
 
+def judged(
+    task: InfillingTask, fill: str, ms: float, *, steps: int = 0, passes: int = 0, tokens: int = 0, true_tokens: int = 0
+) -> TaskResult:
+    """The result of a task that was filled so, in so many milliseconds."""
+    done, solution = task.parts.completion(fill), task.parts.solution
+    similarity = round(edit_similarity(fill, solution), 4)
+    counted = steps, passes, tokens, true_tokens
+    return TaskResult(task.task_id, done, exact(fill, solution), similarity, *counted, round(ms, 2))
+
+
 def exact(fill: str, solution: str) -> bool:
     """Whether they are the same except for white space at their ends."""
     return fill.strip() == solution.strip()

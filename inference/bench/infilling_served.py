@@ -20,7 +20,7 @@ from inference.bench import infilling_scores
 from inference.bench.infilling_scores import TaskResult
 from inference.bench.infilling_solve import SolveOptions, Solver, request_of
 from inference.bench.infilling_tasks import InfillingTask
-from inference.messages import Candidate, Done
+from inference.messages import Candidate, Done, Draft, InfillRequest
 from inference.remote.vllm import connect
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
@@ -47,9 +47,7 @@ def run(
 async def _served(tasks: Sequence[InfillingTask], args: argparse.Namespace, options: SolveOptions) -> list[TaskResult]:
     nowhere = Path("bench")
     infiller = await connect(
-        WorkerArguments(
-            nowhere, args.url, None, None, 1.0, "unix", nowhere, False, server_tokenizer=args.server_tokenizer
-        ),
+        WorkerArguments(args.url, socket=nowhere, log=nowhere, server_tokenizer=args.server_tokenizer),
         lambda _share, _what: None,
     )
     places = asyncio.Semaphore(AT_ONE_TIME)
@@ -63,21 +61,21 @@ async def _one(
     task: InfillingTask, infiller: RemoteInfiller, options: SolveOptions, places: asyncio.Semaphore
 ) -> TaskResult:
     async with places:
-        began = time.perf_counter()
-        steps = infiller.infill(request_of(task, options))
-        try:
-            events = [event async for event in steps]
-        finally:
-            await steps.aclose()
-        ms = (time.perf_counter() - began) * 1000
+        events, ms = await asked(infiller, request_of(task, options))
     best = next((event for event in events if isinstance(event, Candidate)), None)
     passes = next(event.stats.steps for event in events if isinstance(event, Done))
-    text, solution = best.texts[0] if best else "", task.parts.solution
-    similarity = round(infilling_scores.edit_similarity(text, solution), 4)
-    exact = infilling_scores.exact(text, solution)
-    completion = task.parts.completion(text)
     taken, tokens = (best.steps, best.tokens) if best else (0, 0)
-    return TaskResult(task.task_id, completion, exact, similarity, taken, passes, tokens, 0, round(ms, 2))
+    text = best.texts[0] if best else ""
+    return infilling_scores.judged(task, text, ms, steps=taken, passes=passes, tokens=tokens)
+
+
+async def asked(infiller: RemoteInfiller, request: InfillRequest) -> tuple[list[Draft | Candidate | Done], float]:
+    """All that a server answers, and the milliseconds that it took."""
+    began, steps = time.perf_counter(), infiller.infill(request)
+    try:
+        return [event async for event in steps], (time.perf_counter() - began) * 1000
+    finally:
+        await steps.aclose()
 
 
 def summary(found: dict[str, list[TaskResult]]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Fills the holes of tasks with one loaded model: on a canvas, or from left to right with the same weights."""
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine, RequestError
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.plan import Plan, Planner
-from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, ScoreRequest, Scores, Text
+from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
 from inference.models.diffusion_gemma import left_to_right
 from inference.models.diffusion_gemma.adapter import DiffusionGemma
 
@@ -98,13 +98,6 @@ class Solver:
         began = time.perf_counter()
         filled = (self._one_by_one if self._options.left_to_right else self._on_canvas)(task, plan, true)
         return MeasuredFill(*filled, true, (time.perf_counter() - began) * 1000)
-
-    def scores(self, task: InfillingTask, texts: Sequence[str]) -> tuple[float, ...]:
-        """How likely the model finds each text in a task's hole; comparable within one task. Raises RequestError."""
-        asked = request_of(task, self._options)
-        candidates = tuple((text,) for text in texts)
-        request = ScoreRequest(task.task_id, asked.segments, candidates, language=asked.language)
-        return next(event for event in self._engine.score(request) if isinstance(event, Scores)).scores
 
     def _plan(self, request: InfillRequest) -> Plan:
         planner = Planner(self._engine.loaded.vocabulary, self._engine.loaded.properties, request)

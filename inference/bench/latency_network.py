@@ -10,8 +10,8 @@ import torch
 from inference.models import devices, registry
 from inference.models.diffusion_gemma import fast_passes, weights
 from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.stated import NO_VISION
 from inference.models.family import ModelError, Properties
-from inference.training.model import NO_VISION
 
 RELEASED_TEXT_CONFIG: dict[str, Any] = {
     "vocab_size": 262_144,

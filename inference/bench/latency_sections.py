@@ -141,7 +141,7 @@ def against_left_to_right(
 
 
 def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """A keystroke at the end of a prefix: everything encoded anew, against what the cache leaves to encode."""
+    """A keystroke at the end of a prefix: encoding everything, against encoding what the cache lacks."""
     found = []
     for length in lengths:
         ids, cache = bench.ids(length), bench.cache()

@@ -85,7 +85,7 @@ class LoadEditor:
         self._ask_for_completion(offset + len(new.rstrip("\n")))
 
     def replace_all(self, text: str) -> None:
-        """Begin anew with another text."""
+        """Start again with another text."""
         self._change(0, len(self.text), text)
 
     async def all_answered(self, limit_s: float) -> None:

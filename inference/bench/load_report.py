@@ -12,7 +12,7 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 760, 320, 60, 40
 
 
 def report(clients: Sequence[Sequence[Request]], told: Counter[str]) -> dict[str, Any]:
-    """Of the requests of each client, and what users were told. Each request is counted once.
+    """Summarise each client's requests and what users were told. Counts each request once.
 
     Times are in milliseconds, of requests that were answered with text.
     """

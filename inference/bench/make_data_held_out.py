@@ -1,6 +1,6 @@
 """`python -m inference.bench.make_data_held_out CORPUS FOLDER`: writes out the files that training must never see.
 
-CORPUS is the `corpus.msgpack` of a run; where it is missing, it is made anew from the installed packages. Leaves out
+CORPUS is the `corpus.msgpack` of a run; where it is missing, it is made again from the installed packages. Leaves out
 the standard library, on all of which checkpoints before this split were trained, and packages' tests, which repeat
 themselves. FOLDER gets two folders: `reporting` for numbers that are published, `tuning` for choosing settings. With
 `--packages` they get only packages that are held out whole: projects that the model has never seen, those named by

@@ -16,7 +16,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 
-from inference.models.masked.stated import Qwen2Config, weight_shapes
+from inference.models.qwen2 import Qwen2Config, weight_shapes
 
 SHAPES: dict[str, dict[str, Any]] = {
     "0.5b": {

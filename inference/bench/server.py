@@ -23,24 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from inference.bench.server_editor import PATIENCE_S, SERVER, ScriptedEditor, ServerError, server_environment
+from inference.bench.server_typist import Typist, document
 
 TARGET_MS = 3.0
 """The target for the server's own share at p95."""
 _OPTIONS = {"debounceMs": 0, "deadlineMs": {"automatic": 60_000, "invoked": 60_000}}
-_FUNCTION = '''
-def name_{0}(first, second):
-    """Add what is {0}."""
-    total = first + {0}
-    for value in second:
-        if value > total:
-            total += value
-    return total
-
-'''
-_HEIGHT = _FUNCTION.count("\n")
-_LINE_IN_FUNCTION = 4
-_TYPED_BEFORE = "    chosen = "
-_LONGEST_LINE = 60
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,12 +56,12 @@ def measure(lines: int, keystrokes: int) -> dict[str, Any]:
         for each in (editor, plain):
             each.open(text)
             _wait_until_ready(each)
-        typist = _Typist(editor, lines // 2)
+        typist = Typist(editor, lines // 2)
         sections = typist.sections()
         for keystroke in (typist.remembered, typist.asked):  # warm up what is set up on first use
             _timed(editor, keystroke, max(keystrokes // 4, 2))
         times = {name: _timed(editor, keystroke, keystrokes) for name, keystroke in sections.items()}
-        counting = _counting(_Typist(editor, 0), _Typist(plain, 0), keystrokes)  # away from what was typed above
+        counting = _counting(Typist(editor, 0), Typist(plain, 0), keystrokes)  # away from what was typed above
     return {
         "lines": len(text.splitlines()),
         "keystrokes": keystrokes,
@@ -84,91 +71,6 @@ def measure(lines: int, keystrokes: int) -> dict[str, Any]:
         "target_ms": TARGET_MS,
         "within_target": all(times[name]["own_p95_ms"] <= TARGET_MS for name in ("remembered", "asked")),
     }
-
-
-def document(lines: int) -> str:
-    """Python code of about this many lines."""
-    return "".join(_FUNCTION.format(number) for number in range(max(lines // _HEIGHT, 2)))
-
-
-class _Typist:
-    """Types in one function after the other, each time on a new line. A section's method returns one keystroke's ms."""
-
-    def __init__(self, editor: ScriptedEditor, line: int) -> None:
-        self._editor = editor
-        self._line = line // _HEIGHT * _HEIGHT + _LINE_IN_FUNCTION
-        self._column, self._shown, self._section = 0, "", ""
-
-    def sections(self) -> dict[str, Callable[[], float]]:
-        """What is measured, by name."""
-        return {
-            "no_op": self.no_op,
-            "remembered": self.remembered,
-            "asked": self.asked,
-            "asked_in_open_bracket": self.asked_in_open_bracket,
-            "asked_below_an_error": self.asked_below_an_error,
-        }
-
-    def no_op(self) -> float:
-        """A request that does nothing."""
-        began = time.perf_counter()
-        self._editor.no_op()
-        return (time.perf_counter() - began) * 1000
-
-    def remembered(self) -> float:
-        """Type the next character of what is shown; begin a new line where all of it is typed."""
-        if self._section != "remembered" or len(self._shown) < 2:
-            self._begin_line("remembered", _TYPED_BEFORE)
-        wanted = self._shown[1:]
-        ms = self._key(self._shown[0])
-        if self._shown != wanted:
-            raise ServerError(f"of a suggestion {wanted!r} should have been left, and was {self._shown!r}")
-        return ms
-
-    def asked(self) -> float:
-        """Type a character that no suggestion goes on with: the server must ask the worker."""
-        return self._unexpected("asked", _TYPED_BEFORE)
-
-    def asked_in_open_bracket(self) -> float:
-        """The same inside an open bracket, where the text is not whole Python."""
-        return self._unexpected("in_open_bracket", _TYPED_BEFORE + "[")
-
-    def asked_below_an_error(self) -> float:
-        """The same below a line that is not finished."""
-        if self._section != "below_an_error":
-            self._editor.type(_LINE_IN_FUNCTION, 0, f"{_TYPED_BEFORE}(\n")
-            self._line += 1
-        return self._unexpected("below_an_error", _TYPED_BEFORE)
-
-    def _unexpected(self, section: str, before: str) -> float:
-        if self._section != section or self._column > _LONGEST_LINE:
-            self._begin_line(section, before)
-        ms = self._key("z")
-        if not self._shown:
-            raise ServerError("the server had nothing to show")
-        return ms
-
-    def _begin_line(self, section: str, text: str) -> None:
-        """Begin in the next function, away from rejected suggestions, and leave the old line as whole Python."""
-        rest = {"remembered": self._shown, "in_open_bracket": "]"}.get(self._section, "")
-        if rest:
-            self._editor.type(self._line, self._column, rest)
-        self._line += _HEIGHT + 1
-        self._editor.type(self._line, 0, f"{text}\n")
-        self._section, self._column = section, len(text)
-        self._shown = self._ask()
-
-    def _key(self, character: str) -> float:
-        began = time.perf_counter()
-        self._editor.type(self._line, self._column, character)
-        self._column += 1
-        self._shown = self._ask()
-        return (time.perf_counter() - began) * 1000
-
-    def _ask(self) -> str:
-        """What is shown after the cursor: a suggestion also has the text before it from its start column on."""
-        item = self._editor.complete(self._line, self._column)
-        return item.text[self._column - item.start :] if item else ""
 
 
 def _timed(editor: ScriptedEditor, keystroke: Callable[[], float], count: int) -> dict[str, float]:
@@ -181,7 +83,7 @@ def _timed(editor: ScriptedEditor, keystroke: Callable[[], float], count: int) -
     return {name: round(value, 3) for name, value in found.items()}
 
 
-def _counting(on: _Typist, off: _Typist, keystrokes: int) -> dict[str, dict[str, float]]:
+def _counting(on: Typist, off: Typist, keystrokes: int) -> dict[str, dict[str, float]]:
     """How much longer a keystroke takes with statistics than without, at two percentiles; typed in turn."""
     found = {}
     for name in ("remembered", "asked"):

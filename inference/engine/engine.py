@@ -1,11 +1,15 @@
 """One loaded model, ready to fill holes."""
 
+from typing import cast
+
 from inference.engine.canvas import prompt
 from inference.engine.infilling import Infilling
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.scoring import Scoring
-from inference.messages import Hole, InfillRequest, ScoreRequest, Text
-from inference.models.family import Family, Properties
+from inference.engine.middle import asking
+from inference.engine.middle.infilling import MiddleInfilling
+from inference.engine.next_edit.judging import NextEditing
+from inference.messages import Hole, HoleKind, InfillRequest, NextEditRequest, Text
+from inference.models.family import Family, MiddleFamily, PreparingFamily, Properties
 
 
 class Engine:
@@ -18,25 +22,68 @@ class Engine:
         self.model, self.dtype = family.name, family.dtype
         self.device = family.traits.runs_on or str(family.device)
         self.note = self.loaded.note
-        self.context_tokens = prompt.context_tokens(self.loaded.vocabulary, self.loaded.properties)
+        self._middle = cast("MiddleFamily", family) if family.traits.fills_middle else None
+        if self._middle is not None:
+            self.context_tokens = asking.context_tokens(self.loaded, self._middle)
+        else:
+            self.context_tokens = prompt.context_tokens(self.loaded.vocabulary, self.loaded.properties)
+
+    @property
+    def token_ms(self) -> float:
+        """How long it takes to write a token, as lately measured; 0: not known."""
+        return self._middle.token_ms if self._middle else 0.0
+
+    @property
+    def prompt_token_ms(self) -> float:
+        """The same for reading one."""
+        return self._middle.prompt_token_ms if self._middle else 0.0
 
     def using(self, properties: Properties) -> "Engine":
         """An engine that shares this one's model and searches by other properties."""
         return Engine(self.loaded.using(properties))
 
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling:
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling | MiddleInfilling:
         """The work on one request, to be iterated; closing it stops the work and frees what it holds.
 
         `deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense.
         """
+        if self._middle is not None:
+            return MiddleInfilling(self.loaded, self._middle, request, deadline)
         return Infilling(self.loaded, request, deadline)
 
-    def score(self, request: ScoreRequest, *, deadline: float | None = None) -> Scoring:
-        """The same for a request to score given texts. Raises RequestError, too, where the model cannot score."""
-        return Scoring(self.loaded, request, deadline)
+    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> NextEditing:
+        """The same for a request for the places that no longer fit after a change."""
+        return NextEditing(self.loaded, request, deadline)
 
     def warm_up(self) -> None:
-        """One small fill, so that the first user does not pay for what is set up on first use."""
-        request = InfillRequest("warm-up", (Text("x ="), Hole(max_tokens=2), Text("\n")), max_steps=1)
+        """Small fills, so that the first user does not pay for what is set up on first use."""
+        self._fill(InfillRequest("warm-up", (Text("x ="), Hole(max_tokens=2), Text("\n")), max_steps=1))
+        if not self.prepare():
+            return
+        for request in usual_requests():
+            self._fill(request)
+        while self.prepare():
+            pass
+
+    def prepare(self) -> bool:
+        """Sets up one of the passes that earlier requests could have used; whether there may be more.
+
+        Takes long: to be called while nobody waits.
+        """
+        family = self.loaded.family
+        return family.prepare() if isinstance(family, PreparingFamily) else False
+
+    def _fill(self, request: InfillRequest) -> None:
         for _ in self.infill(request):
             pass
+
+
+def usual_requests() -> list[InfillRequest]:
+    """What users ask for most: a line that appears by itself, a line and a block with three candidates."""
+    before, after = Text("import os\n\n\ndef main(path):\n    "), Text("\n" + "    print(path)\n" * 100)
+    line, block = (before, Hole(single_line=True), after), (before, Hole(kind=HoleKind.BLOCK), after)
+    return [
+        InfillRequest("a line", line, quick=True, seed=0),
+        InfillRequest("three lines", line, candidates=3, seed=0),
+        InfillRequest("three blocks", block, candidates=3, seed=0),
+    ]

@@ -1,8 +1,8 @@
-"""What can go wrong with a request, in words fit for the user."""
+"""What can go wrong with a request, worded for the user."""
 
 from inference.messages import ErrorCode
 
-CANNOT_SCORE = "this model cannot say how likely a text is"
+CANNOT_JUDGE = "this model cannot say which places no longer fit"
 
 
 class RequestError(Exception):

@@ -4,16 +4,14 @@ Each step makes at most one forward pass. Between two steps the worker can turn 
 stop it.
 """
 
-import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import torch
 
-from inference.engine.canvas import answered, fills, prompt
-from inference.engine.canvas.answered import Filled, RankedFill
+from inference.engine.canvas import answered, fills
+from inference.engine.canvas.answered import Canvases, RankedFill
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import Row, Slots
@@ -23,7 +21,6 @@ from inference.engine.search import (
     amending,
     answers,
     continuations,
-    hole_end,
     length,
     length_probe,
     masked_rank,
@@ -35,31 +32,14 @@ from inference.engine.search import (
 from inference.engine.search.continuations import Continued
 from inference.engine.search.denoise import Denoising, Start
 from inference.engine.search.effort import Effort
-from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome, Stats
+from inference.engine.work import Work
+from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
 from inference.models.family import Context, LengthSignal
 
 InfillEvent = Draft | Candidate | Done
 
 
-@dataclass
-class _Counters:
-    """Time, steps and tokens of one request so far, for its `Stats`."""
-
-    started: float = field(default_factory=time.monotonic)
-    encode_ms: float = 0.0
-    steps: int = 0
-    canvases: int = 0
-    prefix_tokens: int = 0
-    reused_tokens: int = 0
-
-    def ms(self) -> float:
-        return (time.monotonic() - self.started) * 1000
-
-    def stats(self) -> Stats:
-        return Stats(self.ms(), self.encode_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
-
-
-class Infilling(Generator[InfillEvent | None, None, None]):
+class Infilling(Work[InfillEvent]):
     """The work on one request, as a generator: each step does at most one forward pass.
 
     It yields drafts if the request wants them, then the candidates, best first, then Done. None is a step with nothing
@@ -68,8 +48,10 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
     def __init__(self, model: LoadedModel, request: InfillRequest, deadline: float | None) -> None:
         """`deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense."""
-        self._model, self._request, self._deadline = model, request, deadline
+        super().__init__(deadline)
+        self._model, self._request = model, request
         self._planner = Planner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
+        self._canvases = Canvases(self._planner)
         generator = torch.Generator(model.family.device)
         if request.seed is None:
             generator.seed()
@@ -80,46 +62,26 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         self._policy = policy.of(model.traits)
         self._finished = max(self._policy.finished, self._effort.candidates)
         self._trials: list[Written] = []
-        self._counters = _Counters()
         self._written_passes = 0
         self._ends: list[float] = []
-        self._amended: dict[int, str] = {}
-        self._changed = False
-        self._events = self._work()
-
-    def send(self, value: None, /) -> InfillEvent | None:
-        """The next event. Raises StopIteration after Done."""
-        return self._events.send(value)
-
-    def throw(self, *error: Any) -> InfillEvent | None:
-        """Raises the error where the work stands; `close` uses it to end the work."""
-        return self._events.throw(*error)
 
     def amend(self, hole: int, text: str) -> None:
         """Pin `text`, all that now stands at the start of a hole; takes effect before the next step.
 
         Raises RequestError where the request has no such hole.
         """
-        self._planner.pin_start(hole, text)
-        self._amended[hole] = text
-        self._changed = True
+        self._canvases.pin(hole, text)
 
     def _work(self) -> Generator[InfillEvent | None, None, None]:
         """Canvas after canvas. The first gets at least one step; those the deadline leaves no time for are left."""
-        canvases: list[Filled] = []
-        while answered.end(canvases) < self._hole_count and not (canvases and self._late()):
+        canvases = self._canvases
+        while not canvases.are_all and not (canvases.done and self._late()):
             found: list[RankedFill] = []
-            earlier = [text for canvas in canvases for text in canvas.found[0].texts]
-            group = self._planner.group_from(answered.end(canvases))
+            group, earlier = canvases.begin()
             yield from self._canvas(group, earlier, found)
-            canvases.append(Filled(group, found))
-            if self._changed:
-                self._amended.clear()
-                self._changed = False
-                canvases = canvases[: answered.still_good(canvases, self._planner.request.holes)]
-        holes, ms = self._planner.request.holes, self._counters.ms()
+            canvases.add(group, found)
         most, complete = self._effort.candidates, not self._late()
-        yield from answered.candidates(self._request.id, canvases, holes, most, ms, complete=complete)
+        yield from canvases.candidates(self._request.id, most, self._counters.ms(), complete=complete)
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())
 
@@ -141,9 +103,12 @@ class Infilling(Generator[InfillEvent | None, None, None]):
             rows = [plan.layout.compose(lengths) for lengths in self._lengths(context, plan)]
             yield None
             loop = self._denoising(context, plan, pruning.tried(rows, self._finished, self._model.traits.free_rows))
-            yield from self._denoise(loop, context, plan, earlier)
+            if not (yield from self._denoise(loop, context, plan, earlier)):
+                return
             written = [*answers.standing(loop), *self._agreeing([*self._trials, *written], plan)]
             known = yield from self._by_masking(context, plan, written, masked_rank.PARTS)
+            if self._canvases.has_news and not self._agreeing(written, plan):
+                return
             found += answers.ranked(self._model, context, plan, written, typed, quick=self._late(), known=known)
             if self._request.drafts:
                 yield self._draft(loop, plan, earlier, found[0].written)
@@ -164,19 +129,6 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         context = stack.enter_context(closing(self._model.family.open(plan.prefix_ids)))
         yield from self._encode(context, plan.prefix_ids)
         return plan, context
-
-    def _encode(self, context: Context, ids: Sequence[int]) -> Generator[None, None, bool]:
-        """Reads a prefix. False: given up, since it is late and more is left to read than a short prefix has."""
-        left, began = 0, time.monotonic()
-        for left in context.encode():
-            self._counters.encode_ms += (time.monotonic() - began) * 1000
-            yield None
-            if left > prompt.SHORT_PREFIX_TOKENS and self._late():
-                break
-            began = time.monotonic()
-        self._counters.prefix_tokens += len(ids) - left
-        self._counters.reused_tokens += context.reused_tokens
-        return left == 0
 
     def _continue(
         self, context: Context, plan: Plan, earlier: Sequence[str]
@@ -225,30 +177,26 @@ class Infilling(Generator[InfillEvent | None, None, None]):
         elif self._model.traits.length_signal is LengthSignal.SLACK:
             choices = length.from_slack(self._slack(context, plan), holes, count)
         else:
-            choices = [length.usual(holes)] if self._late() else self._guessed(context, plan, count)
+            choices = [length.usual(holes)] if self._late() else self._guessed(plan, count)
         missing = 0 if self._late() else max(0, self._effort.candidates - len(choices))
         return choices + [choices[i % len(choices)] for i in range(missing)]
 
     def _find_ends(self, context: Context, plan: Plan) -> Iterator[None]:
         """Asks where the hole ends, where fills are ranked by that too."""
         if self._policy.by_masking and not self._late() and answers.weights_for(self._model, plan).end:
-            self._ends = hole_end.log_chances(self._model, context, plan)
-            self._counters.steps += 1
-            yield None
+            self._ends = length_probe.end_chances(self._model, context, plan)
+            if self._ends:
+                self._counters.steps += 1
+                yield None
 
-    def _guessed(self, context: Context, plan: Plan, count: int) -> list[tuple[int, ...]]:
+    def _guessed(self, plan: Plan, count: int) -> list[tuple[int, ...]]:
         """The lengths to try where the checkpoint gives no signal."""
-        holes, bias = plan.layout.holes, self._model.properties.length_bias
+        holes = plan.layout.holes
         if not all(hole.single_line for hole in holes):
             return length.around_usual(holes, count)
-        if bias is None or self._model.traits.can_score:
-            choices = length.from_grid(holes, count)
-            usual_first = self._policy.by_masking
-            return sorted(choices, key=lambda each: length.unusual(holes, each)) if usual_first else choices
-        self._counters.steps += 1
-        choices = length.from_grid(holes, length_probe.LENGTHS)
-        sure = length_probe.confidences(self._model, context, plan, self._noise, choices)
-        return length.surest_first(holes, choices, sure, bias, self._ends)[: self._finished]
+        choices = length.from_grid(holes, count)
+        usual_first = self._policy.by_masking
+        return sorted(choices, key=lambda each: length.unusual(holes, each)) if usual_first else choices
 
     def _slack(self, context: Context, plan: Plan) -> list[list[float]]:
         self._counters.steps += 1
@@ -283,8 +231,11 @@ class Infilling(Generator[InfillEvent | None, None, None]):
 
     def _denoise(
         self, loop: Denoising, context: Context, plan: Plan, earlier: Sequence[str]
-    ) -> Iterator[InfillEvent | None]:
-        """Steps until the answer stands, or until the deadline: then the answer is what stands."""
+    ) -> Generator[InfillEvent | None, None, bool]:
+        """Steps until the answer stands, or until the deadline: then the answer is what stands.
+
+        False if the typed text disagrees with it: then it is not ranked, and the canvas is filled again.
+        """
         self._trials.clear()
         while not loop.finished:
             loop.step()
@@ -295,18 +246,24 @@ class Infilling(Generator[InfillEvent | None, None, None]):
                 standing = pruning.prune(self._model, loop, context, plan, self._finished, known)
                 self._trials += standing if self._policy.keeps_trials else []
             yield self._draft(loop, plan, earlier, answers.one_standing(loop, 0)) if self._request.drafts else None
-            if self._late() or (self._amended and not self._go_on(loop, plan, earlier)):
-                return
+            if self._canvases.has_news and not self._go_on(loop, plan, earlier):
+                return False
+            if self._late():
+                break
+        return True
 
     def _by_masking(
         self, context: Context, plan: Plan, written: Sequence[Written], parts: int
     ) -> Generator[None, None, list[float] | None]:
-        """The scores of different answers, where they are found by masking; once it is late, in a single pass."""
+        """The scores of different answers, where they are found by masking; once it is late, in a single pass.
+
+        Also None once none of them agrees with the typed text.
+        """
         lines = all(hole.single_line for hole in plan.layout.holes)
         if not (self._policy.by_masking and lines) or len({tuple(one.ids) for one in written}) == 1:
             return None
-        weights, parts = answers.weights_for(self._model, plan), 0 if self._late() else parts
-        scoring = masked_rank.scores(self._model, context, plan, written, weights, parts, self._ends)
+        weights, left = answers.weights_for(self._model, plan), 0 if self._late() else parts
+        scoring = masked_rank.scores(self._model, context, plan, written, weights, left, self._ends)
         while True:
             try:
                 next(scoring)
@@ -314,20 +271,16 @@ class Infilling(Generator[InfillEvent | None, None, None]):
                 return end.value  # type: ignore[no-any-return]
             self._counters.steps += 1
             yield None
+            if self._canvases.has_news and not self._agreeing(written, plan):
+                return None
+            if left > 1 and self._late():
+                scoring, left = masked_rank.scores(self._model, context, plan, written, weights, 0, self._ends), 1
+            left -= 1
 
     def _go_on(self, loop: Denoising, plan: Plan, earlier: Sequence[str]) -> bool:
         """Pins what was typed on the canvases that agree with it; False where none does, so that it starts again."""
-        amended, self._amended = self._amended, {}
-        for number, text in amended.items():
-            if number < plan.group.first and not earlier[number].startswith(text):
-                return False
-            inside = plan.group.first <= number < plan.group.end
-            if inside and not amending.pin(self._model, loop, plan, number - plan.group.first, text):
-                return False
-        return True
-
-    def _late(self) -> bool:
-        return self._deadline is not None and time.monotonic() >= self._deadline
+        pin = partial(amending.pin, self._model, loop, plan)
+        return self._canvases.go_on(plan.group, earlier, pin)
 
     def _draft(self, loop: Denoising, plan: Plan, earlier: Sequence[str], shown: Written) -> Draft:
         """One of the canvases as it stands: while they are denoised the first, of the likeliest length, or the best."""

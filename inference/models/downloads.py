@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from inference.models import catalogue, checkpoint_files
-from inference.models.catalogue import Published
+from inference.models.catalogue import PinnedFile, Published
 from inference.models.family import ModelError
 
 RECORD = "pulled.json"
@@ -22,10 +22,10 @@ CONFIG = "config.json"
 PART = ".part"
 """The end of the name of a file that is not here in full yet."""
 
-WANTED = ("*.safetensors", "*.json", "merges.txt", "LICENSE*", "NOTICE*")
-"""Files of a repository's top folder that are fetched."""
+WANTED = ("*.safetensors", "*.gguf", "*.json", "merges.txt", "LICENSE*", "NOTICE*")
+"""Files of a repository's top folder that are fetched, GGUF files only where the catalogue has pinned one."""
 
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,199}")
 
 
 class FileRecord(msgspec.Struct, frozen=True):
@@ -65,12 +65,25 @@ def repo_of(model: str) -> str:
 
 
 def find(model: str) -> Path | None:
-    """The folder of a model of the catalogue or of a hub id, where its files are; None where they are not all there."""
+    """The folder of a model of the catalogue or of a hub id, where its files are; None where they are not all there.
+
+    A pinned file that is in the hub's own cache is given itself.
+    """
     folder = folder_for(model)
     record = read_record(folder, repo_of(model))
-    if record.complete if record else (folder / CONFIG).is_file():
+    entry = catalogue.find(model)
+    file = entry.file if entry else None
+    if record.complete if record else (folder / (file.name if file else CONFIG)).is_file():
         return folder
-    return _in_cache(model)
+    return _file_in_cache(entry.repo, file) if entry and file else _in_cache(model)
+
+
+def is_here(entry: Published) -> bool:
+    """Whether a model's files are on this machine."""
+    try:
+        return not entry.repo or find(entry.name) is not None
+    except ModelError:
+        return False
 
 
 def require(model: str) -> Path:
@@ -94,7 +107,7 @@ def read_record(folder: Path, repo: str = "") -> Pulled | None:
     """What was written down when the files of a folder were pulled; None where they were not.
 
     Raises ModelError, also where `repo` is named and they are of another repository. The record need not be ours: a
-    repository may have a file of this name, and whoever downloads by hand may copy it, too.
+    repository may have a file of this name, and a user who downloads by hand may copy it, too.
     """
     file = folder / RECORD
     try:
@@ -121,8 +134,15 @@ def is_wanted(name: str) -> bool:
     return any(fnmatchcase(name, kind) for kind in WANTED)
 
 
+def _file_in_cache(repo: str, file: PinnedFile) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(repo, file.name, revision=file.revision)
+    return Path(found) if isinstance(found, str) else None
+
+
 def _in_cache(model: str) -> Path | None:
-    """The snapshot in the hub's own cache, whoever has put it there; None where it has no weights."""
+    """The snapshot in the hub's own cache, no matter which program put it there; None where it has no weights."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 

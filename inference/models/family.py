@@ -8,16 +8,15 @@ memory. To add a family, write a folder beside this file and name it in registry
 Shapes: B canvases, W rows of each, N hole rows of all canvases together, V vocabulary size.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Meta
 
-from inference.messages import MAX_STEPS, HoleKind
+from inference.messages import MAX_STEPS, HoleKind, Snippet
 
 if TYPE_CHECKING:  # a worker asks for ModelError before it can afford to import torch
     from tokenizers import Tokenizer
@@ -112,28 +111,6 @@ class HoleSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return stated or max(1, int(_SHARES[kind] * canvas_tokens))
 
 
-class LengthBias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How sure a model is of a hole of nothing but noise by its length alone: less, the longer it is.
-
-    `confidences[i]` is the mean probability of the likeliest token of each row, over holes of `lengths[i]` tokens.
-    """
-
-    lengths: Annotated[tuple[Annotated[int, Meta(ge=1, le=MAX_CANVAS_TOKENS)], ...], Meta(min_length=1, max_length=64)]
-    confidences: Annotated[tuple[Annotated[float, Meta(gt=0, le=1)], ...], Meta(min_length=1, max_length=64)]
-
-    def __post_init__(self) -> None:
-        if len(self.lengths) != len(self.confidences) or list(self.lengths) != sorted(set(self.lengths)):
-            raise ValueError("`lengths` must rise, and `confidences` have one number for each")
-
-    def at(self, length: int) -> float:
-        """The confidence at any length, between the nearest two that were measured."""
-        above = bisect_left(self.lengths, length)
-        if above in (0, len(self.lengths)):
-            return self.confidences[min(above, len(self.lengths) - 1)]
-        (low, high), (less, more) = self.lengths[above - 1 : above + 1], self.confidences[above - 1 : above + 1]
-        return less + (more - less) * (length - low) / (high - low)
-
-
 class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`infill.json`: what infilling needs to know of a checkpoint and `config.json` does not say.
 
@@ -159,8 +136,6 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     continuations: Count = 0
     """How many continuations of the prefix are also searched for, token by token, as further candidates. Each token
     takes a pass, so it is for a small checkpoint that was trained to predict the next token."""
-    length_bias: LengthBias | None = None
-    """What `infill-ls calibrate` measured; None: nothing. For a model without a length signal that cannot score."""
     enough: float | None = None
     """The score from which the best continuation is taken, and no canvas tried; None: canvases are always tried."""
     quick_enough: float | None = None
@@ -178,7 +153,7 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     eos_token_id: TokenId | None = None
     """What stands before and behind a whole file; None: `<bos>` and `<eos>`, where the tokenizer has them."""
     exact: bool = False
-    """Whether every row is computed anew at each step where every row sees every row. Otherwise keys and values of rows
+    """Whether each step computes every row again, where every row sees every row. Otherwise keys and values of rows
     that do not change are kept for some steps, and for the next request: several times faster, and nearly the same."""
     copying: bool = False
     """Whether likelihoods are mixed with what the file says elsewhere (engine/canvas/file_text.py). It helps a small
@@ -201,8 +176,12 @@ class Traits:
     runs_on: str = ""
     """What the model is computed on, for users, where that is not `Family.device`: "mlx:gpu"."""
     free_rows: int = 0
-    """A denoising step takes the same time for up to so many rows of all its canvases, since what it does in any case
-    takes longer, such as reading the weights; 0: every row costs time."""
+    """A denoising step takes about the same time for up to so many rows of all its canvases, and a pass of a model
+    without canvases for so many rows, since what it does in any case takes longer, such as reading the weights.
+    0: every row costs time."""
+    fills_middle: bool = False
+    """The family is a `MiddleFamily`: it writes from left to right behind a prompt that shows it both sides of the
+    hole. `Context.predict` and `Context.feedback` may then not be called: there is no canvas."""
 
 
 class Family(Protocol):
@@ -234,6 +213,49 @@ class Family(Protocol):
 
     def open(self, prefix_ids: Sequence[int]) -> "Context":
         """The prefix that conditions what follows, as far as it is known from earlier. The caller closes it."""
+
+
+@runtime_checkable
+class PreparingFamily(Protocol):
+    """A family that can set up passes before they are needed, as by recording them for a GPU."""
+
+    def prepare(self) -> bool:
+        """Sets up one of the passes that earlier requests could have used; whether there may be more.
+
+        Takes long: to be called while nobody waits.
+        """
+
+
+class MiddleFamily(Family, Protocol):
+    """A causal model that was trained to fill the middle. Only where `Traits.fills_middle`.
+
+    Text that spells a control token stays text: no prompt has a control token that the family did not put there.
+    """
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """The tokens that end a fill: end of text or turn, and all that belong to a prompt. No fill holds one."""
+
+    def middle_prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
+        """The tokens behind which the model writes what stands between `prefix` and `suffix`.
+
+        `files` are shown first, in the form that the model knows for a repository, and `path` names the file with the
+        hole there; a model that knows none leaves both out. Never empty.
+        """
+
+    def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
+        """The tokens of a chat turn in which a user says `message` and the model's `answer` has begun.
+
+        None where the model was not trained to chat.
+        """
+
+    @property
+    def token_ms(self) -> float:
+        """How long a pass that writes one token has taken lately; 0: there was none."""
+
+    @property
+    def prompt_token_ms(self) -> float:
+        """How long the model has taken lately to read one token of a prompt; 0: none was read."""
 
 
 class Context(Protocol):
@@ -287,6 +309,15 @@ class Continuation(Protocol):
 
     def feed(self, ids: "Tensor") -> "Tensor":
         """Appends (K, n) tokens, n may be 0 at first; the float32 logits (K, V) of the token that follows each."""
+
+    def feed_rows(self, ids: "Tensor") -> "Tensor":
+        """Appends (K, n) tokens in one causal pass; the float32 logits (K, n, V) of what follows each of them.
+
+        The first call has one row more, (K, n + 1, V), at the front: what follows the prefix itself.
+        """
+
+    def trim(self, count: int) -> None:
+        """Forgets the last `count` fed tokens of every continuation, as if they had never been fed."""
 
     def keep(self, parents: "Tensor") -> None:
         """(K,) numbers of continuations: each goes on as a copy of the one named at its place."""

@@ -1,10 +1,12 @@
 """What a hub says of a model, and the model's files, fetched and verified. The only module here that uses a network.
 
-Through the hub's own client, which knows the user's token and proxy; its downloads begin anew after a break, so that
+Through the hub's own client, which knows the user's token and proxy; its downloads start over after a break, so that
 files are transferred here. What breaks off leaves `NAME.part`, and goes on there. What is fetched is never code.
 """
 
 import hashlib
+import os
+import re
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -26,6 +28,10 @@ _SILENCE_S = 30.0
 _TRIES = 4
 """How often a transfer is tried again without a byte coming."""
 
+_CONNECT_S = 5.0
+_LARGEST_BYTES = 1 << 50
+_REVISION, _DIGEST = re.compile(r"[\w.-]{1,64}"), re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
 OnBytes = Callable[[int], None]
 """Told how many bytes of a file are here."""
 
@@ -34,30 +40,47 @@ class DamagedError(Exception):
     """What was transferred is not what the hub promised. str() names the file."""
 
 
+class OddAnswerError(Exception):
+    """The hub's answer makes no sense. str() says what of it."""
+
+
 def look_up(repo: str, revision: str | None) -> Pulled:
-    """What the hub has at a revision; None: the newest. Raises OSError or the client's errors."""
+    """What the hub has at a revision; None: the newest. Raises OddAnswerError, OSError or the client's errors."""
     info = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=_SILENCE_S)
     card = info.card_data
     licence = (card.get("license_name") or card.get("license")) if card else None
     files = {}
     for file in info.siblings or ():
         digest = file.lfs.sha256 if file.lfs else file.blob_id
-        if is_wanted(file.rfilename) and digest is not None and file.size is not None:
-            files[file.rfilename] = FileRecord(file.size, digest)
-    return Pulled(repo, info.sha or "", str(licence or "not stated"), files)
+        if (
+            is_wanted(file.rfilename)
+            and not file.rfilename.endswith(".gguf")
+            and digest is not None
+            and file.size is not None
+        ):
+            files[file.rfilename] = _checked(file.rfilename, file.size, digest)
+    if not _REVISION.fullmatch(info.sha or ""):
+        raise OddAnswerError("it names no revision")
+    return Pulled(repo, str(info.sha), str(licence or "not stated"), files)
 
 
-def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes) -> None:
+def _checked(name: str, size: object, digest: str) -> FileRecord:
+    if not isinstance(size, int) or not 0 <= size < _LARGEST_BYTES or not _DIGEST.fullmatch(digest):
+        raise OddAnswerError(f"it says that {name} has {str(size)[:12]!a} bytes and the hash {digest[:12]!a}")
+    return FileRecord(size, digest)
+
+
+def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
     """Transfers what is missing of a file, checks it and puts it in its place.
 
-    Raises DamagedError, after which it begins anew; OSError or the client's errors, after which it goes on.
+    Raises DamagedError, after which it starts over; OSError or the client's errors, after which it goes on.
     """
     file, part = of.files[name], folder / (name + PART)
-    with part.open("ab") as stream:
+    with opened(part) as stream:
         if stream.tell() > file.size:
             _empty(stream)
         tries = 0
-        while stream.tell() < file.size and tries <= _TRIES:
+        while stream.tell() < file.size and tries <= tries_allowed:
             before = stream.tell()
             on_bytes(before)
             time.sleep(tries)
@@ -66,13 +89,24 @@ def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes) -> None:
             except OSError:  # the disk, or an answer of the hub; a broken line raises no OSError
                 raise
             except Exception:  # of the library behind the hub's client, whichever that is
-                if tries == _TRIES and stream.tell() <= before:
+                if tries == tries_allowed and stream.tell() <= before:
                     raise
             tries = 0 if stream.tell() > before else tries + 1  # an answer may end early without an error, too
+    put_in_place(part, folder / name, file)
+
+
+def put_in_place(part: Path, target: Path, file: FileRecord) -> None:
+    """Gives what was fetched its name. Raises DamagedError where it is not what was promised, and deletes it."""
     if not is_intact(part, file):
         part.unlink()
-        raise DamagedError(name)
-    part.replace(folder / name)
+        raise DamagedError(target.name)
+    part.replace(target)
+
+
+def opened(part: Path) -> BinaryIO:
+    """A file that is not here in full yet, at its end. Raises OSError, also where a link is in its place."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(part, flags, 0o644), "ab")
 
 
 def _transfer(of: Pulled, name: str, stream: BinaryIO, on_bytes: OnBytes) -> None:
@@ -80,7 +114,9 @@ def _transfer(of: Pulled, name: str, stream: BinaryIO, on_bytes: OnBytes) -> Non
     range_ = {"Range": f"bytes={stream.tell()}-"} if stream.tell() else {}
     headers = {**build_hf_headers(), "Accept-Encoding": "identity", **range_}
     url = hf_hub_url(of.repo, name, revision=of.revision)
-    with get_session().stream("GET", url, headers=headers, timeout=_SILENCE_S, follow_redirects=True) as response:
+    with get_session().stream(
+        "GET", url, headers=headers, timeout=(_CONNECT_S, _SILENCE_S, _SILENCE_S, _SILENCE_S), follow_redirects=True
+    ) as response:
         hf_raise_for_status(response)
         if stream.tell() and response.status_code != HTTPStatus.PARTIAL_CONTENT:
             _empty(stream)  # a mirror that sends whole files alone

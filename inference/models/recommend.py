@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
@@ -12,13 +12,15 @@ import psutil
 import torch
 
 import inference.models
-from inference.models import catalogue, devices, downloads, extras, masked
-from inference.models.catalogue import Published
-from inference.models.family import ModelError
+from inference.models import catalogue, devices, downloads, extras, fim, masked
+from inference.models.catalogue import Published, Quality
 from inference.models.mlx.installed import DEVICE as MLX
 
 _PROCESSOR_PARAMETERS = 2e9
 """A step of a larger model takes seconds on a processor, and a fill takes several steps."""
+_SMALL_PARAMETERS = 1e9
+_TOKEN_S = 0.08
+"""A token may take so long: a line of a dozen then takes a second."""
 _PACKED = ("8bit", "4bit")
 _USABLE = {"cuda": 0.9}
 _USABLE_ELSEWHERE = 0.75
@@ -55,6 +57,8 @@ class Machine:
     apple: bool = False
     mlx: bool = False
     dtypes_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reads_bytes_per_s: float = 0.0
+    """How fast a processor reads its memory, which is what a token of a large model takes; 0: not measured."""
 
     @property
     def usable_bytes(self) -> float:
@@ -65,7 +69,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Fit:
-    """How a model fares: the dtype it runs in ("" where it does not), what it needs in each, and both in words."""
+    """How a model fares: the dtype it runs in ("" for none), what it needs in each, and a sentence for both."""
 
     verdict: Verdict
     dtype: str
@@ -86,7 +90,8 @@ def this_machine(device: str | None) -> Machine:
         frozenset(found.name for found in iter_modules(inference.models.__path__) if found.ispkg),
         sys.platform == "darwin" and platform.machine() == "arm64",
         find_spec("mlx_vlm") is not None,
-        {"masked": masked.dtypes(str(place), None)},
+        {"masked": masked.dtypes(str(place), None), "fim": fim.dtypes(str(place), None)},
+        devices.reads_bytes_per_s() if place.type == "cpu" else 0.0,
     )
 
 
@@ -110,8 +115,21 @@ def judge(entry: Published, machine: Machine) -> Fit:
         return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {extras.shown(package)}")
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS:
         return Fit(Verdict.SLOW, dtype, needs, f"{here}, but far too slowly to type with: no GPU")
+    if machine.device == "cpu" and entry.family == "fim" and (slow := _slow(entry, machine)):
+        return Fit(Verdict.SLOW, dtype, needs, f"{here}, but too slowly to type with: {slow}")
     room = needs[dtype] - machine.free_bytes
     return Fit(Verdict.RUNS, dtype, needs, f"{here}, once {_size(room)} more are free" if room > 0 else here)
+
+
+def _slow(entry: Published, machine: Machine) -> str:
+    """Why a model that writes a token a pass is too slow on a processor; "" where it is not, or is the smallest."""
+    if entry.parameters <= _SMALL_PARAMETERS:
+        return ""
+    if not machine.reads_bytes_per_s:
+        return "how fast this processor reads its memory is not known"
+    read_bytes = (entry.packed + entry.parameters) / 2  # a byte for each weight; of the embedding, a row is read
+    token_s = read_bytes / machine.reads_bytes_per_s
+    return f"about {token_s * 1000:.0f} ms a token" if token_s > _TOKEN_S else ""
 
 
 def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:
@@ -122,30 +140,55 @@ def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:
 
 
 def recommended(machine: Machine) -> Published:
-    """The model for a new user of this machine: of those that run on it, the one with the best published infilling.
+    """The model for a new user of this machine: the best of those that run on it under a free licence."""
+    free = [entry for entry in catalogue.ENTRIES if entry.licence.lower() in catalogue.FREE]
+    able = [entry for entry in free if judge(entry, machine).verdict in (Verdict.RUNS, Verdict.PACKAGE)]
+    return best(able) if able else catalogue.known(catalogue.EMBEDDED)
 
-    One without a published score comes behind those that have one, and the embedded model behind all.
+
+def best(entries: Collection[Published]) -> Published:
+    """The best of some models: the best of each protocol by its score, and of these the largest.
+
+    A model without a score counts as the best smaller one of its family. Those that have none all the same come behind
+    the others, and the embedded one behind all.
     """
-    able = [entry for entry in catalogue.ENTRIES if judge(entry, machine).verdict in (Verdict.RUNS, Verdict.PACKAGE)]
-    return max(able, key=_rank, default=catalogue.known(catalogue.EMBEDDED))
+    first = [max(same, key=_rank) for same in _by_protocol(entries)]
+    return max(first or entries, key=lambda one: (bool(one.repo), one.parameters, *_ties(one)))
 
 
-def _rank(entry: Published) -> tuple[bool, float, float]:
-    return bool(entry.repo), entry.quality.percent if entry.quality else 0.0, -entry.download_bytes
+def _by_protocol(entries: Iterable[Published]) -> Collection[list[Published]]:
+    """The models whose scores can be compared."""
+    found: dict[str, list[Published]] = {}
+    for entry in entries:
+        if score := _score(entry):
+            found.setdefault(score.protocol, []).append(entry)
+    return found.values()
+
+
+def _rank(entry: Published) -> tuple[float, float, bool, float]:
+    """Larger for the better of models that are scored by the same protocol."""
+    score = _score(entry)
+    return score.percent if score else 0.0, entry.parameters, *_ties(entry)
+
+
+def _ties(entry: Published) -> tuple[bool, float]:
+    """Of models that are as large, one that was measured itself is preferred, then the smaller download."""
+    return entry.quality is not None, -entry.download_bytes
+
+
+def _score(entry: Published) -> Quality | None:
+    """A model's own score, or the best of a smaller one of its family."""
+    smaller = [one for one in catalogue.ENTRIES if one.family == entry.family and one.parameters < entry.parameters]
+    known = [one.quality for one in smaller if one.quality]
+    return entry.quality or max(known, key=lambda one: one.percent, default=None)
 
 
 def steps_to(entry: Published, machine: Machine) -> list[list[str]]:
     """The commands that get a model, each as its words; none where it is here."""
     package = _package(entry, judge(entry, machine).dtype, machine)
-    return ([package] if package else []) + ([] if is_here(entry) else [["infill-ls", "models", "pull", entry.name]])
-
-
-def is_here(entry: Published) -> bool:
-    """Whether its files are on this machine."""
-    try:
-        return not entry.repo or downloads.find(entry.name) is not None
-    except ModelError:
-        return False
+    return ([package] if package else []) + (
+        [] if downloads.is_here(entry) else [["infill-ls", "models", "pull", entry.name]]
+    )
 
 
 def _size(count_bytes: float) -> str:

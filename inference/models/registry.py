@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from inference.models import calibration, checkpoint, diffusion_gemma, masked, mlx
+from inference.models import checkpoint, diffusion_gemma, fim, masked, mlx
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import mlx_format
-from inference.models.family import Family, ModelError, OnProgress, Properties
+from inference.models.family import Family, ModelError, NoiseKind, OnProgress, Properties
+from inference.models.masked import token_files
 from inference.models.mlx import installed
 from inference.models.mlx.installed import DEVICE as MLX
 
@@ -46,6 +48,8 @@ _FAMILIES: Mapping[str, FamilyModule] = {
     "a2d-qwen2": masked,
 }
 """By the `model_type` in config.json."""
+_CAUSAL = {"qwen2": fim}
+"""Of these, by `model_type`, the checkpoints without a mask token are causal and fill the middle."""
 _ON_MLX = {"diffusion_gemma": mlx}
 """Those that run on the device `mlx`, too."""
 
@@ -55,14 +59,27 @@ def _silent(_fraction: float, _what: str) -> None:
 
 
 def find(model: str) -> Checkpoint:
-    """The checkpoint called `model`, with what was measured of it: a name of the catalogue, a folder, or a hub id.
+    """The checkpoint called `model`: a name of the catalogue, a folder, or a hub id.
 
     No weights are read, and nothing is downloaded. Raises ModelError.
     """
-    defaults = {name: module.default_properties for name, module in _FAMILIES.items()}
-    found = checkpoint.find(model, defaults)
-    _FAMILIES[found.model_type].check(found)
-    return calibration.applied(found)
+    found = checkpoint.find(model, {name: partial(_default_properties, name) for name in _FAMILIES})
+    _family(found).check(found)
+    return found
+
+
+def _default_properties(model_type: str, place: Path, config: dict[str, Any]) -> Properties:
+    """What is true of a checkpoint without `infill.json`. Raises ModelError."""
+    module = _FAMILIES[model_type]
+    if model_type in _CAUSAL and token_files.named_tokens(place, config).mask is None:
+        module = _CAUSAL[model_type]
+    return module.default_properties(place, config)
+
+
+def _family(found: Checkpoint) -> FamilyModule:
+    """The family that runs a checkpoint on a device of torch."""
+    is_causal = found.model_type in _CAUSAL and found.properties.corruption != NoiseKind.MASK
+    return (_CAUSAL if is_causal else _FAMILIES)[found.model_type]
 
 
 def weight_bytes(found: Checkpoint, dtype: str, device: str | None = None) -> float:
@@ -81,7 +98,7 @@ def place(found: Checkpoint | None, device: str | None, dtype: str | None = None
     if _runs_on_mlx(found, device):
         return machine.place(found, dtype)
     mlx_format.refuse(found)
-    return replace(devices.place(device, dtype), dtypes=_FAMILIES[found.model_type].dtypes(device, dtype))
+    return replace(devices.place(device, dtype), dtypes=_family(found).dtypes(device, dtype))
 
 
 def _runs_on_mlx(found: Checkpoint, device: str | None) -> bool:
@@ -92,7 +109,7 @@ def _runs_on_mlx(found: Checkpoint, device: str | None) -> bool:
 
 
 def _module(found: Checkpoint, device: str | None) -> FamilyModule:
-    return (_ON_MLX if _runs_on_mlx(found, device) else _FAMILIES)[found.model_type]
+    return _ON_MLX[found.model_type] if _runs_on_mlx(found, device) else _family(found)
 
 
 def load(

@@ -1,10 +1,10 @@
-"""The tensors of a checkpoint's safetensors files, read one at a time, so that they never stand in memory together."""
+"""The tensors of a checkpoint, read one at a time, so that they never stand in memory together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -14,13 +14,47 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 
+_BLOCK_WEIGHTS: Final = 1 << 22
+"""About so many weights of a tensor are read at a time."""
+
+
+class Weights(Protocol):
+    """What a checkpoint holds, by the hub's names, in whichever format."""
+
+    @property
+    def name(self) -> str:
+        """What the user calls the model."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of each tensor."""
+
+    def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
+        """A tensor in another dtype. Raises ModelError where it is missing, of another shape or unreadable."""
+
+    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+        """The rows of a tensor, some megabytes at a time: the number of the first, and (n, columns) on the CPU.
+
+        In the dtype that is stored, or float32 where that is packed. Valid until the next is asked for. Raises
+        ModelError.
+        """
+
+
+def opened(checkpoint: Checkpoint) -> Weights:
+    """The weights of a checkpoint. Raises ModelError where they cannot be read."""
+    if not checkpoint.gguf:
+        return Shards(checkpoint)
+    from inference.models.gguf.weights import GgufWeights
+
+    return GgufWeights(checkpoint.name, checkpoint.gguf)
+
 
 class Shards:
-    """What the files of a checkpoint hold, by name. Each access opens a file and closes it: nothing stays mapped."""
+    """What safetensors files hold, by name. Each access opens a file and closes it: nothing stays mapped."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Reads the headers alone. Raises ModelError where one cannot be read."""
-        self.checkpoint = checkpoint
+        self.checkpoint, self.name = checkpoint, checkpoint.name
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._files: dict[str, Path] = {}
         for file in checkpoint_files.weight_files(checkpoint.folder):
@@ -31,6 +65,13 @@ class Shards:
         """A copy of a tensor. Raises ModelError where it is missing, of another shape or unreadable."""
         with self._opened(name, shape) as opened:
             return opened.get_tensor(name).to(device, dtype, copy=True)  # type: ignore[no-any-return]
+
+    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+        """See `Weights`."""
+        step = max(1, _BLOCK_WEIGHTS // prod(shape[1:]))
+        for first in range(0, shape[0], step):
+            with self._opened(name, shape) as opened:
+                yield first, opened.get_slice(name)[first : first + step].view(-1, shape[-1])
 
     def pieces(self, name: str, shape: Sequence[int]) -> Iterator[Tensor]:
         """Each (1, ...) slice along the first dimension, valid until the next is asked for. Raises ModelError."""

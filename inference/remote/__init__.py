@@ -1,1 +1,1 @@
-"""Infillers that are somebody else's server. Nothing here computes: no torch, no transformers."""
+"""Fills holes by asking remote servers. Nothing here computes: no torch, no transformers."""

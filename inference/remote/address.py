@@ -64,7 +64,7 @@ class Address:
         if self.is_encrypted or self.is_here or plain_http:
             return ""
         return (
-            f"{self.url} is not encrypted, and whoever is on the way could read your code; use https, or a tunnel such "
+            f"{self.url} is not encrypted, and anyone on the way could read your code; use https, or a tunnel such "
             f"as `ssh -N -L {self.port}:localhost:{self.port} {self.host}` with http://localhost:{self.port}; to send "
             f"it all the same, set {names.plain_http}"
         )

@@ -3,17 +3,12 @@
 Every server with an interface like OpenAI's has `GET /v1/models`, and says in `error.message` why it refuses.
 """
 
-import re
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from inference.messages import Hole
-
 _T = TypeVar("_T")
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""C0 and C1 but tab and line breaks, and what turns the direction of text around: it would show what is not there."""
 
 
 class ServedModel(msgspec.Struct, frozen=True):
@@ -83,9 +78,3 @@ def require_printable(text: str) -> None:
     """Raises ValueError where a name has a control character in it."""
     if not text.isprintable():
         raise ValueError("a name has a control character in it")
-
-
-def brings_controls(text: str, hole: Hole) -> bool:
-    """Whether a fill has a control character that neither stood in the hole nor was typed there."""
-    found = set(_CONTROLS.findall(text))
-    return bool(found) and not found <= set(hole.starts_with + hole.text)

@@ -1,26 +1,23 @@
 """HTTP to one server: JSON there, JSON or a stream back, for as long as a request may take, never to anybody else.
 
-Cancelling whoever waits closes the connection, by which servers abort the request. A server that is busy (429, 503) or
+Cancelling a request closes its connection, which makes servers abort it. A server that is busy (429, 503) or
 out of reach is asked again after a pause that grows, or a longer one that it names itself, up to half a minute; all
 requests share that pause, with jitter, so that a hundred key presses do not become a hundred attempts. Redirects are
 not followed: the text would go elsewhere.
 """
 
 import asyncio
-import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
+from dataclasses import dataclass
 from typing import TypeVar
 from uuid import uuid4
 
 import httpx2
 
-from inference.engine.errors import RequestError
-from inference.messages import ErrorCode
 from inference.remote import answers, certificates
+from inference.remote.pause import BusyError, Pause, ServerError, retry_after_s
 from inference.remote.token import PARTNER, SERVER, Place
 
 _T = TypeVar("_T")
@@ -29,11 +26,6 @@ _ANSWER_LIMIT_BYTES = 4 << 20
 _CONNECT_S, _SILENCE_S = 5.0, 120.0
 """How long a connection may take, and an answer without a deadline: the first one after a start may compile kernels."""
 _TRIES = 4
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 30.0
-_MOST_FAILURES = 7
-"""The pause is at its longest then."""
-_JITTER_S = 1.0
-"""Those who wait for the end of a pause go on within so much of it, so as not to come all at one moment."""
 _PATIENCE_S = 10.0
 """How long a request without a deadline waits for a server to come back."""
 _BUSY = frozenset({429, 502, 503, 504})
@@ -51,53 +43,6 @@ MODEL_SERVER = Role("model", SERVER)
 PARTNER_SERVER = Role("partner.url", PARTNER)
 
 
-class ServerError(RequestError):
-    """The server is to blame; str() says for what, and what to do. `status` is that of its answer, 0 without one."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message, ErrorCode.SERVER)
-        self.status = status
-
-
-class _BusyError(Exception):
-    """Worth another attempt. `pause_s` is how long the server wants to be left alone, None where it does not say."""
-
-    def __init__(self, error: ServerError, pause_s: float | None = None) -> None:
-        super().__init__(str(error))
-        self.error, self.pause_s = error, pause_s
-
-
-@dataclass
-class _Pause:
-    """How long nothing is asked, after failures of any request. An answer ends it, and halves the count of failures."""
-
-    failures: int = 0
-    until: float = 0.0
-    error: ServerError | None = None
-    _random: random.Random = field(default_factory=random.Random)
-
-    def failed(self, busy: _BusyError) -> None:
-        """Pauses for longer each time, or as long as the server says where that is longer, up to `_LONGEST_PAUSE_S`.
-
-        Failures of the same moment count once.
-        """
-        if time.monotonic() >= self.until:
-            self.failures = min(self.failures + 1, _MOST_FAILURES)
-            longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self.failures)
-            self.until = time.monotonic() + longest * self._random.uniform(0.5, 1.0)
-        if busy.pause_s is not None:
-            self.until = max(self.until, time.monotonic() + min(busy.pause_s, _LONGEST_PAUSE_S))
-        self.error = busy.error
-
-    def over(self) -> None:
-        """The server answered."""
-        self.failures, self.until, self.error = self.failures // 2, 0.0, None
-
-    def jittered(self, left_s: float) -> float:
-        """How long one of those who wait sleeps, where so much of the pause is left."""
-        return left_s + self._random.uniform(0.0, min(left_s / 2, _JITTER_S))
-
-
 class Client:
     """A server's HTTP interface. Used on one event loop; requests run side by side on connections that are kept."""
 
@@ -105,7 +50,7 @@ class Client:
         """`url` without a slash at its end. `token` is sent as a bearer's. `is_here`: by no proxy."""
         self.url, self.role = url, role
         headers = {"accept-encoding": "identity", "x-session-id": uuid4().hex}  # which keeps a router on one replica
-        self._pause = _Pause()
+        self._pause = Pause()
         self._http = httpx2.AsyncClient(
             headers=headers | ({"authorization": f"Bearer {token}"} if token else {}),
             timeout=httpx2.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=None),
@@ -136,7 +81,7 @@ class Client:
         try:
             async for part in self._parts(response):
                 yield part
-        except _BusyError as busy:
+        except BusyError as busy:
             self._pause.failed(busy)
             raise busy.error from busy
         finally:
@@ -156,7 +101,7 @@ class Client:
             await self._wait(last)
             try:
                 answer = await attempt_once()
-            except _BusyError as busy:
+            except BusyError as busy:
                 self._pause.failed(busy)
                 if attempt == _TRIES - 1:
                     raise busy.error from busy
@@ -180,7 +125,7 @@ class Client:
             await response.aclose()
 
     async def _opened(self, method: str, path: str, body: bytes | None) -> httpx2.Response:
-        """An answer of status 200, of which only the head is read. Raises ServerError and _BusyError."""
+        """An answer of status 200, of which only the head is read. Raises ServerError and BusyError."""
         headers = {} if body is None else {"content-type": "application/json"}
         with self._blamed():
             request = self._http.build_request(method, self.url + path, content=body, headers=headers)
@@ -194,7 +139,7 @@ class Client:
         raise self._refusal(response, content)
 
     async def _parts(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-        """A body as it comes. Raises ServerError, also where it is too long, and _BusyError."""
+        """A body as it comes. Raises ServerError, also where it is too long, and BusyError."""
         size = 0
         with self._blamed():
             async for part in response.aiter_bytes():
@@ -205,17 +150,17 @@ class Client:
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
-        """What went wrong with HTTP as a ServerError; as a _BusyError what is worth another attempt."""
+        """What went wrong with HTTP as a ServerError; as a BusyError what is worth another attempt."""
         try:
             yield
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             if untrusted := certificates.problem(error):
                 raise ServerError(f"the server {self.url} is not asked: {untrusted}") from error
-            raise _BusyError(self._error("cannot be reached", error)) from error
+            raise BusyError(self._error("cannot be reached", error)) from error
         except httpx2.ReadTimeout as error:
             raise self._error(f"has not answered for {_SILENCE_S:.0f} s", error) from error
         except (httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
-            raise _BusyError(self._error("broke off its answer", error)) from error
+            raise BusyError(self._error("broke off its answer", error)) from error
         except httpx2.HTTPError as error:
             raise self._error("cannot be asked", error) from error
 
@@ -231,7 +176,7 @@ class Client:
         shown = f"{status} {response.reason_phrase}" + (f": {said}" if said else "")
         if status in _BUSY:
             error = ServerError(f"the server {self.url} is too busy ({shown}); try again in a moment", status)
-            return _BusyError(error, _retry_after_s(response.headers.get("retry-after")))
+            return BusyError(error, retry_after_s(response.headers.get("retry-after")))
         if status in (401, 403):
             token = self.role.token
             what = f"wants another token: set {token.variable} or write it into the file {token.name}"
@@ -243,15 +188,3 @@ class Client:
         else:
             what = "refused a request"
         return ServerError(f"the server {self.url} {what} ({shown})", status)
-
-
-def _retry_after_s(value: str | None) -> float | None:
-    """The seconds of a Retry-After header, which has a number of them or a date; None where it has neither."""
-    if value is None:
-        return None
-    if value.strip().isdecimal():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError):
-        return None

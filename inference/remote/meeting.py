@@ -6,15 +6,18 @@ Both kinds of servers do it in the same way: a vLLM that holds pins (`vllm`), an
 import asyncio
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from inference.messages import Candidate, Done, Draft
-from inference.models.family import ModelError
+from inference.models.family import ModelError, OnProgress
 from inference.remote import address
 from inference.remote.address import Address, Names
 from inference.remote.answers import ServedModel
-from inference.remote.client import ServerError
+from inference.remote.client import Client, Role
+from inference.remote.pause import ServerError
 from inference.serving.infiller import RemoteSteps
 from inference.serving.startup import WorkerArguments
 
@@ -50,7 +53,7 @@ async def in_time(meeting: Awaitable[_T], url: str, limit_s: float) -> _T:
 def about_token(error: ModelError, arguments: WorkerArguments, setting: str) -> ModelError:
     """The same error, which says so where it came of a token that was kept back."""
     asked = error.__cause__
-    if not arguments.no_token or not isinstance(asked, ServerError) or asked.status not in (401, 403):
+    if arguments.sends_token or not isinstance(asked, ServerError) or asked.status not in (401, 403):
         return error
     return ModelError(
         f"{error}. No token is sent there, for a workspace's infill-ls.toml chose this server, or http to it; to send "
@@ -72,6 +75,53 @@ def chosen(listed: list[ServedModel], wanted: str | None, url: str, setting: str
 def shown(name: str) -> str:
     """What a server calls a model, for the user: not long. It is printable (answers.py)."""
     return name[:_LONGEST_NAME]
+
+
+@asynccontextmanager
+async def connecting(
+    arguments: WorkerArguments, names: Names, role: Role, token: str, on_progress: OnProgress
+) -> AsyncIterator[tuple[Client, Address]]:
+    """A client of the server that `arguments.model` names, and where that is; closed where meeting it fails.
+
+    Raises ModelError, which says what to do.
+    """
+    at = allowed(arguments, names)
+    client = Client(at.url, token=token, is_here=at.is_here, role=role)
+    try:
+        on_progress(0.1, f"asking {at.place}")
+        yield client, at
+    except ModelError as error:
+        await client.close()
+        raise about_token(error, arguments, role.setting) from error
+    except BaseException:
+        await client.close()
+        raise
+    on_progress(1.0, "connected")
+
+
+class ServedInfiller(ABC):
+    """A model on a server, as the worker knows it. See `serving.infiller.RemoteInfiller`.
+
+    A server that refuses what it would have taken may be another one by now, behind the same URL: so we ask it again.
+    """
+
+    dtype = ""
+    """The server does not say."""
+    note = ""
+
+    def __init__(self, client: Client, place: str, arguments: WorkerArguments) -> None:
+        """`place` is the server's host and port."""
+        self._client, self._arguments, self.device = client, arguments, place
+        self._meeting = MeetingAgain(self._meet_again)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._meeting.close()
+        await self._client.close()
+
+    @abstractmethod
+    async def _meet_again(self) -> None:
+        """Finds out what the server is now, and keeps it. Raises ModelError."""
 
 
 class MeetingAgain:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from inference.engine.errors import RequestError
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.family import ModelError
-from inference.remote import partner, token, vllm
+from inference.remote import registry, token
 from inference.remote.partner.infiller import PartnerInfiller
 from inference.serving import startup
 from inference.serving.startup import WorkerArguments
@@ -34,30 +34,25 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 async def _look(arguments: WorkerArguments) -> dict[str, str]:
-    place = token.PARTNER if arguments.partner else token.SERVER
-    source = "" if arguments.no_token else token.source(place=place)
+    source = token.source(place=registry.place_of(arguments)) if arguments.sends_token else ""
     found = {"model": arguments.server_model or "", "place": "", "token": source, "problem": ""}
     found |= {"kind": "", "fill": "", "ms": ""}
     limit_s = PARTNER_LIMIT_S if arguments.partner else LIMIT_S
     try:
-        secret = "" if arguments.no_token else token.read(place=place)
         async with asyncio.timeout(limit_s):
-            return {**found, **await _asked(arguments, secret)}
+            return {**found, **await _asked(arguments)}
     except TimeoutError:
         return {**found, "problem": f"{arguments.model} has not answered for {limit_s:.0f} s; see that it runs"}
     except (ModelError, RequestError) as error:
         return {**found, "problem": str(error)}
 
 
-async def _asked(arguments: WorkerArguments, secret: str) -> dict[str, str]:
+async def _asked(arguments: WorkerArguments) -> dict[str, str]:
     """What the server says. Raises ModelError and RequestError."""
-    if not arguments.partner:
-        infiller = await vllm.connect(arguments, lambda *_: None, token=secret)
-        await infiller.close()
-        return {"model": infiller.model, "place": infiller.device}
-    asked = await partner.connect(arguments, lambda *_: None, token=secret)
+    asked = await registry.connect(arguments, lambda *_: None)
     try:
-        return {"model": asked.model, "place": asked.device, "kind": asked.partner, **await _shown(asked)}
+        found = {"model": asked.model, "place": asked.device}
+        return found | {"kind": asked.partner, **await _shown(asked)} if isinstance(asked, PartnerInfiller) else found
     finally:
         await asked.close()
 

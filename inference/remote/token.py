@@ -27,7 +27,7 @@ class Place:
 SERVER = Place("INFILL_LS_SERVER_TOKEN", "server-token")
 """The token of the server that has the model."""
 PARTNER = Place("INFILL_LS_PARTNER_TOKEN", "partner-token")
-"""That of the partner, which is somebody else's: neither is sent the other's token."""
+"""The partner's token. Neither server is sent the other's token."""
 
 
 def token_file(place: Place = SERVER) -> Path:

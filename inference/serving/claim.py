@@ -4,15 +4,20 @@ The file may be deleted while it is locked, by hand or by what cleans temporary 
 a new file of that name. So a claim counts only as long as the locked file is the one that stands at the path.
 """
 
+import asyncio
 import contextlib
 import os
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from inference.serving import listener
+from inference.serving.listener import Listener
+from inference.serving.logs import log
+from inference.serving.startup import NotPrivateError, WorkerArguments, require_private_folder
 
 TAKE_OVER_S = 15.0
 """How long a new worker waits for one that is ending."""
@@ -49,7 +54,7 @@ class Claim:
             return False
 
     def renew(self) -> bool:
-        """Lock the file that now stands at the path, made anew if need be. False where another worker has locked it.
+        """Lock the file at the path, created again if need be. False where another worker has locked it.
 
         Raises OSError where it cannot be made.
         """
@@ -83,4 +88,42 @@ def _has_listener(path: Path) -> bool:
                 pass
     except (OSError, ValueError):
         return False
+    return True
+
+
+CHECK_EVERY_S = 1.0
+"""Two or three file names are looked up each time."""
+
+
+async def stay_reachable(
+    arguments: WorkerArguments, claim: Claim, opened: Listener, give_way: Callable[[], None]
+) -> None:
+    """Put back what is deleted, until this is cancelled. Calls `give_way` once where another worker has our place."""
+    told = ""
+    while True:
+        await asyncio.sleep(CHECK_EVERY_S)
+        try:
+            if not await _restored(arguments, claim, opened):
+                log.warning("%s was deleted, and another worker listens there now: this one ends", arguments.socket)
+                give_way()
+                return
+            told = ""
+        except (OSError, NotPrivateError) as error:
+            if str(error) != told:
+                told = str(error)
+                log.warning("this worker cannot be reached by new clients: %s", told)
+
+
+async def _restored(arguments: WorkerArguments, claim: Claim, opened: Listener) -> bool:
+    """Whether the socket is ours, after putting back what is missing. Raises OSError or NotPrivateError."""
+    if claim.stands and opened.stands:
+        return True
+    folder = arguments.socket.parent
+    folder.mkdir(mode=0o700, exist_ok=True)  # the folder alone: what is above it may be a disk that was unmounted
+    require_private_folder(folder)
+    if not claim.renew():
+        return False
+    if not opened.stands:
+        await opened.open()
+        log.warning("%s was deleted: listening again", arguments.socket)
     return True

@@ -17,7 +17,8 @@ from inference.messages import (
     ErrorCode,
     Failed,
     InfillRequest,
-    ScoreRequest,
+    NextEditRequest,
+    Request,
     Shutdown,
     Status,
     StatusRequest,
@@ -59,7 +60,7 @@ class ConnectionHost(Protocol):
     def left(self, connection: "ClientConnection") -> None:
         """A client is gone; its jobs are to be cancelled."""
 
-    def submit(self, connection: "ClientConnection", request: InfillRequest | ScoreRequest) -> Job | Failed:
+    def submit(self, connection: "ClientConnection", request: Request) -> Job | Failed:
         """Take on `request`: its job, or why there will be none."""
 
     def cancel(self, job: Job) -> None:
@@ -172,7 +173,7 @@ class ClientConnection:
 
     def _handle(self, message: ClientMessage, size_bytes: int) -> None:
         match message:
-            case InfillRequest() | ScoreRequest():
+            case InfillRequest() | NextEditRequest():
                 self._ask(message, size_bytes)
             case Cancel(id=request_id):
                 if request_id in self.jobs:  # otherwise its final reply is on the way
@@ -187,7 +188,7 @@ class ClientConnection:
             case _:
                 raise RefusedError(ErrorCode.BAD_MESSAGE, "hello comes once, as the first message")
 
-    def _ask(self, request: InfillRequest | ScoreRequest, size_bytes: int) -> None:
+    def _ask(self, request: Request, size_bytes: int) -> None:
         if not request.id:
             raise RefusedError(ErrorCode.BAD_REQUEST, "a request needs an id")
         self.has_asked = True
@@ -219,7 +220,7 @@ class ClientConnection:
             f"{MAX_IN_FLIGHT_BYTES} together; wait for an answer, or cancel some",
         )
 
-    def _refusal(self, request: InfillRequest | ScoreRequest, size_bytes: int) -> Failed | None:
+    def _refusal(self, request: Request, size_bytes: int) -> Failed | None:
         """Why `request` is refused, or None. A running request with the same id is not touched."""
         if request.id in self.jobs:
             return Failed(request.id, ErrorCode.BAD_REQUEST, f"a request with the id {request.id} is running")

@@ -1,7 +1,9 @@
 """Turns an error of the engine into what the client and the log are told. Never imports torch itself."""
 
+import ctypes
 import gc
 import sys
+from contextlib import suppress
 
 from inference.engine import RequestError
 from inference.messages import ErrorCode, Failed
@@ -51,6 +53,13 @@ def release_memory() -> None:
     mlx = sys.modules.get("mlx.core")
     if mlx is not None:
         mlx.clear_cache()
+    return_memory()
+
+
+def return_memory() -> None:
+    """Give what was freed back to the system, some milliseconds' work."""
+    with suppress(OSError, AttributeError, TypeError):  # no glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _torch_error(name: str) -> tuple[type[BaseException], ...]:

@@ -3,12 +3,20 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import Protocol, runtime_checkable
 
-from inference.messages import Candidate, Done, Draft, Failed, InfillRequest, ScoreRequest, Scores
+from inference.messages import (
+    Candidate,
+    Done,
+    Draft,
+    Failed,
+    InfillRequest,
+    NextEditRequest,
+    NextEdits,
+)
 
-JobEvent = Draft | Candidate | Scores | Done | Failed
+JobEvent = Draft | Candidate | NextEdits | Done | Failed
 """What a client is told about its request. `Done` or `Failed` comes once, last."""
 
-Steps = Iterator[Draft | Candidate | Scores | Done | None]
+Steps = Iterator[Draft | Candidate | NextEdits | Done | None]
 """The work on one request: one item per step, None where a step has nothing to report, `Done` last.
 
 Where it is a generator, or has a `close`, closing it stops the work and frees what it holds.
@@ -50,15 +58,23 @@ class Infiller(Filler, Protocol):
 
 
 @runtime_checkable
-class Scorer(Protocol):
-    """An infiller that can say how likely given texts are."""
+class NextEditor(Protocol):
+    """An infiller that can say which other places no longer fit after a change."""
 
-    def score(self, request: ScoreRequest, *, deadline: float | None = None) -> Steps:
-        """Start on a request, as `Infiller.infill` does. Raises RequestError, too, where this model cannot."""
+    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> Steps:
+        """Start on a request, as `Infiller.infill` does."""
+
+
+@runtime_checkable
+class Preparer(Protocol):
+    """An infiller that can set up passes before they are needed."""
+
+    def prepare(self) -> bool:
+        """Sets up one of those that earlier requests could have used; whether there may be more. Takes long."""
 
 
 class RemoteSteps(Protocol):
-    """The work on one request by somebody else's server: what it has to report, `Done` last.
+    """The work of a remote server on one request: what it has to report, `Done` last.
 
     Cancelling the task that waits for the next item, and `aclose`, abort what is asked of the server. All of it is used
     on one event loop.
@@ -75,7 +91,7 @@ class RemoteSteps(Protocol):
 
 
 class RemoteInfiller(Filler, Protocol):
-    """Fills holes by asking somebody else's server; its requests run side by side on the worker's event loop."""
+    """Fills holes by asking a remote server; its requests run side by side on the worker's event loop."""
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> RemoteSteps:
         """Start on a request, without blocking. `deadline` is in `time.monotonic()` seconds, and is kept.
@@ -98,6 +114,19 @@ class Partner(Protocol):
     @property
     def sees_drafts(self) -> bool:
         """Whether a hole's draft is shown to it."""
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """What measures its passes, in milliseconds; 0: not known yet."""
+
+    @property
+    def token_ms(self) -> float:
+        """One that writes a token."""
+
+    @property
+    def prompt_token_ms(self) -> float:
+        """One token of a prompt that is read."""
 
 
 @runtime_checkable

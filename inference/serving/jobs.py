@@ -1,9 +1,44 @@
-"""What the worker's service needs of whatever runs its jobs: the engine's scheduler, or requests to a server."""
+"""What the worker's service needs of whatever runs its jobs, the engine's scheduler or requests to a server."""
 
+from collections import deque
 from typing import Protocol
 
-from inference.messages import Amend, ErrorCode
+import msgspec
+
+from inference.messages import Amend, Done, ErrorCode, InfillRequest, Outcome, Request, Status
+from inference.serving.infiller import JobEvent
 from inference.serving.turns import Job
+
+_LATEST, _FEWEST = 10, 4
+_TOO_SLOW = (
+    "{late} of the last {count} suggestions were cut short or came to nothing, because the model needs longer than "
+    "deadlineMs.automatic: raise it, or choose a smaller model"
+)
+
+
+class Punctuality:
+    """How many of the latest requests that nobody asked for were cut short by their deadline."""
+
+    def __init__(self) -> None:
+        self._late: deque[bool] = deque(maxlen=_LATEST)
+
+    def heard(self, request: Request, event: JobEvent) -> None:
+        """What a request was told."""
+        if (
+            isinstance(request, InfillRequest)
+            and request.quick
+            and isinstance(event, Done)
+            and event.outcome is not Outcome.CANCELLED
+        ):
+            self._late.append(event.outcome is Outcome.DEADLINE)
+
+    def in_status(self, status: Status) -> Status:
+        """The same status, with a note where most of them were late."""
+        late, count = sum(self._late), len(self._late)
+        if count < _FEWEST or late * 2 < count:
+            return status
+        slow = _TOO_SLOW.format(late=late, count=count)
+        return msgspec.structs.replace(status, note=f"{status.note}; {slow}" if status.note else slow)
 
 
 class Jobs(Protocol):

@@ -15,8 +15,14 @@ _models = logging.getLogger("inference")
 
 class _PrivateFileHandler(RotatingFileHandler):
     def _open(self):  # type: ignore[no-untyped-def]  # the base class gives no type that can be named
-        Path(self.baseFilename).touch(mode=0o600)
+        file = Path(self.baseFilename)
+        if file.is_symlink():  # it leads to a file that is not ours
+            file.unlink()
+        file.touch(mode=0o600)
         return super()._open()
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the base class calls it so
+        """Go on without a log, as where its folder cannot be written or the disk is full."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line; where the file was deleted, into a new one."""
@@ -27,12 +33,12 @@ class _PrivateFileHandler(RotatingFileHandler):
 
 
 def set_up(path: Path, *, foreground: bool) -> None:
-    """Log to `path` (older lines in `path`.1) and, in the foreground, to stderr as well. Raises OSError.
+    """Log to `path` (older lines in `path`.1), once that can be written; in the foreground to stderr as well.
 
     Warnings of `inference` go there too. Else they would reach stderr, whose last line is taken for why a worker ended.
     """
     handlers: list[logging.Handler] = [
-        _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8")
+        _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     ]
     if foreground:
         handlers.append(logging.StreamHandler(sys.stderr))

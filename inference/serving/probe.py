@@ -5,7 +5,10 @@ For `infill-ls doctor`, which must not import torch itself. Loads no weights and
 
 import argparse
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from inference.models.catalogue import AUTO, EMBEDDED
 
 if TYPE_CHECKING:
     from inference.models.catalogue import Published
@@ -13,21 +16,34 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Print `{"torch", "devices", "model_problem", "calibrated", "guesses_lengths", …}`; see the functions.
+    """Print `{"torch", "devices", "model_problem", …}`; see the functions.
 
     An empty problem means none.
     """
     parser = argparse.ArgumentParser(prog="python -m inference.serving.probe")
-    parser.add_argument("--model", default="embedded")
+    parser.add_argument("--model", default=AUTO)
     parser.add_argument("--device")
     parser.add_argument("--dtype")
     values = parser.parse_args()
+    values.model, choice = _chosen(values.model, values.device)
     found = {"torch": "", "devices": [], **_torch(), **_problems(values.model, values.device, values.dtype)}
+    found |= {"model": values.model, "choice": choice}
     found["devices"] += _mlx_devices(values.device)
     usable = not found["device_problem"]
     found["needs"] = _needs(values.model, values.device) if usable else []
     found["catalogue"] = _catalogue(values.device) if usable else None
     print(json.dumps(found))
+
+
+def _chosen(model: str, device: str | None) -> tuple[str, str]:
+    """The model to look at, and why, where that is left to us."""
+    from inference.models import auto
+    from inference.models.family import ModelError
+
+    try:
+        return auto.choose(device) if model == AUTO else (model, "")
+    except (ModelError, ImportError):  # stands in `device_problem`
+        return EMBEDDED, ""
 
 
 def _torch() -> dict[str, Any]:
@@ -67,21 +83,16 @@ def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
 
 
 def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, Any]:
-    """Why `model` or `device` could not be used, in the engine's own words, and whether `model` is calibrated or
-    would be better if it were: nothing tells it how long a hole is."""
-    from inference.models.family import ModelError, NoiseKind
+    """Why `model` or `device` could not be used, in the engine's own words."""
+    from inference.models.family import ModelError
 
-    found, problems = None, dict[str, Any](model_problem="", calibrated=False, guesses_lengths=False, device_problem="")
+    found, problems = None, dict[str, Any](model_problem="", device_problem="")
     try:
         from inference.models import registry
 
         checkpoint = registry.find(model)
         checkpoint.tokenizer()
         found = checkpoint
-        about = checkpoint.properties
-        problems["calibrated"] = about.length_bias is not None
-        tells = about.expand_token_id is not None or about.slack_token_id is not None
-        problems["guesses_lengths"] = about.corruption == NoiseKind.MASK and not tells and about.length_bias is None
     except (ModelError, ImportError) as error:
         problems["model_problem"] = str(error)
     try:
@@ -96,7 +107,6 @@ def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, An
 def _needs(model: str, device: str | None) -> list[dict[str, Any]]:
     """What the embedded checkpoint and `model` need on the device, in each dtype, the best first."""
     from inference.models import devices, registry
-    from inference.models.catalogue import EMBEDDED
     from inference.models.family import ModelError
 
     found = []
@@ -115,11 +125,13 @@ def _needs(model: str, device: str | None) -> list[dict[str, Any]]:
 
 def _catalogue(device: str | None) -> dict[str, Any]:
     """The models that there are, how each fares here, and the name of the one for a new user."""
-    from inference.models import recommend
+    from inference.models import discovery, recommend
     from inference.models.catalogue import ENTRIES
 
     machine = recommend.this_machine(device)
+    found = [{**asdict(one), "fills": one.fills} for one in discovery.found()]
     return {
+        "found": found,
         "machine": {"device": machine.device, "free_bytes": machine.free_bytes, "total_bytes": machine.total_bytes},
         "recommended": recommend.recommended(machine).name,
         "models": [_described(entry, machine) for entry in ENTRIES],
@@ -127,7 +139,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
 
 
 def _described(entry: "Published", machine: "Machine") -> dict[str, Any]:
-    from inference.models import recommend
+    from inference.models import downloads, recommend
 
     fit, quality = recommend.judge(entry, machine), entry.quality
     return {
@@ -140,9 +152,10 @@ def _described(entry: "Published", machine: "Machine") -> dict[str, Any]:
         "verdict": fit.verdict,
         "dtype": fit.dtype,
         "words": fit.words,
-        "is_here": recommend.is_here(entry),
+        "is_here": downloads.is_here(entry),
         "steps": recommend.steps_to(entry, machine),
         "percent": quality.percent if quality else None,
+        "protocol": quality.protocol if quality else "",
         "length_told_percent": quality.length_told_percent if quality else None,
         "source": quality.source if quality else "",
     }

@@ -1,4 +1,4 @@
-"""Runs requests that somebody else's server answers: each is a task on the worker's event loop, side by side.
+"""Runs requests that a remote server answers: each is a task on the worker's event loop, side by side.
 
 Used on that loop only. Each submitted job emits exactly one Done or Failed, when its task has ended, and nothing after
 it. Knows nothing about sockets, clients or HTTP.
@@ -7,16 +7,20 @@ it. Knows nothing about sockets, clients or HTTP.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from inference.engine.errors import CANNOT_SCORE, RequestError
-from inference.messages import Amend, Done, ErrorCode, Failed, Outcome, ScoreRequest
-from inference.serving.faults import failure_of
+from inference.engine.errors import CANNOT_JUDGE, RequestError
+from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Outcome
+from inference.models.family import OnProgress
+from inference.serving.engine_thread import LoadObserver, load_failure, throttled
+from inference.serving.faults import failure_of, release_memory
 from inference.serving.infiller import RemoteInfiller, RemoteSteps
 from inference.serving.logs import describe, log
+from inference.serving.startup import WorkerArguments
 from inference.serving.turns import Job, Turns
 
 MAX_RUNNING = 8
@@ -26,6 +30,8 @@ LATE_S = 1.0
 CLOSE_S = 2.0
 """How long aborting a request, and closing the connections, may take."""
 _STOPPED = "The worker is ending; the next request starts a new one"
+ConnectInfiller = Callable[[WorkerArguments, OnProgress], Awaitable[RemoteInfiller]]
+"""Connects to the server that `WorkerArguments.model` names. Raises ModelError where that cannot be used."""
 
 
 @dataclass(eq=False)
@@ -42,7 +48,7 @@ class RemoteJobs:
     """The jobs that wait and the jobs that run; see `serving.jobs.Jobs`."""
 
     step_s = 0.0
-    """Nothing here takes a step that could hang: whoever waits, waits for the network."""
+    """Always 0: no step can hang here, since all waiting is for the network."""
 
     def __init__(self) -> None:
         self._infiller: RemoteInfiller | None = None
@@ -142,8 +148,8 @@ class RemoteJobs:
             return job.ended(Outcome.DEADLINE) if late.expired() else failure_of(error, job.request.id)
 
     async def _work(self, job: Job, running: _Running, infiller: RemoteInfiller) -> Done:
-        if isinstance(job.request, ScoreRequest):
-            raise RequestError(CANNOT_SCORE)
+        if not isinstance(job.request, InfillRequest):
+            raise RequestError(CANNOT_JUDGE)
         steps = running.steps = infiller.infill(job.request, deadline=job.deadline)
         try:
             for amendment in job.amendments:
@@ -187,3 +193,31 @@ async def _closed(closing: Coroutine[Any, Any, None]) -> None:
             await closing
     except Exception as error:
         log.error("what a request held could not be closed: %s", describe(error))
+
+
+@asynccontextmanager
+async def connection(
+    arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, observer: LoadObserver
+) -> AsyncIterator[None]:
+    """Connect in the background and let `jobs` run; at the end what is not answered fails, and the server is left."""
+    connecting = asyncio.create_task(_connect(arguments, connect, jobs, observer))
+    try:
+        yield
+    finally:
+        connecting.cancel()
+        await jobs.close()
+
+
+async def _connect(
+    arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, observer: LoadObserver
+) -> None:
+    """Tells `observer` how it goes; never raises an Exception."""
+    observer.progress(0.0, "starting")
+    try:
+        infiller = await connect(arguments, throttled(observer))
+    except Exception as error:
+        observer.failed(*load_failure(error, arguments))
+    else:
+        release_memory()  # to read a tokenizer of 262,144 tokens takes 90 MB more than to keep it
+        jobs.begin(infiller)
+        observer.ready(infiller)

@@ -1,22 +1,26 @@
 """Runs requests on the engine's one thread, a step of each in turn. Knows nothing about sockets or clients.
 
 Call `run` in the engine's thread; everything else may be called from any thread. Each submitted job emits exactly one
-Done or Failed, and nothing after it: whoever takes the job off the list, under the lock, emits that final reply.
+Done or Failed, and nothing after it: the thread that takes a job off the list, under the lock, emits the final reply.
 """
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Generator
 
-from inference.engine.errors import CANNOT_SCORE, RequestError
-from inference.messages import Amend, Done, ErrorCode, Failed, Outcome, ScoreRequest
-from inference.serving.faults import failure_of, is_device_lost, release_memory
-from inference.serving.infiller import Amendable, Infiller, JobEvent, Scorer, Steps
+from inference.engine.errors import CANNOT_JUDGE, RequestError
+from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, NextEditRequest, Outcome
+from inference.serving.faults import failure_of, is_device_lost, release_memory, return_memory
+from inference.serving.infiller import Amendable, Infiller, JobEvent, NextEditor, Preparer, Steps
 from inference.serving.logs import describe, log
 from inference.serving.turns import Job, Turns
 
 MAX_RUNNING = 4
-"""How many requests have a canvas in memory at one time; the rest wait."""
+"""How many requests have a canvas in memory at one time, and as many quick ones; the rest wait."""
+
+_PAUSE_S = 1.0
+"""After so long without a request, what the last ones freed is given back to the system."""
 
 
 class DeviceLostError(Exception):
@@ -82,19 +86,25 @@ class Scheduler:
     def run(self, engine: Infiller) -> None:
         """Step jobs for ever; a failure ends only the job it happened in. Raises DeviceLostError."""
         while True:
-            job = self._wait_for_next()
+            job = self._wait_for_next(engine)
             event = job.ended(Outcome.CANCELLED) if job.cancelled else self._step(job, engine)
             if isinstance(event, Done | Failed):
                 self._finish(job, event)
             elif event is not None:
                 job.emit(job, event)
 
-    def _wait_for_next(self) -> Job:
-        with self._changed:
-            while (job := self._next()) is None:
-                self._changed.wait()
-            job.started = True
-            return job
+    def _wait_for_next(self, engine: Infiller) -> Job:
+        pause_s: float | None = _PAUSE_S
+        while True:
+            with self._changed:
+                job = self._next()
+                is_idle = job is None and not self._changed.wait(pause_s)
+                if job is not None:
+                    job.started = True
+                    return job
+            if is_idle and not (isinstance(engine, Preparer) and engine.prepare()):  # nobody waits for the lock
+                pause_s = None
+                return_memory()
 
     def _next(self) -> Job | None:
         for job in self._jobs:
@@ -103,8 +113,8 @@ class Scheduler:
         wanted, most = [job for job in self._jobs if not job.is_background], MAX_RUNNING
         if not wanted:
             wanted, most = self._jobs, 1
-        running = [job for job in wanted if job.started]
-        return self._turns.next(running if len(running) >= most else wanted)
+        running = Counter(job.is_quick for job in wanted if job.started)
+        return self._turns.next(job for job in wanted if job.started or running[job.is_quick] < most)
 
     def _step(self, job: Job, engine: Infiller) -> JobEvent | None:
         began = self._step_began = time.monotonic()
@@ -159,8 +169,9 @@ class Scheduler:
 
 def _begin(job: Job, engine: Infiller) -> Steps:
     """The work on a job. Raises RequestError where it makes no sense, or where this is no engine for it."""
-    if not isinstance(job.request, ScoreRequest):
-        return engine.infill(job.request, deadline=job.deadline)
-    if not isinstance(engine, Scorer):
-        raise RequestError(CANNOT_SCORE)
-    return engine.score(job.request, deadline=job.deadline)
+    match job.request:
+        case InfillRequest():
+            return engine.infill(job.request, deadline=job.deadline)
+        case NextEditRequest() if isinstance(engine, NextEditor):
+            return engine.next_edits(job.request, deadline=job.deadline)
+    raise RequestError(CANNOT_JUDGE)

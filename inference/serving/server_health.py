@@ -14,7 +14,7 @@ _LONGEST_PROBLEM = 1_000
 
 
 class ServerHealth:
-    """Of the server that `model` names; of a model of this machine there is nothing to tell."""
+    """How the server is that `model` names. A local model has none."""
 
     def __init__(self, model: str) -> None:
         self._url = _url(model) if address.is_url(model) else ""

@@ -57,7 +57,7 @@ def id_of_bad_request(payload: bytes) -> str:
         envelope = msgspec.msgpack.decode(payload, type=_Envelope)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return ""
-    return envelope.id if envelope.type in ("infill", "score") else ""
+    return envelope.id if envelope.type in ("infill", "score", "next_edit") else ""
 
 
 def check_hello(message: ClientMessage, token: str) -> Hello:

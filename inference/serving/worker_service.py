@@ -9,10 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 import msgspec
 import psutil
 
-from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, ScoreRequest, Status, Welcome, WorkerState
+from inference.messages import Amend, Done, ErrorCode, Failed, Request, Status, Welcome, WorkerState
 from inference.serving.connection import ClientConnection
-from inference.serving.infiller import Filler, JobEvent, Partner
-from inference.serving.jobs import Jobs
+from inference.serving.infiller import Filler, JobEvent, Partner, Timed
+from inference.serving.jobs import Jobs, Punctuality
 from inference.serving.logs import log
 from inference.serving.server_health import ServerHealth
 from inference.serving.startup import WorkerArguments
@@ -25,7 +25,7 @@ FINISH_S = 60.0
 HUNG_STEP_S = 10.0
 """When asked to end, do not wait for a step that has taken longer: most likely it never ends."""
 MIN_STARTUP_S = 10.0
-"""Do not end sooner, however short the idle time is: whoever started this worker needs a moment to connect."""
+"""Do not end sooner, however short the idle time is: the server that started this worker needs a moment to connect."""
 _STOPPED = "The worker is ending; the next request starts a new one"
 
 
@@ -42,7 +42,7 @@ class WorkerService:
         self._began = time.monotonic()
         self._alarms: dict[Job, asyncio.TimerHandle] = {}
         self._failure: tuple[ErrorCode, str] | None = None
-        self._server = ServerHealth(arguments.model)
+        self._server, self._punctuality = ServerHealth(arguments.model), Punctuality()
         self._filler: Filler | None = None
         self._state = Status(
             WorkerState.LOADING, arguments.model, arguments.device or "", arguments.dtype or "", pid=os.getpid()
@@ -78,7 +78,10 @@ class WorkerService:
             now = msgspec.structs.replace(now, model=self._filler.model, context_tokens=self._filler.context_tokens)
         if isinstance(self._filler, Partner):
             now = msgspec.structs.replace(now, partner=self._filler.partner, sees_drafts=self._filler.sees_drafts)
-        return self._server.in_status(now)
+        if isinstance(self._filler, Timed):
+            filler = self._filler
+            now = msgspec.structs.replace(now, token_ms=filler.token_ms, prompt_token_ms=filler.prompt_token_ms)
+        return self._punctuality.in_status(self._server.in_status(now))
 
     def joined(self, connection: ClientConnection) -> None:
         """A client has passed the handshake; its first `Status` follows the `Welcome`."""
@@ -97,7 +100,7 @@ class WorkerService:
             self._jobs.cancel(job)
         self._watch_idleness()
 
-    def submit(self, connection: ClientConnection, request: InfillRequest | ScoreRequest) -> Job | Failed:
+    def submit(self, connection: ClientConnection, request: Request) -> Job | Failed:
         """Take on `request`: its job, or why there will be none."""
         if self._failure:
             return Failed(request.id, *self._failure)
@@ -145,17 +148,19 @@ class WorkerService:
         if self._state.state is WorkerState.LOADING:
             self._enter(WorkerState.LOADING, progress=fraction, detail=detail)
 
+    def chosen(self, model: str, why: str) -> None:
+        """The worker has chosen its model."""
+        log.info("%s: %s", model, why)
+        self._state = msgspec.structs.replace(self._state, model=model, choice=why)
+        self._tell_all()
+
     def ready(self, infiller: Filler) -> None:
         """The model is loaded."""
         if self._state.state is WorkerState.LOADING:
             self._server.answered()
             self._filler = infiller
-            self._state = msgspec.structs.replace(
-                self._state,
-                device=infiller.device,
-                dtype=infiller.dtype,
-                note=infiller.note,
-            )
+            known = {"device": infiller.device, "dtype": infiller.dtype, "note": infiller.note}
+            self._state = msgspec.structs.replace(self._state, **known)
             self._enter(WorkerState.READY, progress=1.0)
             self._used = time.monotonic()  # loading may have taken longer than a worker may be idle
             self._refresh()
@@ -171,6 +176,7 @@ class WorkerService:
 
     def _deliver(self, connection: ClientConnection, job: Job, event: JobEvent) -> None:
         connection.deliver(job, event)
+        self._punctuality.heard(job.request, event)
         if self._server.heard(event):
             self._tell_all()
         if isinstance(event, Done | Failed):

@@ -33,7 +33,7 @@ _HOLE_COUNTS = {
     True: {1: 0.4, 2: 0.2, 3: 0.1, 4: 0.1, _FULL: 0.2},
 }
 """The shares of canvases without and with slack that have so many holes, as far as they fit; what does not is drawn
-anew, so that somewhat fewer have slack, and fewer holes. Full ones teach most for the time they take: their holes stand
+again, so that somewhat fewer have slack, and fewer holes. Full ones teach most for their time: their holes stand
 close together. What teaches lengths is more like what the engine will ask."""
 
 

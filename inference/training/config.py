@@ -14,16 +14,11 @@ class Conventions(StrEnum):
     """How a checkpoint is prompted and noised.
 
     `own`: the file alone, a mask token, holes padded with a slack token, said in `infill.json`. `released`: as Google's
-    DiffusionGemma, with conversation turns, random tokens for noise, a tokenizer of Gemma's kind, and nothing of ours.
-    `masked`: plain Qwen2 weights as Dream has them: every row sees every row, a mask token, shifted logits, the file
-    alone, holes of their exact length. `fim`: a causal Qwen2 with Qwen2.5-Coder's tokens for filling in the middle,
-    which servers of such models serve; it is no diffusion model.
+    DiffusionGemma, with conversation turns, random tokens for noise, a tokenizer of Gemma's kind, and no extras.
     """
 
     OWN = "own"
     RELEASED = "released"
-    MASKED = "masked"
-    FIM = "fim"
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -36,9 +31,7 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     mlp_size: int
     vocabulary_size: int
     expert_size: int = 32
-    """Of DiffusionGemma's one expert; Qwen2 has none."""
-    key_value_heads: int | None = None
-    """Qwen2's; None: as many as heads. DiffusionGemma always has as many."""
+    """Of DiffusionGemma's one expert."""
     conventions: Conventions = Conventions.OWN
     sliding_window_tokens: int = 1024
     max_positions: int = 4096
@@ -49,7 +42,6 @@ class DataConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     prefix_tokens: int
     canvas_tokens: int
-    """Of a canvas; with the conventions `masked` and `fim` of a whole example, its prefix included."""
     canvases: int = 2
     whole_canvases: float = 0.0
     """The share of canvases that are one hole, which goes on right where the prefix ends: plain block diffusion."""
@@ -71,11 +63,6 @@ class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     warmup_steps: int = 200
     causal_weight: float = 0.3
     """Of text read from the left, where that in holes has 1."""
-    causal_steps: int = 0
-    """With the conventions `masked`: the steps over which the share of streams that are trained from left to right, on
-    every row, falls from 1 to 0. Published models, too, were causal before they learnt to fill masks."""
-    matching_steps: int = 0
-    """With the conventions `masked` and a DiffusionGemma to start from: how long its states are taught first."""
     self_conditioning: float = 0.3
     loss_rows: float = 0.5
     """The share of a stream's canvas rows that can carry loss; hole rows beyond it are left out of it."""
@@ -142,11 +129,6 @@ def _check(file: Path, config: RunConfig) -> None:
         raise ConfigError(f"{file}: model.sliding_window_tokens must hold a prefix and a canvas")
     if model.max_positions < data.prefix_tokens + data.canvas_tokens:
         raise ConfigError(f"{file}: model.max_positions must hold a prefix and a canvas")
-    if (
-        model.conventions in (Conventions.MASKED, Conventions.FIM)
-        and model.heads * model.head_size != model.hidden_size
-    ):
-        raise ConfigError(f"{file}: model.heads * model.head_size must be model.hidden_size in a Qwen2")
     least = 700 if model.conventions is Conventions.RELEASED else 300
     if model.vocabulary_size < least:
         raise ConfigError(f"{file}: model.vocabulary_size must hold all bytes and some words: at least {least}")

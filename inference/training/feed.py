@@ -11,8 +11,7 @@ _LAST_STEP = 1 << 40
 _AHEAD = 4
 
 Drawn = TypeVar("Drawn")
-Noise = Callable[[Any, int, np.random.Generator], Drawn]
-"""Of a batch and the step it is for."""
+Noise = Callable[[Any, np.random.Generator], Drawn]
 
 
 class BatchSource(Protocol):
@@ -29,7 +28,7 @@ class Feed(Dataset[Drawn], Generic[Drawn]):
         self._batches, self._noise, self._seed = batches, noise, seed
 
     def __getitem__(self, step: int) -> Drawn:
-        return self._noise(self._batches.draw(step), step, np.random.default_rng((self._seed, step, 1)))
+        return self._noise(self._batches.draw(step), np.random.default_rng((self._seed, step, 1)))
 
     def since(self, step: int, workers: int) -> Iterator[Drawn]:
         """The steps from one on, without end; drawn in this process where `workers` is 0."""

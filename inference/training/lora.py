@@ -51,7 +51,7 @@ def adapt(base: Any, config: LoraConfig) -> Any:
     try:
         import peft
     except ImportError as error:
-        raise ConfigError("tuning with adapters needs peft: install infill-ls[train]") from error
+        raise ConfigError("tuning with adapters needs peft: run pip install peft") from error
     wanted = peft.LoraConfig(r=config.rank, lora_alpha=config.alpha, target_modules=_TARGETS)
     tuner = peft.tuners.lora.LoraModel(base, wanted, "default")
     for one in base.parameters():

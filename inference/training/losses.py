@@ -39,7 +39,7 @@ class Objective(Protocol):
 
 
 def mean(losses: Sequence[Losses]) -> Losses:
-    """Of each loss, over those that have it."""
+    """The mean of each loss, over the steps that have it."""
     return Losses(*(_mean([getattr(one, name) for one in losses]) for name in ("hole", "text", "causal")))
 
 

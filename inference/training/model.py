@@ -5,22 +5,12 @@ from typing import Any
 import torch
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
+from inference.models.diffusion_gemma.stated import NO_VISION
 from inference.training.config import ModelConfig
 from inference.training.tokenizer import BOS, EOS, PAD
 
 _OUTPUT_SCALE = 0.3
 """Layers that write to the residual stream start small, so that early training is not their noise."""
-
-NO_VISION = {
-    "model_type": "gemma4_vision",
-    "hidden_size": 16,
-    "intermediate_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 1,
-    "num_key_value_heads": 1,
-    "head_dim": 16,
-}
-"""The architecture has a vision tower; ours is as small as it can be and never used."""
 
 
 def build(shape: ModelConfig, canvas_tokens: int, seed: int) -> Any:

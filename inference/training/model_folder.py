@@ -1,7 +1,6 @@
 """Writes a trained model as a folder that `--model` and transformers accept. Weights are shipped in bfloat16."""
 
 import copy
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import msgspec
 import torch
 from tokenizers import Tokenizer
-from transformers import GenerationConfig, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
     DiffusionGemmaGenerationConfig,
     EntropyBoundSamplerConfig,
@@ -17,25 +16,13 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
 from transformers.utils import logging
 
 from inference.models.family import Properties
-from inference.training import composer, fim_tokenizer, gemma_tokenizer
+from inference.training import composer, gemma_tokenizer
 from inference.training.config import DataConfig
 from inference.training.tokenizer import SPECIAL_TOKENS, Tokens
 
 _SPECIAL: dict[str, Any] = {
     **dict(zip(("pad_token", "eos_token", "bos_token", "mask_token"), SPECIAL_TOKENS, strict=False)),
     "additional_special_tokens": list(SPECIAL_TOKENS[-1:]),
-}
-_MASKED_NAMES = ("<|pad|>", "<|endoftext|>", "<|unused_0|>", "<|mask|>", "<|unused_1|>")
-_MASKED_SPECIAL: dict[str, Any] = {
-    "pad_token": _MASKED_NAMES[0],
-    "eos_token": _MASKED_NAMES[1],
-    "mask_token": _MASKED_NAMES[3],
-}
-_FIM_SPECIAL: dict[str, Any] = {
-    "eos_token": fim_tokenizer.NAMES[fim_tokenizer.END],
-    "pad_token": fim_tokenizer.NAMES[fim_tokenizer.PAD],
-    "additional_special_tokens": list(fim_tokenizer.NAMES[1:-1]),
-    "chat_template": fim_tokenizer.CHAT_TEMPLATE,
 }
 _SHARD = "15MB"
 _MASK_SAMPLER = {
@@ -67,46 +54,6 @@ def write_released(folder: Path, model: Any, tokenizer: Tokenizer) -> None:
     shipped.generation_config = _released_generation(shipped.config.canvas_length)
     shipped.save_pretrained(folder, max_shard_size=_SHARD)
     write_tokenizer(folder, tokenizer, gemma_tokenizer.NAMES)
-
-
-def write_masked(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, data: DataConfig) -> None:
-    """A folder of plain Qwen2 weights whose `infill.json` says that they denoise masks."""
-    _shipped(model).save_pretrained(folder, max_shard_size=_SHARD)
-    write_tokenizer(folder, _renamed(tokenizer), _MASKED_SPECIAL)
-    write_properties(folder, _masked_properties(tokens, data))
-
-
-def write_fim(folder: Path, model: Any, tokenizer: Tokenizer) -> None:
-    """A folder as Qwen2.5-Coder's: what any server of causal models reads, and no `infill.json`."""
-    shipped = _shipped(model)
-    shipped.config.use_cache = True
-    shipped.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
-        eos_token_id=[fim_tokenizer.END], pad_token_id=fim_tokenizer.PAD
-    )
-    shipped.save_pretrained(folder, max_shard_size=_SHARD)
-    write_tokenizer(folder, tokenizer, _FIM_SPECIAL)
-
-
-def _renamed(tokenizer: Tokenizer) -> Tokenizer:
-    """The same tokens under names that no engine puts around a file, as nothing stood around those of training."""
-    text = tokenizer.to_str()
-    for old, new in zip(SPECIAL_TOKENS, _MASKED_NAMES, strict=True):
-        text = text.replace(json.dumps(old), json.dumps(new))
-    return Tokenizer.from_str(text)
-
-
-def _masked_properties(tokens: Tokens, data: DataConfig) -> dict[str, Any]:
-    return {
-        "corruption": "mask",
-        "mask_token_id": tokens.mask,
-        "shifted_logits": True,
-        "first_text_token_id": tokens.first_text,
-        "max_prefix_tokens": data.prefix_tokens,
-        "canvas_tokens": data.canvas_tokens // 2,
-        "suffix_tokens": 64,
-        "prompt": "plain",
-        "sampler": {"max_steps": 8, "t_max": 0.0, "t_min": 0.0, "method": "entropy"},
-    }
 
 
 def _shipped(model: Any) -> Any:

@@ -44,14 +44,6 @@ class PlainFraming:
         return (self._tokens.bos,) if start == 0 else ()
 
 
-class NoFraming:
-    """Nothing at all, not even <bos>."""
-
-    def before(self, document: TrainingDocument, start: int, rng: np.random.Generator) -> tuple[int, ...]:
-        """See Framing."""
-        return ()
-
-
 class ChatFraming:
     """The user asks for a file, by its name or not, sometimes with other text for context; the model writes it."""
 

@@ -7,29 +7,22 @@ decay, `final`. Without `--minutes` it trains until it is stopped (Ctrl-C or SIG
 """
 
 import argparse
-import json
 import shutil
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors.torch import load_file
-from torch import Tensor
 
 from inference.training import config as configs
 from inference.training import (
     corpus,
-    fim_start,
-    fresh_model,
     lora,
     material,
     model,
-    qwen2_start,
     sources,
-    tokenizer,
-    vocabulary_transfer,
-    widening,
+    trainable,
 )
 from inference.training.config import ConfigError, Conventions, RunConfig
 from inference.training.corpus import SourceFile
@@ -56,8 +49,7 @@ def run(
 ) -> None:
     """Trains for `minutes` (None: until stopped), then decays the learning rate to zero over `decay_minutes`.
 
-    `start` is a checkpoint folder whose weights a new run goes on from; its tokenizer too, where the conventions are
-    the same, else the run trains its own, whose embeddings start from those of the folder.
+    `start` is a checkpoint folder of the same conventions, whose weights and tokenizer a new run goes on from.
     """
     with _stopping() as stopped:
         trainer = prepare(config, out, start)
@@ -83,26 +75,16 @@ def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
     text = sum(len(file.text) for file in files)
     resumed = trainer.resume()
     if start is not None and not resumed:
-        _begin_with(trainer, start, chosen, config, files)
+        _begin_with(trainer, start, chosen, config)
     origin = f"resumed at step {trainer.state.step}" if resumed else f"from {start}" if start else "a new run"
     print(f"{origin}: {count / 1e6:.1f}M parameters, {len(files)} files, {text / 1e6:.1f}M characters", flush=True)
     return trainer
 
 
 def _same_conventions(config: RunConfig, start: Path) -> bool:
-    """Whether both are of our own kinds, whose folders have an `infill.json`, or of the same other kind."""
-    if (start / "infill.json").is_file():
-        return _conventions(config) in (Conventions.OWN, Conventions.MASKED)
-    causal = _is_causal(start)
-    return _conventions(config) is (Conventions.FIM if causal else Conventions.RELEASED)
-
-
-def _is_causal(start: Path) -> bool:
-    """Whether a folder's weights are a Qwen2's; False where it says nothing."""
-    try:
-        return bool(json.loads((start / "config.json").read_text("utf-8"))["model_type"] == "qwen2")
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    """Whether a folder is of the configured kind; only our own has an `infill.json`."""
+    own = (start / "infill.json").is_file()
+    return _conventions(config) is (Conventions.OWN if own else Conventions.RELEASED)
 
 
 def _conventions(config: RunConfig) -> Conventions:
@@ -115,41 +97,18 @@ def _model_of(config: RunConfig, tokenizer_file: Path, files: Sequence[SourceFil
         return lora.load(config.lora, config.data, device())
     assert config.model is not None, "the configuration was checked when it was read"
     texts = [file.text for file in files if not file.held_out]
-    return fresh_model.build(config.model, config.data, config.training.seed, tokenizer_file, texts)
+    return trainable.build(config.model, config.data, config.training.seed, tokenizer_file, texts)
 
 
-def _begin_with(
-    trainer: Trainer, start: Path, chosen: TrainableModel, config: RunConfig, files: Sequence[SourceFile]
-) -> None:
-    """Takes over the weights; where the tokenizers differ, the embeddings of the same text."""
+def _begin_with(trainer: Trainer, start: Path, chosen: TrainableModel, config: RunConfig) -> None:
+    """Takes over the weights. The tokenizer must be the same, for an embedding belongs to its token."""
+    if (start / "tokenizer.json").read_bytes() != (trainer.folder / "tokenizer.json").read_bytes():
+        raise ConfigError(f"--from {start}: its tokenizer is not that of the run; start from a folder of the same kind")
     try:
         weights = load_file(start / "model.safetensors")
-        if _conventions(config) is Conventions.FIM and "model.norm.weight" not in weights:
-            fim_start.begin(chosen.model, start, files, chosen.tokenizer)
-            trainer.begin_with({name: one.detach() for name, one in model.trained(chosen.model).items()})
-            return
-        if _conventions(config) is Conventions.MASKED and "model.norm.weight" not in weights:
-            qwen2_start.begin(chosen.model, start, files, config.training)
-            weights = {name: one.detach() for name, one in model.trained(chosen.model).items()}
-        weights = widening.widened(weights, _as_saved(model.trained(chosen.model)), config.training.seed)
-        same = (start / "tokenizer.json").read_bytes() == (trainer.folder / "tokenizer.json").read_bytes()
-        trainer.begin_with(weights if same else _with_new_embeddings(weights, start, chosen))
+        trainer.begin_with(weights)
     except (KeyError, RuntimeError, ValueError, OSError) as error:
         raise ConfigError(f"--from {start}: no checkpoint of the shape that is configured: {error}") from error
-
-
-def _as_saved(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tied weights are found at the encoder by name, and saved as the decoder's."""
-    return {name.replace("model.encoder.language_model.", "model.decoder."): one for name, one in parameters.items()}
-
-
-def _with_new_embeddings(weights: dict[str, Tensor], start: Path, chosen: TrainableModel) -> dict[str, Tensor]:
-    old, tokens = tokenizer.load(start / "tokenizer.json"), chosen.tokens
-    (name,) = (name for name in weights if name.endswith("decoder.embed_tokens.weight"))
-    table = vocabulary_transfer.embeddings(
-        old, weights[name].float(), chosen.tokenizer, first_text=tokens.first_text, seed=0
-    )
-    return weights | {name: table}
 
 
 def _sources(names: Sequence[str]) -> list[sources.SourcePackage]:
@@ -182,7 +141,7 @@ def _stopping() -> Iterator[list[int]]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="infill-ls train", description="Train an infilling checkpoint.")
     parser.add_argument(
-        "--config", default="embedded-cpu", help="a TOML file, or the name of one of ours, like embedded-cpu"
+        "--config", default="embedded-cpu", help="a TOML file, or the name of a built-in one, like embedded-cpu"
     )
     parser.add_argument("--out", type=Path, required=True, help="the folder of the run")
     parser.add_argument("--from", dest="start", type=Path, help="a checkpoint folder that a new run goes on from")

@@ -38,11 +38,6 @@ def own_tokens(vocabulary_size: int) -> Tokens:
     return Tokens(PAD, EOS, BOS, SLACK, MASK, FIRST_TEXT_TOKEN, vocabulary_size, (EOS,))
 
 
-def masked_tokens(vocabulary_size: int) -> Tokens:
-    """The same ids for a model that knows no slack and no end of a file."""
-    return Tokens(PAD, EOS, BOS, None, MASK, FIRST_TEXT_TOKEN, vocabulary_size, ())
-
-
 def train(
     texts: Iterable[str], vocabulary_size: int, special_tokens: Sequence[str] = SPECIAL_TOKENS, units: str = _UNITS
 ) -> Tokenizer:

@@ -1,14 +1,17 @@
 """A model to be trained, on its device, with all that training has to know of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 
-from inference.training.prompt_framing import Framing
+from inference.training import gemma_tokenizer, model, model_folder, tokenizer
+from inference.training.config import Conventions, DataConfig, ModelConfig
+from inference.training.prompt_framing import ChatFraming, Framing, PlainFraming
 from inference.training.tokenizer import Tokens
 
 
@@ -26,3 +29,32 @@ class TrainableModel:
 def device() -> torch.device:
     """CUDA where there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def build(shape: ModelConfig, data: DataConfig, seed: int, file: Path, texts: Sequence[str]) -> TrainableModel:
+    """A model of this shape with new weights. Where the tokenizer's file is missing, it is trained on `texts`."""
+    build_kind = _released if shape.conventions is Conventions.RELEASED else _own
+    return build_kind(shape, data, seed, _tokenizer(shape, file, texts))
+
+
+def _own(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> TrainableModel:
+    built, trained = model.build(shape, data.canvas_tokens, seed).to(device()), tokenizer.load(file)
+    tokens = tokenizer.own_tokens(shape.vocabulary_size)
+    write = partial(model_folder.write_model, model=built, tokenizer=trained, tokens=tokens, data=data)
+    return TrainableModel(built, trained, tokens, PlainFraming(tokens), write)
+
+
+def _released(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> TrainableModel:
+    """As the released checkpoint is, and with its kind of files only."""
+    built, trained = model.build(shape, data.canvas_tokens, seed).to(device()), tokenizer.load(file)
+    tokens = gemma_tokenizer.tokens(shape.vocabulary_size)
+    write = partial(model_folder.write_released, model=built, tokenizer=trained)
+    return TrainableModel(built, trained, tokens, ChatFraming(file, data.prefix_tokens), write)
+
+
+def _tokenizer(shape: ModelConfig, file: Path, texts: Sequence[str]) -> Path:
+    """The file, which is written where it is not there yet."""
+    if not file.is_file():
+        kind = gemma_tokenizer if shape.conventions is Conventions.RELEASED else tokenizer
+        kind.train(texts, shape.vocabulary_size).save(str(file))
+    return file

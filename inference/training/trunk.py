@@ -107,7 +107,7 @@ def _mix(queries: Tensor, keys: Tensor, values: Tensor, masks: Masks) -> Tensor:
 
 
 def scaled_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """Of queries that are scaled already. On a CPU torch's own kernel is three times slower than this, compiled."""
+    """Attention for queries that are already scaled. On a CPU, compiled, three times as fast as torch's own kernel."""
     if queries.device.type != "cpu":
         return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0)
     scores = (queries @ keys.transpose(-1, -2)).float().masked_fill(~mask, torch.finfo(torch.float32).min)

@@ -1,10 +1,12 @@
 """One action on one text: what is done to which holes, and how much of them is noised."""
 
 import asyncio
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+import dataclasses
+from dataclasses import dataclass
 
-from inference.messages import Snippet
+from msgspec.structs import replace
+
+from inference.messages import Candidate, Snippet
 from lsp_server import carve
 from lsp_server.actions.kinds import ActionKind, NotDone, strength_of
 from lsp_server.carve import Span
@@ -23,13 +25,6 @@ _REPAIR_STRENGTHS = (0.3, 0.6, 0.9)
 Of 29 Python statements that lack one character, the embedded checkpoint makes 28 parse so; with any one strength alone
 it was about two thirds.
 """
-
-
-class ActionResult(NamedTuple):
-    """A text for each hole, and how sure the model is of them, 0 to 1."""
-
-    texts: tuple[str, ...]
-    confidence: float
 
 
 @dataclass(frozen=True)
@@ -60,16 +55,16 @@ class Action:
 
     async def filled(
         self, worker: WorkerClient, budget: Budget, on_draft: OnDraft | None, context: tuple[Snippet, ...] = ()
-    ) -> ActionResult:
+    ) -> Candidate:
         """The new text of each hole. Raises NotDone, WorkerFailure. Cancelling this cancels the request in the worker.
 
         What breaks the parse is noised more from one attempt to the next.
         """
         if self.kind is ActionKind.REPAIR:
-            budget = replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
+            budget = dataclasses.replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
         if self.kind is ActionKind.REFINE:
-            budget = replace(budget, candidates=1)
-        best: ActionResult | None = None
+            budget = dataclasses.replace(budget, candidates=1)
+        best: Candidate | None = None
         for strength in await self._strengths():
             result = await self._fill(worker, budget, strength, on_draft, context)
             found = self._best(result)
@@ -113,11 +108,11 @@ class Action:
     async def _breaks_parse(self, texts: tuple[str, ...]) -> bool:
         return await asyncio.to_thread(fitting.breaks_parse, self.snapshot, self.holes, texts)
 
-    def _best(self, result: FillResult) -> ActionResult | None:
+    def _best(self, result: FillResult) -> Candidate | None:
         """The first answer that changes something and opens no new hole."""
         current = current_texts(self.snapshot, self.holes)
         kept = (
-            ActionResult(without_new_markers(texts, current, self.marker), confidence)
-            for texts, confidence in zip(result.answers, result.confidences, strict=True)
+            replace(candidate, texts=without_new_markers(candidate.texts, current, self.marker))
+            for candidate in result.candidates
         )
         return next((found for found in kept if found.texts != current), None)

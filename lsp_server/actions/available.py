@@ -1,4 +1,4 @@
-"""Which actions a selection allows, and what they are called. Asks no model and parses nothing anew.
+"""Which actions a selection allows, and what they are called. Asks no model and parses nothing again.
 
 The narrowest comes first: this hole, this function, this file.
 """
@@ -130,7 +130,7 @@ def _of_body(source: Source, start: int, end: int, *, automatic: bool) -> Iterat
     if body is None or (automatic and start > body.start):
         return
     exists = bool(source.text[body.start : body.end].strip())
-    title = "Write this body anew" if exists else "Write this body"
+    title = "Rewrite this body" if exists else "Write this body"
     yield AvailableAction(title, ActionKind.WRITE_BODY, start, end, (body,))
 
 

@@ -10,7 +10,7 @@ from lsp_server.carve import Span
 from lsp_server.syntax.source import Source
 
 STALE = "the file has changed since this was asked for; ask again"
-NOTHING_TO_REFINE = "there is nothing to refine here: select some code, or stand in a fill just made"
+NOTHING_TO_REFINE = "there is nothing to refine here: select some code, or put the cursor in a fill just made"
 CANNOT_APPLY = "this editor does not support workspace/applyEdit"
 
 
@@ -64,7 +64,7 @@ def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int
         case ActionKind.WRITE_BODY:
             return _one(carve.body_around(source, start), "there is no function here")
         case ActionKind.REWORK:
-            return _one(carve.selection(source, start, end), "nothing is selected that could be reworked")
+            return _one(carve.selection(source, start, end), "select the code to rework")
         case ActionKind.REFINE:
             return _one(carve.selection(source, start, end), NOTHING_TO_REFINE)
         case ActionKind.REPAIR:
@@ -88,7 +88,7 @@ def in_function(source: Source, marker: str, start: int, end: int) -> list[Span]
 
 
 def touching(spans: Sequence[Span], start: int, end: int) -> list[Span]:
-    """Those of `spans` that the selection [start, end] touches."""
+    """Return the spans that the selection [start, end] touches."""
     return [span for span in spans if span.start <= end and span.end >= start]
 
 

@@ -9,7 +9,7 @@ from lsp_server.carve.markers import DEFAULT_MARKER, marker_spans, marker_touchi
 from lsp_server.carve.placeholders import placeholder_spans
 from lsp_server.carve.plain_text import plain_body_around, plain_function_around, plain_hole_at
 from lsp_server.carve.segments import Span, segments, splice, unmarked
-from lsp_server.carve.selecting import selected, statement_over
+from lsp_server.carve.selecting import selected, start_of_statement, statement_over
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.view import View
@@ -26,6 +26,7 @@ __all__ = [
     "selection",
     "splice",
     "statement_around",
+    "statement_start",
     "unmarked",
 ]
 
@@ -117,6 +118,15 @@ def statement_around(source: Source, start: int, end: int) -> Span | None:
     """
     _check(source, start, end)
     return statement_over(source, start, end)
+
+
+def statement_start(source: Source, offset: int) -> int:
+    """Where the innermost statement at `offset` begins, or on a blank line the statement in front of it.
+
+    In broken code, and without a grammar: the start of the line. Raises ValueError for an offset outside the text.
+    """
+    _check(source, offset, offset)
+    return start_of_statement(source, offset)
 
 
 def _check(source: Source, start: int, end: int) -> None:

@@ -36,7 +36,7 @@ def open_brackets(view: View, offset: int) -> list[OpenBracket]:
 
 
 def in_expression(brackets: Sequence[OpenBracket]) -> Sequence[OpenBracket]:
-    """Those of the open brackets that belong to the expression: all after the last one that holds statements."""
+    """Return the open brackets of the expression: all after the last one that holds statements."""
     blocks = [index for index, bracket in enumerate(brackets) if bracket.is_block]
     return brackets[blocks[-1] + 1 :] if blocks else brackets
 

@@ -1,17 +1,23 @@
 """Turns a range, which a user selected or a diagnostic names, into one hole: the range itself, or a statement."""
 
+from itertools import islice
+
 from tree_sitter import Node
 
 from inference.messages import HoleKind
 from lsp_server.carve.brackets import in_expression, open_brackets
 from lsp_server.carve.functions import body_of, functions_around
 from lsp_server.carve.segments import Span
-from lsp_server.syntax.lines import is_blank, is_one_line, line_end, line_start
+from lsp_server.syntax.lines import end_of_text_before, is_blank, is_one_line, line_end, line_start
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.strings_and_comments import string_or_comment_at
 from lsp_server.syntax.view import View
 
 _MAX_DEPTH = 50
+_HUGE_CHILDREN = 5000
+"""To look for brackets among so many broken parts takes long; then the line is enough."""
+_MAX_CHILDREN = 50
+"""Behind the end of a header its block comes soon."""
 
 
 def selected(source: Source, start: int, end: int) -> Span | None:
@@ -49,6 +55,21 @@ def statement_over(source: Source, start: int, end: int) -> Span | None:
     return Span(first, last, HoleKind.LINE if single_line else HoleKind.BLOCK, single_line=single_line)
 
 
+def start_of_statement(source: Source, offset: int) -> int:
+    """The start of the innermost statement at `offset`, which is at most `offset`. On a blank line: the one before it.
+
+    Where the syntax is too broken to tell: of the line, or of the one where the brackets around `offset` open.
+    """
+    text, view = source.text, View.of(source)
+    if is_blank(text[line_start(text, offset) : line_end(text, offset)]):
+        offset = end_of_text_before(text, offset)
+    statement = None if view is None else _statement(view, offset, offset)
+    if view is not None and statement is not None:
+        return min(offset, view.start(statement))
+    is_huge = view is not None and view.root.child_count > _HUGE_CHILDREN
+    return min(offset, _lines(None if is_huge else view, text, offset, offset)[0])
+
+
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     """[start, end) without white space at its edges; an empty range at `start` where there is only white space."""
     inside = text[start:end]
@@ -82,7 +103,8 @@ def _statement(view: View, start: int, end: int) -> Node | None:
             return None
         if node.type in view.table.blocks and last is not None:
             return last
-        if any(child.type in view.table.blocks and view.start(child) >= end for child in node.named_children):
+        following = islice(view.children(node, end, len(view.text)), _MAX_CHILDREN)
+        if any(child.type in view.table.blocks and view.start(child) >= end for child in following):
             return node
         last = node
     return None

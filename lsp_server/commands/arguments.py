@@ -43,7 +43,7 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
         "--trust-workspace",
         action="store_true",
         default=None,
-        help="let infill-ls.toml choose the model, server and device",
+        help="let infill-ls.toml choose the model, the server and the device",
     )
 
 

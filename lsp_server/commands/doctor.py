@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print one JSON object")
-    shape.add_argument("--schema", action="store_true", help="print the JSON Schema of the settings, and check nothing")
+    shape.add_argument("--schema", action="store_true", help="print the JSON Schema of the settings and exit")
 
 
 def run(args: argparse.Namespace) -> int:

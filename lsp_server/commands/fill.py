@@ -19,22 +19,27 @@ from lsp_server.commands.arguments import COMMAND_LINE, add_model_arguments, add
 from lsp_server.context import ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.links import names_of
-from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
+from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file, read_standard_input
 from lsp_server.documents.writing import replace_text
 from lsp_server.fill.candidates import current_texts, without_new_markers
 from lsp_server.fill.other_files import other_files
-from lsp_server.fill.pipeline import Budget, FillOptions, FillResult, fill, left_as_they_are, worker_options
+from lsp_server.fill.pipeline import Budget, FillOptions, FillResult, fill, left_as_they_are
+from lsp_server.settings.launch import worker_options
 from lsp_server.settings.layers import Layer, resolve
 from lsp_server.settings.privacy import why_off
 from lsp_server.settings.resolver import Configuration, configuration_for
 from lsp_server.settings.schema import MOST_CANDIDATES, Settings
 from lsp_server.syntax.languages import language_of
 from lsp_server.worker import WorkerClient, WorkerFailure, alive
+from lsp_server.worker.failure import StillLoadingError
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 _DAY_MS = 24 * 3600 * 1000
 _SPARE_CANDIDATES = 3
 """At least this many answers are asked for, because some are not fit to be put in."""
+
+
+STANDARD_INPUT = Path("-")
 
 
 class NothingFound(Exception):
@@ -43,7 +48,10 @@ class NothingFound(Exception):
 
 @dataclass(frozen=True)
 class FileToFill:
-    """A file that may be filled, its holes, and the settings that hold for it. `real` is where its links lead to."""
+    """A file that may be filled, its holes, and the settings that hold for it. `real` is where its links lead to.
+
+    Of standard input both are the name that it was given, where no file need be.
+    """
 
     file: Path
     real: Path
@@ -55,7 +63,10 @@ class FileToFill:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="the file whose holes are filled (UTF-8)")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the file whose holes are filled (UTF-8); -: stdin")
+    parser.add_argument(
+        "--stdin-filename", type=Path, metavar="FILE", help="the file that stdin stands for, which says its language"
+    )
     parser.add_argument(
         "--at", action="append", default=[], metavar="LINE:COL", help="a place to fill, counted from 1; may be repeated"
     )
@@ -63,15 +74,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print one JSON object")
     shape.add_argument("--diff", action="store_true", help="print a unified diff")
-    shape.add_argument("--write", action="store_true", help="write the result into the file")
+    shape.add_argument("--write", action="store_true", help="write the result to the file")
     parser.add_argument(
         "--candidates", type=_number(1, MOST_CANDIDATES), metavar="N", help="how many answers to ask for"
     )
-    parser.add_argument("--steps", type=_number(1, MAX_STEPS), metavar="N", help="the most denoising steps of a canvas")
+    parser.add_argument("--steps", type=_number(1, MAX_STEPS), metavar="N", help="the most denoising steps per canvas")
     parser.add_argument(
-        "--deadline-ms", type=_number(1, _DAY_MS), metavar="N", help="after so long, take the best answer so far"
+        "--deadline-ms",
+        type=_number(1, _DAY_MS),
+        metavar="N",
+        help="after so long, the loading of the model included, take the best answer so far",
     )
-    parser.add_argument("--seed", type=_number(0, 2**63 - 1), metavar="N", help="the seed of the random stream")
+    parser.add_argument("--seed", type=_number(0, 2**63 - 1), metavar="N", help="the random seed")
     add_model_arguments(parser)
     add_trust_argument(parser)
 
@@ -86,42 +100,50 @@ def run(args: argparse.Namespace) -> int:
     except BadInput as error:
         return _fail(error, EXIT_BAD_INPUT)
     except NothingFound as error:
+        if args.json:
+            output.show_reason(file.snapshot, file.spans, str(error))
         return _fail(error, EXIT_FAILED)
     except WorkerFailure as error:
+        if args.json and isinstance(error, StillLoadingError):
+            output.show_reason(file.snapshot, file.spans, str(error))
         bad_input = error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return _fail(error, EXIT_BAD_INPUT if bad_input else EXIT_FAILED)
-    output.show(report, args)
+    output.show(report, file.file, args)
     if left := left_as_they_are(report.candidates[0].texts, current_texts(file.snapshot, file.spans)):
-        _say(left)
+        say(left)
     return 0
 
 
 def _fail(error: Exception, status: int) -> int:
-    _say(str(error))
+    say(str(error))
     return status
 
 
-def _say(message: str) -> None:
+def say(message: str) -> None:
     print(f"infill-ls: {' '.join(message.split())}", file=sys.stderr)
 
 
 def _file_to_fill(args: argparse.Namespace) -> FileToFill:
     """Read the file, unless it may hold secrets or is switched off. Raises BadInput."""
-    path = Path(os.path.abspath(args.file))  # noqa: PTH100 - as an editor names it: links are not followed
+    name = args.file if args.file != STANDARD_INPUT else args.stdin_filename or Path("stdin")
+    if args.file == STANDARD_INPUT and args.write:
+        raise BadInput("there is no file to write: what comes from stdin is printed; leave out --write")
+    path = Path(os.path.abspath(name))  # noqa: PTH100 - as an editor names it: links are not followed
     given = given_settings(args)
     for problem in resolve([Layer(COMMAND_LINE, given)])[1]:
         raise BadInput(problem)
     configuration = configuration_for(path, given, os.environ)
     for problem in configuration.problems:
-        _say(problem)
+        say(problem)
     settings = configuration.at(path)
-    real = _require_allowed(args.file, path, settings)
-    snapshot = Document(path.as_uri(), language_of(str(path)), 0, read_named_file(args.file, real)).snapshot()
+    real = require_allowed(name, path, settings)
+    text = read_standard_input() if args.file == STANDARD_INPUT else read_named_file(name, real)
+    snapshot = Document(path.as_uri(), language_of(str(path)), 0, text).snapshot()
     spans = tuple(_spans(snapshot, args, settings.marker))
-    return FileToFill(args.file, real, snapshot, spans, settings, configuration)
+    return FileToFill(name, real, snapshot, spans, settings, configuration)
 
 
-def _require_allowed(file: Path, path: Path, settings: Settings) -> Path:
+def require_allowed(file: Path, path: Path, settings: Settings) -> Path:
     """The real path of the file. Raises BadInput where it, or what a link on its path leads to, may not be filled."""
     names = names_of(path)
     if os.path.realpath(file) != str(names[-1]):
@@ -155,14 +177,12 @@ def _span_at(snapshot: Snapshot, place: str, file: Path, marker: str) -> carve.S
 
 async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport:
     """Ask the worker. Raises NothingFound, WorkerFailure."""
-    budget = _budget(file.settings, args)
     began_s = time.monotonic()
     with output.progress(file.snapshot, file.spans, args) as shown:
         options = worker_options(file.settings, sends_token=file.configuration.sends_token)
         client = WorkerClient(options, name="infill-ls fill", on_status=shown.status)
         try:
-            await alive.loaded(client)
-            budget = budget.extended(time.monotonic() - began_s)  # only now does the deadline go on
+            budget = await _budget_once_loaded(client, file, args)
             asked = replace(budget, candidates=max(budget.candidates, _SPARE_CANDIDATES))
             result = await _ask(client, file, asked, FillOptions(seed=args.seed), shown if shown.is_seen else None)
             status = await alive.while_alive(client, client.status(), alive.GRACE_S)
@@ -174,6 +194,22 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
     model, device = (status.model, status.device) if status else (file.settings.model, "")
     ms = (time.monotonic() - began_s) * 1000
     return output.FillReport(file.snapshot, file.spans, tuple(candidates), model, device, ms)
+
+
+async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argparse.Namespace) -> Budget:
+    """The budget, once there is a model. Only a deadline that the user has set runs while it loads.
+
+    Nobody types on meanwhile, so without one it is waited for. Raises WorkerFailure.
+    """
+    budget = _budget(file.settings, args)
+    is_set = args.deadline_ms or budget.deadline_ms != Settings().deadline_ms.invoked
+    try:
+        await alive.in_time(client, alive.loaded(client), budget.left_ms, budget.deadline_ms)
+    except StillLoadingError:
+        if is_set:
+            raise
+        await alive.loaded(client)
+    return budget if is_set else budget.from_now()
 
 
 async def _ask(

@@ -1,11 +1,23 @@
-"""`infill-ls bench`, `calibrate`, `train` and `models pull`: run programs of `inference`, which may import torch."""
+"""`infill-ls bench`, `train` and `models pull`: run programs of `inference`, which may import torch."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
-BENCHMARKS = ("latency", "memory", "masked", "server", "editor", "load", "infilling", "make-data")
+BENCHMARKS = (
+    "latency",
+    "memory",
+    "passes",
+    "masked",
+    "server",
+    "editor",
+    "load",
+    "infilling",
+    "next-edit",
+    "make-data",
+)
 EXIT_USAGE = 2
 
 
@@ -19,11 +31,6 @@ def bench(arguments: Sequence[str]) -> int:
     return _run(f"inference.bench.{arguments[0].replace('-', '_')}", arguments[1:])
 
 
-def calibrate(arguments: Sequence[str]) -> int:
-    """Calibrate a checkpoint as these arguments say; returns the exit status."""
-    return _run("inference.calibration.run", arguments)
-
-
 def train(arguments: Sequence[str]) -> int:
     """Run the training with these arguments; returns its exit status."""
     return _run("inference.training", arguments)
@@ -35,5 +42,8 @@ def pull(arguments: Sequence[str]) -> int:
 
 
 def _run(module: str, arguments: Sequence[str], **environment: str) -> int:
+    if find_spec(module) is None:
+        print("infill-ls: this runs from a checkout of infill-ls; the package leaves it out", file=sys.stderr)
+        return EXIT_USAGE
     # -P: the folder the user is in may hold modules of the same name, and is not to be trusted.
     return subprocess.call([sys.executable, "-P", "-m", module, *arguments], env={**os.environ, **environment})

@@ -12,17 +12,18 @@ from rich.table import Table
 from inference.remote import address
 from lsp_server.commands import forward
 from lsp_server.commands.arguments import settings_of
-from lsp_server.diagnosis.machine import probe
 from lsp_server.diagnosis.models import best_of, next_step
+from lsp_server.diagnosis.probe import probe
 from lsp_server.diagnosis.workers import size
 from lsp_server.worker import WorkerOptions
 
 _WIDE = 200
 """Columns where the output is no terminal."""
 _FOOTNOTE = """\
-Infilling: HumanEval-Infilling, single line, pass@1 in percent, where the model has to find the length of the hole (in
-brackets: where it is told it); as published, not measured by us. Sizes are computed from the published shapes, and
-memory is what the weights and the smallest request take, by dtype."""
+Infilling: HumanEval-Infilling, single line, in percent, as published, unless the source says that it is our own.
+pass@1: the tests pass, where the model finds the length of the hole itself or where several are given (in brackets:
+where it is told it). exact: the line is the hidden one. Compare only what counts the same. Sizes of what is no single
+file are computed from the published shapes, and memory is what the weights and the smallest request take, by dtype."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="pull")
     pull = actions.add_parser("pull", help="download a model and verify its files")
     pull.add_argument("model", metavar="NAME", help="a name of the table, or a hub id: owner/name")
-    pull.add_argument("--accept-licence", action="store_true", help="do not ask: its licence is accepted")
+    pull.add_argument("--accept-licence", action="store_true", help="accept its licence without asking")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         found = probe(WorkerOptions(device=args.device))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return _fail(f"this machine cannot be looked at: {error}; run: infill-ls doctor")
+        return _fail(f"this machine could not be examined: {error}; run: infill-ls doctor")
     if not found["catalogue"]:
         return _fail(found["device_problem"] or found.get("torch_problem", "torch is missing; run: infill-ls doctor"))
     if args.json:
@@ -61,7 +62,7 @@ def _tell_of_server(url: str, *, as_json: bool) -> int:
         print(json.dumps({"server": url, "models": [], "recommended": None}))
     else:
         print(f"The model is that of a server, {url}; infill-ls doctor says how it is.")
-        print("To see which models run on this machine all the same: infill-ls models --device cpu (or cuda, mps)")
+        print("To see which models run on this machine: infill-ls models --device cpu (or cuda, mps)")
     return 0
 
 
@@ -81,7 +82,22 @@ def _show(catalogue: dict[str, Any]) -> None:
     for number, source in enumerate(sources, 1):
         console.print(f"[{number}] {source}", soft_wrap=True)
     console.print()
+    if catalogue["found"]:
+        console.print(_found(catalogue["found"]))
+        console.print()
     console.print(f"Best here: {best}. {_sentence(next_step(best_of(catalogue)))}", style="bold", soft_wrap=True)
+
+
+def _found(found: list[dict[str, Any]]) -> Table:
+    """What other programs have downloaded, and how to use what can be used."""
+    table = Table(box=None, pad_edge=False, header_style="bold", title="On this machine already", title_justify="left")
+    for heading in ("name", "from", "size", "to use it"):
+        table.add_column(heading, overflow="fold")
+    for one in found:
+        use = one["problem"] or f'model = "{one["path"]}"'
+        style = "" if one["fills"] else "dim"
+        table.add_row(one["name"], one["program"], size(one["bytes_"]), use, style=style)
+    return table
 
 
 def _sentence(words: str) -> str:
@@ -97,7 +113,9 @@ def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:
         size(model["download_bytes"]) if model["download_bytes"] else "none",
         ", ".join(f"{dtype} {max(needed / 1e9, 0.1):.1f}" for dtype, needed in model["needed_bytes"].items()),
         model["words"] + ("; downloaded" if model["is_here"] and model["repo"] else ""),
-        f"{model['percent']}{told} [{sources.index(model['source']) + 1}]" if model["percent"] else "not published",
+        f"{model['percent']}{told} {model['protocol']} [{sources.index(model['source']) + 1}]"
+        if model["percent"]
+        else "not published",
     )
 
 

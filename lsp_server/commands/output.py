@@ -5,9 +5,10 @@ import difflib
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
@@ -18,6 +19,7 @@ from lsp_server.carve import Span, splice
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.candidates import count_unfilled, current_texts
+from lsp_server.fill.fitting import visible
 
 _CONTEXT_LINES = 3
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -98,14 +100,14 @@ def excerpt(snapshot: Snapshot, spans: tuple[Span, ...], draft: Draft) -> Text:
         if first > line and number:
             shown.append("…\n", style="dim")
         position = max(position, snapshot.lines.line_start(first))
-        shown.append(snapshot.text[position : span.start])
+        shown.append(visible(snapshot.text[position : span.start]))
         for piece, confidence in zip(draft.pieces[number], draft.confidences[number], strict=True):
-            shown.append(piece, style=colour(confidence))
+            shown.append(visible(piece), style=colour(confidence))
         end_line = snapshot.lines.position(span.end, Encoding.UTF32)[0]
         following = spans[number + 1].start if number + 1 < len(spans) else len(snapshot.text)
         line = min(end_line + _CONTEXT_LINES, last)
         position = min(following, snapshot.lines.line_end(line))
-        shown.append(snapshot.text[span.end : position])
+        shown.append(visible(snapshot.text[span.end : position]))
         shown.append("\n" if position < following else "")
         position = min(position + 1, following) if position < following else position
     return shown
@@ -116,47 +118,58 @@ def colour(confidence: float) -> str:
     return "bold green" if confidence >= _SURE else "yellow" if confidence >= _LIKELY else "red"
 
 
-def show(report: FillReport, args: argparse.Namespace) -> None:
-    """Print the answer in the format that was asked for."""
+def show(report: FillReport, file: Path, args: argparse.Namespace) -> None:
+    """Print the answer in the format that was asked for; `file` is what the user calls it."""
     if args.json:
-        _write(json.dumps(as_json(report), ensure_ascii=False) + "\n")
+        write(json.dumps(as_json(report), ensure_ascii=False) + "\n")
     elif args.diff:
-        _write(diff(report, str(args.file)))
+        write(diff(report.snapshot.text, report.text, str(file)))
     elif args.write:
-        print(f"{args.file}: {report.filled} of {len(report.spans)} filled in {report.ms:.0f} ms", file=sys.stderr)
+        print(f"{file}: {report.filled} of {len(report.spans)} filled in {report.ms:.0f} ms", file=sys.stderr)
     else:
-        _write(report.text)
+        write(report.text)
 
 
-def _write(text: str) -> None:
+def write(text: str) -> None:
     """To stdout as UTF-8, line ends as they are, whatever the terminal's encoding is."""
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode(errors="replace"))
     sys.stdout.buffer.flush()
 
 
-def diff(report: FillReport, name: str) -> str:
-    """A unified diff from the file to the result."""
-    before, after = (_LINE.findall(text) for text in (report.snapshot.text, report.text))
+def diff(old: str, new: str, name: str) -> str:
+    """A unified diff from the text of the file `name` to the result."""
+    before, after = (_LINE.findall(text) for text in (old, new))
     inside = name.lstrip("/")  # `git apply` and `patch -p1` take no absolute path
     lines = difflib.unified_diff(before, after, f"a/{inside}", f"b/{inside}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
+def show_reason(snapshot: Snapshot, spans: tuple[Span, ...], reason: str) -> None:
+    """Print as JSON that nothing was found, and why: the holes and the result are as they were."""
+    holes = _holes(snapshot, spans, current_texts(snapshot, spans))
+    found = {"holes": holes, "candidates": [], "result": snapshot.text, "reason": reason}
+    write(json.dumps(found, ensure_ascii=False) + "\n")
+
+
 def as_json(report: FillReport) -> dict[str, object]:
     """The answer as one JSON object; lines and columns count from 1, in characters."""
     best = report.candidates[0]
-    places = [report.snapshot.lines.position(span.start, Encoding.UTF32) for span in report.spans]
     return {
         "model": report.model,
         "device": report.device,
-        "holes": [
-            {"line": line + 1, "column": column + 1, "text": text}
-            for (line, column), text in zip(places, best.texts, strict=True)
-        ],
+        "holes": _holes(report.snapshot, report.spans, best.texts),
         "candidates": [
             {"texts": list(c.texts), "score": c.score, "steps": c.steps, "tokens": c.tokens} for c in report.candidates
         ],
         "ms": round(report.ms, 1),
         "result": report.text,
     }
+
+
+def _holes(snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str]) -> list[dict[str, object]]:
+    places = [snapshot.lines.position(span.start, Encoding.UTF32) for span in spans]
+    return [
+        {"line": line + 1, "column": column + 1, "text": text}
+        for (line, column), text in zip(places, texts, strict=True)
+    ]

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings
-from lsp_server.lsp.transports import Listener, StartConversation, Writer, address, stdio, tcp
+from lsp_server.lsp.transports import ListeningServer, StartConversation, Writer, address, stdio, tcp
 from lsp_server.lsp.transports.address import Address
 from lsp_server.server import InfillServer
 
@@ -20,7 +20,8 @@ EXIT_USAGE = 2
 EXIT_LIMIT_S = 4.0
 """The process ends this long after the client of stdio has gone, whatever may hang."""
 _WARNING = (
-    "infill-ls serve: WARNING: whoever can reach {} can use this server as you: there is no password and no encryption"
+    "infill-ls serve: WARNING: anyone who can reach {} can use this server as you: there is no password and no "
+    "encryption"
 )
 _ON_A_TERMINAL = """\
 infill-ls serve is a language server: it waits here for an editor to speak LSP on standard input.
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tcp", type=address.parse, metavar="[HOST:]PORT", help="listen for clients; port 0 is any free one"
     )
     how.add_argument("--ws", type=address.parse, metavar="[HOST:]PORT", help="the same for WebSocket clients")
-    parser.add_argument("--allow-remote", action="store_true", help="let --tcp and --ws listen for other machines too")
+    parser.add_argument("--allow-remote", action="store_true", help="let --tcp and --ws listen for other machines, too")
     parser.add_argument(
         "--allow-origin", action="append", default=[], metavar="ORIGIN", help="let web pages of this origin use --ws"
     )
@@ -87,7 +88,7 @@ async def _listen(args: argparse.Namespace, start: StartConversation) -> int:
     return 0
 
 
-async def _open(args: argparse.Namespace, bound: Address, start: StartConversation) -> tuple[Listener, Address]:
+async def _open(args: argparse.Namespace, bound: Address, start: StartConversation) -> tuple[ListeningServer, Address]:
     if args.tcp:
         return await tcp.listen(bound, start)
     from lsp_server.lsp.transports import websocket  # here and not above: editors that use stdio start faster without

@@ -16,6 +16,7 @@ from lsp_server.usage import store
 from lsp_server.usage.figures import ESTIMATE, FEW, report
 from lsp_server.usage.place import usage_file
 from lsp_server.usage.reading import read
+from lsp_server.usage.set_aside import forget_set_aside, set_aside
 from lsp_server.usage.store import KEPT_DAYS, UsageFileError
 
 EXIT_FAILED, EXIT_NONE = 1, 3
@@ -48,15 +49,15 @@ def forget(command: str, delete: Callable[[sqlite3.Connection], int], said: str)
     Raises UsageFileError, sqlite3.Error, OSError.
     """
     file = usage_file()
-    if not file.exists():
+    if not file.exists() and not file.is_symlink() and not set_aside(file):
         print(f"Nothing is recorded in {file}.")
         return 0
     connection, moved = store.open_store(file)
     with closing(connection):
         print(f"{delete(connection)} {said.format(file=file)}")
     warn(command, moved)
-    for other in store.set_aside(file):
-        print(f"Left as it is, since it could not be read; it may hold texts: {other}")
+    for other in forget_set_aside(file):
+        print(f"Left as it is, since it was never ours: {other}")
     return 0
 
 
@@ -88,11 +89,14 @@ def _show(found: dict[str, Any]) -> None:
         _show_latency(console, total["latency_ms"])
         for group, title in _GROUPS.items():
             _show_group(console, title, dict(list(found[group].items())[-_DAYS_SHOWN:]))
+    if (edits := found["next_edits"])["offered"]:
+        told = "{offered} offered, {accepted} accepted, {dismissed} dismissed".format(**edits)
+        console.print(f"\nNext edits: {told}.")
     if 0 < total["shown"] < FEW:
         console.print(f"\nOnly {total['shown']} so far: below {FEW}, these shares are little more than chance.")
     if found["lost_events"]:
         console.print(f"\n{found['lost_events']} events are missing: the disk was too slow for them.")
-    where = "Only lengths, times and similarities are recorded, no text and no names of files, and nothing is sent"
+    where = "infill-ls records lengths, times and similarities, no text and no file names, and sends nothing"
     console.print(f"\n{where}: {found['file']}", soft_wrap=True)
     console.print('infill-ls stats forget deletes it; the setting statistics = "off" ends it.', soft_wrap=True)
 

@@ -6,12 +6,13 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from inference.messages import ErrorCode
 from lsp_server.commands.arguments import add_model_arguments, problems_of, settings_of
 from lsp_server.diagnosis.workers import describe_status
-from lsp_server.fill.pipeline import worker_options
+from lsp_server.settings.launch import worker_options
 from lsp_server.settings.schema import LONGEST_IDLE_S
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
 from lsp_server.worker.paths import paths_of
@@ -27,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--idle-s",
         type=_seconds,
         metavar="S",
-        help="end after this long without clients (default: the setting, else 600)",
+        help="seconds without clients after which it ends (default: the setting, else 600)",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--foreground", action="store_true", help="run it here until Ctrl-C (the default)")
     how.add_argument("--background", action="store_true", help="start it if none runs and wait for its model")
     how.add_argument("--where", action="store_true", help="print the path of its socket, whether it runs or not")
-    how.add_argument("--stop", action="store_true", help="let the running one finish what it does and end")
+    how.add_argument("--stop", action="store_true", help="let the running worker finish its work and end")
 
 
 def run(args: argparse.Namespace) -> int:

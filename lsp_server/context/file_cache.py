@@ -94,7 +94,7 @@ class FileCache:
 def allowed(path: Path, folders: Sequence[ReadableFolder], language_id: str = "") -> Path | None:
     """The real path of a file that the model may see; None for any other file. Raises OSError if it does not exist.
 
-    With all links resolved, the file must lie in one of `folders` and must not belong to a package of somebody else's.
+    With all links resolved, the file must lie in one of `folders` and must not belong to an installed package.
     None of its names, nor the language that the editor gives it, may be secret or switched off.
     """
     real = Path(os.path.realpath(path, strict=True))

@@ -14,6 +14,9 @@ log = logging.getLogger(__name__)
 SPARE_S = 1.0
 """How long gathering may go on after the request's own time limit, so that the next request finds the files read."""
 
+TYPING_MS, ASKED_MS = 50, 1_000
+"""How long a request waits for the parts of other files: one that typing makes, and one that the user waits for."""
+
 MAX_UNFINISHED = 4
 """So many unfinished queries mean that the thread hangs, as on a lost network drive: no more are queued."""
 

@@ -12,11 +12,11 @@ from lsp_server.diagnosis.check import Check, Verdict
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
-from lsp_server.fill.pipeline import partner_options
 from lsp_server.inline.request import hole_for
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.settings.environment import PREFIX
 from lsp_server.settings.file import NAME
+from lsp_server.settings.launch import partner_options
 from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.resolver import configuration_for, workspace_of
 from lsp_server.settings.schema import Settings
@@ -47,7 +47,7 @@ def examine_grammars() -> Check:
     names = sorted({(table.ids[0], grammar_of(table.ids[0]) is not None) for table in TABLES})
     missing = [name for name, is_there in names if not is_there]
     if missing:
-        advice = "holes are chosen by indentation there; install infill-ls again for its grammars"
+        advice = "holes are chosen by indentation there; reinstall infill-ls to get its grammars"
         return Check("grammars", Verdict.WARN, f"missing for {', '.join(missing)}", advice)
     return Check("grammars", Verdict.OK, ", ".join(name for name, _ in names))
 
@@ -75,10 +75,10 @@ def examine_file(file: Path, position: str | None, settings: Settings) -> Iterat
 def _how_to_allow(names: Sequence[str], settings: Settings) -> str:
     """What to do about a file that gets no fills."""
     if not any(is_secret(name, settings) for name in names):
-        return "change that setting; the settings above say where it can come from"
+        return "change that setting; the settings above say where it may come from"
     if any(is_secret(name, Settings()) for name in names):
-        return "no setting changes that; if it holds no secrets, give it another name"
-    return "change secretGlobs; the settings above say where it can come from"
+        return "no setting changes that; rename the file if it holds no secrets"
+    return "change secretGlobs; the settings above say where it may come from"
 
 
 def _language(file: Path, snapshot: Snapshot) -> Check:
@@ -107,7 +107,7 @@ def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) 
 
 def _markers(snapshot: Snapshot, settings: Settings) -> Check:
     count = len(carve.markers(snapshot, settings.marker))
-    advice = "" if count else "where the cursor stands one may open all the same: ask with --at LINE:COL"
+    advice = "" if count else "there may be one at the cursor: ask with --at LINE:COL"
     return Check("hole", Verdict.OK, f"{count} marked with {settings.marker}", advice)
 
 
@@ -117,7 +117,7 @@ def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:
     if hole is None:
         return _why_not_carved(snapshot, offset)
     if hole_for(snapshot, Cursor(offset), marker) is None:
-        return "the hole here spans several lines, and editors show nothing over those: use the code action"
+        return "the hole spans several lines, over which editors show no ghost text: use the code action"
     return None
 
 
@@ -129,5 +129,5 @@ def _why_not_carved(snapshot: Snapshot, offset: int) -> str:
         return "the cursor is in the middle of a word: go to its end"
     line = snapshot.lines.line_of(offset)
     if text[offset : snapshot.lines.line_end(line)].strip():
-        return "there is code right of the cursor: go to the end of the line, inside brackets, or to an empty line"
-    return "the block of this line is there already: go into it, or to an empty line"
+        return "there is code behind the cursor: go to the end of the line, into brackets, or to an empty line"
+    return "this line has its block already: go into it, or to an empty line"

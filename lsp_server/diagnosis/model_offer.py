@@ -19,33 +19,50 @@ from typing import Any, NamedTuple
 import platformdirs
 import psutil
 
-from lsp_server.diagnosis.machine import PROBE_S, probe_words, read_probe
+from inference.messages import WorkerOptions
+from inference.models.catalogue import EMBEDDED
 from lsp_server.diagnosis.models import offer
-from lsp_server.worker.paths import APP, FOLDER_VARIABLE, WorkerOptions
+from lsp_server.diagnosis.probe import PROBE_S, probe_words, read_probe
+from lsp_server.worker.paths import APP, FOLDER_VARIABLE
 
+TOLD = "told-of-models"
+"""The file that is there once a user was told of models."""
 _REMEMBERED_S = 7 * 86_400
+_SHARED_S = 10.0
+"""Requests that come within this time of each other get the same answer: looking takes seconds of a processor."""
 _PACKAGES = ("infill-ls", "torch", "bitsandbytes", "mlx", "mlx-vlm")
 
 
-class Answer(NamedTuple):
+class ModelOffer(NamedTuple):
     """`offer` as `models.offer` has it, or None; `problem`: why the machine could not be looked at."""
 
     offer: dict[str, Any] | None
     problem: str = ""
 
 
-async def look(options: WorkerOptions, *, anew: bool) -> Answer:
-    """The offer for this machine. Not `anew`: what is remembered counts. Cancelled, it leaves no process behind."""
-    memory = _memory(options)
-    if not anew and _is_fresh(memory):
-        return Answer(None)
-    found = await _probed(options)
-    if not found.offer:
-        _remember(memory)
-    return found
+class MachineLook:
+    """Looks at this machine for the clients of one server, one process at a time."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._latest: tuple[float, Path, ModelOffer] | None = None
+
+    async def look(self, options: WorkerOptions, *, refresh: bool) -> ModelOffer:
+        """The offer for this machine. Without `refresh` it may come from memory. Cancelling leaves no process."""
+        memory = _memory(options)
+        if not refresh and _is_fresh(memory):
+            return ModelOffer(None)
+        async with self._turn:
+            if self._latest and self._latest[1] == memory and time.monotonic() - self._latest[0] < _SHARED_S:
+                return self._latest[2]
+            found = await _probed(options)
+            self._latest = time.monotonic(), memory, found
+        if not found.offer:
+            _remember(memory)
+        return found
 
 
-async def _probed(options: WorkerOptions) -> Answer:
+async def _probed(options: WorkerOptions) -> ModelOffer:
     nothing, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE  # ours is the editor's
     words = probe_words(options)
     process = await asyncio.create_subprocess_exec(*words, stdin=nothing, stdout=pipe, stderr=pipe)
@@ -53,14 +70,14 @@ async def _probed(options: WorkerOptions) -> Answer:
         output, errors = await asyncio.wait_for(process.communicate(), PROBE_S)
         found = read_probe(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
     except (OSError, ValueError, TimeoutError, subprocess.SubprocessError) as error:
-        return Answer(None, str(error) or f"no answer in {PROBE_S:.0f} s")
+        return ModelOffer(None, str(error) or f"no answer in {PROBE_S:.0f} s")
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if not found["catalogue"]:
-        return Answer(None, found["device_problem"] or found.get("torch_problem", "torch is missing"))
-    return Answer(offer(found["catalogue"]))
+        return ModelOffer(None, found["device_problem"] or found.get("torch_problem", "torch is missing"))
+    return ModelOffer(offer(found["catalogue"]) if found["model"] == EMBEDDED else None)
 
 
 def _memory(options: WorkerOptions) -> Path:
@@ -68,9 +85,21 @@ def _memory(options: WorkerOptions) -> Path:
     parts = [sys.prefix, *map(_version, _PACKAGES), platform.node(), psutil.virtual_memory().total, options.device]
     parts += [which("nvidia-smi"), os.environ.get("CUDA_VISIBLE_DEVICES")]
     key = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    return _folder() / f"no-better-model-{key}"
+
+
+def _folder() -> Path:
     chosen = os.environ.get(FOLDER_VARIABLE)
-    folder = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path(APP, appauthor=False)
-    return folder / f"no-better-model-{key}"
+    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path(APP, appauthor=False)
+
+
+def is_first_time() -> bool:
+    """Whether nobody has told this user of models yet; True once, unless that cannot be remembered."""
+    memory = _folder() / TOLD
+    if memory.exists():
+        return False
+    _remember(memory)
+    return True
 
 
 def _version(package: str) -> str:

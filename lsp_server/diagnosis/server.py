@@ -13,6 +13,7 @@ from typing import Any
 from inference.remote import address
 from lsp_server.diagnosis.check import Check, Verdict
 from lsp_server.worker import WorkerOptions
+from lsp_server.worker.options import problem_of
 from lsp_server.worker.paths import paths_of
 from lsp_server.worker.spawn import arguments
 
@@ -26,10 +27,10 @@ _FAMILY = "/v1/completions with the tokens of {}"
 
 
 def examine_server(options: WorkerOptions) -> Iterator[Check]:
-    """What there is to say of the server of `options`. Takes as long as it takes to answer, a minute at most."""
+    """Examine the server of `options`. Takes as long as the server, at most a minute."""
     name, of = ("partner", "partner ") if options.partner else ("server", "")
-    if options.problem:
-        words, _, advice = options.problem.partition("; ")
+    if problem_of(options):
+        words, _, advice = problem_of(options).partition("; ")
         yield Check(name, Verdict.FAIL, words, advice)
         return
     at = address.parse(options.model)
@@ -53,7 +54,7 @@ def examine_server(options: WorkerOptions) -> Iterator[Check]:
 def _fill(found: dict[str, Any]) -> Check:
     """What the partner wrote into the hole of `inference.remote.probe`."""
     if not found["fill"]:
-        advice = "see that the model knows code, or set partner.kind to another way to ask it"
+        advice = "check that the model knows code, or set partner.kind to ask it in another way"
         return Check("partner fills", Verdict.WARN, "nothing, where it was shown a function without its result", advice)
     return Check("partner fills", Verdict.OK, f"`return {found['fill']}` in {found['ms']} ms")
 
@@ -63,7 +64,7 @@ def _way(at: address.Address) -> tuple[Verdict, str, str]:
         return Verdict.OK, f"{at.url}, encrypted", ""
     if at.is_here:
         return Verdict.OK, f"{at.url}, on this machine", ""
-    return Verdict.WARN, f"{at.url}, unencrypted: whoever is on the way can read your code", "use https, or a tunnel"
+    return Verdict.WARN, f"{at.url}, unencrypted: anybody on the way can read your code", "use https, or a tunnel"
 
 
 def _probe(options: WorkerOptions) -> dict[str, Any]:

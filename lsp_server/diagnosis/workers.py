@@ -33,9 +33,13 @@ def describe_status(status: Status) -> str:
     words += [f"process {status.pid}", f"up {duration(status.uptime_s)}", size(status.memory_bytes)]
     if status.device_memory_bytes:
         words.append(f"{size(status.device_memory_bytes)} on the device")
+    if status.token_ms:
+        words.append(f"{status.token_ms:.0f} ms a token, {status.prompt_token_ms:.1f} ms a token of a prompt")
     if status.step_s >= _LONG_STEP_S:
         words.append(f"{duration(status.step_s)} in one step")
     words += _server(status)
+    if status.choice:
+        words.append(f"chosen as {status.choice}")
     if status.note:
         words.append(status.note)
     words += [f"clients {status.clients}", f"running {status.running}", f"waiting {status.waiting}"]

@@ -5,6 +5,7 @@ Opening never blocks: a pipe without a writer, or a device, is closed again unre
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 from lsp_server.documents.positions import Encoding, LineIndex
@@ -34,7 +35,10 @@ def read_text(path: Path, max_bytes: int) -> str:
         raise Unreadable("no such file", missing=True) from None
     except (OSError, ValueError) as error:
         raise Unreadable(getattr(error, "strerror", None) or "not a valid path") from None
-    content = _content(descriptor, max_bytes)
+    return _decoded(_content(descriptor, max_bytes), max_bytes)
+
+
+def _decoded(content: bytes, max_bytes: int) -> str:
     if len(content) > max_bytes:
         raise Unreadable(f"larger than {max_bytes} bytes")
     try:
@@ -50,6 +54,14 @@ def read_named_file(file: Path, real: Path | None = None) -> str:
     except Unreadable as error:
         advice = "" if error.missing else "; give a text file in UTF-8"
         raise BadInput(f"{file}: {error}{advice}") from None
+
+
+def read_standard_input() -> str:
+    """The text that comes in, line ends as they are. Raises BadInput."""
+    try:
+        return _decoded(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), MAX_FILE_BYTES)
+    except (Unreadable, OSError) as error:
+        raise BadInput(f"standard input: {error}; give a text in UTF-8") from None
 
 
 def offset_at_line_col(lines: LineIndex, place: str, file: Path) -> int:

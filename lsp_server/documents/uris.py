@@ -1,10 +1,13 @@
 """Converts the URIs of documents to paths. Knows no LSP types, and opens nothing."""
 
+import re
 from contextlib import suppress
 from os.path import normpath
 from pathlib import Path, PurePath, PurePosixPath
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from urllib.request import url2pathname
+
+_PIECE = re.compile(r'[^?#&=;,"{}]+')
 
 
 def local_path(uri: str) -> Path | None:
@@ -43,10 +46,23 @@ def path_of(uri: str) -> str:
 
 
 def possible_paths(uri: str) -> tuple[str, ...]:
-    """Every path that a URI may mean: as `path_of`, and with `?` and `#` as parts of its name."""
+    """Every path that a URI may mean: as `path_of`, with `?` and `#` as parts of its name, and with escapes left in it.
+
+    Of any URI but a `file:`, as of one that shows two versions of a file, the values in its query and fragment too.
+    """
+    found = [path_of(uri)]
     with suppress(ValueError):
-        return tuple(dict.fromkeys((path_of(uri), unquote(_whole(urlsplit(uri))).replace("\\", "/"))))
-    return (path_of(uri),)
+        parts = urlsplit(uri)
+        found.append(unquote(_whole(parts)))
+        if parts.scheme != "file":
+            found += _values(unquote(f"{parts.query}#{parts.fragment}"))
+    found += [again for path in found for again in (unquote(path), unquote(unquote(path)))]
+    return tuple(dict.fromkeys(path.replace("\\", "/") for path in found))
+
+
+def _values(query: str) -> list[str]:
+    """What `name=value` pairs or JSON in a query give as values."""
+    return [match[0] for match in _PIECE.finditer(query) if not query.startswith(("=", '":'), match.end())]
 
 
 def _path_in(parts: SplitResult) -> str:

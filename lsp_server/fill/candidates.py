@@ -6,7 +6,6 @@ typed is never taken away.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -19,14 +18,6 @@ FEW_HOLES = 8
 """Fitting this many takes a few milliseconds at most, where nothing is parsed."""
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """The candidates that can be put in, best first, and why texts of holes were dropped: how many for each reason."""
-
-    candidates: Sequence[Candidate]
-    drops: Counter[fitting.Drop]
-
-
 def current_texts(snapshot: Snapshot, spans: Sequence[carve.Span]) -> tuple[str, ...]:
     """The text of each hole now."""
     return tuple(snapshot.text[span.start : span.end] for span in spans)
@@ -37,8 +28,8 @@ def fitted(
     spans: Sequence[carve.Span],
     candidates: Sequence[Candidate],
     patience: fitting.Patience | None = None,
-) -> Fitted:
-    """The different candidates that change something, ready to be put in, best first.
+) -> tuple[list[Candidate], Counter[fitting.Drop]]:
+    """The different candidates that change something, ready to be put in, best first, and the drops by their reasons.
 
     Those that leave holes as they are come after those that fill them all, those that break the parse after the others.
     Once `patience` is over, the rest of the holes stay as they are, but for the first few.
@@ -51,7 +42,7 @@ def fitted(
         if texts != current:
             fits.setdefault(texts, replace(candidate, texts=texts))
     ordered = [list(fits.values())[index] for index in fitting.order(snapshot, spans, list(fits), patience)]
-    return Fitted(sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), drops)
+    return sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), drops
 
 
 def without_new_markers(texts: Sequence[str], current: Sequence[str], marker: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from inference.messages import Snippet, Status
 from lsp_server.context import Buffer, ContextQuery, ContextSource
+from lsp_server.context.provider import ASKED_MS
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.uris import local_path
 from lsp_server.settings.privacy import ReadableFolder
@@ -22,10 +23,12 @@ async def other_files(
     *,
     folders: Sequence[ReadableFolder],
     opened: Iterable[Document] = (),
+    max_ms: int = ASKED_MS,
 ) -> tuple[Snippet, ...]:
     """The parts of other files that help to fill a hole at `offset`; none where the worker's model has no use for them.
 
-    `opened` are the other open documents, the last used first; from `folders` files may be read.
+    `opened` are the other open documents, the last used first; from `folders` files may be read. It takes no longer
+    than `max_ms`.
     """
     max_tokens = min(settings.max_tokens, status.context_tokens if status else 0)
     document = _buffer_of(snapshot)
@@ -34,7 +37,7 @@ async def other_files(
     buffers = tuple(buffer for other in opened if (buffer := _buffer_of(other)) is not None)
     line = snapshot.lines.line_of(offset)
     query = ContextQuery(document, snapshot.tree, line, buffers, tuple(folders))
-    return await source.gather(query, max_tokens, settings.max_ms)
+    return await source.gather(query, max_tokens, max_ms)
 
 
 def _buffer_of(document: Document | Snapshot) -> Buffer | None:

@@ -21,9 +21,9 @@ from lsp_server.documents.uris import path_of
 from lsp_server.fill import fitting
 from lsp_server.fill.candidates import count_unfilled, current_texts, fitted
 from lsp_server.fill.fitting.drop import in_words
-from lsp_server.settings.schema import PARTNER, Settings
+from lsp_server.settings.schema import Settings
 from lsp_server.syntax.source import well_formed
-from lsp_server.worker import WorkerClient, WorkerOptions, alive
+from lsp_server.worker import WorkerClient, alive
 from lsp_server.worker.link import OnDraft
 
 _FIT_SHARE = 0.1
@@ -39,7 +39,7 @@ CUT_OFF = (
     "the partner's answer was cut off or empty, and would have lost what stands there; raise deadlineMs.invoked, "
     "or select less"
 )
-NOTHING_TO_CHANGE = "nothing to change: the model would write what stands there already"
+NOTHING_TO_CHANGE = "nothing to change: the model would write what is already there"
 NOTHING_FITS = "the model found nothing that fits here"
 WHAT_IT_WROTE = "; what it wrote {}"
 LEFT = "{} of {} holes are left as they are: nothing that fits was found for them, or there was no time"
@@ -50,9 +50,9 @@ _ids = count(1)
 class Budget:
     """How much a fill may cost. `max_steps` None: as many as the checkpoint says.
 
-    The deadline counts from `began_s` (by `time.monotonic`), when the request arrived. `retries`: where nothing fits,
-    more candidates are asked for, while there is time. `quick`: nobody asked for it, so the engine tries less.
-    `background`: nobody waits for it, and any other request ends it.
+    The deadline counts from `began_s` (by `time.monotonic`), when the request arrived, also while the model loads.
+    `retries`: where nothing fits, more candidates are asked for, while there is time. `quick`: nobody asked for it, so
+    the engine tries less. `background`: nobody waits for it, and any other request ends it.
     """
 
     candidates: int
@@ -68,16 +68,12 @@ class Budget:
         """More for what the user asked for than for what appears by itself."""
         if invoked:
             return cls(settings.candidates.invoked, settings.deadline_ms.invoked, settings.max_steps, retries=True)
-        return cls(settings.candidates.automatic, settings.deadline_ms.automatic, settings.max_steps, quick=True)
+        return cls(1, settings.deadline_ms.automatic, settings.max_steps, quick=True)
 
     @property
     def left_ms(self) -> float:
         """How much time is left until the deadline."""
         return self.deadline_ms - (time.monotonic() - self.began_s) * 1000
-
-    def extended(self, by_s: float) -> "Budget":
-        """The same budget after `by_s` that do not count, as while the model was loaded."""
-        return dataclasses.replace(self, began_s=self.began_s + by_s)
 
     def from_now(self) -> "Budget":
         """The same budget for work that begins now."""
@@ -119,16 +115,6 @@ class FillResult:
     unchanged: bool = False
     cut: bool = False
     drops: Mapping[fitting.Drop, int] = field(default_factory=dict)
-
-    @property
-    def answers(self) -> list[tuple[str, ...]]:
-        """The texts of each candidate."""
-        return [candidate.texts for candidate in self.candidates]
-
-    @property
-    def confidences(self) -> tuple[float, ...]:
-        """How sure the model is of each candidate, 0 to 1."""
-        return tuple(candidate.confidence for candidate in self.candidates)
 
     def why_empty(self, budget: Budget) -> str:
         """Why there is no candidate, in words for the user."""
@@ -183,50 +169,25 @@ async def _answered(
     left_ms = max(budget.left_ms, 1)
     to_fit_ms = min(left_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
     request = replace(request, deadline_ms=max(int(left_ms - to_fit_ms), 1))
-    answer = await alive.answer(worker, request, on_draft)
+    asking = alive.answer(worker, request, on_draft)
+    try:  # what is not waited for is cancelled by whoever asks again
+        answer = await (asking if budget.quick else alive.in_time(worker, asking, left_ms, budget.deadline_ms))
+    except TimeoutError:
+        return FillResult([], late=True)
     given = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
     patience = fitting.Patience.of(max(budget.left_ms, _LEAST_FIT_MS) / 1000)
     try:  # in a thread, since typing must not wait for it
-        found = await asyncio.to_thread(fitted, snapshot, spans, given, patience)
+        candidates, drops = await asyncio.to_thread(fitted, snapshot, spans, given, patience)
     finally:
         patience.stop()
     current, is_late = current_texts(snapshot, spans), answer.done.outcome is Outcome.DEADLINE
     return FillResult(
-        found.candidates,
+        candidates,
         late=is_late,
         stopped=answer.done.outcome is Outcome.CANCELLED,
         unchanged=any(candidate.texts == current for candidate in given),
         cut=only_whole and not given and (not is_late or bool(answer.candidates)),
-        drops=found.drops,
-    )
-
-
-def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
-    """The worker that the settings name. Not `sends_token`: not the user chose the server in them."""
-    if settings.model == PARTNER:
-        return partner_options(settings, sends_token=sends_token)
-    return WorkerOptions(
-        model=settings.model,
-        device=settings.device,
-        dtype=settings.dtype,
-        idle_s=settings.idle_seconds,
-        server_model=settings.server.model,
-        server_tokenizer=settings.server.tokenizer,
-        plain_http=settings.server.plain_http,
-        sends_token=sends_token,
-    )
-
-
-def partner_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
-    """The worker that asks the partner; where none is configured, its `problem` says so."""
-    partner = settings.partner
-    return WorkerOptions(
-        model=partner.url or "",
-        idle_s=settings.idle_seconds,
-        server_model=partner.model,
-        plain_http=partner.plain_http,
-        sends_token=sends_token,
-        partner=partner.kind,
+        drops=drops,
     )
 
 

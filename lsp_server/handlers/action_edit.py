@@ -4,13 +4,14 @@
 """
 
 import time
-from collections.abc import Sequence
 
 from lsprotocol import types
 
-from inference.messages import Draft
-from lsp_server.actions.action import Action, ActionResult
+from inference.messages import Candidate, Draft
+from lsp_server.actions.action import Action
 from lsp_server.actions.kinds import STALE, ActionKind, Cancelled, NotDone, strength_of
+from lsp_server.documents.tracking import TextRange
+from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.fill.candidates import current_texts
 from lsp_server.fill.drafts import DraftProgress, DraftReader
 from lsp_server.fill.pipeline import Budget, FillOptions, left_as_they_are
@@ -20,106 +21,100 @@ from lsp_server.lsp.progress import Report, StoppedByUser
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.refine.refining import NO_PARTNER
 from lsp_server.session import Session
-from lsp_server.shadow import AnsweredRequest
 from lsp_server.usage.document_usage import Timing
-from lsp_server.usage.text_range import TextRange
-from lsp_server.worker import WorkerFailure
+from lsp_server.worker import WorkerFailure, alive
 from lsp_server.worker.link import OnDraft
 
 
 async def perform(
     session: Session, action: Action, budget: Budget, token: types.ProgressToken | None
 ) -> tuple[types.WorkspaceEdit, str | None]:
-    """The edit of `action`, and in words which holes it leaves as they are. Raises NotDone.
+    """The edit of `action`, and a message about the holes that it leaves as they are. Raises NotDone.
 
-    The time in which the model is loaded is no part of the budget. Progress is shown under the client's `token` where
-    it gave one.
+    Progress is shown under the client's `token` where it gave one.
     """
     session.mark_used(action.snapshot.uri)
     with session.shadow.held():
-        return await _performed(session, action, budget, token)
+        asked = _Asking(session, action, budget, token)
+        found = await asked.answer()
+        if not session.is_current(action.snapshot):
+            raise NotDone(STALE)
+        session.record.filled(asked.answered(found.texts), asked.timing, found.confidence, is_refined=asked.is_refined)
+    edit = workspace_edit(action.snapshot, action.holes, found.texts, session.features)
+    return edit, left_as_they_are(found.texts, current_texts(action.snapshot, action.holes))
 
 
-async def _performed(
-    session: Session, action: Action, budget: Budget, token: types.ProgressToken | None
-) -> tuple[types.WorkspaceEdit, str | None]:
-    asked_s, drafted_s = budget.began_s, list[float]()
-    sent_s, is_refined = asked_s, action.kind is ActionKind.REFINE
-    if is_refined and session.is_current(action.snapshot):  # the other model has been asked already
-        session.shadow.refined(action.snapshot.uri, [TextRange(hole.start, hole.end) for hole in action.holes])
+class _Asking:
+    """One action while a model is asked to carry it out, and when it was asked what."""
 
-    async def work(report: Report) -> ActionResult:
-        nonlocal budget, sent_s
-        if is_refined and not action.instruction and (ready := session.refining.ready(action.snapshot, action.holes)):
-            return ActionResult(ready, 1.0)
-        began_s = time.monotonic()
-        line = _line(session, action)
-        with line.asked():
-            worker = await line.loaded()
-        budget = budget.extended(time.monotonic() - began_s)
+    def __init__(self, session: Session, action: Action, budget: Budget, token: types.ProgressToken | None) -> None:
+        self._session, self._action, self._budget, self._token = session, action, budget, token
+        self._places = [TextRange(hole.start, hole.end) for hole in action.holes]
+        self._began_s = self._sent_s = budget.began_s
+        self._drafted_s: list[float] = []
+        self.is_refined = action.kind is ActionKind.REFINE
+
+    async def answer(self) -> Candidate:
+        """What is to stand in the holes. Raises NotDone."""
+        session, action = self._session, self._action
+        if self.is_refined and session.is_current(action.snapshot):  # the other model has been asked already
+            session.shadow.leave_out(action.snapshot.uri, places=self._places)
+        try:
+            return await session.editor.progress.run(
+                action.title, self._ask, token=self._token, may_create=session.features.progress
+            )
+        except StoppedByUser:
+            raise Cancelled from None
+        except WorkerFailure as failure:
+            raise NotDone(f"cannot fill: {failure}") from failure
+
+    async def _ask(self, report: Report) -> Candidate:
+        session, action = self._session, self._action
+        wants_ready = self.is_refined and not action.instruction
+        if wants_ready and (ready := session.refining.ready(action.snapshot, action.holes)):
+            return Candidate("", ready)
+        connection, budget = _connection(session, action), self._budget
+        with connection.asked():
+            worker = await alive.in_time(connection.client, connection.loaded(), budget.left_ms, budget.deadline_ms)
         if reason := await session.why_off_now(action.snapshot.uri):
             raise NotDone(f"cannot fill: {reason}")
         session.shadow.asked()
         at = action.holes[0].start if action.holes else 0
         context = await session.context_for(action.snapshot, at, worker.last_status)
-        on_draft = _on_draft(session, action, token, report, drafted_s)
-        sent_s = time.monotonic()
-        asked = budget.from_now() if action.kind is ActionKind.REFINE else budget  # the partner's own time
-        with line.asked():
-            return await action.filled(worker, asked, on_draft, context)
+        on_draft = _on_draft(session, action, self._token, report, self._drafted_s)
+        self._sent_s = time.monotonic()
+        budget = self._budget.from_now() if self.is_refined else self._budget  # the partner's own time
+        with connection.asked():
+            return await action.filled(worker, budget, on_draft, context)
 
-    try:
-        texts, confidence = await session.editor.progress.run(
-            action.title, work, token=token, may_create=session.features.progress
+    @property
+    def timing(self) -> Timing:
+        """When the user asked, and saw the first draft."""
+        return Timing(self._began_s, next(iter(self._drafted_s), None))
+
+    def answered(self, texts: tuple[str, ...]) -> AnsweredRequest:
+        """The same as a record."""
+        action = self._action
+        return AnsweredRequest(
+            action.snapshot,
+            action.holes,
+            self._places,
+            texts,
+            "action",
+            self._budget,
+            action.marker,
+            (time.monotonic() - self._sent_s) * 1000,
+            FillOptions(strength_of(action.kind, action.strength), action.instruction),
         )
-    except StoppedByUser:
-        raise Cancelled from None
-    except WorkerFailure as failure:
-        raise NotDone(f"cannot fill: {failure}") from failure
-    if not session.is_current(action.snapshot):
-        raise NotDone(STALE)
-    whole_ms, usage = (time.monotonic() - sent_s) * 1000, session.usage.of(session.documents[action.snapshot.uri])
-    timing = Timing(asked_s, next(iter(drafted_s), None))
-    keys = usage.filled(action.snapshot, action.holes, texts, timing)
-    first_ms = (drafted_s[0] - sent_s) * 1000 if drafted_s else None
-    if not is_refined:
-        session.shadow.answered(_answered(action, texts, keys, budget, first_ms, whole_ms))
-    session.refining.expect(action.snapshot, action.holes, texts, 1.0 if is_refined else confidence)
-    edit = workspace_edit(action.snapshot, action.holes, texts, session.features)
-    return edit, left_as_they_are(texts, current_texts(action.snapshot, action.holes))
 
 
-def _line(session: Session, action: Action) -> WorkerConnection:
+def _connection(session: Session, action: Action) -> WorkerConnection:
     """Whom the action asks. Raises NotDone."""
     if action.kind is not ActionKind.REFINE:
         return session.worker
-    if session.partner_line is None:
+    if session.partner_connection is None:
         raise NotDone(NO_PARTNER)
-    return session.partner_line
-
-
-def _answered(
-    action: Action,
-    texts: tuple[str, ...],
-    keys: Sequence[int | None],
-    budget: Budget,
-    first_ms: float | None,
-    whole_ms: float,
-) -> AnsweredRequest:
-    return AnsweredRequest(
-        action.snapshot,
-        action.holes,
-        [TextRange(hole.start, hole.end) for hole in action.holes],
-        texts,
-        keys,
-        "action",
-        budget,
-        action.marker,
-        None,
-        first_ms,
-        whole_ms,
-        FillOptions(strength_of(action.kind, action.strength), action.instruction),
-    )
+    return session.partner_connection
 
 
 def _on_draft(

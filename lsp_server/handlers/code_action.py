@@ -10,15 +10,23 @@ from typing import Any, NamedTuple
 from lsprotocol import types
 from lsprotocol.types import CodeAction, Command
 
+from inference.messages import HoleKind
+from inference.models.catalogue import FIRST
 from lsp_server.actions.available import AvailableAction, DiagnosticText, distinct, fills, refinements, repairs
 from lsp_server.actions.data import ActionData
 from lsp_server.actions.kinds import ActionKind
+from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
-from lsp_server.lsp.capabilities import COMMAND_PREFIX, FILL_KIND, REPAIR_KIND
-from lsp_server.lsp.edits import offsets_of
+from lsp_server.handlers.inline_edit import accept_command
+from lsp_server.lsp.capabilities import COMMAND_PREFIX, FILL_KIND, PULL_COMMAND, REPAIR_KIND
+from lsp_server.lsp.edits import offsets_of, workspace_edit
+from lsp_server.lsp.status_board import DOWNLOAD
+from lsp_server.next_edit.finder import nearest
 from lsp_server.session import Session
 
+NEXT_EDIT_KIND = f"{FILL_KIND}.nextEdit"
+DOWNLOAD_KIND = f"{FILL_KIND}.pullModel"
 Only = Sequence[types.CodeActionKind | str] | None
 """The kinds that a client asks for; those that lsprotocol knows are enums, which are strings too."""
 
@@ -53,7 +61,33 @@ async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeAc
     partner = _Partner(session.partner.action_title, made) if session.partner else None
     found = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
     available = [action for action in found if _wanted(only, lsp_kind(action))]
-    return [_offer(session, snapshot, action, params) for action in distinct(available)]
+    offered = [_offer(session, snapshot, action, params) for action in distinct(available)]
+    return [*offered, *await _next_edit(session, snapshot, place[0], only), *_download(session, params.context)]
+
+
+def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction | Command]:
+    """A button that downloads a real model, for clients that have none of their own."""
+    unasked = context.trigger_kind == types.CodeActionTriggerKind.Automatic or not _wanted(context.only, DOWNLOAD_KIND)
+    if unasked or session.features.plugin or not session.worker.status.makes_do:
+        return []
+    command = Command(DOWNLOAD, PULL_COMMAND, arguments=[{"model": FIRST}])
+    literals = session.features.code_action_literals
+    return [CodeAction(DOWNLOAD, kind=DOWNLOAD_KIND, command=command) if literals else command]
+
+
+async def _next_edit(session: Session, snapshot: Snapshot, cursor: int, only: Only) -> list[CodeAction]:
+    """The place that an edit has left behind, for clients that show no such place by themselves."""
+    features = session.features
+    if features.next_edits or not features.code_action_literals or not _wanted(only, NEXT_EDIT_KIND):
+        return []
+    edit = nearest(await session.next_edits.known(snapshot, quick=True), cursor)
+    if edit is None:
+        return []
+    offer = session.next_edits.offer(snapshot.uri, edit)
+    change = workspace_edit(snapshot, [Span(edit.start, edit.end, HoleKind.EXPRESSION)], [edit.text], features)
+    title = f"Next edit: {edit.why} (line {snapshot.lines.line_of(edit.start) + 1})"
+    command = accept_command(snapshot.uri, offer)
+    return [CodeAction(title, kind=NEXT_EDIT_KIND, edit=change, command=command)]
 
 
 def lsp_kind(action: AvailableAction) -> str:
@@ -104,6 +138,6 @@ def _wanted(only: Only, kind: str) -> bool:
 
 
 def _any_wanted(only: Only) -> bool:
-    """Whether the client asked for any kind of ours. If not, as on each save, there is nothing to look for."""
+    """Whether the client asked for any of our kinds. If not, as on each save, there is nothing to look for."""
     ours = (FILL_KIND, REPAIR_KIND)
     return any(_wanted(only, kind) for kind in ours) or any(wanted.startswith(f"{FILL_KIND}.") for wanted in only or ())

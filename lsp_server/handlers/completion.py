@@ -12,7 +12,7 @@ from lsprotocol import types
 from lsprotocol.types import CompletionList, CompletionTriggerKind
 
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import Answer, InlineRequest, InlineResult
+from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.completion_items import list_item
@@ -41,7 +41,7 @@ def completion(session: Session, params: types.CompletionParams) -> CompletionLi
 
 
 def _answered(
-    session: Session, uri: str, request: InlineRequest, answer: Answer
+    session: Session, uri: str, request: InlineRequest, answer: InlineAnswer
 ) -> CompletionList | Awaitable[CompletionList]:
     if not isinstance(answer, asyncio.Future):
         return _listed(session, uri, request, answer)

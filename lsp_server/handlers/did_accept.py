@@ -35,6 +35,7 @@ def did_accept(session: Session, params: Any) -> None:
 
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
     """Prefetch what follows, unless the user has switched that off, or fills for this document."""
+    session.next_edits.accepted(uri, suggestion_id)
     service = next(
         (service for service in session.inline_services if service.shown(uri, suggestion_id) is not None), None
     )

@@ -21,12 +21,7 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
     except Exception:
         session.lose(uri)  # better no fills than fills for a text that the editor does not have
         raise
-    session.usage.changed(uri, changes)
-    session.shadow.changed(uri, changes)
-    session.refining.changed(uri, changes)
-    for service in session.inline_services:
-        service.changed(uri, changes)
-    session.refining.look(uri)
+    session.changed(uri, changes)
 
 
 def _whole_text(

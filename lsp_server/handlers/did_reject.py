@@ -23,4 +23,5 @@ def did_reject(session: Session, params: Any) -> None:
     rejected: DidRejectParams = read_raw(f"params for {METHOD}", params, DidRejectParams)
     for service in session.inline_services:
         service.rejected(rejected.text_document.uri, rejected.id)
-    session.refining.look(rejected.text_document.uri)
+    session.next_edits.dismissed(rejected.text_document.uri, rejected.id)
+    session.refining.drop_gone(rejected.text_document.uri)

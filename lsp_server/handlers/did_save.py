@@ -10,5 +10,4 @@ from lsp_server.session import Session
 
 def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
     session.refresh_settings()
-    session.usage.saved(params.text_document.uri)
-    session.shadow.saved(params.text_document.uri)
+    session.saved(params.text_document.uri)

@@ -11,21 +11,23 @@ from typing import Annotated, Any
 from lsprotocol import types
 from msgspec import Meta, Struct
 
+from inference.models.catalogue import AUTO
 from lsp_server.actions.action import Action
 from lsp_server.actions.kinds import CANNOT_APPLY, STALE, ActionKind, Cancelled, NotDone, holes_of
+from lsp_server.diagnosis import model_pull
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.action_edit import perform
 from lsp_server.handlers.did_accept import accept
-from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, REFINE_SUGGESTION_COMMAND
+from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
+from lsp_server.lsp.progress import StoppedByUser
 from lsp_server.lsp.replies import ReplyError, read_raw
 from lsp_server.refine import NotRefined
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 
-Arguments = tuple[Any, ...]
-Answer = dict[str, Any]
-Handler = Callable[[Session, types.ExecuteCommandParams], Answer | Awaitable[Answer]]
+CommandAnswer = dict[str, Any]
+Handler = Callable[[Session, types.ExecuteCommandParams], CommandAnswer | Awaitable[CommandAnswer]]
 
 
 class _Position(Struct, frozen=True):
@@ -53,14 +55,20 @@ class FillArgument(Struct, frozen=True):
     tell: bool = False
 
 
-def execute_command(session: Session, params: types.ExecuteCommandParams) -> Answer | Awaitable[Answer]:
+class PullArgument(Struct, frozen=True):
+    """The argument of a download: the name of a model of the catalogue."""
+
+    model: str
+
+
+def execute_command(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer | Awaitable[CommandAnswer]:
     handler = COMMANDS.get(params.command)
     if handler is None:
         raise ReplyError(f"no such command: {params.command[:80]}", types.ErrorCodes.InvalidParams)
     return handler(session, params)
 
 
-def command_answer(*, applied: bool, reason: str | None = None) -> Answer:
+def command_answer(*, applied: bool, reason: str | None = None) -> CommandAnswer:
     """What every command answers."""
     return {"applied": applied, "reason": reason}
 
@@ -70,12 +78,14 @@ def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
     return read_raw(f"argument for {params.command}", next(iter(params.arguments or ()), None), kind)
 
 
-def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> Answer | Awaitable[Answer]:
+def _fill(
+    kind: ActionKind, session: Session, params: types.ExecuteCommandParams
+) -> CommandAnswer | Awaitable[CommandAnswer]:
     """Fills the text that there is on arrival."""
     given: FillArgument = argument(params, FillArgument)
     budget = Budget.of(session.settings_of(given.uri), invoked=True)
 
-    def begin() -> Awaitable[Answer]:
+    def begin() -> Awaitable[CommandAnswer]:
         return _filled(kind, session, params, given, _snapshot(session, given), budget)
 
     return session.when_parsed(given.uri, begin, lambda: _answer(session, given, applied=False, reason=STALE))
@@ -113,7 +123,7 @@ async def _filled(
     given: FillArgument,
     snapshot: Snapshot | NotDone,
     budget: Budget,
-) -> Answer:
+) -> CommandAnswer:
     """Looks for the holes in a thread, because a long file may have thousands."""
     try:
         if isinstance(snapshot, NotDone):
@@ -133,13 +143,13 @@ async def _filled(
     return _answer(session, given, applied=applied, reason=reason)
 
 
-def _answer(session: Session, given: FillArgument, *, applied: bool, reason: str | None) -> Answer:
+def _answer(session: Session, given: FillArgument, *, applied: bool, reason: str | None) -> CommandAnswer:
     if reason and given.tell:
         session.editor.show(reason, types.MessageType.Warning)
     return command_answer(applied=applied, reason=reason)
 
 
-async def _restart_worker(session: Session) -> Answer:
+async def _restart_worker(session: Session) -> CommandAnswer:
     try:
         if session.partner is not None:
             await session.partner.renew()
@@ -149,7 +159,22 @@ async def _restart_worker(session: Session) -> Answer:
     return command_answer(applied=True)
 
 
-def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Answer:
+async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
+    """Downloads a model of the catalogue, since the user asks; where the setting is `auto`, loads what is best then."""
+    given: PullArgument = argument(params, PullArgument)
+    try:
+        await session.editor.progress.run(
+            f"downloading {given.model[:80]}",
+            partial(model_pull.pull, given.model),
+            token=params.work_done_token,
+            may_create=session.features.progress,
+        )
+    except (model_pull.NotPulled, StoppedByUser) as problem:
+        return command_answer(applied=False, reason=str(problem) or "stopped; asked again, it goes on where it was")
+    return await _restart_worker(session) if session.settings.model == AUTO else command_answer(applied=True)
+
+
+def _did_accept(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
     """An inline completion was accepted: its id and its document's URI."""
     match params.arguments:
         case [str(suggestion_id), str(uri)]:
@@ -160,7 +185,9 @@ def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Answer:
     return command_answer(applied=False)
 
 
-def _refine_suggestion(session: Session, params: types.ExecuteCommandParams) -> Answer | Awaitable[Answer]:
+def _refine_suggestion(
+    session: Session, params: types.ExecuteCommandParams
+) -> CommandAnswer | Awaitable[CommandAnswer]:
     """The partner is asked about a suggestion: its id and its document's URI."""
     match params.arguments:
         case [str(suggestion_id), str(uri)]:
@@ -171,7 +198,7 @@ def _refine_suggestion(session: Session, params: types.ExecuteCommandParams) -> 
             raise ReplyError(message, types.ErrorCodes.InvalidParams)
 
 
-async def _suggestion_refined(session: Session, uri: str, suggestion_id: str) -> Answer:
+async def _suggestion_refined(session: Session, uri: str, suggestion_id: str) -> CommandAnswer:
     if reason := session.why_off(uri):
         return command_answer(applied=False, reason=f"cannot fill: {reason}")
     try:
@@ -186,6 +213,7 @@ async def _suggestion_refined(session: Session, uri: str, suggestion_id: str) ->
 COMMANDS: dict[str, Handler] = {
     **{f"{COMMAND_PREFIX}{kind.value}": partial(_fill, kind) for kind in ActionKind},
     ACCEPT_COMMAND: _did_accept,
+    PULL_COMMAND: _pull_model,
     REFINE_SUGGESTION_COMMAND: _refine_suggestion,
     f"{COMMAND_PREFIX}restartWorker": lambda session, _: _restart_worker(session),
 }

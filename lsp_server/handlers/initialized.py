@@ -14,8 +14,7 @@ def initialized(session: Session, _: types.InitializedParams) -> Awaitable[None]
     use_settings(session)
     if session.partner is not None and session.partner.problem:
         session.editor.show_once(session.partner.problem, types.MessageType.Warning)
-    if session.settings.start_worker:
-        session.worker.warm_up()
+    session.worker.warm_up()
     registrations = _registrations(session)
     return _introduce(session, registrations) if registrations or session.features.configuration else None
 

@@ -13,7 +13,7 @@ from lsprotocol.types import InlineCompletionList, InlineCompletionTriggerKind
 
 from inference.messages import Draft
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import Answer, DraftedHole, InlineRequest, InlineResult, OnDraft
+from lsp_server.inline import DraftedHole, InlineAnswer, InlineRequest, InlineResult, OnDraft
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.completion_items import ghost_text
 from lsp_server.lsp.draft_notifications import DraftSender
@@ -35,7 +35,9 @@ def inline_completion(
     return session.when_parsed(uri, lambda: _answered(session, uri, ask()), lambda: InlineCompletionList(items=[]))
 
 
-def _answered(session: Session, uri: str, answer: Answer) -> InlineCompletionList | Awaitable[InlineCompletionList]:
+def _answered(
+    session: Session, uri: str, answer: InlineAnswer
+) -> InlineCompletionList | Awaitable[InlineCompletionList]:
     if not isinstance(answer, asyncio.Future):
         return _list(session, uri, answer)
     replying = asyncio.create_task(_reply(session, uri, answer))

@@ -7,5 +7,4 @@ from lsp_server.session import Session
 
 def notebook_did_save(session: Session, params: types.DidSaveNotebookDocumentParams) -> None:
     for cell in session.notebooks.cells_of(params.notebook_document.uri):
-        session.usage.saved(cell)
-        session.shadow.saved(cell)
+        session.saved(cell)

@@ -22,7 +22,7 @@ async def leave(session: Session) -> None:
     await session.recorder.close()
     try:
         async with asyncio.timeout(LIMIT_S):
-            lines = (session.worker, session.partner)
-            await asyncio.gather(*(line.close() for line in lines if line is not None))
+            connections = (session.worker, session.partner)
+            await asyncio.gather(*(each.close() for each in connections if each is not None))
     except TimeoutError:
         log.warning("a worker did not let go in %g s; left it as it is", LIMIT_S)

@@ -1,6 +1,6 @@
 """Ghost text: which suggestions are known at a cursor, and what the worker computes for it. No LSP types."""
 
 from lsp_server.inline.request import DraftedHole, InlineRequest, InlineResult, OnDraft
-from lsp_server.inline.service import Answer, InlineService
+from lsp_server.inline.service import InlineAnswer, InlineService
 
-__all__ = ["Answer", "DraftedHole", "InlineRequest", "InlineResult", "InlineService", "OnDraft"]
+__all__ = ["DraftedHole", "InlineAnswer", "InlineRequest", "InlineResult", "InlineService", "OnDraft"]

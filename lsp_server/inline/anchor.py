@@ -6,28 +6,39 @@ Replacing the range therefore gives the same text before and after the change.
 from dataclasses import dataclass, replace
 
 from lsp_server.documents.change import Change
+from lsp_server.syntax.lines import line_start
 
 MAX_CHANGED_ELSEWHERE_CHARACTERS = 300
 """Once more than this has changed outside the range, what was computed for it was computed for another text."""
 MAX_TAKEN_BACK_CHARACTERS = 64
 """The most that may be deleted in front of the range; a user who deletes more is doing something else."""
+MAX_LEAD_CHARACTERS = 1000
+"""Of a longer statement only the last part is compared."""
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """`[start, end)` of the current text. It began as `original`, with the cursor `cursor` characters into it."""
+    """`[start, end)` of the current text. It began as `original`, with the cursor `cursor` characters into it.
+
+    What was computed for it depends on `lead`, the text in front of it from the line where its statement begins.
+    """
 
     start: int
     end: int
     original: str
     cursor: int
+    lead: str = ""
     changed_elsewhere: int = 0
     """How many characters have been typed or deleted outside the range since."""
 
     @classmethod
-    def of(cls, text: str, start: int, end: int, cursor: int) -> "Anchor":
-        """`[start, end)` of `text`, with the cursor at the offset `cursor` of `text`."""
-        return cls(start, end, text[start:end], cursor - start)
+    def of(cls, text: str, start: int, end: int, cursor: int, statement: int | None = None) -> "Anchor":
+        """`[start, end)` of `text`, with the cursor at the offset `cursor` of `text`.
+
+        The statement around the range begins at `statement`; without it, the line counts as the statement.
+        """
+        first = line_start(text, min(start, start if statement is None else statement))
+        return cls(start, end, text[start:end], cursor - start, text[max(first, start - MAX_LEAD_CHARACTERS) : start])
 
     @property
     def head(self) -> str:
@@ -39,6 +50,12 @@ class Anchor:
         """The original text behind the cursor."""
         return self.original[self.cursor :]
 
+    def is_fresh(self, text: str) -> bool:
+        """Whether its statement still reads the same in front of it, now that the whole text is `text`."""
+        first = self.start - len(self.lead)
+        begins_line = len(self.lead) == MAX_LEAD_CHARACTERS or first == line_start(text, first)
+        return begins_line and text.startswith(self.lead, first)
+
     def contains(self, change: Change) -> bool:
         """Whether `change` happens inside the range."""
         return self.start <= change.start and change.end <= self.end
@@ -49,17 +66,16 @@ class Anchor:
         The deleted text belongs to the range from now on: typing it again makes no difference to the whole.
         """
         if self.contains(change):
-            moved = Anchor(self.start, self.end + change.shift, self.original, self.cursor, self.changed_elsewhere)
-            return moved, ""
+            return self._at(self.start, self.end + change.shift, self.changed_elsewhere), ""
         if change.start < self.start <= change.end <= self.end and change.removed:
             return self._taken_back(change)
         return self._moved(change)
 
     def _taken_back(self, change: Change) -> "tuple[Anchor, str] | None":
         taken = change.removed[: self.start - change.start]
-        if len(taken) > MAX_TAKEN_BACK_CHARACTERS or "\n" in taken or "\r" in taken:
+        if len(taken) > MAX_TAKEN_BACK_CHARACTERS or "\n" in taken or "\r" in taken or not self.lead.endswith(taken):
             return None
-        grown = replace(self, start=change.start, end=self.end + change.shift)
+        grown = replace(self, start=change.start, end=self.end + change.shift, lead=self.lead[: -len(taken)])
         return replace(grown, original=taken + self.original, cursor=self.cursor + len(taken)), taken
 
     def _moved(self, change: Change) -> "tuple[Anchor, str] | None":
@@ -72,4 +88,7 @@ class Anchor:
             shift = 0
         else:  # the text right behind the range, or on both sides of it, has changed
             return None
-        return Anchor(self.start + shift, self.end + shift, self.original, self.cursor, changed_elsewhere), ""
+        return self._at(self.start + shift, self.end + shift, changed_elsewhere), ""
+
+    def _at(self, start: int, end: int, changed_elsewhere: int) -> "Anchor":
+        return Anchor(start, end, self.original, self.cursor, self.lead, changed_elsewhere)

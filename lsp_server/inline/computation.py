@@ -12,7 +12,7 @@ from lsp_server.documents.change import Change
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.pipeline import Budget, FillResult
 from lsp_server.inline.anchor import Anchor
-from lsp_server.inline.request import DraftedHole, InlineRequest, PendingReply, hole_for
+from lsp_server.inline.request import DraftedHole, InlineRequest, PendingReply, anchor_at, hole_for
 from lsp_server.inline.suggestion import Cursor, Suggestion
 
 _numbers = count(1)
@@ -53,7 +53,7 @@ class Computation:
         hole = hole_for(snapshot, cursor, request.marker)
         if hole is None:
             return None
-        anchor = Anchor.of(snapshot.text, hole.start, hole.end, cursor.offset)
+        anchor = anchor_at(snapshot, hole, cursor.offset)
         return cls(snapshot, hole, anchor, request.budget, request.invoked, request.marker, selected=cursor.selected)
 
     def follow(self, change: Change) -> bool:
@@ -91,9 +91,9 @@ class Computation:
         """The answers as suggestions for the current text, best first; none that adds a marker."""
         markers = max(self.anchor.original.count(self.marker), self.typed.count(self.marker))
         return [
-            Suggestion(f"{self.id}.{number}", self.anchor, text, self.hole, confidence, self.invoked)
-            for number, ((text,), confidence) in enumerate(zip(filled.answers, filled.confidences, strict=True))
-            if text.count(self.marker) <= markers
+            Suggestion(f"{self.id}.{number}", self.anchor, each.texts[0], self.hole, each.confidence, self.invoked)
+            for number, each in enumerate(filled.candidates)
+            if each.texts[0].count(self.marker) <= markers
         ]
 
     def show(self, draft: Draft) -> None:

@@ -5,8 +5,7 @@ Decides what a change or a result means for each of them. Asks no worker and sta
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document
@@ -14,65 +13,24 @@ from lsp_server.fill.pipeline import FillResult
 from lsp_server.inline.computation import Computation
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.history import SuggestionHistory
+from lsp_server.inline.listener import Shown, SuggestionListener
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
-from lsp_server.inline.suggestion import Cursor, Suggestion
-from lsp_server.shadow import AnsweredRequest
-from lsp_server.usage.document_usage import DocumentUsage, Offer, Timing
-from lsp_server.usage.events import Trigger
-from lsp_server.usage.text_range import TextRange
+from lsp_server.inline.suggestion import Cursor
 from lsp_server.worker.failure import traceback_of
 
-OnAnswered = Callable[[AnsweredRequest], None]
 log = logging.getLogger(__name__)
 GRACE_S = 0.3
 """How long a computation whose request was cancelled waits for the next request."""
 
 
-def unheard(_request: AnsweredRequest) -> None:
-    """Tells nobody."""
-
-
-class Listener(Protocol):
-    """Hears what the partner may be asked to improve."""
-
-    def shown(self, uri: str, suggestion: Suggestion) -> None:
-        """The user asked for suggestions, which were computed, and is shown this one first."""
-
-    def taken(self, uri: str, start: int, text: str) -> None:
-        """A whole suggestion was taken, and stands at `start` now."""
-
-
-class _Silent:
-    def shown(self, uri: str, suggestion: Suggestion) -> None:
-        """Tells nobody."""
-
-    def taken(self, uri: str, start: int, text: str) -> None:
-        """Tells nobody."""
-
-
-SILENT = _Silent()
-
-
 class DocumentState:
-    """One open document. `debounce` is told how long each computation took and whether anybody saw its result.
+    """One open document. `debounce` is told how long each computation took and whether anybody saw its result."""
 
-    `usage` is told what was shown, taken and rejected; `answered` what was computed for a request and shown.
-    """
-
-    def __init__(
-        self,
-        document: Document,
-        debounce: Debounce,
-        usage: DocumentUsage,
-        answered: OnAnswered = unheard,
-        listener: Listener = SILENT,
-    ) -> None:
+    def __init__(self, document: Document, debounce: Debounce, listener: SuggestionListener) -> None:
         self.document = document
-        self.usage = usage
         self.history = SuggestionHistory(document.text)
         self.running: list[Computation] = []
         self._debounce = debounce
-        self._answered = answered
         self._listener = listener
 
     @property
@@ -95,7 +53,7 @@ class DocumentState:
         found = self._find(request, request.cursor.offset)
         if not found or (request.invoked and not found.is_a_choice):
             return None
-        self._show(found, request, Timing(request.budget.began_s, remembered=True))
+        self._show(found, request, remembered=True)
         return found
 
     def join(self, reply: PendingReply) -> bool:
@@ -123,7 +81,8 @@ class DocumentState:
             for change in changes:
                 for reply in computation.replies:
                     reply.cursor = change.move(reply.cursor)
-            if not all(computation.follow(change) for change in changes):
+            follows = all(computation.follow(change) for change in changes)
+            if not follows or not computation.anchor.is_fresh(self.document.text):
                 self.end(computation)
             elif computation.typed != typed:
                 typed_into.append(computation)
@@ -138,22 +97,20 @@ class DocumentState:
         self.history.add(computation.suggestions(filled))
         unanswered, used = [], False
         for reply in computation.replies:
+            if reply.result.done():
+                continue  # it was late
             found = self._find(reply.request, reply.cursor)
             if not found and reply.joined and computation.is_amended:
                 unanswered.append(reply)
                 continue
-            key = self._show(found, reply.request, Timing(reply.request.budget.began_s, reply.first_draft_s))
+            self._show(found, reply.request, reply.first_draft_s, None if used else computation)
             reply.answer(found)
-            if not used:
-                self._tell_answered(computation, found, key, reply.first_draft_s)
-                if found and computation.invoked:
-                    self._listener.shown(self.document.uri, found.found[0][0])
             used = used or bool(found)
         self._observe(computation, used=used)
         return unanswered
 
     def fail(self, computation: Computation, error: Exception) -> None:
-        """Pass a fault of ours to the requests that wait, or log it where none does."""
+        """Fail the waiting requests with our own bug, or log it if none waits."""
         if computation in self.running:
             self._remove(computation)
         if all(reply.result.done() for reply in computation.replies):
@@ -183,10 +140,6 @@ class DocumentState:
         for computation in tuple(self.running):
             self.end(computation)
 
-    def taken(self, suggestion: Suggestion) -> None:
-        """The whole of it stands in the text."""
-        self._listener.taken(self.document.uri, suggestion.anchor.start, suggestion.text)
-
     def _find(self, request: InlineRequest, offset: int) -> InlineResult:
         """What is known for the cursor of `request`, which is at `offset` now."""
         cursor = request.cursor if offset == request.cursor.offset else Cursor(offset)
@@ -195,53 +148,32 @@ class DocumentState:
         )
         return InlineResult(found, self.document.lines)
 
-    def _show(self, result: InlineResult, request: InlineRequest, timing: Timing) -> int | None:
-        """The key under which the first one is counted; None where there is none."""
-        text = self.document.text
-        self.history.show(result.found, text, invoked=request.invoked)
-        if not result.found:
-            return None
-        first, shown = result.found[0]
-        adds = len(difference(text[shown.start : shown.end], shown.text).added)
-        how = _trigger(request.invoked)
-        return self.usage.shown(Offer(first.computation, first.hole.kind, how, first.confidence, adds), timing)
-
-    def _tell_answered(
-        self, computation: Computation, result: InlineResult, key: int | None, first_draft_s: float | None
+    def _show(
+        self,
+        result: InlineResult,
+        request: InlineRequest,
+        first_draft_s: float | None = None,
+        computation: Computation | None = None,
+        *,
+        remembered: bool = False,
     ) -> None:
-        """Not where the user has typed on meanwhile: the model was told of it, and the other one would not be."""
-        sent_s = computation.sent_at_s
-        if key is None or sent_s is None or computation.is_amended:
-            return
-        first, anchor = result.found[0][0], computation.anchor
-        if first.computation != computation.id:
-            return
-        self._answered(
-            AnsweredRequest(
-                computation.snapshot,
-                [computation.hole],
-                [TextRange(anchor.start, anchor.end)],
-                [first.text],
-                [key],
-                _trigger(computation.invoked),
-                computation.budget,
-                computation.marker,
-                first.confidence,
-                None if first_draft_s is None else (first_draft_s - sent_s) * 1000,
-                (asyncio.get_running_loop().time() - sent_s) * 1000,
-                computation=computation.id,
-            )
-        )
+        text, invoked = self.document.text, request.invoked
+        self.history.show(result.found, text, invoked=invoked)
+        if result.found:
+            first, shown = result.found[0]
+            adds = len(difference(text[shown.start : shown.end], shown.text).added)
+            asked_s = request.budget.began_s
+            told = Shown(first, adds, invoked, remembered, asked_s, first_draft_s, computation)
+            self._listener.shown(self.document.uri, told)
 
     def _tell_of(self, changes: Sequence[Change]) -> None:
         """The suggestions move along, and some are taken or rejected by what was changed."""
         for suggestion in self.history.changed(changes, self.document.text):
             if not self.history.is_shown(suggestion.computation):  # none of its other texts goes on
-                self.usage.rejected(suggestion.computation)
+                self._listener.rejected(self.document.uri, suggestion.computation)
         taken = self.history.put_in(changes, self.document.text)
         if taken is not None:
-            self.usage.accepted(taken.computation, taken.anchor.start, len(taken.text), whole=True)
-            self.taken(taken)
+            self._listener.taken(self.document.uri, taken, len(taken.text))
 
     def _attach(self, computation: Computation, reply: PendingReply, *, joined: bool) -> None:
         reply.joined = joined
@@ -275,7 +207,3 @@ class DocumentState:
     def _observe(self, computation: Computation, *, used: bool) -> None:
         if computation.sent_at_s is not None and not computation.is_prefetch:
             self._debounce.filled(asyncio.get_running_loop().time() - computation.sent_at_s, used=used)
-
-
-def _trigger(invoked: bool) -> Trigger:
-    return "asked" if invoked else "typing"

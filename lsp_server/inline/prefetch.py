@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.computation import Computation
 from lsp_server.inline.history import SuggestionHistory
-from lsp_server.inline.request import hole_for
+from lsp_server.inline.request import anchor_at, hole_for
 from lsp_server.inline.suggestion import Cursor, Suggestion
 
 
@@ -41,7 +40,7 @@ class Accepted:
             hole = replace(self.suggestion.hole, start=anchor.start, end=anchor.end, starts_with=self.text)
         if hole is None:
             return None
-        after = Anchor.of(snapshot.text, hole.start, hole.end, cursor)
+        after = anchor_at(snapshot, hole, cursor)
         return Computation(snapshot, hole, after, budget, invoked=False, marker=marker, is_prefetch=True)
 
 

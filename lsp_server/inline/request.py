@@ -101,6 +101,11 @@ class PendingReply:
             self.result.set_exception(error)
 
 
+def anchor_at(snapshot: Snapshot, hole: carve.Span, cursor: int) -> Anchor:
+    """The range of a hole in the text of `snapshot`, with the cursor at the offset `cursor`."""
+    return Anchor.of(snapshot.text, hole.start, hole.end, cursor, carve.statement_start(snapshot, hole.start))
+
+
 def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | None:
     """The hole at a cursor, if it lies on one line: an editor can show a fill nowhere else.
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -10,16 +9,19 @@ from inference.messages import Snippet
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.pipeline import FillResult, fill
 from lsp_server.inline.computation import Computation
-from lsp_server.worker import WorkerClient, WorkerFailure
+from lsp_server.worker import WorkerClient, WorkerFailure, alive
+from lsp_server.worker.failure import SilentError, StillLoadingError
 
 log = logging.getLogger(__name__)
-GatherContext = Callable[[Snapshot, int], Awaitable[tuple[Snippet, ...]]]
-"""Gathers context from other files for a hole at an offset; takes its time, but not long."""
+GatherContext = Callable[[Snapshot, int, bool], Awaitable[tuple[Snippet, ...]]]
+"""Gathers context from other files for a hole at an offset; takes longer where True says that the user waits for it."""
 MaySend = Callable[[Snapshot], Awaitable[bool]]
 """Whether the model may see a document; takes its time, but not long."""
+Tell = Callable[[str], None]
+"""Tells the user why there is nothing of what they asked for."""
 
 
-async def no_context(_snapshot: Snapshot, _offset: int) -> tuple[Snippet, ...]:
+async def no_context(_snapshot: Snapshot, _offset: int, _invoked: bool) -> tuple[Snippet, ...]:
     """No context."""
     return ()
 
@@ -43,8 +45,9 @@ class Connection(Protocol):
 class ComputationRunner:
     """Asks the worker of one session."""
 
-    def __init__(self, connection: Connection, gather_context: GatherContext, may_send: MaySend) -> None:
+    def __init__(self, connection: Connection, gather_context: GatherContext, may_send: MaySend, tell: Tell) -> None:
         self._connection = connection
+        self._tell = tell
         self._gather_context = gather_context
         self._failing = False
         self._may_send = may_send
@@ -52,10 +55,8 @@ class ComputationRunner:
     async def run(self, computation: Computation, pause_s: float, *, drafts: bool) -> FillResult:
         """What the worker finds, asked after a pause; nothing where it fails. Cancelling this cancels the request."""
         try:
-            began_s = time.monotonic()
-            client = await self._connection.loaded() if computation.invoked else self._connection.client
-            computation.budget = computation.budget.extended(time.monotonic() - began_s)
-            gathering = self._gather_context(computation.snapshot, computation.hole.start)
+            client = await self._client(computation)
+            gathering = self._gather_context(computation.snapshot, computation.hole.start, computation.invoked)
             allowing = self._may_send(computation.snapshot)
             context, may_send, _ = await asyncio.gather(gathering, allowing, asyncio.sleep(pause_s))  # all at once
             if not may_send:
@@ -75,9 +76,18 @@ class ComputationRunner:
             level = logging.INFO if self._failing else logging.WARNING  # not again at every letter
             log.log(level, "no inline completion: %s", failure)
             self._failing = True
+            if computation.invoked and isinstance(failure, StillLoadingError | SilentError):
+                self._tell(str(failure))  # of any other one the connection has told
             return FillResult([], late=False)
         self._failing = False
         return filled
+
+    async def _client(self, computation: Computation) -> WorkerClient:
+        """The client; for what the user asked for once there is a model. Raises WorkerFailure."""
+        client, budget = self._connection.client, computation.budget
+        if not computation.invoked:
+            return client
+        return await alive.in_time(client, self._connection.loaded(), budget.left_ms, budget.deadline_ms)
 
     def amend(self, computation: Computation) -> None:
         """Tell the worker what was typed into the hole."""
@@ -86,4 +96,4 @@ class ComputationRunner:
             if text is not None:
                 self._connection.client.amend(computation.id, 0, text)
         except WorkerFailure as failure:
-            log.info("could not amend: %s", failure)  # whoever waits learns of it, too
+            log.info("could not amend: %s", failure)  # the waiting request learns of it, too

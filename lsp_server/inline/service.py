@@ -15,15 +15,17 @@ from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline.computation import Computation
 from lsp_server.inline.debounce import Debounce
-from lsp_server.inline.document_state import SILENT, DocumentState, Listener, OnAnswered, unheard
+from lsp_server.inline.document_state import DocumentState
+from lsp_server.inline.listener import Silent, SuggestionListener
 from lsp_server.inline.prefetch import Accepted, AcceptedSuggestions
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply, TakeSnapshot
-from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, always, no_context
+from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, Tell, always, no_context
 from lsp_server.inline.suggestion import Cursor, Suggestion
-from lsp_server.usage import Usage
+from lsp_server.worker import alive
 
 _numbers = count(1)
-Answer = InlineResult | asyncio.Future[InlineResult]
+
+InlineAnswer = InlineResult | asyncio.Future[InlineResult]
 
 
 class InlineService:
@@ -35,15 +37,12 @@ class InlineService:
         connection: Connection,
         gather_context: GatherContext = no_context,
         may_send: MaySend = always,
-        usage: Usage | None = None,
-        answered: OnAnswered = unheard,
-        listener: Listener = SILENT,
+        listener: SuggestionListener | None = None,
+        tell: Tell = lambda _: None,
     ) -> None:
         self._documents = documents
-        self._usage = usage or Usage()
-        self._answered = answered
-        self._listener = listener
-        self._runner = ComputationRunner(connection, gather_context, may_send)
+        self._listener = listener or Silent()
+        self._runner = ComputationRunner(connection, gather_context, may_send, tell)
         self._debounce = Debounce()
         self._accepted = AcceptedSuggestions()
         self._states: dict[str, DocumentState] = {}
@@ -56,10 +55,7 @@ class InlineService:
     def open(self, uri: str) -> None:
         """A document was opened: nothing is known of it yet."""
         self.forget(uri)
-        document = self._documents[uri]
-        self._states[uri] = DocumentState(
-            document, self._debounce, self._usage.of(document), self._answered, self._listener
-        )
+        self._states[uri] = DocumentState(self._documents[uri], self._debounce, self._listener)
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
         """The document's text has changed; the computations that agree with the changes go on."""
@@ -76,7 +72,7 @@ class InlineService:
         if state := self._states.pop(uri, None):
             state.end_all()
 
-    def ask(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> Answer:
+    def ask(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> InlineAnswer:
         """The suggestions for a cursor, best first: at once where they are known, else when they are computed.
 
         Calls `take_snapshot` only where something has to be computed. Cancelling the future cancels the request;
@@ -90,13 +86,13 @@ class InlineService:
         state.end_unwanted(prefetches=False)
         return reply.result if found else NOTHING
 
-    def ask_known(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> Answer | None:
+    def ask_known(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> InlineAnswer | None:
         """The same where nothing has to be computed that is not known or being computed; None where it has to be."""
         state = self._states.get(uri)
         if state is None:
             return NOTHING
         state.supersede(keep_invoked=not request.invoked)
-        answer: Answer | None = state.recall(request)
+        answer: InlineAnswer | None = state.recall(request)
         if answer is None and state.join(reply := self._pending(request, take_snapshot)):
             answer = reply.result
         if answer is not None:
@@ -122,7 +118,7 @@ class InlineService:
         found, state = self.suggestion(uri, suggestion_id), self._states.get(uri)
         if found is not None and state is not None:
             state.history.reject(suggestion_id)
-            state.usage.rejected(found.computation)
+            self._listener.rejected(uri, found.computation)
 
     def shown(self, uri: str, suggestion_id: str) -> str | None:
         """What was last shown of a suggestion; None where it is no longer known."""
@@ -141,8 +137,13 @@ class InlineService:
             self._prefetch(uri, self._states[uri])
 
     def _pending(self, request: InlineRequest, take_snapshot: TakeSnapshot) -> PendingReply:
-        result: asyncio.Future[InlineResult] = asyncio.get_running_loop().create_future()
-        return PendingReply(request, take_snapshot, request.cursor.offset, result)
+        """A request is answered with nothing once it is late, whatever it waits for."""
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[InlineResult] = loop.create_future()
+        reply = PendingReply(request, take_snapshot, request.cursor.offset, result)
+        timer = loop.call_later(request.budget.left_ms / 1000 + alive.LATE_S, reply.answer, NOTHING)
+        result.add_done_callback(lambda _: timer.cancel())
+        return reply
 
     def _compute_for(self, state: DocumentState, reply: PendingReply) -> bool:
         """Start a computation for a request; False where there is no hole. Prefetches give way to it."""
@@ -166,11 +167,8 @@ class InlineService:
         if accepted is None:
             return
         suggestion = accepted.suggestion
-        state.usage.accepted(
-            suggestion.computation, suggestion.anchor.start, len(accepted.text), whole=accepted.is_whole
-        )
+        self._listener.taken(uri, suggestion, len(accepted.text))
         if accepted.is_whole:
-            state.taken(suggestion)
             state.history.accept(suggestion.id)
         if accepted.budget is None or any(each.is_waited_for for each in self._states.values()):
             return
@@ -187,7 +185,7 @@ class InlineService:
                 for reply in state.complete(computation, filled):
                     if not self._compute_for(state, reply):
                         reply.answer(NOTHING)
-        except Exception as error:  # a fault of ours: tell whoever asked, for nobody may wait for ever
+        except Exception as error:  # our own bug: fail the request, for nobody may wait for ever
             state.fail(computation, error)
 
 

@@ -72,7 +72,9 @@ class Suggestion:
         return text[: self.anchor.start] + self.text + text[self.anchor.end :]
 
     def at(self, text: str, cursor: Cursor) -> Shown | None:
-        """What to show at the cursor in `text`; None where the suggestion does not continue what stands there."""
+        """What to show at the cursor in `text`; None where it is stale or does not continue what stands there."""
+        if not self.anchor.is_fresh(text):
+            return None
         if cursor.selected is not None:
             return self._beyond(text, *cursor.selected)
         anchor, offset = self.anchor, cursor.offset

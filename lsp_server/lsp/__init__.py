@@ -1,1 +1,1 @@
-"""All that knows LSP types and is no handler: dispatch, replies, conversions, and the lines to editor and worker."""
+"""LSP types outside of handlers: dispatch, replies, conversions, and the connections to editor and worker."""

@@ -15,6 +15,7 @@ from lsp_server.documents.positions import Encoding
 COMMAND_PREFIX = "infill-ls."
 """The names of all our commands begin with this."""
 ACCEPT_COMMAND = f"{COMMAND_PREFIX}didAccept"
+PULL_COMMAND = f"{COMMAND_PREFIX}pullModel"
 REFINE_SUGGESTION_COMMAND = f"{COMMAND_PREFIX}refineSuggestion"
 REPAIR_KIND = "quickfix.infill"
 FILL_KIND = "refactor.rewrite.infill"
@@ -46,7 +47,10 @@ class ClientFeatures:
     code_action_literals: bool = False
     apply_edit: bool = False
     progress: bool = False
+    plugin: bool = False
+    """The client is our own plugin or extension, which offers a model by itself."""
     drafts: bool = False
+    next_edits: bool = False
     inline_completion: bool = False
     completion: CompletionFeatures = CompletionFeatures()
     configuration: bool = False
@@ -68,7 +72,9 @@ def client_features(capabilities: Any) -> ClientFeatures:
         code_action_literals=_at(capabilities, *action, "codeActionLiteralSupport") is not None,
         apply_edit=_at(capabilities, "workspace", "applyEdit") is True,
         progress=_at(capabilities, "window", "workDoneProgress") is True,
+        plugin=_at(capabilities, "experimental", "infillDrafts") is not None,
         drafts=_at(capabilities, "experimental", "infillDrafts") is True,
+        next_edits=_at(capabilities, "experimental", "infillNextEdits") is True,
         inline_completion=_at(capabilities, "textDocument", "inlineCompletion") is not None,
         completion=_completion_features(_at(capabilities, "textDocument", "completion")),
         configuration=_at(capabilities, "workspace", "configuration") is True,
@@ -92,7 +98,7 @@ def _completion_features(completion: Any) -> CompletionFeatures:
 def server_capabilities(
     features: ClientFeatures, commands: Sequence[str] = (), completion: types.CompletionOptions | None = None
 ) -> types.ServerCapabilities:
-    """All that this server offers; `completion` None where that is not offered, or not yet."""
+    """What this server announces. `completion` is None if it offers none, or not yet."""
     return types.ServerCapabilities(
         position_encoding=features.encoding.value,
         text_document_sync=types.TextDocumentSyncOptions(

@@ -20,9 +20,17 @@ from lsprotocol.types import ErrorCodes, ResponseError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from lsp_server.lsp.json_rpc import TOO_DEEP, Id, excess_in, is_id, is_notification, is_response, messages_in
+from lsp_server.lsp.json_rpc import (
+    TOO_DEEP,
+    Id,
+    excess_in,
+    is_id,
+    is_notification,
+    is_response,
+    messages_in,
+    salvaged_from,
+)
 from lsp_server.lsp.replies import ReplyError, error_of, invalid_params, refusal
-from lsp_server.lsp.salvage import salvaged_from
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
@@ -105,7 +113,7 @@ class InfillProtocol(LanguageServerProtocol):
             self._refuse(message, refusal(ErrorCodes.InvalidRequest, f"not a JSON-RPC message: {excess}"))
 
     def _refuse(self, message: Any, error: ResponseError) -> None:
-        """Tell whoever waits for a message that is not handed on: the client, our own request, or a document."""
+        """Answer for a message that is not handed on: tell the client, our own request or the document that waits."""
         key = message.get("id") if isinstance(message, dict) else None
         if is_notification(message):
             log.info("%s: %s", message["method"], error.message)
@@ -161,7 +169,7 @@ class InfillProtocol(LanguageServerProtocol):
                 asyncio.ensure_future(outcome).add_done_callback(partial(self._log_failure, method))
 
     def _response(self, message: dict[str, Any]) -> None:
-        """An answer to a request of ours; one that cannot be understood fails the request."""
+        """An answer to one of our requests; the request fails if the answer cannot be read."""
         if not is_id(message.get("id")):  # also how a client answers what it could not read
             log.warning("the client sent an answer to nothing")
             return
@@ -173,7 +181,7 @@ class InfillProtocol(LanguageServerProtocol):
         self._settle(structured)
 
     def _settle(self, answer: Any) -> None:
-        """Give the client's answer to the request of ours that waits for it."""
+        """Give the client's answer to our request that waits for it."""
         try:
             self.handle_message(answer)
         except Exception as error:

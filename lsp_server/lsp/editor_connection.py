@@ -1,4 +1,4 @@
-"""The session's line to its editor: what the server tells it and asks of it, apart from answering requests."""
+"""The session's connection to its editor: what the server tells it and asks of it, apart from answering requests."""
 
 import asyncio
 import logging

@@ -1,13 +1,21 @@
-"""Read JSON-RPC messages from bytes, strictly, and tell requests, notifications and answers apart."""
+"""Read JSON-RPC messages from bytes, strictly, tell them apart, and find out who sent one that cannot be read."""
 
 import json
 import math
+import re
+from itertools import islice
 from typing import Any, TypeGuard
 
 Id = int | float | str
 MAX_DEPTH = 100
 """No editor nests its params deeper; Python's own limit would be met later, at any place of the program."""
 TOO_DEEP = f"nested more than {MAX_DEPTH} deep"
+_KEPT_LEVELS = 8
+_MAX_WORDS = 250_000
+"""A quarter of a second: so long may the server look for the id in a message that it cannot take."""
+_NOTHING: Any = object()
+_WORD = re.compile(r'[\[\]{},:]|"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[^\s\[\]{},:"]+', re.DOTALL)
+"""A word of JSON; a quotation mark by itself is a string without its end."""
 
 
 def is_id(value: Any) -> TypeGuard[Id]:
@@ -21,7 +29,7 @@ def is_notification(message: Any) -> bool:
 
 
 def is_response(message: Any) -> bool:
-    """Whether it answers a request of ours."""
+    """Whether it answers one of our requests."""
     return isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
 
 
@@ -72,3 +80,56 @@ def _refuse_constant(name: str) -> None:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 LONG_NUMBERS = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_whole)
 """Takes a number of thousands of digits for infinite; slower."""
+
+
+def salvaged_from(body: bytes) -> list[dict[str, Any]]:
+    """The outer levels of the messages in a `body` that could not be read; at least one, which may be empty.
+
+    Where a part is wrong, missing or nested too deep, the rest may still say who waits for an answer.
+    """
+    text = body.decode("utf-8", "replace").removeprefix("\ufeff")
+    return [message if isinstance(message, dict) else {} for message in unbatched(_outline(text))]
+
+
+def _outline(text: str) -> Any:
+    """The value in a text that is nearly JSON, as far as it can be read; None where nothing can."""
+    found: list[Any] = []
+    opened: list[Any] = [found]
+    key = value = _NOTHING
+    for match in islice(_WORD.finditer(text), _MAX_WORDS):
+        word = match[0]
+        if word in ("{", "["):
+            child: Any = {} if word == "{" else []
+            _put(opened[-1] if len(opened) <= _KEPT_LEVELS else None, key, child)
+            opened.append(child)
+            key = value = _NOTHING
+        elif word in ("}", "]", ","):
+            _put(opened[-1], key, value)
+            key = value = _NOTHING
+            if word != ",":
+                opened.pop()
+            if len(opened) <= 1:
+                break
+        elif word == ":":
+            key, value = value, _NOTHING
+        elif word == '"':
+            break
+        else:
+            value = _scalar(word)
+    return found[0] if found else None
+
+
+def _put(container: Any, key: Any, value: Any) -> None:
+    if value is _NOTHING:
+        return
+    if isinstance(container, list):
+        container.append(value)
+    elif isinstance(container, dict) and isinstance(key, str):
+        container[key] = value
+
+
+def _scalar(word: str) -> Any:
+    try:
+        return LONG_NUMBERS.decode(word)
+    except ValueError:
+        return None

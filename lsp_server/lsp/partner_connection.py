@@ -1,4 +1,4 @@
-"""The session's line to the partner: a worker of its own, which is started when the partner is first asked."""
+"""The session's connection to the partner: a worker of its own, which is started when the partner is first asked."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -9,17 +9,18 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.remote import address
-from lsp_server.fill.pipeline import partner_options
 from lsp_server.lsp.worker_connection import WorkerConnection
+from lsp_server.settings.launch import partner_options
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import ClientState, WorkerFailure
+from lsp_server.worker.options import problem_of
 
 log = logging.getLogger(__name__)
 _KNOWN = (ClientState.READY, ClientState.BUSY)
 
 
 class PartnerConnection(WorkerConnection):
-    """Like the line to the worker, but what fails is shown only while the user waits for the partner."""
+    """Like the connection to the worker, but what fails is shown only while the user waits for the partner."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class PartnerConnection(WorkerConnection):
     @property
     def problem(self) -> str:
         """Why it cannot be asked, or failed last; empty where all is well."""
-        if invalid := self.client.options.problem:
+        if invalid := problem_of(self.client.options):
             return invalid
         if self.status.state in (ClientState.FAILED, ClientState.BACKING_OFF):
             return self.status.detail
@@ -74,7 +75,7 @@ class PartnerConnection(WorkerConnection):
     def action_title(self) -> str:
         """What it is asked to do, as far as that is known: never waits for it."""
         sees = self._kind == "chat" if self.sees_drafts is None else self.sees_drafts
-        return f"{'Refine' if sees else 'Write anew'} with {self.name}"
+        return f"{'Refine' if sees else 'Rewrite'} with {self.name}"
 
     def report(self) -> dict[str, Any]:
         """The entry `partner` of the status."""
@@ -92,7 +93,7 @@ class PartnerConnection(WorkerConnection):
     async def renew(self) -> None:
         """End the worker, once it has finished what it does. Another one is started when it is next asked.
 
-        That one reads the token anew, and sees which model the server has; what has failed is tried at once. A worker
+        That one reads the token again, and sees which model the server has; what has failed is tried at once. A worker
         that does not end is left, for the model's own can be restarted all the same.
         """
         async with self._restarts:

@@ -91,7 +91,7 @@ class LoadProgress:
 
 
 class ProgressDisplay:
-    """One progress display, under the client's `token` or one of ours: begun at most once, ended if it was begun.
+    """One progress display, under the client's `token` or our own: begun at most once, ended if it was begun.
 
     Reports that come within `interval_s` of the one before are left out.
     """

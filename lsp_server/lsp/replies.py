@@ -1,6 +1,6 @@
 """The error replies to requests that did not succeed.
 
-A request that was cancelled or refused gets a message of its own. Any other error is a fault of ours: the client learns
+A request that was cancelled or refused gets a message of its own. Any other error is our own bug: the client learns
 that it happened and the log learns where; neither gets the text of a document, a path or a traceback in `error.data`.
 """
 

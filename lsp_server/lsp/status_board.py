@@ -10,9 +10,11 @@ also those of the partner:
     model, device, dtype, pid, uptimeS, clients, running, waiting, memoryBytes
                as the worker said last; `null` where it has said nothing yet
     stepS      how long its model has been in one step, 0 between steps; after minutes it hangs; `null` as above
+    tokenMs    how long it lately took to write a token, promptTokenMs to read one of a prompt; 0: not known
     contextTokens
                how many tokens of other files the model can use, 0 for none; `null` as above
     note       what the user should know of the model, "" for nothing; `null` as above
+    choice     why this model was chosen, "" where it was named; `null` as above
     server     the URL to which text goes; "" where the model is on this machine; `null` as above
     serverUpS  how long that server has answered without failing, 0 while it does not; `null` as above
     serverProblem
@@ -27,7 +29,7 @@ also those of the partner:
 The answer to `infill/status` has two keys more:
 
     problems   what is wrong with the settings, a list of lines
-    computing  whether an inline completion is being computed, be it ahead of a request; until its answer is known here
+    computing  whether an inline completion is being computed, even ahead of a request
 
 With `{"textDocument": {"uri": …}}` as params it has these too, as of the request's arrival:
 
@@ -42,10 +44,16 @@ from collections.abc import Callable
 from typing import Any
 
 from inference.messages import Status
+from inference.models.catalogue import EMBEDDED, FIRST, known
 from lsp_server.worker import ClientState
 
 METHOD = "infill/status"
 CHANGED = "infill/didChangeStatus"
+DOWNLOAD = f"Download the model {FIRST} ({known(FIRST).download_bytes / 1e6:.0f} MB)"
+NO_MODEL = (
+    "the tiny embedded model fills in, because there is no better one on this machine. It knows little, and Python "
+    f"alone. For a real model pick the code action “{DOWNLOAD}”, or run `infill-ls models pull {FIRST}`"
+)
 
 _OF_WORKER = {
     "model": "model",
@@ -58,8 +66,11 @@ _OF_WORKER = {
     "waiting": "waiting",
     "memory_bytes": "memoryBytes",
     "step_s": "stepS",
+    "token_ms": "tokenMs",
+    "prompt_token_ms": "promptTokenMs",
     "context_tokens": "contextTokens",
     "note": "note",
+    "choice": "choice",
     "server": "server",
     "server_up_s": "serverUpS",
     "server_problem": "serverProblem",
@@ -95,6 +106,11 @@ class StatusBoard:
         """How much of the model is loaded, 0 to 1; 0 when it is not being loaded."""
         loading = self._status is not None and self._state is ClientState.LOADING
         return round(self._status.progress, 2) if loading and self._status else 0.0
+
+    @property
+    def makes_do(self) -> bool:
+        """Whether the embedded model runs because `auto` found no better one on this machine."""
+        return self._status is not None and self._status.model == EMBEDDED and bool(self._status.choice)
 
     def on_state(self, state: ClientState, detail: str, status: Status | None) -> None:
         """The client's connection has changed; `status` is what the worker has said of itself by now."""

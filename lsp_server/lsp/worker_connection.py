@@ -1,7 +1,8 @@
-"""The session's line to the resident worker: it connects when first used, and shows how the worker is."""
+"""The session's connection to the resident worker: it opens when first used, and shows how the worker is."""
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -11,13 +12,38 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import ErrorCode, Status
-from lsp_server.fill.pipeline import worker_options
 from lsp_server.lsp import status_board
-from lsp_server.lsp.outages import Outages
 from lsp_server.lsp.progress import LoadProgress
+from lsp_server.settings.launch import worker_options
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
 from lsp_server.worker.failure import traceback_of
+
+TELL_AGAIN_S = 600.0
+"""After so long a user may have forgotten that the server failed before."""
+_DETAIL = re.compile(r" \(|: ")
+"""Where a message goes on with what may differ each time."""
+
+
+class Outages:
+    """A problem is told once while it lasts, and of one that comes and goes once in so long."""
+
+    def __init__(self) -> None:
+        self._lasting: set[str] = set()
+        self._told_s: dict[str, float] = {}
+
+    def is_news(self, problem: str, at_s: float) -> bool:
+        """Whether to tell of this problem, empty for none, at this `time.monotonic`. It counts as told then."""
+        if not problem:
+            self._lasting.clear()
+            return False
+        kind = re.sub(r"\d+", "#", _DETAIL.split(problem)[0])
+        if kind in self._lasting or at_s < self._told_s.get(kind, -TELL_AGAIN_S) + TELL_AGAIN_S:
+            return False
+        self._lasting.add(kind)
+        self._told_s[kind] = at_s
+        return True
+
 
 log = logging.getLogger(__name__)
 CLIENT_NAME = "infill-ls serve"
@@ -63,7 +89,7 @@ class WorkerConnection:
         return self.client
 
     def asked(self) -> AbstractContextManager[None]:
-        """Inside it the user waits for an answer, and is shown what fails; of this line that is always shown."""
+        """Inside it the user waits for an answer, and is shown what fails; of this worker that is always shown."""
         return nullcontext()
 
     def warm_up(self) -> None:
@@ -121,7 +147,7 @@ class WorkerConnection:
             await alive.load(self.client)
         except WorkerFailure as failure:
             self._show(str(failure), types.MessageType.Error)
-        except Exception as error:  # a fault of ours, and nobody waits for this task
+        except Exception as error:  # our own bug, and nobody waits for this task
             log.error("the worker was not started: %s", traceback_of(error))
 
     def _on_state(self, state: ClientState, detail: str) -> None:

@@ -1,58 +1,43 @@
-"""Which of two fills of the same holes is the better one: the model's own draft, or what the partner wrote.
+"""Whether what the partner wrote stands instead of the model's own draft.
 
-Both have been fitted, so neither repeats what stands around it. What breaks the parse where the other does not is the
-worse one, as among candidates of one model. Else the likelier one is better: by our own model's likelihood of the fill
-and of the start of what follows. The draft stays where they are equal, or where nobody can tell.
+The partner is the larger model of the two, or nobody would have set it up, so its text stands. Our own model's
+likelihood has no say: a small model finds its own text likelier. With a 0.5B as the partner of the embedded model that
+made of 52 % exact lines 32 %. But a text stays out that visibly does harm where the draft does none: it breaks the
+parse, or it is empty. Both have been fitted, so neither repeats what stands around it.
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
-from itertools import count
 
-from inference.messages import ScoreRequest
-from lsp_server import carve
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
-from lsp_server.documents.uris import path_of
 from lsp_server.fill import fitting
-from lsp_server.syntax.source import well_formed
-from lsp_server.worker import WorkerClient, WorkerFailure, alive
-
-log = logging.getLogger(__name__)
-_ids = count(1)
+from lsp_server.fill.pipeline import NOTHING_TO_CHANGE, Budget, FillResult
 
 
-async def is_better(
-    worker: WorkerClient,
-    snapshot: Snapshot,
-    spans: Sequence[Span],
-    draft: Sequence[str],
-    other: Sequence[str],
-    *,
-    deadline_ms: int,
-    marker: str = "",
-) -> bool:
-    """Whether `other` is better than `draft`. Cancelling this cancels the request in the worker."""
-    if tuple(draft) == tuple(other):
+class NotRefined(Exception):
+    """There is nothing better than the draft. str() says why."""
+
+
+def usable(result: FillResult, budget: Budget, drafts: tuple[str, ...], marker: str) -> tuple[tuple[str, ...], float]:
+    """The first answer that is another one than the draft and opens no hole. Raises NotRefined."""
+    for candidate in result.candidates:
+        pairs = zip(candidate.texts, drafts, strict=True)
+        if candidate.texts != drafts and all(text.count(marker) <= draft.count(marker) for text, draft in pairs):
+            return candidate.texts, candidate.confidence
+    raise NotRefined(NOTHING_TO_CHANGE if result.candidates else result.why_empty(budget))
+
+
+async def is_better(snapshot: Snapshot, spans: Sequence[Span], draft: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether `other` is to stand instead of `draft`, each a text for each of the holes."""
+    if tuple(draft) == tuple(other) or _empty(other) > _empty(draft):
         return False
     draft_breaks, other_breaks = await asyncio.to_thread(_broken, snapshot, spans, draft, other)
-    if draft_breaks != other_breaks:
-        return draft_breaks
-    request = ScoreRequest(
-        id=f"compare-{next(_ids)}",
-        segments=carve.segments(snapshot.text, spans, snapshot.before, snapshot.after, marker=marker),
-        candidates=(tuple(map(well_formed, draft)), tuple(map(well_formed, other))),
-        language=snapshot.language_id,
-        path=path_of(snapshot.uri).rpartition("/")[2],
-        deadline_ms=deadline_ms,
-    )
-    try:
-        scores = await alive.while_alive(worker, worker.score(request), deadline_ms / 1000 + alive.GRACE_S)
-    except WorkerFailure as failure:
-        log.info("the partner's text was not compared: %s", failure)
-        return False
-    return len(scores) == 2 and scores[1] > scores[0]
+    return draft_breaks or not other_breaks
+
+
+def _empty(texts: Sequence[str]) -> int:
+    return sum(not text.strip() for text in texts)
 
 
 def _broken(snapshot: Snapshot, spans: Sequence[Span], draft: Sequence[str], other: Sequence[str]) -> tuple[bool, bool]:

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from lsp_server.carve import Span, splice
+from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Snapshot
-from lsp_server.usage.text_range import TextRange, smallest
+from lsp_server.documents.tracking import ExpectedEdit, TextRange, smallest
 
 KEPT = 16
-PATIENCE = 8
-"""An edit that has not been applied after so many other changes never will be."""
 
 
 class Better(NamedTuple):
@@ -39,16 +37,6 @@ class MadeFill:
         return None if place is None or place.start == place.end else replace(self, place=place)
 
 
-@dataclass
-class _Expected:
-    """Fills that the editor was given; with them the document is `text`."""
-
-    text: str
-    places: tuple[tuple[TextRange, str], ...]
-    confidence: float
-    changes_left: int = PATIENCE
-
-
 class Made(NamedTuple):
     """Fills that stand in the text since the last change, and how sure the model was of them together."""
 
@@ -57,21 +45,19 @@ class Made(NamedTuple):
 
 
 class MadeFills:
-    """Of one document, newest first. It must be told of every change."""
+    """The last fills of one document, newest first. Must be told of every change."""
 
     def __init__(self) -> None:
         self._fills: list[MadeFill] = []
-        self._expected: _Expected | None = None
+        self._expected: tuple[ExpectedEdit, list[tuple[TextRange, str]], float] | None = None
         self._numbers = 0
 
     def expect(self, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], confidence: float) -> None:
         """The editor is given these texts for the holes of `snapshot`. Only the latest such edit counts."""
-        places, shift = [], 0
-        for span, text in zip(spans, texts, strict=True):
-            if text.strip() and text != snapshot.text[span.start : span.end]:
-                places.append((TextRange(span.start + shift, span.start + shift + len(text)), text))
-            shift += len(text) - (span.end - span.start)
-        self._expected = _Expected(splice(snapshot.text, spans, texts), tuple(places), confidence)
+        edit = ExpectedEdit(snapshot.text, [TextRange(span.start, span.end) for span in spans], texts)
+        each = zip(spans, edit.places, texts, strict=True)
+        new = [(at, text) for span, at, text in each if text.strip() and text != snapshot.text[span.start : span.end]]
+        self._expected = edit, new, confidence
 
     def add(self, start: int, text: str) -> None:
         """`text` was put in at `start` of the document as it stands."""
@@ -83,15 +69,15 @@ class MadeFills:
         for change in map(smallest, changes):
             moved = (fill.after(change) for fill in self._fills)
             self._fills = [fill for fill in moved if fill is not None]
-        expected = self._expected
-        if expected is None:
+        if self._expected is None:
             return None
-        if text != expected.text:
-            expected.changes_left -= 1
-            self._expected = expected if expected.changes_left else None
-            return None
-        self._expected = None
-        return Made(tuple(self._keep(expected.places)), expected.confidence)
+        edit, new, confidence = self._expected
+        if edit.has_happened(changes, text):
+            self._expected = None
+            return Made(tuple(self._keep(new)), confidence)
+        if edit.is_given_up:
+            self._expected = None
+        return None
 
     def at(self, offset: int) -> MadeFill | None:
         """The newest fill at a cursor; None where there is none."""

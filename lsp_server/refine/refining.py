@@ -8,81 +8,31 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from contextlib import nullcontext
 
-from inference.messages import REFINED_STRENGTH, Snippet, Status
+from inference.messages import REFINED_STRENGTH
 from lsp_server import carve
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
-from lsp_server.documents.document import Document, Snapshot
-from lsp_server.fill.pipeline import NOTHING_TO_CHANGE, Budget, FillOptions, FillResult, fill
+from lsp_server.documents.document import Snapshot
+from lsp_server.documents.tracking import TextRange
+from lsp_server.fill.pipeline import Budget, FillOptions, FillResult, fill
 from lsp_server.inline.service import InlineService
 from lsp_server.inline.suggestion import Suggestion
-from lsp_server.refine.comparison import is_better
+from lsp_server.refine.comparison import NotRefined, is_better, usable
+from lsp_server.refine.host import RefiningHost
 from lsp_server.refine.made_fills import Better, Made, MadeFill, MadeFills
-from lsp_server.settings.schema import Settings
-from lsp_server.usage.text_range import TextRange
-from lsp_server.worker import WorkerClient, WorkerFailure
+from lsp_server.worker import WorkerFailure
 from lsp_server.worker.failure import traceback_of
+from lsp_server.worker.options import is_remote
 
 log = logging.getLogger(__name__)
 NO_PARTNER = "no partner is configured; set partner.url to the URL of a server with a larger model"
 GONE = "the suggestion is gone, or other text was typed in its place"
-SUPERSEDED = "the partner was asked anew meanwhile"
+SUPERSEDED = "the partner was asked again meanwhile"
 UNWANTED = "the setting `refine` is off"
-
-
-class NotRefined(Exception):
-    """There is nothing better than the draft. str() says why."""
-
-
-class PartnerLine(Protocol):
-    """The connection to the partner."""
-
-    async def loaded(self) -> WorkerClient:
-        """The client once the partner can be asked. Raises WorkerFailure."""
-
-    def asked(self) -> AbstractContextManager[None]:
-        """Inside it the user waits for the partner, and is shown what fails."""
-
-
-class Line(Protocol):
-    """The connection to the model's worker."""
-
-    @property
-    def client(self) -> WorkerClient:
-        """The client, in whatever state."""
-
-
-class Host(Protocol):
-    """What is needed of a session."""
-
-    documents: dict[str, Document]
-
-    @property
-    def partner_line(self) -> PartnerLine | None:
-        """The partner; None where none is configured."""
-
-    @property
-    def worker_line(self) -> Line:
-        """The model that drafts."""
-
-    @property
-    def inline_services(self) -> Sequence[InlineService]:
-        """Those that know the suggestions."""
-
-    def settings_of(self, uri: str) -> Settings:
-        """The settings for a document."""
-
-    def snapshot(self, uri: str) -> Snapshot | None:
-        """A document as it stands; None where it may not be filled."""
-
-    async def may_send(self, snapshot: Snapshot) -> bool:
-        """Whether a model may see a document."""
-
-    async def context_for(self, snapshot: Snapshot, offset: int, status: Status | None) -> tuple[Snippet, ...]:
-        """What a model of this status is shown of other files."""
+UNSURE_BELOW = 0.5
+"""The model is unsure of what it wrote with a lower mean confidence."""
 
 
 class Refining:
@@ -92,7 +42,10 @@ class Refining:
     """
 
     def __init__(
-        self, host: Host, tell: Callable[[str, str | TextRange], None], sends: Callable[[str, str | TextRange], None]
+        self,
+        host: RefiningHost,
+        tell: Callable[[str, str | TextRange], None],
+        sends: Callable[[str, str | TextRange], None],
     ) -> None:
         self._host, self._tell, self._sends = host, tell, sends
         self._made: dict[str, MadeFills] = {}
@@ -101,10 +54,7 @@ class Refining:
     # --- What the session tells ---
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """A document has changed. To be told before the services for suggestions, and to `look` after them.
-
-        They tell of what was taken where it stands after the changes, which must not move it once more.
-        """
+        """A document has changed. To be told before the services for suggestions."""
         document, made = self._host.documents.get(uri), self._made.get(uri)
         if document is not None and made is not None and changes:
             new = made.changed(changes, document.text)
@@ -113,7 +63,7 @@ class Refining:
                     self._sends(uri, fill_made.place)
                 self._begin(uri, "", self._offer_for_fills(uri, new))
 
-    def look(self, uri: str) -> None:
+    def drop_gone(self, uri: str, _changes: Sequence[Change] = ()) -> None:
         """A suggestion may have been taken or rejected: the partner is not asked for one that is gone."""
         name, task = self._running.get(uri, ("", None))
         if name and task is not None and self._find(uri, name) is None:
@@ -156,7 +106,7 @@ class Refining:
 
     async def suggestion(self, uri: str, suggestion_id: str) -> None:
         """Have a suggestion refined, and put the partner's text in its place. Raises NotRefined, WorkerFailure."""
-        if self._host.partner_line is not None and self._find(uri, suggestion_id) is not None:
+        if self._host.partner_connection is not None and self._find(uri, suggestion_id) is not None:
             self._sends(uri, suggestion_id)
         task = self._begin(uri, suggestion_id, self._refine(uri, suggestion_id))
         try:
@@ -173,11 +123,11 @@ class Refining:
         return self._made.setdefault(uri, MadeFills())
 
     def _is_unsure(self, uri: str, confidence: float) -> bool:
-        """Never where the model is on a server: it cannot tell which of two texts is better, or is the partner."""
+        """Never where the model is on a server: it may be as large as the partner, or is the partner."""
         settings = self._host.settings_of(uri)
-        is_wanted = settings.refine == "unsure" and self._host.partner_line is not None
-        can_tell = not self._host.worker_line.client.options.is_remote
-        return is_wanted and can_tell and confidence < settings.refine_below
+        is_wanted = settings.refine == "unsure" and self._host.partner_connection is not None
+        is_small = not is_remote(self._host.worker.client.options)
+        return is_wanted and is_small and confidence < UNSURE_BELOW
 
     def _begin(self, uri: str, name: str, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         """Do `work` in place of what was done for the document before."""
@@ -208,7 +158,7 @@ class Refining:
         await self._refine_suggestion(uri, suggestion_id, is_asked=False)
 
     async def _refine_suggestion(self, uri: str, suggestion_id: str, *, is_asked: bool) -> None:
-        """What the user asked for by name is shown whatever our own model thinks of it."""
+        """What the user asked for by name is shown even where the draft looks better."""
         found, snapshot = self._find(uri, suggestion_id), self._host.snapshot(uri)
         if found is None or snapshot is None:
             raise NotRefined(GONE)
@@ -216,8 +166,8 @@ class Refining:
         hole, budget = _hole_of(draft, snapshot.text), self._budget(uri)
         result = await self._ask(snapshot, [hole], (draft.text,), budget, is_asked=is_asked)
         marker = self._host.settings_of(uri).marker
-        text, confidence = _usable(result, budget, (draft.text,), marker)
-        if not is_asked and not await self._is_better(snapshot, [hole], (draft.text,), text):
+        text, confidence = usable(result, budget, (draft.text,), marker)
+        if not is_asked and not await is_better(snapshot, [hole], (draft.text,), text):
             raise NotRefined("the draft is as good")
         if not service.replace(uri, draft, text[0], confidence):
             raise NotRefined(GONE)
@@ -237,8 +187,8 @@ class Refining:
         drafts = tuple(snapshot.text[span.start : span.end] for span in spans)
         budget = self._budget(uri)
         result = await self._ask(snapshot, spans, drafts, budget, is_asked=False)
-        texts, _ = _usable(result, budget, drafts, self._host.settings_of(uri).marker)
-        if not await self._is_better(snapshot, spans, drafts, texts):
+        texts, _ = usable(result, budget, drafts, self._host.settings_of(uri).marker)
+        if not await is_better(snapshot, spans, drafts, texts):
             raise NotRefined("the draft is as good")
         for (each, _), draft, text in zip(pairs, drafts, texts, strict=True):
             self._keep(uri, each, Better(draft, text))
@@ -262,7 +212,7 @@ class Refining:
         self, snapshot: Snapshot, spans: Sequence[Span], drafts: tuple[str, ...], budget: Budget, *, is_asked: bool
     ) -> FillResult:
         """What the partner makes of the drafts. Its deadline counts from when it is asked."""
-        partner = self._host.partner_line
+        partner = self._host.partner_connection
         if partner is None:
             raise NotRefined(NO_PARTNER)
         with partner.asked() if is_asked else nullcontext():
@@ -277,23 +227,6 @@ class Refining:
             return await fill(
                 client, snapshot, spans, budget.from_now(), options=options, context=context, marker=marker
             )
-
-    async def _is_better(
-        self, snapshot: Snapshot, spans: Sequence[Span], drafts: Sequence[str], texts: Sequence[str]
-    ) -> bool:
-        settings = self._host.settings_of(snapshot.uri)
-        deadline_ms, marker = settings.deadline_ms.invoked, settings.marker
-        worker = self._host.worker_line.client
-        return await is_better(worker, snapshot, spans, drafts, texts, deadline_ms=deadline_ms, marker=marker)
-
-
-def _usable(result: FillResult, budget: Budget, drafts: tuple[str, ...], marker: str) -> tuple[tuple[str, ...], float]:
-    """The first answer that is another one than the draft and opens no hole. Raises NotRefined."""
-    for candidate in result.candidates:
-        pairs = zip(candidate.texts, drafts, strict=True)
-        if candidate.texts != drafts and all(text.count(marker) <= draft.count(marker) for text, draft in pairs):
-            return candidate.texts, candidate.confidence
-    raise NotRefined(NOTHING_TO_CHANGE if result.candidates else result.why_empty(budget))
 
 
 def _hole_of(draft: Suggestion, text: str) -> Span:

@@ -17,7 +17,7 @@ PREFIX = "INFILL_LS_"
 NO_SETTINGS = frozenset(
     f"{PREFIX}{name}" for name in ("RUNTIME_DIR", "STATE_DIR", "TRANSPORT", "SERVER_TOKEN", "PARTNER_TOKEN")
 )
-"""Variables of ours that set no setting."""
+"""Our variables that are not settings."""
 
 
 class _Variable(NamedTuple):

@@ -37,6 +37,10 @@ class SettingsFile:
             self.layer = Layer(str(self.path), raw, Origin.WORKSPACE)
         return True
 
+    def has_changed(self) -> bool:
+        """Whether `refresh` would read it."""
+        return self._stamped() != self._stamp
+
     def _stamped(self) -> Stamp:
         try:
             about = self.path.stat()

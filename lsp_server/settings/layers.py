@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from lsp_server.settings.only_less import without_more
-from lsp_server.settings.schema import STARTUP, USER_ONLY, Settings
+from lsp_server.settings.schema import ONLY_LESS, STARTUP, USER_ONLY, Settings
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings)}
+_REMOVED = frozenset({"texts", "startWorker", "refineBelow", "maxMs", "automatic"})
+"""Keys of earlier versions, some of them in groups."""
 _SWITCHED_OFF = frozenset({"disabled_languages", "disabled_globs"})
+_OFF = "off"
+_WHERE = "from here: set it in your editor's start options or the environment"
 
 
 class Origin(Enum):
@@ -34,7 +37,7 @@ class Origin(Enum):
 
 
 class Layer(NamedTuple):
-    """Raw settings, where they came from in words for the problems, and who wrote them."""
+    """Raw settings, the name of their source for messages, and who wrote them."""
 
     source: str
     raw: object
@@ -108,8 +111,8 @@ def _refused(
         elif origin is Origin.WORKSPACE and name in USER_ONLY and not trusts:
             yield (
                 name,
-                "is ignored, as it is not yours alone: set it in your editor's start options or the environment, or "
-                "allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace",
+                "is ignored, because a workspace may not choose it: set it in your editor's start options or the "
+                "environment, or allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace",
             )
         elif origin is Origin.WORKSPACE and started is not None and _differs(values[name], getattr(started, name)):
             yield name, "is read only at start, from the first workspace folder: restart the server"
@@ -130,7 +133,8 @@ def _read(schema: type[Struct], raw: Mapping[str, Any], where: str, problems: li
     values: dict[str, Any] = {}
     for key, value in raw.items():
         if key not in fields:
-            problems.append(f"{where}: unknown setting {str(key)[:80]!r}{nearest(str(key), list(fields))}; ignored")
+            said = f"unknown setting {str(key)[:80]!r}{nearest(str(key), list(fields))}"
+            problems.append(f"{where}: {f'no longer a setting {key!r}' if key in _REMOVED else said}; ignored")
             continue
         field, default = fields[key], getattr(Settings(), fields[key].name, None)
         if isinstance(default, Struct) and isinstance(value, Mapping):
@@ -176,3 +180,41 @@ def _folded(name: str) -> str:
 def _json_name(value: object) -> str:
     names: dict[type, str] = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
     return names.get(type(value), type(value).__name__)
+
+
+def without_more(values: Mapping[str, Any], now: Settings) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """The values of a layer that is not the user's own, without those that are more than they are `now`.
+
+    Then the fields of these, and why each was left out, naming the setting.
+    """
+    kept, refused = dict(values), list[tuple[str, str]]()
+    for name, *inner in ONLY_LESS:
+        if name not in kept:
+            continue
+        if not inner:
+            if _is_more(kept[name], getattr(now, name)):
+                refused.append((name, _why(_key(now, name), kept.pop(name))))
+        elif isinstance(kept[name], Mapping) and inner[0] in kept[name]:
+            group, (field,) = dict(kept[name]), inner
+            if _is_more(group[field], getattr(getattr(now, name), field)):
+                key = f"{_key(now, name)}.{_key(getattr(now, name), field)}"
+                refused.append((name, _why(key, group.pop(field))))
+                kept[name] = group
+    return kept, refused
+
+
+def _is_more(value: Any, now: Any) -> bool:
+    """Whether a value is another one than `now`, and not off; of numbers, whether it is higher."""
+    if isinstance(value, str):
+        return value != now and value != _OFF
+    return bool(value > now)
+
+
+def _why(key: str, value: Any) -> str:
+    raised = isinstance(value, float | int) and not isinstance(value, bool)
+    return f"{key} is not {'raised' if raised else 'switched on'} {_WHERE}"
+
+
+def _key(group: Struct, name: str) -> str:
+    """The setting's own name."""
+    return dict(zip(group.__struct_fields__, group.__struct_encode_fields__, strict=True))[name]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from inference.models.catalogue import EMBEDDED
+from inference.models.catalogue import AUTO
 from lsp_server.documents.uris import local_path, place_of
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.file import NAME, SettingsFile
@@ -61,11 +61,8 @@ class Configuration:
 
     @property
     def chosen_model(self) -> str | None:
-        """The model that was set; None where none was. An editor sends its default: the embedded one is none there."""
-        users = [*self._environment, self._flags]
-        said = any(isinstance(layer.raw, Mapping) and "model" in layer.raw for layer in users)
-        model = self.settings.model
-        return model if said or model != EMBEDDED else None
+        """The model that was set; None where that is left to us."""
+        return self.settings.model if self.settings.model != AUTO else None
 
     @property
     def sends_token(self) -> bool:
@@ -130,6 +127,10 @@ class Configuration:
         if any(changed):
             self._resolved.clear()
         return any(changed)
+
+    def have_files_changed(self) -> bool:
+        """Whether `refresh` would read a file. May be asked in a thread, for a file system may take its time."""
+        return any(file.has_changed() for file in tuple(self._files.values()) if file)
 
     def of(self, uri: str) -> Settings:
         """The settings for a document."""

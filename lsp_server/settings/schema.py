@@ -17,7 +17,7 @@ Dtype = Literal["bfloat16", "float16", "float32", "8bit", "4bit"]
 PARTNER = "partner"
 """The `model` of a user whose partner is the only model."""
 MOST_CANDIDATES = 8
-"""Of one answer, whoever asks."""
+"""The most candidates in one answer."""
 LONGEST_IDLE_S = 31_536_000
 """A year: more is a mistake, and endless is no time a clock can count to."""
 
@@ -25,36 +25,37 @@ LONGEST_IDLE_S = 31_536_000
 class PerTrigger(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A limit for what appears by itself while typing, and for what the user asked for."""
 
-    automatic: Annotated[int, Meta(ge=1, le=3_600_000, description="For what appears by itself.")]
+    automatic: Annotated[int, Meta(ge=1, le=3_600_000, description="For suggestions that appear by themselves.")]
     invoked: Annotated[int, Meta(ge=1, le=3_600_000, description="For what the user asked for.")]
 
 
 class Candidates(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """How many answers to compute for each hole."""
+    """How many answers to compute for each hole; for what appears by itself it is one."""
 
-    automatic: Annotated[int, Meta(ge=1, le=MOST_CANDIDATES, description="For what appears by itself.")] = 1
     invoked: Annotated[int, Meta(ge=1, le=MOST_CANDIDATES, description="For what the user asked for.")] = 3
 
 
 class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """What the model is shown of other files: those that are open, and those that the document imports."""
 
-    enabled: Annotated[bool, Meta(description="Show the model parts of other files, if it has a use for them.")] = True
-    max_tokens: Annotated[int, Meta(ge=64, le=65_536, description="Most tokens of other files in a request.")] = 2_048
-    max_ms: Annotated[int, Meta(ge=1, le=5_000, description="After so long a request goes with what was found.")] = 50
+    enabled: Annotated[bool, Meta(description="Show the model parts of other files, if it can use them.")] = True
+    max_tokens: Annotated[int, Meta(ge=64, le=65_536, description="The most tokens of other files in a request.")] = (
+        2_048
+    )
 
 
 class ServerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What there is to say of a model that somebody else's server has: where `model` is a URL."""
+    """A model on somebody else's server, for a `model` that is a URL."""
 
     model: Annotated[
-        str | None, Meta(description="The name by which the server has the model; the one that it lists when null.")
+        str | None, Meta(description="The server's name for the model. When null, the one that it lists.")
     ] = None
     tokenizer: Annotated[
-        str | None, Meta(description="Folder or hub id of its tokenizer on this machine; what it says when null.")
+        str | None,
+        Meta(description="Folder or hub id of its tokenizer on this machine. When null, the server names it."),
     ] = None
     plain_http: Annotated[
-        bool, Meta(description="Send code to it unencrypted, readable on the way, where it is another machine.")
+        bool, Meta(description="Allow plain http to another machine. Anybody on the way can then read your code.")
     ] = False
 
 
@@ -63,16 +64,16 @@ class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
 
     url: Annotated[
         str | None,
-        Meta(description="URL of a server with /v1/completions, /v1/chat/completions or /infill; none: null."),
+        Meta(description="URL of a server with /v1/completions, /v1/chat/completions or /infill. When null: none."),
     ] = None
     model: Annotated[
-        str | None, Meta(description="The name by which the server has the model; the one that it lists when null.")
+        str | None, Meta(description="The server's name for the model. When null, the one that it lists.")
     ] = None
     kind: Annotated[
-        PartnerKind, Meta(description="How it is asked; auto finds out. A family's name: with that family's tokens.")
+        PartnerKind, Meta(description="How to ask it. auto finds out; the name of a family means that family's tokens.")
     ] = "auto"
     plain_http: Annotated[
-        bool, Meta(description="Send code to it unencrypted, readable on the way, where it is another machine.")
+        bool, Meta(description="Allow plain http to another machine. Anybody on the way can then read your code.")
     ] = False
 
 
@@ -80,9 +81,16 @@ class ShadowSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=
     """Whether the other model is asked too, unseen, so that `infill-ls shadow report` can compare the two."""
 
     sample: Annotated[
-        float, Meta(ge=0, le=1, description="The share of requests that the other model is asked too; 0: none.")
+        float, Meta(ge=0, le=1, description="The share of requests that both models get, from 0 (none) to 1.")
     ] = 0.0
-    texts: Annotated[bool, Meta(description="Keep what both wrote; else only lengths and similarities.")] = False
+
+
+class NextEditSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Whether the places that no longer fit after an edit are offered, one after the other."""
+
+    enabled: Annotated[
+        bool, Meta(description="Offer edits for places that an edit of yours leaves behind, such as old names.")
+    ] = True
 
 
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -92,77 +100,78 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         str,
         Meta(
             min_length=1,
-            description="Name of a model (infill-ls models lists them), hub id, folder, a vLLM's URL, or `partner`.",
+            description="auto: the best one here; a name (see infill-ls models), hub id, folder, .gguf file, "
+            "vLLM's URL, or `partner`.",
         ),
-    ] = "embedded"
-    device: Annotated[str | None, Meta(description="cpu, cuda, mps or mlx; the best one found when null.")] = None
+    ] = "auto"
+    device: Annotated[str | None, Meta(description="cpu, cuda, mps or mlx. When null, the best one here.")] = None
     dtype: Annotated[
         Dtype | None,
-        Meta(description="Number format of the weights; 8bit and 4bit save memory. When null, the best that fits."),
+        Meta(description="Number format of the weights. 8bit and 4bit save memory. When null, the best that fits."),
     ] = None
-    server: Annotated[ServerSettings, Meta(description="Where the model is a server's URL.")] = ServerSettings()
+    server: Annotated[ServerSettings, Meta(description="For a model that is a server's URL.")] = ServerSettings()
     partner: Annotated[PartnerSettings, Meta(description="An autoregressive model on a server that you run.")] = (
         PartnerSettings()
     )
     refine: Annotated[
         Literal["off", "unsure"],
-        Meta(description="unsure: what you asked for and the model is unsure of goes to the partner by itself."),
+        Meta(description="unsure: send the partner what you asked for and the model is unsure of."),
     ] = "off"
-    refine_below: Annotated[float, Meta(ge=0, le=1, description="A mean confidence below this is unsure.")] = 0.5
-    shadow: Annotated[ShadowSettings, Meta(description="Compare both models on your own work, unseen.")] = (
+    shadow: Annotated[ShadowSettings, Meta(description="Compare two models on your own requests, unseen.")] = (
         ShadowSettings()
     )
     idle_seconds: Annotated[
-        float, Meta(ge=1, le=LONGEST_IDLE_S, description="The worker exits after so long without clients.")
+        float, Meta(ge=1, le=LONGEST_IDLE_S, description="How long the worker stays without clients, in seconds.")
     ] = 600.0
-    start_worker: Annotated[bool, Meta(description="Load the model when the editor starts, not at first use.")] = True
-    deadline_ms: Annotated[PerTrigger, Meta(description="After so long the best whole answer so far is taken.")] = (
-        PerTrigger(automatic=2_000, invoked=10_000)
-    )
+    deadline_ms: Annotated[
+        PerTrigger, Meta(description="How long an answer may take, in ms. Then the best one so far is taken.")
+    ] = PerTrigger(automatic=2_000, invoked=10_000)
     candidates: Annotated[Candidates, Meta(description="How many answers to compute for each hole.")] = Candidates()
     max_steps: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_STEPS)] | None,
-        Meta(description="Most denoising steps for a canvas; the checkpoint's own number when null."),
+        Meta(description="The most denoising steps of a canvas. When null, the model's own number."),
     ] = None
     debounce_ms: Annotated[
-        int, Meta(ge=0, le=10_000, description="Pause in typing after which something may appear by itself.")
+        int, Meta(ge=0, le=10_000, description="How long to pause before suggestions appear by themselves, in ms.")
     ] = 75
     confidence_floor: Annotated[
-        float, Meta(ge=0, le=1, description="Nothing of a lower mean confidence appears by itself.")
+        float, Meta(ge=0, le=1, description="The least mean confidence of suggestions that appear by themselves.")
     ] = 0.1
-    prefetch: Annotated[bool, Meta(description="Compute what follows as soon as a completion is accepted.")] = True
+    prefetch: Annotated[
+        bool, Meta(description="Compute what follows an accepted suggestion before you ask for it.")
+    ] = True
+    next_edit: Annotated[NextEditSettings, Meta(description="Offers of edits that follow from an edit.")] = (
+        NextEditSettings()
+    )
     completion: Annotated[
         Literal["auto", "always", "never"],
-        Meta(description="Offer fills as ordinary completions too; auto: where the editor has no inline completion."),
+        Meta(description="Offer fills as ordinary completions, too. auto: if the editor has no inline completion."),
     ] = "auto"
     statistics: Annotated[
         Literal["on", "off"],
-        Meta(description="Count what is shown, taken and kept, for `infill-ls stats`; no text, and nothing is sent."),
+        Meta(description="Count what you are shown and take, for `infill-ls stats`. Keeps no text, sends nothing."),
     ] = "on"
-    context: Annotated[ContextSettings, Meta(description="What the model is shown of other files.")] = ContextSettings()
+    context: Annotated[ContextSettings, Meta(description="What the model sees of other files.")] = ContextSettings()
     marker: Annotated[str, Meta(min_length=1, max_length=64, description="Text that marks a hole.")] = "???"
-    disabled_languages: Annotated[Globs, Meta(description="Language ids that get no fills.")] = ()
+    disabled_languages: Annotated[Globs, Meta(description="Ids of languages that get no fills.")] = ()
     disabled_globs: Annotated[Globs, Meta(description="Files that get no fills.")] = ()
-    secret_globs: Annotated[Globs, Meta(description="Files never read nor sent, besides the built-in list.")] = ()
+    secret_globs: Annotated[Globs, Meta(description="Files to never read or send, besides the built-in list.")] = ()
     trust_workspace: Annotated[
-        bool, Meta(description="Let infill-ls.toml and workspace settings choose model, server and device.")
+        bool, Meta(description="Let a workspace's settings choose the model, the server and the device.")
     ] = False
 
 
-STARTUP = frozenset(
-    {"model", "device", "dtype", "server", "partner", "idle_seconds", "start_worker", "trust_workspace"}
-)
+STARTUP = frozenset({"model", "device", "dtype", "server", "partner", "idle_seconds", "trust_workspace"})
 """Fields that decide which worker is used. They are read once, at start."""
-USER_ONLY = STARTUP - {"idle_seconds", "start_worker"}
+USER_ONLY = STARTUP - {"idle_seconds"}
 """Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""
 ONLY_LESS = (
     ("statistics",),
     ("refine",),
-    ("refine_below",),
     ("shadow", "sample"),
-    ("shadow", "texts"),
     ("context", "enabled"),
     ("prefetch",),
+    ("next_edit", "enabled"),
 )
 """Fields, and fields of groups, that a workspace may switch off or lower, but neither switch on nor raise.
 
@@ -178,7 +187,11 @@ def json_schema() -> dict[str, Any]:
     """
     (whole,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
     schema: dict[str, Any] = _inlined(whole, parts)
-    users_alone = {*USER_ONLY, *(path[0] for path in ONLY_LESS)} - {"context", "prefetch"}  # a folder may have its own
+    users_alone = {*USER_ONLY, *(path[0] for path in ONLY_LESS)} - {
+        "context",
+        "prefetch",
+        "next_edit",
+    }  # a folder may have its own
     for field in msgspec.structs.fields(Settings):
         schema["properties"][field.encode_name]["scope"] = "machine" if field.name in users_alone else "resource"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "infill-ls"}

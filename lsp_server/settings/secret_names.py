@@ -2,15 +2,18 @@
 
 The names come from the tables of shhgit and gitrob, gitleaks' rules for paths, GitHub's templates for ignore files, and
 the places where tools keep what they log in with; other scanners, such as trufflehog, look at contents alone. Case does
-not count. A copy that an editor or a person has made (`.env~`, `key.pem.bak`, `.token.swp`) is judged as its original.
+not count. A copy that an editor or a person has made (`.env~`, `key.pem.txt`, `.token.swp`) is judged as its original,
+and so is another spelling of a name (`.env.`, `.env::$DATA`, `HEAD:.env`).
 
 A word such as `secrets` in a name counts only where the file is data or has no extension: `secrets.py`, `tokenizer.py`
 and `credentials_form.tsx` are code. An example (`.env.example`, `secrets.dist.yml`) is none either, unless it is a key.
 """
 
 import re
+import unicodedata
 from fnmatch import translate
 from functools import lru_cache
+from posixpath import normpath
 
 _FOLDERS = """
     .ssh .aws .azure .gcloud .oci .kube .minikube .gnupg .password-store .pki .terraform .terraform.d .chef
@@ -60,9 +63,16 @@ _WORDS = (
 )
 """Regular expressions for a name without the dot in front."""
 _COPY = re.compile(
-    r"(?<=.)(?:\.un~|~|[-_. ](?:bak|backup|old|orig|original|copy|saved?|prev|tmp|temp|disabled)\d*|\.sw[a-p]"
-    r"|\.\d[\d_.:t-]*|\.(?:rpm|dpkg-|ucf-)[a-z]+|(?: - copy)? ?\(\d+\)| - copy)\Z"
+    r"(?<=.)(?:\.un~|~|[-_. ](?:bak|backup|old|orig|original|copy|saved?|prev|tmp|temp|disabled)(?: ?\d+)?|\.sw[a-p]"
+    r"|\.\d[\d_.:t-]*|\.(?:rpm|dpkg-|ucf-)[a-z]+|(?: - copy)? ?\(\d+\)| - copy"
+    r"|\.(?:txt|log|git|new|rej|b64|base64|hex|enc)|@(?:head|[0-9a-f]{7,40})[~^\d]*"
+    r"| \((?:head|index|working tree|deleted|ours|theirs|[0-9a-f]{7,40})\))\Z",
+    re.IGNORECASE,
 )
+_COPY_OF = re.compile(r"(?:copy|backup) (?:\(\d+\) )?of ", re.IGNORECASE)
+_STREAM = re.compile(r"(?<=[^/])[:!\0][^/]*")
+"""What NTFS, git or an archive's reader takes for a part or a version of the file in front of it."""
+_SEPARATOR = re.compile("[:!]")
 _MAX_COPIES = 8
 """Of a copy of a copy."""
 _EXAMPLE = re.compile(
@@ -91,13 +101,35 @@ def is_secret_name(path: str) -> bool:
     return any(map(_is_secret, originals_of(f"/{path.lower().strip('/')}")))
 
 
+@lru_cache(maxsize=1024)
 def originals_of(path: str) -> tuple[str, ...]:
-    """`path`, and where it is a copy by its name, what it may be a copy of."""
+    """`path`, the other ways to write it, and where it is a copy by its name, what it may be a copy of."""
+    return tuple(dict.fromkeys(original for each in _spellings_of(path) for original in _originals_of(each)))
+
+
+def _spellings_of(path: str) -> tuple[str, ...]:
+    """`path` as it stands, and as some file system or tool reads it.
+
+    Windows drops dots and spaces at the end of each part, macOS signs that cannot be seen; a colon may begin an NTFS
+    stream or stand between a version and a path, an exclamation mark between an archive and a path in it.
+    """
+    seen = "".join(sign for sign in path if unicodedata.category(sign) != "Cf")
+    plain = unicodedata.normalize("NFKC", seen).replace("\\", "/")
+    return path, *(_tidied(each) for each in (plain, _STREAM.sub("", plain), _SEPARATOR.sub("/", plain)))
+
+
+def _tidied(path: str) -> str:
+    parts = (part.strip().rstrip(". ") for part in normpath(path).split("/"))
+    return "/" + "/".join(part for part in parts if part)
+
+
+def _originals_of(path: str) -> tuple[str, ...]:
     folder, slash, name = path.rpartition("/")
     found = [name]
     if name.startswith("#") and name.endswith("#"):  # what Emacs saves by itself
         found.append(name.strip("#"))
     found.append(found[-1].removeprefix(".#"))  # its lock
+    found.append(_COPY_OF.sub("", found[-1], count=1))
     for _ in range(_MAX_COPIES):
         copy = _COPY.search(found[-1])
         if copy is None:
@@ -105,7 +137,7 @@ def originals_of(path: str) -> tuple[str, ...]:
         found.append(found[-1][: copy.start()])
         if copy[0].startswith((".sw", ".un")):  # Vim has put a dot in front, unless there was one
             found.append(found[-1].removeprefix("."))
-    return tuple(f"{folder}{slash}{original}" for original in dict.fromkeys(found))
+    return tuple(f"{folder}{slash}{original}" for original in found)
 
 
 def _is_secret(path: str) -> bool:

@@ -4,7 +4,6 @@ The user never waits for it, and is shown nothing of it. What comes of it goes i
 """
 
 from lsp_server.shadow.other_model import other_options
-from lsp_server.shadow.question import AnsweredRequest
 from lsp_server.shadow.shadow import Shadow
 
-__all__ = ["AnsweredRequest", "Shadow", "other_options"]
+__all__ = ["Shadow", "other_options"]

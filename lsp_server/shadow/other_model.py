@@ -1,20 +1,23 @@
 """The model that is not the main one, asked by a client of its own that tells the user nothing."""
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from inference.messages import Draft, ErrorCode, Snippet, Status
-from inference.models.catalogue import EMBEDDED, names_no_folder
+from inference.messages import Snippet, Status
+from inference.models.catalogue import AUTO, EMBEDDED, names_no_folder
 from inference.remote import address
-from lsp_server.fill.pipeline import fill, partner_options
+from lsp_server.fill.answered import AnsweredRequest
+from lsp_server.fill.pipeline import fill
+from lsp_server.settings.launch import partner_options
 from lsp_server.settings.schema import PARTNER, Settings
-from lsp_server.shadow.question import AnsweredRequest
 from lsp_server.usage.events import PairOutcome, Side
-from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions, alive
+from lsp_server.worker import WorkerClient, WorkerOptions, alive
+from lsp_server.worker.options import is_remote, resolved
 
 CLIENT_NAME = "infill-ls serve (shadow)"
 CLOSE_S = 2.0
@@ -53,45 +56,30 @@ class OtherModel:
 
         Raises WorkerFailure.
         """
-        began_s, drafted_s = time.monotonic(), list[float]()
-
-        def on_draft(draft: Draft) -> None:
-            if not drafted_s and any(draft.texts):
-                drafted_s.append(time.monotonic())
-
-        budget = request.budget_for(most_ms)
+        began_s, limit_ms = time.monotonic(), request.budget.deadline_ms
+        budget = dataclasses.replace(
+            request.budget.from_now(), deadline_ms=max(limit_ms, most_ms), background=True
+        )  # the same effort, but more time: how long it takes is to be seen
         result = await fill(
             self._client,
             request.snapshot,
             request.spans,
             budget,
             options=request.options,
-            on_draft=on_draft,
             context=context,
             marker=request.marker,
         )
         whole_ms = (time.monotonic() - began_s) * 1000
-        first_ms = (drafted_s[0] - began_s) * 1000 if drafted_s else None
         if result.stopped:
-            return OtherAnswer("stopped", Side(self.name))
+            return self.ended("stopped")
         if not result.candidates:
-            return OtherAnswer("late" if result.late else "nothing", Side(self.name, first_ms, whole_ms))
+            return OtherAnswer("late" if result.late else "nothing", Side(self.name, whole_ms))
         best = result.candidates[0]
-        is_late = whole_ms > request.budget.deadline_ms
-        side = Side(self.name, first_ms, whole_ms, best.confidence)
-        return OtherAnswer("late" if is_late else "answered", side, best.texts)
+        return OtherAnswer("late" if whole_ms > limit_ms else "answered", Side(self.name, whole_ms), best.texts)
 
-    def failed(self, failure: WorkerFailure) -> OtherAnswer:
-        """The answer of a model that failed. Of the failure the code is kept alone: its words may name files."""
-        return OtherAnswer("failed", Side(self.name), error=failure.code.value)
-
-    def broke(self) -> OtherAnswer:
-        """The answer where we failed ourselves."""
-        return OtherAnswer("failed", Side(self.name), error=ErrorCode.INTERNAL.value)
-
-    def stopped(self) -> OtherAnswer:
-        """The answer of a model that was stopped, or never asked, for something that matters more."""
-        return OtherAnswer("stopped", Side(self.name))
+    def ended(self, outcome: PairOutcome, error: str = "") -> OtherAnswer:
+        """The answer of a model that gave none. Of a failure only the code is kept: its words may name files."""
+        return OtherAnswer(outcome, Side(self.name), error=error)
 
     async def close(self) -> None:
         """Leave its worker, but do not wait for one that hangs."""
@@ -103,7 +91,7 @@ class OtherModel:
 def other_options(settings: Settings, *, sends_token: bool) -> WorkerOptions | None:
     """The model to compare with: the partner, and where that is the main model, the embedded one. None: there is none.
 
-    Not `sends_token`: not the user chose the partner.
+    `sends_token`: the user, and not a workspace, chose the partner.
     """
     if settings.model == PARTNER:
         return WorkerOptions(EMBEDDED, settings.device, settings.dtype, settings.idle_seconds)
@@ -115,11 +103,11 @@ def model_name(options: WorkerOptions, status: Status | None = None) -> str:
 
     That says the `status` of its worker, once it knows; until then it is what the settings call it, or the address.
     """
-    if options.is_remote:
+    if is_remote(options):
         served = status.model if status and not address.is_url(status.model) else ""
-        name = served or options.server_model or options.resolved().model.partition("://")[2]
+        name = served or options.server_model or resolved(options).model.partition("://")[2]
     elif names_no_folder(options.model):
-        name = options.model
+        name = (status.model if status and options.model == AUTO else "") or options.model
     else:
         name = Path(options.model).name or options.model
     printable = "".join(letter if letter.isprintable() else "?" for letter in name)

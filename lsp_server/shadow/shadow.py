@@ -1,32 +1,30 @@
 """Samples what the main model has answered, and asks the other model the same once the user does nothing.
 
-One request at a time, the oldest first, `QUIET_S` after the last request and the last key. What matters more ends it:
-any request of the user, an edit on the line of its hole, a document that is closed. Each request in the sample becomes
-one row, however it ended, but for those whose document may no longer be sent. For one event loop.
+One request at a time, the oldest first, `QUIET_S` after the last request and the last key. Any request of the user ends
+it. Each request in the sample becomes one row, however it ended, but for those whose document may no longer be sent.
+For one event loop.
 """
 
 import asyncio
 import logging
 import random
+import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
-from inference.messages import Snippet, Status
+from inference.messages import ErrorCode, Snippet, Status
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.tracking import TextRange
+from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.settings.schema import Settings
-from lsp_server.shadow.following import FollowedHoles
 from lsp_server.shadow.other_model import OtherModel, model_name
-from lsp_server.shadow.pairing import Pairing
-from lsp_server.shadow.question import AnsweredRequest
-from lsp_server.shadow.watched_lines import WatchedLines
-from lsp_server.usage.document_usage import language_of
+from lsp_server.shadow.sampled import Sampled
 from lsp_server.usage.events import Event
 from lsp_server.usage.taken import LATER_S
-from lsp_server.usage.text_range import TextRange
 from lsp_server.worker import WorkerFailure, WorkerOptions
 from lsp_server.worker.failure import traceback_of
 
@@ -34,9 +32,12 @@ log = logging.getLogger(__name__)
 QUIET_S = 1.0
 MOST_WAITING = 16
 """With more than so many requests in the sample, the oldest are never asked."""
+MOST_FOLLOWED = 64
+MOST_HOLES = 8
+"""A request about more holes is not sampled: the other model may need a request for each."""
 
 
-class Host(Protocol):
+class ShadowHost(Protocol):
     """The session, as far as this needs it."""
 
     @property
@@ -66,7 +67,7 @@ class Shadow:
 
     def __init__(
         self,
-        host: Host,
+        host: ShadowHost,
         tell: Callable[[str, Event], None],
         chance: random.Random | None = None,
         *,
@@ -78,9 +79,11 @@ class Shadow:
         self._quiet_s, self._later_s = quiet_s, later_s
         self._main = WorkerOptions()
         self._other: OtherModel | None = None
-        self._documents: dict[str, FollowedHoles] = {}
-        self._queue: deque[Pairing] = deque()
-        self._running: tuple[Pairing, asyncio.Task[None], WatchedLines] | None = None
+        self._numbers: dict[str, int] = {}
+        """Of each document in the records: random, and another one at each opening."""
+        self._followed: deque[Sampled] = deque()
+        self._queue: deque[Sampled] = deque()
+        self._running: tuple[Sampled, asyncio.Task[None]] | None = None
         self._held = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -92,23 +95,20 @@ class Shadow:
         """The user was answered. Never waits."""
         uri = request.snapshot.uri
         settings, document = self._host.settings_of(uri), self._host.documents.get(uri)
-        if self._other is None or document is None or settings.statistics == "off" or not request.can_be_asked_again:
+        if self._other is None or document is None or settings.statistics == "off" or not _can_be_asked_again(request):
             return
         if self._chance.random() >= settings.shadow.sample:
             return
-        followed = self._followed(document)
-        pairing = Pairing(
-            request,
-            lambda event: self._tell(uri, event),
-            document=followed.number,
-            language=language_of(document),
-            main=model_name(self._main, self._host.model_status),
-            keeps_texts=settings.shadow.texts,
-        )
-        followed.add(pairing.key, request, pairing.seen)
-        self._queue.append(pairing)
+        number = self._numbers.setdefault(uri, secrets.randbits(62))
+        name = model_name(self._main, self._host.model_status)
+        sampled = Sampled(request, document, number, name, partial(self._tell, uri))
+        sampled.look_later(self._later_s)
+        self._followed.append(sampled)
+        self._queue.append(sampled)
         while len(self._queue) > MOST_WAITING:
-            self._queue.popleft().finish(self._other.stopped())
+            self._queue.popleft().finish(self._other.ended("stopped"))
+        while len(self._followed) > MOST_FOLLOWED:
+            self._followed.popleft().drop()
         self._wait()
 
     def asked(self) -> None:
@@ -129,68 +129,44 @@ class Shadow:
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
         """A document has changed."""
-        if followed := self._documents.get(uri):
-            followed.changed(changes)
-        if self._running and self._running[0].uri == uri and self._running[2].touched(changes):
-            self._stop_running()
+        for each in self._followed:
+            if each.uri == uri:
+                each.changed(changes)
         self._wait()
 
     def saved(self, uri: str) -> None:
         """A document was saved."""
-        if followed := self._documents.get(uri):
-            followed.saved()
+        for each in self._followed:
+            if each.uri == uri:
+                each.saved()
 
     def forget(self, uri: str) -> None:
         """A document was closed, or may hold secrets: what waits for the other model is dropped, without a row."""
-        for pairing in [each for each in self._queue if each.uri == uri]:
-            pairing.drop()
-            self._queue.remove(pairing)
-        if self._running and self._running[0].uri == uri:
-            self._running[0].drop()
-            self._stop_running()
-        if followed := self._documents.pop(uri, None):
-            followed.close()
+        self._numbers.pop(uri, None)
+        self._drop(lambda each: each.uri == uri)
 
-    def withdraw(self, uri: str, computation: str) -> None:
-        """The partner is asked to improve this answer: what stands there then says nothing of the two models."""
-
-        def is_it(pairing: Pairing) -> bool:
-            return pairing.uri == uri and pairing.request is not None and pairing.request.computation == computation
-
-        self._drop(is_it)
-        if followed := self._documents.get(uri):
-            followed.withdraw(computation)
-
-    def refined(self, uri: str, places: Sequence[TextRange]) -> None:
-        """The partner is asked to improve what stands at these places: nothing is compared there."""
-        if followed := self._documents.get(uri):
-            keys = followed.withdraw_at(places)
-            self._drop(lambda pairing: pairing.key in keys)
+    def leave_out(self, uri: str, computation: str = "", places: Sequence[TextRange] = ()) -> None:
+        """The partner is asked to improve this answer, or what stands at these places: nothing is compared there."""
+        self._drop(
+            lambda each: each.uri == uri and ((computation and each.computation == computation) or each.is_at(places))
+        )
 
     async def close(self) -> None:
         """Ask nothing any more, and leave the other model's worker."""
-        for uri in tuple(self._documents):
-            self.forget(uri)
+        self._drop(lambda _: True)
         if self._timer is not None:
             self._timer.cancel()
         other, self._other = self._other, None
         if other is not None:
             await other.close()
 
-    def _followed(self, document: Document) -> FollowedHoles:
-        known = self._documents.get(document.uri)
-        if known is None or known.document is not document:
-            self.forget(document.uri)
-            known = self._documents[document.uri] = FollowedHoles(document, self._later_s)
-        return known
-
-    def _drop(self, is_it: Callable[[Pairing], bool]) -> None:
-        """Ask nothing for these, and record nothing."""
-        for pairing in [each for each in self._queue if is_it(each)]:
-            pairing.drop()
-            self._queue.remove(pairing)
-        if self._running and is_it(self._running[0]):
-            self._running[0].drop()
+    def _drop(self, is_it: Callable[[Sampled], object]) -> None:
+        """Ask nothing more for these, and record nothing more."""
+        for each in [each for each in self._followed if is_it(each)]:
+            each.drop()
+            self._followed.remove(each)
+        self._queue = deque(each for each in self._queue if not each.is_dropped)
+        if self._running and self._running[0].is_dropped:
             self._stop_running()
 
     def _stop_running(self) -> None:
@@ -211,33 +187,31 @@ class Shadow:
         if self._held or self._host.is_computing:
             self._wait()
             return
-        self._timer, pairing = None, self._queue.popleft()
-        document = self._documents[pairing.uri]
-        lines = WatchedLines(document.document.text, document.places(pairing.key))
-        task = asyncio.create_task(self._run(pairing, self._other))
-        self._running = (pairing, task, lines)
-        task.add_done_callback(partial(self._ended, pairing, self._other))
+        self._timer, sampled = None, self._queue.popleft()
+        task = asyncio.create_task(self._run(sampled, self._other))
+        self._running = (sampled, task)
+        task.add_done_callback(partial(self._ended, sampled, self._other))
 
-    def _ended(self, pairing: Pairing, other: OtherModel, task: "asyncio.Task[None]") -> None:
+    def _ended(self, sampled: Sampled, other: OtherModel, task: "asyncio.Task[None]") -> None:
         """Also of a task that was cancelled before its first step, of which nothing ever ran."""
         if task.cancelled():
-            pairing.finish(other.stopped())
+            sampled.finish(other.ended("stopped"))
         self._running = None
         self._wait()
 
-    async def _run(self, pairing: Pairing, other: OtherModel) -> None:
+    async def _run(self, sampled: Sampled, other: OtherModel) -> None:
         try:
-            await self._ask(pairing, other)
+            await self._ask(sampled, other)
         except WorkerFailure as failure:
             log.info("no answer of the other model: %s", failure)
-            pairing.finish(other.failed(failure))
-        except Exception as error:  # a fault of ours, of which the user need not know
+            sampled.finish(other.ended("failed", failure.code.value))
+        except Exception as error:  # our own bug, which need not trouble the user
             log.error("the other model was not asked: %s", traceback_of(error))
-            pairing.finish(other.broke())
+            sampled.finish(other.ended("failed", ErrorCode.INTERNAL.value))
 
-    async def _ask(self, pairing: Pairing, other: OtherModel) -> None:
+    async def _ask(self, sampled: Sampled, other: OtherModel) -> None:
         status = await other.loaded()
-        request = pairing.request
+        request = sampled.request
         if request is None:
             return
         snapshot = request.snapshot
@@ -245,6 +219,12 @@ class Shadow:
         context, may_send = await asyncio.gather(gathering, self._host.may_send(snapshot))
         settings = self._host.settings_of(snapshot.uri)  # which may have changed while this waited
         if not may_send or settings.statistics == "off" or not settings.shadow.sample:
-            pairing.drop()
+            self._drop(lambda each: each is sampled)
             return
-        pairing.finish(await other.answer(request, context, settings.deadline_ms.invoked))
+        sampled.finish(await other.answer(request, context, settings.deadline_ms.invoked))
+
+
+def _can_be_asked_again(request: AnsweredRequest) -> bool:
+    """Whether the other model can be asked the same: few holes, filled from scratch."""
+    is_filled = any(key is not None for key in request.suggestions)
+    return is_filled and len(request.spans) <= MOST_HOLES and request.options.strength >= 1

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from functools import cache, lru_cache
 
-BLANK = " \t\f\v\xa0"
 _LINE_END = re.compile(r"\r\n|[\r\n]")
 _INDENT = re.compile(r"[ \t]*")
 _INDENTED_LINE = re.compile(r"^([ \t]*)[^\s]", re.MULTILINE)

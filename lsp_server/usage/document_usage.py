@@ -7,12 +7,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lsp_server.carve import Span, splice
+from lsp_server.carve import Span
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.tracking import ExpectedEdit, TextRange, smallest
 from lsp_server.usage.events import Answered, Decided, Event, Outcome, Shown, Trigger
 from lsp_server.usage.taken import LATER_S, TakenTexts
-from lsp_server.usage.text_range import TextRange, smallest
 
 _KEPT_OFFERS = 64
 _KEPT_INSERTIONS = 4
@@ -50,18 +50,6 @@ class _Record:
     taken_characters: int = 0
 
 
-@dataclass(frozen=True)
-class _Fill:
-    """A fill of holes that was handed to the editor: once the document is `text`, it was taken."""
-
-    text: str
-    holes: tuple[tuple[_Record, TextRange], ...]
-
-    def has(self, added: str) -> bool:
-        """Whether a change that adds this may be part of it."""
-        return any(added == self.text[place.start : place.end] for _, place in self.holes)
-
-
 class DocumentUsage:
     """`tell` is given each event; never waits for anything."""
 
@@ -70,7 +58,7 @@ class DocumentUsage:
         self._tell = tell
         self._offers: OrderedDict[str, _Record] = OrderedDict()
         self._insertions: deque[tuple[TextRange, str]] = deque(maxlen=_KEPT_INSERTIONS)
-        self._fill: _Fill | None = None
+        self._fill: tuple[ExpectedEdit, list[tuple[_Record, TextRange]]] | None = None
         self._taken = TakenTexts(lambda: document.text, tell, later_s)
 
     def changed(self, changes: Sequence[Change]) -> None:
@@ -81,13 +69,14 @@ class DocumentUsage:
             self._taken.changed(change)
             if change.added:
                 self._insertions.append((TextRange(change.start, change.start + len(change.added)), change.added))
-        if self._fill is not None and self.document.text != self._fill.text:
-            if not all(self._fill.has(smallest(change).added) for change in changes):
-                self._fill = None
-        elif self._fill is not None:
-            fill, self._fill = self._fill, None
-            for record, place in fill.holes:
-                self._take(record, place, "whole")
+        if self._fill is None:
+            return
+        edit, holes = self._fill
+        happened = edit.has_happened(changes, self.document.text)
+        if happened or edit.is_given_up:
+            self._fill = None
+        for record, place in holes if happened else ():
+            self._take(record, place, "whole")
 
     def saved(self) -> None:
         """The document was saved."""
@@ -112,7 +101,7 @@ class DocumentUsage:
         return record.key
 
     def accepted(self, name: str, start: int, length: int, *, whole: bool) -> None:
-        """Of the offer `name`, `length` characters stand at `start` now, and the user says that they were taken.
+        """The user says that `length` characters of the offer `name`, which stand at `start` now, were taken.
 
         Only those that came with the last change there count: the others were typed.
         """
@@ -136,26 +125,25 @@ class DocumentUsage:
 
         Returns the key of the suggestion of each hole; None where the text stays as it is.
         """
-        holes, shift = list[tuple[_Record, TextRange]](), 0
-        keys = list[int | None]()
-        for span, text in zip(spans, texts, strict=True):
+        edit = ExpectedEdit(snapshot.text, [TextRange(span.start, span.end) for span in spans], texts)
+        holes, keys = list[tuple[_Record, TextRange]](), list[int | None]()
+        for span, text, place in zip(spans, texts, edit.places, strict=True):
             new = difference(snapshot.text[span.start : span.end], text)
             keys.append(None)
             if new.added or new.removed:
-                record, start = _Record(), span.start + shift + new.start
+                record, start = _Record(), place.start + new.start
                 keys[-1] = record.key
                 holes.append((record, TextRange(start, start + len(new.added))))
                 self._tell_shown(record, span.kind, "action", None, len(new.added))
-            shift += len(text) - (span.end - span.start)
         if holes:
             self._tell(_answered(holes[0][0], timing))
-            self._fill = _Fill(splice(snapshot.text, spans, texts), tuple(holes))
+            self._fill = edit, holes
         return keys
 
     def refused(self) -> None:
         """The editor did not apply the last fill."""
         fill, self._fill = self._fill, None
-        for record, _ in fill.holes if fill else ():
+        for record, _ in fill[1] if fill else ():
             self._decide(record, "rejected")
 
     def _take(self, record: _Record, place: TextRange, outcome: Outcome) -> None:

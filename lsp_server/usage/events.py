@@ -1,7 +1,6 @@
 """What is told to the writer. Texts are in `Look`, `Pair` and `PairLook` alone.
 
-Of these only lengths and similarities are written; but where the user says so (`shadow.texts`), the texts of a pair are
-kept, too.
+Of these only lengths and similarities are written.
 """
 
 from dataclasses import dataclass
@@ -9,6 +8,8 @@ from typing import Literal
 
 Trigger = Literal["typing", "asked", "action"]
 """Whether a suggestion appeared by itself, was asked for at the cursor, or is one hole of a command or code action."""
+NEXT_EDIT = "nextEdit"
+"""The kind of what was offered elsewhere than at the cursor, after an edit. It is counted by itself."""
 Outcome = Literal["whole", "part", "rejected"]
 PairOutcome = Literal["answered", "late", "nothing", "failed", "stopped"]
 """How the other model fared: in the time that the main one had, later, with nothing that fits, not at all; or it was
@@ -77,19 +78,17 @@ class PairHole:
 
 @dataclass(frozen=True)
 class Side:
-    """One model's answer: times since it was asked, and how sure it is (0 to 1). None: not known."""
+    """One model's answer, and how long after it was asked; None: not known."""
 
     model: str
-    first_ms: float | None = None
     whole_ms: float | None = None
-    confidence: float | None = None
 
 
 @dataclass(frozen=True)
 class Pair:
     """A request that both models were asked. `document` is a random number for each opening of a document.
 
-    `error` is the code of the failure, or empty. `keeps_texts`: the user wants the texts kept.
+    `error` is the code of the failure, or empty.
     """
 
     key: int
@@ -102,7 +101,6 @@ class Pair:
     other: Side
     holes: tuple[PairHole, ...]
     error: str = ""
-    keeps_texts: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,6 @@ class PairLook:
     hole: PairHole
     when: When
     stands: str
-    keeps_texts: bool = False
 
 
 @dataclass(frozen=True)

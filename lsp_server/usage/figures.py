@@ -2,10 +2,12 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lsp_server.usage.reading import Answer, Recorded, Suggestion
+from lsp_server.usage.events import NEXT_EDIT
+from lsp_server.usage.reading import AnswerRow, Recorded, SuggestionRow
 
 TYPED_PER_MINUTE = 200
 """Characters, for the estimate of time: 40 words of five letters, as most people type."""
@@ -14,7 +16,7 @@ ESTIMATE = (
 )
 FEW = 100
 """With fewer suggestions shown, shares are little more than chance."""
-_GROUPS: dict[str, Callable[[Suggestion], str]] = {
+_GROUPS: dict[str, Callable[[SuggestionRow], str]] = {
     "by_language": lambda suggestion: suggestion.language,
     "by_kind": lambda suggestion: suggestion.kind,
     "by_trigger": lambda suggestion: suggestion.trigger,
@@ -23,8 +25,18 @@ _GROUPS: dict[str, Callable[[Suggestion], str]] = {
 
 
 def report(recorded: Recorded) -> dict[str, Any]:
-    """All figures, as plain data: `total`, and the same for each language, kind of hole, trigger and local day."""
+    """All figures, as plain data: `total`, and the same for each language, kind of hole, trigger and local day.
+
+    Next edits are no suggestions at the cursor, so they are counted by themselves.
+    """
+    offered = [each.outcome for each in recorded.suggestions if each.kind == NEXT_EDIT]
+    recorded = replace(recorded, suggestions=[each for each in recorded.suggestions if each.kind != NEXT_EDIT])
     return {
+        "next_edits": {
+            "offered": len(offered),
+            "accepted": offered.count("whole"),
+            "dismissed": offered.count("rejected"),
+        },
         "total": _figures(recorded.suggestions, recorded.answers),
         **{name: _grouped(recorded, of) for name, of in _GROUPS.items()},
         "lost_events": recorded.lost,
@@ -32,10 +44,10 @@ def report(recorded: Recorded) -> dict[str, Any]:
     }
 
 
-def _grouped(recorded: Recorded, of: Callable[[Suggestion], str]) -> dict[str, Any]:
+def _grouped(recorded: Recorded, of: Callable[[SuggestionRow], str]) -> dict[str, Any]:
     group_of = {suggestion.key: of(suggestion) for suggestion in recorded.suggestions}
-    suggestions: dict[str, list[Suggestion]] = {}
-    answers: dict[str, list[Answer]] = {}
+    suggestions: dict[str, list[SuggestionRow]] = {}
+    answers: dict[str, list[AnswerRow]] = {}
     for suggestion in recorded.suggestions:
         suggestions.setdefault(group_of[suggestion.key], []).append(suggestion)
     for answer in recorded.answers:
@@ -43,7 +55,7 @@ def _grouped(recorded: Recorded, of: Callable[[Suggestion], str]) -> dict[str, A
     return {name: _figures(suggestions[name], answers.get(name, ())) for name in sorted(suggestions)}
 
 
-def _figures(suggestions: Sequence[Suggestion], answers: Sequence[Answer]) -> dict[str, Any]:
+def _figures(suggestions: Sequence[SuggestionRow], answers: Sequence[AnswerRow]) -> dict[str, Any]:
     outcomes = [suggestion.outcome for suggestion in suggestions]
     taken = [suggestion for suggestion in suggestions if suggestion.outcome in ("whole", "part")]
     kept = round(sum(each.taken_characters * similarity for each in taken if (similarity := _last(each)) is not None))
@@ -66,7 +78,7 @@ def _figures(suggestions: Sequence[Suggestion], answers: Sequence[Answer]) -> di
     }
 
 
-def _last(suggestion: Suggestion) -> float | None:
+def _last(suggestion: SuggestionRow) -> float | None:
     """What was last seen of a text that was taken; None where it was never looked at."""
     return suggestion.similarity_at_save if suggestion.similarity_later is None else suggestion.similarity_later
 
@@ -78,7 +90,7 @@ def _kept(similarities: Iterable[float | None]) -> dict[str, Any]:
     return {"seen": len(seen), "similarity": mean, "unchanged": seen.count(1.0)}
 
 
-def _latency(answers: Sequence[Answer]) -> dict[str, Any]:
+def _latency(answers: Sequence[AnswerRow]) -> dict[str, Any]:
     drafts = [answer.first_draft_ms for answer in answers if answer.first_draft_ms is not None]
     return {"first_draft": _percentiles(drafts), "whole": _percentiles([answer.whole_ms for answer in answers])}
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from lsp_server.usage.store import open_store
 
 
-class Suggestion(NamedTuple):
+class SuggestionRow(NamedTuple):
     """One row, in the order of the columns that are read."""
 
     key: int
@@ -24,7 +24,7 @@ class Suggestion(NamedTuple):
     similarity_later: float | None
 
 
-class Answer(NamedTuple):
+class AnswerRow(NamedTuple):
     """One answered request."""
 
     suggestion: int
@@ -35,10 +35,10 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Recorded:
-    """`lost` events could not be written in time. `moved`: in words, that the file had to be set aside, or nothing."""
+    """`lost` events could not be written in time. `moved`: a message if the file had to be set aside, else empty."""
 
-    suggestions: Sequence[Suggestion] = ()
-    answers: Sequence[Answer] = ()
+    suggestions: Sequence[SuggestionRow] = ()
+    answers: Sequence[AnswerRow] = ()
     lost: int = 0
     moved: str = ""
 
@@ -66,7 +66,7 @@ def read(file: Path, since_s: float) -> Recorded:
 
 def _read(connection: sqlite3.Connection, since_s: float, moved: str) -> Recorded:
     connection.execute("BEGIN")  # both at one moment
-    suggestions = [Suggestion(*row) for row in connection.execute(_SUGGESTIONS, (since_s,))]
-    answers = [Answer(key, bool(known), *times) for key, known, *times in connection.execute(_ANSWERS, (since_s,))]
+    suggestions = [SuggestionRow(*row) for row in connection.execute(_SUGGESTIONS, (since_s,))]
+    answers = [AnswerRow(key, bool(known), *times) for key, known, *times in connection.execute(_ANSWERS, (since_s,))]
     (lost,) = connection.execute("SELECT coalesce(sum(events), 0) FROM lost WHERE at_s >= ?", (since_s,)).fetchone()
     return Recorded(suggestions, answers, lost, moved)

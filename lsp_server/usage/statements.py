@@ -1,10 +1,38 @@
-"""Events as statements of SQL. Here texts become similarities; the texts go no further unless the user keeps them."""
+"""Events as statements of SQL. Here texts become similarities and lengths; the texts go no further."""
 
 from collections.abc import Iterator
 
-from lsp_server.syntax.source import well_formed
-from lsp_server.usage.events import Answered, Decided, Event, Look, Lost, Pair, PairHole, PairLook, Shown
-from lsp_server.usage.similarity import similarity
+from lsp_server.usage.events import Answered, Decided, Event, Look, Lost, Pair, PairLook, Shown
+
+_MOST_CHARACTERS = 20_000
+"""Of each text: what is longer is cut, for the time grows with the product of both."""
+
+
+def similarity(taken: str, stands: str) -> float:
+    """1: the same but for white space at the ends; 0: nothing in common."""
+    one, other = taken.strip()[:_MOST_CHARACTERS], stands.strip()[:_MOST_CHARACTERS]
+    longest = max(len(one), len(other))
+    return 1.0 if longest == 0 or one == other else 1.0 - _distance(one, other) / longest
+
+
+def _distance(one: str, other: str) -> int:
+    """The Levenshtein distance by Myers' bit vectors (1999), each column of the table being one whole number."""
+    if not one:
+        return len(other)
+    places: dict[str, int] = {}
+    for row, character in enumerate(one):
+        places[character] = places.get(character, 0) | 1 << row
+    every, last = (1 << len(one)) - 1, 1 << (len(one) - 1)
+    more, less, distance = every, 0, len(one)
+    for character in other:
+        same = places.get(character, 0)
+        diagonal = (((same & more) + more) ^ more) | same
+        right_more, right_less = less | (every & ~(diagonal | more)), more & diagonal
+        distance += bool(right_more & last) - bool(right_less & last)
+        right_more, right_less = (right_more << 1 | 1) & every, (right_less << 1) & every
+        more, less = right_less | (every & ~(same | less | right_more)), right_more & (same | less)
+    return distance
+
 
 _SHOWN = """
 INSERT INTO suggestion (key, at_s, language, kind, trigger, confidence, characters) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -20,20 +48,18 @@ _LOOK = {
 }
 _PAIR = """
 INSERT INTO pair (
-    key, at_s, document, language, trigger, outcome, error, main_model, main_first_ms, main_whole_ms, main_confidence,
-    other_model, other_first_ms, other_whole_ms, other_confidence
-) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM suggestion WHERE key = ?)
+    key, at_s, document, language, trigger, outcome, error, main_model, main_whole_ms, other_model, other_whole_ms
+) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM suggestion WHERE key = ?)
     AND NOT EXISTS (SELECT 1 FROM forgotten WHERE at_s >= ?)
 """
 """Of a suggestion that is forgotten there are no pairs; nor of a request from before all pairs were forgotten."""
 _PAIR_HOLE = """
-INSERT INTO pair_hole (
-    key, pair, number, suggestion, kind, main_characters, other_characters, similarity, main_text, other_text
-) SELECT ?, key, ?, ?, ?, ?, ?, ?, ?, ? FROM pair WHERE key = ?
+INSERT INTO pair_hole (key, pair, number, suggestion, kind, main_characters, other_characters)
+SELECT ?, key, ?, ?, ?, ?, ? FROM pair WHERE key = ?
 """
 _PAIR_LOOK = {
-    "save": "UPDATE pair_hole SET main_at_save = ?, other_at_save = ?, text_at_save = ? WHERE key = ?",
-    "later": "UPDATE pair_hole SET main_at_later = ?, other_at_later = ?, text_at_later = ? WHERE key = ?",
+    "save": "UPDATE pair_hole SET main_at_save = ?, other_at_save = ? WHERE key = ?",
+    "later": "UPDATE pair_hole SET main_at_later = ?, other_at_later = ? WHERE key = ?",
 }
 
 Statement = tuple[str, tuple[object, ...]]
@@ -46,23 +72,11 @@ def statements_of(event: Event) -> list[Statement]:
 
 def _of_pair(pair: Pair) -> Iterator[Statement]:
     told = (pair.key, pair.at_s, pair.document, pair.language, pair.trigger, pair.outcome, pair.error)
-    sides = [(side.model, side.first_ms, side.whole_ms, side.confidence) for side in (pair.main, pair.other)]
+    sides = [(side.model, side.whole_ms) for side in (pair.main, pair.other)]
     yield _PAIR, (*told, *sides[0], *sides[1], pair.holes[0].suggestion, pair.at_s)
     for number, hole in enumerate(pair.holes):
         other = None if hole.other is None else len(hole.other)
-        texts = (_kept(hole.main), _kept(hole.other)) if pair.keeps_texts else (None, None)
-        lengths = (len(hole.main), other, _similarity_to(hole.main, hole))
-        yield _PAIR_HOLE, (hole.key, number, hole.suggestion, hole.kind, *lengths, *texts, pair.key)
-
-
-def _similarity_to(text: str, hole: PairHole) -> float | None:
-    """Of what the other model wrote, to `text`; None where it wrote nothing."""
-    return None if hole.other is None else similarity(hole.other, text)
-
-
-def _kept(text: str | None) -> str | None:
-    """A text as the file can hold it: without halves of surrogate pairs."""
-    return None if text is None else well_formed(text)
+        yield _PAIR_HOLE, (hole.key, number, hole.suggestion, hole.kind, len(hole.main), other, pair.key)
 
 
 def _statement_of(event: Shown | Answered | Decided | Look | PairLook | Lost) -> Statement:
@@ -77,7 +91,8 @@ def _statement_of(event: Shown | Answered | Decided | Look | PairLook | Lost) ->
         case Look():
             return _LOOK[event.when], (similarity(event.taken, event.stands), event.key)
         case PairLook():
-            found = (similarity(event.hole.main, event.stands), _similarity_to(event.stands, event.hole))
-            return _PAIR_LOOK[event.when], (*found, _kept(event.stands) if event.keeps_texts else None, event.hole.key)
+            hole = event.hole
+            other = None if hole.other is None else similarity(hole.other, event.stands)
+            return _PAIR_LOOK[event.when], (similarity(hole.main, event.stands), other, hole.key)
         case Lost():
             return "INSERT INTO lost VALUES (?, ?)", (event.at_s, event.events)

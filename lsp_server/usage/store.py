@@ -1,27 +1,33 @@
 """The SQLite file: its tables, how it is opened by several processes at once, and what is done with one of no use.
 
-A file that is damaged or not ours is moved aside and never deleted. Knows no threads.
+A file that is damaged or not ours is moved aside; ours are deleted when the user forgets all. Knows no threads.
 """
 
 import sqlite3
 import time
 from collections.abc import Iterable
+from contextlib import closing, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from lsp_server.usage.events import Event
 from lsp_server.usage.place import STATE_VARIABLE, make_file, make_folder
+from lsp_server.usage.set_aside import APPLICATION_ID, FIRST_TABLES, NOT_PLAIN, is_plain, move_aside, read_only
 from lsp_server.usage.statements import statements_of
 
-APPLICATION_ID = 0x494E464C
-"""`INFL`: how a file is known to be ours."""
 VERSION = 2
 KEPT_DAYS = 365
 _PATIENCE_S = 5.0
 """How long to wait for another process that writes."""
 _DAY_S = 86_400
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_MOST_VERSIONS = 1000
+"""A higher one was never given to a file: its bytes are damaged."""
+_PASSING = {
+    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
+    *(sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_NOLFS),
+}
+"""Errors that say nothing against the file itself. `make_file` has seen that it may be written."""
 _SCHEMA = """
 CREATE TABLE suggestion (
     key INTEGER PRIMARY KEY,            -- random, so that several processes can write
@@ -56,13 +62,9 @@ CREATE TABLE pair (
     outcome TEXT NOT NULL,              -- of the other model: answered, late, nothing, failed or stopped
     error TEXT NOT NULL,                -- the failure's code, or empty
     main_model TEXT NOT NULL,
-    main_first_ms REAL,                 -- from being asked to the first draft
-    main_whole_ms REAL,
-    main_confidence REAL,               -- 0 to 1
+    main_whole_ms REAL,                 -- from being asked to the whole answer
     other_model TEXT NOT NULL,
-    other_first_ms REAL,
-    other_whole_ms REAL,
-    other_confidence REAL
+    other_whole_ms REAL
 );
 CREATE INDEX pair_at ON pair (at_s);
 CREATE TABLE pair_hole (
@@ -73,23 +75,17 @@ CREATE TABLE pair_hole (
     kind TEXT NOT NULL,                 -- of the hole
     main_characters INTEGER NOT NULL,
     other_characters INTEGER,           -- NULL: it wrote nothing of use
-    similarity REAL,                    -- of both texts, 0 to 1
     main_at_save REAL,                  -- similarity to what stood there at the next save
     other_at_save REAL,
     main_at_later REAL,
-    other_at_later REAL,
-    main_text TEXT,                     -- the texts only where the user keeps them
-    other_text TEXT,
-    text_at_save TEXT,
-    text_at_later TEXT
+    other_at_later REAL
 );
 CREATE INDEX pair_hole_of ON pair_hole (pair);
 CREATE TABLE forgotten (at_s REAL NOT NULL);  -- no pair of before may be written
 """
 _UPGRADES = (_SCHEMA, _PAIRS_SCHEMA)
 """What each version has added to the one before."""
-_FIRST_TABLES = {"suggestion", "answer", "lost"}
-_TABLES = (_FIRST_TABLES, _FIRST_TABLES | {"pair", "pair_hole", "forgotten"})
+_TABLES = (FIRST_TABLES, FIRST_TABLES | {"pair", "pair_hole", "forgotten"})
 """The tables that a file of each version has at least."""
 
 
@@ -98,7 +94,7 @@ class UsageFileError(Exception):
 
 
 def open_store(file: Path) -> tuple[sqlite3.Connection, str]:
-    """A connection to `file`, made where it is not there; and what was moved aside, in words, or nothing.
+    """A connection to `file`, created if missing; and a message about what was moved aside, or nothing.
 
     Raises UsageFileError.
     """
@@ -154,17 +150,25 @@ def forget_pairs(connection: sqlite3.Connection) -> int:
 
 def is_damaged(error: Exception) -> bool:
     """Whether an error of SQLite means that the file is damaged, or no database."""
-    return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_BUSY)
+    return isinstance(error, sqlite3.DatabaseError) and code & 0xFF not in _PASSING
 
 
-def set_aside(file: Path) -> list[Path]:
-    """The files beside `file` that were moved aside at some time."""
-    return sorted(file.parent.glob(f"{file.name}.set-aside-*"))
+def trouble_with(file: Path) -> str:
+    """Why `file` will be set aside when it is next opened, or nothing. Changes nothing. Raises UsageFileError."""
+    if not is_plain(file):
+        return NOT_PLAIN
+    with suppress(sqlite3.OperationalError), closing(read_only(file)) as connection:
+        try:
+            return _unusable(connection, file)[0]
+        except sqlite3.DatabaseError as error:
+            return f"it is damaged ({error})" if is_damaged(error) else ""
+    return ""
 
 
 def _opened(file: Path) -> tuple[sqlite3.Connection, str]:
     """The caller holds the lock, so that no two processes make tables or move the file aside at once."""
-    trouble = "it is not a file of its own (a link, or no file at all)" if not _is_plain(file) else ""
+    trouble = NOT_PLAIN if not is_plain(file) else ""
     if not trouble:
         make_file(file)
         connection = sqlite3.connect(file, timeout=_PATIENCE_S, isolation_level=None)
@@ -181,29 +185,30 @@ def _opened(file: Path) -> tuple[sqlite3.Connection, str]:
         if not trouble:
             return connection, ""
         connection.close()
-    moved = _move_aside(file)
+    moved = move_aside(file)
     connection, _ = _opened(file)
     return connection, f"{file} could not be used: {trouble}; it is now {moved.name}, and a new one was begun"
 
 
-def _is_plain(file: Path) -> bool:
-    return not file.is_symlink() and (file.is_file() or not file.exists())
-
-
-def _prepared(connection: sqlite3.Connection, file: Path) -> str:
-    """Make the tables in an empty file. What is wrong with the file, or nothing. Raises sqlite3.Error."""
+def _unusable(connection: sqlite3.Connection, file: Path) -> tuple[str, int]:
+    """What is wrong with the file, or nothing, and the version of what it holds. Raises sqlite3.Error."""
     (application,), (version,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if application == APPLICATION_ID and version > VERSION:
+    if application == APPLICATION_ID and VERSION < version <= _MOST_VERSIONS:
         raise UsageFileError(f"{file} was written by a newer infill-ls; use that one, or set {STATE_VARIABLE}")
-    held = version if tables else 0
-    if tables and (application != APPLICATION_ID or version < 1 or not tables >= _TABLES[version - 1]):
-        return "it is a database of another program"
+    if tables and (application != APPLICATION_ID or not 1 <= version <= VERSION or not tables >= _TABLES[version - 1]):
+        return "it is a database of another program", 0
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if found != "ok":
-        return f"it is damaged ({found})"
+    return (f"it is damaged ({found})" if found != "ok" else ""), (version if tables else 0)
+
+
+def _prepared(connection: sqlite3.Connection, file: Path) -> str:
+    """Make the tables in an empty file. What is wrong with the file, or nothing. Raises sqlite3.Error."""
+    trouble, held = _unusable(connection, file)
+    if trouble:
+        return trouble
     for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON", "secure_delete = ON"):
         connection.execute(f"PRAGMA {pragma}")
     if held < VERSION:
@@ -228,17 +233,6 @@ def _overwrite(connection: sqlite3.Connection) -> None:
         )
 
 
-def _move_aside(file: Path) -> Path:
-    number, moved = 1, file.with_name(f"{file.name}.set-aside-1")
-    while moved.exists() or moved.is_symlink():
-        number, moved = number + 1, file.with_name(f"{file.name}.set-aside-{number + 1}")
-    for suffix in ("-wal", "-shm", ""):
-        part = file.with_name(file.name + suffix)
-        if part.exists() or part.is_symlink():
-            part.rename(moved.with_name(moved.name + suffix))
-    return moved
-
-
 def _in_words(file: Path, error: Exception) -> str:
     why = getattr(error, "strerror", None) or str(error)
-    return f"{file}: {why}"
+    return f"{file}: {why}; make sure that you can write there and that no other program holds it, and try again"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from lsp_server.documents.change import Change
+from lsp_server.documents.tracking import TextRange
 from lsp_server.usage.events import Look, When
-from lsp_server.usage.text_range import TextRange
 
 MOST = 64
 """So many are followed in one document; of older ones nothing more is seen."""
@@ -32,7 +32,7 @@ class TakenTexts:
         self._taken: OrderedDict[int, TakenText] = OrderedDict()
 
     def add(self, key: int, place: TextRange) -> None:
-        """Of the suggestion `key`, what stands at `place` was taken: one text with what was taken of it before."""
+        """What stands at `place` was taken of the suggestion `key`: one text with what was taken of it before."""
         before = self._taken.get(key)
         if before is not None:
             self._drop(key)

@@ -1,4 +1,4 @@
-"""The thread that writes: whoever adds an event never waits, and what cannot be written is told and tried again.
+"""The thread that writes. Adding an event never waits; an event that cannot be written is reported and tried again.
 
 The thread starts with the first event and opens the file then, so that a server that shows nothing leaves nothing. It
 writes a few times a second at most. What it holds is lost if the process is killed; what it has written is not.
@@ -23,7 +23,7 @@ MOST_WAITING = 10_000
 BATCH_S = 0.25
 RETRY_S = 30.0
 """After a failure the file is tried again no sooner."""
-_HINT = "typing goes on, and your numbers (infill-ls stats) wait; or set `statistics` to off"
+_HINT = "nothing else is affected; make it writable, or set `statistics` to off"
 
 
 class Writer:
@@ -90,7 +90,7 @@ class Writer:
         lost = [Lost(time.time(), dropped - self._reported)] if dropped > self._reported else []
         try:
             is_written = connection.write([*batch, *lost])
-        except Exception as error:  # a fault of ours, which must not come back with each batch
+        except Exception as error:  # our own bug, which must not come back with each batch
             log.error("the statistics lack %d events: %s", len(batch), type(error).__name__)
             return True
         if is_written:

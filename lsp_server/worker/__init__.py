@@ -1,9 +1,9 @@
 """The client of the resident worker: find it or start it, ask it, and start another when it dies. No LSP types."""
 
+from inference.messages import WorkerOptions
 from lsp_server.worker.client import WorkerClient
 from lsp_server.worker.failure import WorkerFailure
 from lsp_server.worker.link import WorkerAnswer
-from lsp_server.worker.paths import WorkerOptions
 from lsp_server.worker.state import ClientState
 
 __all__ = ["ClientState", "WorkerAnswer", "WorkerClient", "WorkerFailure", "WorkerOptions"]

@@ -9,13 +9,15 @@ from typing import Any, TypeVar
 
 from inference.messages import ErrorCode, InfillRequest
 from lsp_server.worker.client import WorkerClient
-from lsp_server.worker.failure import SilentError, WorkerFailure
+from lsp_server.worker.failure import SilentError, StillLoadingError, WorkerFailure
 from lsp_server.worker.link import OnDraft, WorkerAnswer
-from lsp_server.worker.processes import is_stopped
+from lsp_server.worker.processes import is_stopped, pid_of
 from lsp_server.worker.state import ClientState
 
 GRACE_S = 2.0
 """A worker that has its model and is this much later than the deadline is slow, or it hangs: ask it."""
+LATE_S = 0.5
+"""So much after its deadline an answer may still come: the worker ends its work between two steps."""
 ANSWER_S = 3.0
 """A worker that has its model answers at once, however slow it is; after this long without an answer it hangs."""
 LOADING_ANSWER_S = 60.0
@@ -27,6 +29,7 @@ _HUNG = (
     "end its worker with the command infill-ls.restartWorker, or with `infill-ls worker --stop`"
 )
 _TICK_S = 0.5
+_HAS_MODEL = (ClientState.READY, ClientState.BUSY)
 _T = TypeVar("_T")
 
 
@@ -47,9 +50,31 @@ async def load(worker: WorkerClient) -> None:
 async def answer(worker: WorkerClient, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
     """The worker's answer to `request`, however late, as long as it is alive. Raises WorkerFailure.
 
-    Cancelling this cancels the request in the worker.
+    A worker that hangs is known by the deadline, unless that is short. Cancelling this cancels the request.
     """
-    return await while_alive(worker, worker.infill(request, on_draft), (request.deadline_ms or 0) / 1000 + GRACE_S)
+    patience_s = max((request.deadline_ms or 0) / 1000 - ANSWER_S, 0)
+    return await while_alive(worker, worker.infill(request, on_draft), patience_s)
+
+
+async def in_time(worker: WorkerClient, work: Coroutine[Any, Any, _T], left_ms: float, deadline_ms: int) -> _T:
+    """The result of `work`, which waits for the worker and ends with this, however that ends.
+
+    What is not there by the deadline raises SilentError of a worker that is stopped, StillLoadingError where there is
+    no model yet, and else, a moment later, TimeoutError.
+    """
+    asked = asyncio.create_task(work)
+    try:
+        if (await asyncio.wait({asked}, timeout=max(left_ms, 0) / 1000))[0]:
+            return asked.result()
+        pid = worker.pid or await asyncio.to_thread(pid_of, worker.paths)
+        if is_stopped(pid):
+            raise SilentError(worker.paths, pid)
+        if worker.state not in _HAS_MODEL:
+            raise StillLoadingError(deadline_ms, worker.reason)
+        async with asyncio.timeout(LATE_S):
+            return await asked
+    finally:
+        asked.cancel()
 
 
 async def while_alive(
@@ -64,7 +89,7 @@ async def while_alive(
     left_s = patience_s
     try:
         while not (await asyncio.wait({asked}, timeout=_TICK_S))[0]:
-            if worker.state in (ClientState.READY, ClientState.BUSY):
+            if worker.state in _HAS_MODEL:
                 left_s -= _TICK_S
                 if left_s <= 0:
                     await _require_life(worker, hung_step_s)
@@ -74,6 +99,13 @@ async def while_alive(
         return asked.result()
     finally:
         asked.cancel()
+        asked.add_done_callback(_retrieve)
+
+
+def _retrieve(task: "asyncio.Task[Any]") -> None:
+    """Take the result of work that nobody waits for any more, or asyncio logs an error."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _require_life(worker: WorkerClient, hung_step_s: float) -> None:

@@ -8,15 +8,25 @@ import asyncio
 from collections.abc import Callable
 from typing import Self
 
-from inference.messages import ErrorCode, InfillRequest, ScoreRequest, Status, WorkerState
+from inference.messages import (
+    Edit,
+    ErrorCode,
+    InfillRequest,
+    NextEditRequest,
+    Request,
+    Status,
+    WorkerOptions,
+    WorkerState,
+)
 from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, join
 from lsp_server.worker.failure import WorkerFailure
 from lsp_server.worker.link import Link, OnDraft, WorkerAnswer
-from lsp_server.worker.paths import WorkerOptions, WorkerPaths, paths_of
+from lsp_server.worker.options import resolved
+from lsp_server.worker.paths import WorkerPaths, paths_of
 from lsp_server.worker.spawn import attach_or_start
 from lsp_server.worker.state import OF_WORKER, Backoff, ClientState
 
-_LEFT = "The worker was left or restarted meanwhile; ask again"
+_LEFT = "The worker was restarted meanwhile; ask again"
 PATIENCE_S = 1.0
 """A request waits out a pause up to this long; during a longer one it fails at once and says why."""
 REFUSALS = 3
@@ -41,7 +51,7 @@ class WorkerClient:
         on_status: Callable[[Status], None] | None = None,
         on_state: Callable[[ClientState, str], None] | None = None,
     ) -> None:
-        self.options = options.resolved()
+        self.options = resolved(options)
         self.paths = paths or paths_of(options)
         self.last_status: Status | None = None
         self._name = name
@@ -93,14 +103,11 @@ class WorkerClient:
         """
         return await self._ask(request, on_draft)
 
-    async def score(self, request: ScoreRequest) -> tuple[float, ...]:
-        """How likely each candidate of `request` is; empty where the deadline came first. As `infill` in all else.
+    async def next_edits(self, request: NextEditRequest) -> tuple[Edit, ...]:
+        """The edits that the model proposes after those of `request`, best first. As `infill` in all else."""
+        return (await self._ask(request)).edits
 
-        Raises WorkerFailure, with `BAD_REQUEST` where the model cannot score.
-        """
-        return (await self._ask(request)).scores
-
-    async def _ask(self, request: InfillRequest | ScoreRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
+    async def _ask(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
         for _ in range(REFUSALS):
             link = await self._connected()
             try:

@@ -36,6 +36,14 @@ class SilentError(WorkerFailure):
         )
 
 
+class StillLoadingError(WorkerFailure):
+    """The worker has not loaded its model in the time that there was. It goes on, and is worth asking again."""
+
+    def __init__(self, after_ms: int, doing: str) -> None:
+        loads = f"the model is still loading{doing and f' ({doing})'}"
+        super().__init__(ErrorCode.STOPPED, f"no answer within {after_ms} ms: {loads}; ask again in a moment")
+
+
 def traceback_of(error: BaseException) -> str:
     """Where an unexpected error came from, for the log. Leaves out its own words: they may quote a document."""
     return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__, limit=-_LOGGED_CALLS))}"

@@ -1,4 +1,4 @@
-"""Send requests over one connection to a worker, and hand out what comes back. Knows not how the worker was started."""
+"""Send requests over one connection to a worker, and hand out the replies. Does not know how the worker was started."""
 
 import asyncio
 import logging
@@ -15,11 +15,11 @@ from inference.messages import (
     Candidate,
     Done,
     Draft,
+    Edit,
     ErrorCode,
     Failed,
-    InfillRequest,
-    ScoreRequest,
-    Scores,
+    NextEdits,
+    Request,
     Shutdown,
     Status,
     StatusRequest,
@@ -40,8 +40,8 @@ class WorkerAnswer:
 
     candidates: tuple[Candidate, ...]
     done: Done
-    scores: tuple[float, ...] = ()
-    """The answer to a `ScoreRequest`; empty where the deadline came first."""
+    edits: tuple[Edit, ...] = ()
+    """The answer to a `NextEditRequest`."""
 
 
 @dataclass(eq=False)
@@ -52,7 +52,7 @@ class _Pending:
     on_draft: OnDraft | None
     reply: asyncio.Future[WorkerAnswer]
     candidates: list[Candidate] = field(default_factory=list)
-    scores: tuple[float, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
 
 class Link:
@@ -81,7 +81,7 @@ class Link:
         """Whether the worker takes no more requests: it is ending, or could not load its model."""
         return self.status is not None and self.status.state in (WorkerState.STOPPING, WorkerState.FAILED)
 
-    async def ask(self, request: InfillRequest | ScoreRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
+    async def ask(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
         """The answer to `request`, whose id is ours to choose on the wire. Cancelling this cancels it in the worker.
 
         Raises WorkerFailure.
@@ -111,7 +111,7 @@ class Link:
         return await asker
 
     async def answers(self, limit_s: float) -> bool:
-        """Whether the worker says how it is within `limit_s`; True when it has ended, which whoever waits is told."""
+        """Whether the worker tells its status within `limit_s`; True once it has ended, as every waiter is told."""
         try:
             async with asyncio.timeout(limit_s):
                 await self.ask_status()
@@ -132,7 +132,7 @@ class Link:
         with suppress(asyncio.CancelledError):
             await self._reading
 
-    def _send(self, message: InfillRequest | ScoreRequest | Cancel | Amend | StatusRequest | Shutdown) -> None:
+    def _send(self, message: Request | Cancel | Amend | StatusRequest | Shutdown) -> None:
         if self.failure:
             raise self.failure
         try:
@@ -170,13 +170,13 @@ class Link:
             case Candidate(id=wire_id):
                 if pending := self._pending.get(wire_id):
                     pending.candidates.append(msgspec.structs.replace(message, id=pending.caller_id))
-            case Scores(id=wire_id, scores=scores):
+            case NextEdits(id=wire_id, edits=edits):
                 if pending := self._pending.get(wire_id):
-                    pending.scores = scores
+                    pending.edits = edits
             case Done(id=wire_id):
                 if pending := self._pending.pop(wire_id, None):
                     done = msgspec.structs.replace(message, id=pending.caller_id)
-                    _settle(pending.reply, WorkerAnswer(tuple(pending.candidates), done, pending.scores))
+                    _settle(pending.reply, WorkerAnswer(tuple(pending.candidates), done, pending.edits))
             case Failed(id="", code=code, message=words):
                 raise WorkerFailure(code, words)
             case Failed(id=wire_id, code=code, message=words):
@@ -213,7 +213,7 @@ class Link:
 
 
 def _settle(future: asyncio.Future[_T], outcome: _T | WorkerFailure) -> None:
-    """Give `future` its outcome, unless whoever waited has gone."""
+    """Give `future` its outcome, unless nobody waits any more."""
     if future.done():
         return
     if isinstance(outcome, WorkerFailure):

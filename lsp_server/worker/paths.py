@@ -1,4 +1,4 @@
-"""Which worker a client wants, and the files by which that worker is found.
+"""The files by which the worker that a client wants is found.
 
 The files lie in a private folder; their names are made from the options that choose the worker.
 """
@@ -8,102 +8,21 @@ import os
 import stat
 import tempfile
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 import platformdirs
 
 import inference.messages
-from inference.messages import PROTOCOL_VERSION
-from inference.models import catalogue
-from inference.models.catalogue import EMBEDDED
-from inference.remote import address
+from inference.messages import PROTOCOL_VERSION, WorkerOptions
+from inference.models.catalogue import AUTO, EMBEDDED
+from lsp_server.worker.options import is_remote, resolved
 
 APP = "infill-ls"
 FOLDER_VARIABLE = "INFILL_LS_RUNTIME_DIR"
 MAX_SOCKET_PATH_BYTES = 100
 """Unix allows 104 to 108, less what a folder is prefixed with when it is bound."""
-
-
-@dataclass(frozen=True)
-class WorkerOptions:
-    """The model and how to run it. `idle_s` counts when a worker is started; the others choose the worker.
-
-    `model` is a name of the catalogue, a hub id, a folder or the URL of a server. Only there the last four count: the
-    name by which it has the model, the folder or hub id of its tokenizer, whether http may leave this machine, and
-    whether the user's token goes there.
-    None lets the worker choose.
-    """
-
-    model: str = EMBEDDED
-    device: str | None = None
-    dtype: str | None = None
-    idle_s: float = 600
-    server_model: str | None = None
-    server_tokenizer: str | None = None
-    plain_http: bool = False
-    sends_token: bool = True
-    partner: str | None = None
-    """How an autoregressive server is asked, of `inference.messages.PARTNER_KINDS`; None: the server is a vLLM."""
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether a server has the model, and text leaves this process's machine, or may."""
-        return self.partner is not None or address.is_url(self.model)
-
-    def resolved(self) -> "WorkerOptions":
-        """The same with absolute paths and one way to write a URL, so that it names one worker from wherever asked.
-
-        What does not count for this model is left out. What cannot be resolved stays as it is; `problem` says what is
-        wrong with it.
-        """
-        try:
-            if not self.is_remote:
-                return WorkerOptions(_resolved_model(self.model), self.device, self.dtype, self.idle_s)
-            tokenizer = self.server_tokenizer and _resolved_model(self.server_tokenizer)
-            url = address.parse(self.model).url
-            return replace(self, model=url, device=None, dtype=None, server_tokenizer=tokenizer or None)
-        except (OSError, RuntimeError, ValueError):
-            return self
-
-    @property
-    def problem(self) -> str:
-        """Why no worker can be started with this model, and what to do; empty when nothing speaks against it."""
-        if self.is_remote:
-            return self._server_problem
-        try:
-            _resolved_model(self.model)
-        except (OSError, RuntimeError, ValueError) as error:
-            reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
-            what = "give a folder, or a name that `infill-ls models` shows"
-            return f"model: {self.model[:200]!r} cannot be resolved: {reason}; {what}"
-        return ""
-
-    @property
-    def _server_problem(self) -> str:
-        if self.partner is not None and not address.is_url(self.model):
-            shown = f"{self.model[:200]!r} is no URL" if self.model else "no URL is set"
-            return f"partner.url: {shown}; give the URL of a server that you run, such as http://localhost:8080"
-        names = address.MODEL if self.partner is None else address.PARTNER
-        try:
-            return address.parse(self.model, names).why_refused(plain_http=self.plain_http, names=names)
-        except address.AddressError as error:
-            return str(error)
-
-
-def _resolved_model(model: str) -> str:
-    """`model`, as an absolute path where it names a folder.
-
-    Raises OSError, RuntimeError (a loop of links, an unknown user) or ValueError (a NUL, half a surrogate pair).
-    """
-    if entry := catalogue.find(model):
-        return entry.name
-    if catalogue.names_no_folder(model):
-        return model
-    folder = Path(model).expanduser().resolve()
-    folder.is_dir()  # raises where no folder can have this name
-    return str(folder)
 
 
 @dataclass(frozen=True)
@@ -128,10 +47,15 @@ class WorkerPaths:
         """What the worker's process wrote to stderr: why it could not start, or where it crashed."""
         return self.log.with_suffix(".err")
 
+    @property
+    def spare_errors(self) -> Path:
+        """Where that goes if no log can be written."""
+        return self.socket.with_suffix(".err")
+
 
 def paths_of(options: WorkerOptions) -> WorkerPaths:
     """The files of the worker of `options`, whether it runs or not. Creates nothing."""
-    options = options.resolved()
+    options = resolved(options)
     key = _hash(PROTOCOL_VERSION, options.model, *_how(options), *_installation(options.model))
     folder = runtime_folder()
     socket = folder / f"{key}.sock"
@@ -140,7 +64,7 @@ def paths_of(options: WorkerOptions) -> WorkerPaths:
 
 def _how(options: WorkerOptions) -> list[object]:
     """What tells apart workers of the same model."""
-    if options.is_remote:
+    if is_remote(options):
         return [
             options.server_model,
             options.server_tokenizer,
@@ -156,7 +80,7 @@ def _installation(model: str) -> list[object]:
     code = Path(inference.messages.__file__).resolve().parent
     weights = code / EMBEDDED / "model.safetensors"
     found: list[object] = [version("infill-ls"), code]
-    if model == EMBEDDED and weights.is_file():
+    if model in (EMBEDDED, AUTO) and weights.is_file():
         about = weights.stat()
         found += [about.st_mtime_ns, about.st_size]
     return found

@@ -6,14 +6,16 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
+from typing import BinaryIO
 
 from filelock import FileLock, Timeout
+from msgspec.structs import asdict
 
-from inference.messages import ErrorCode
+from inference.messages import ErrorCode, WorkerOptions
 from lsp_server.worker.connect import Attached, NotListeningError, attach, rejoin
 from lsp_server.worker.failure import SilentError, WorkerFailure
-from lsp_server.worker.paths import WorkerOptions, WorkerPaths, why_not_private
+from lsp_server.worker.options import problem_of, resolved
+from lsp_server.worker.paths import WorkerPaths, why_not_private
 from lsp_server.worker.processes import is_stopped, pid_of
 
 TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"
@@ -83,30 +85,27 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attac
         if status == _EXIT_TAKEN:
             return await rejoin(paths, name)
         if status is not None:
-            raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not start: {_last_words(paths.errors)}")
+            raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not start: {_last_words(paths)}")
         await asyncio.sleep(_POLL_S)
 
 
 def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     """The command line of the worker of `options`. Raises WorkerFailure where its model cannot be one."""
-    if options.problem:
-        raise WorkerFailure(ErrorCode.MODEL, options.problem)
+    if problem := problem_of(options):
+        raise WorkerFailure(ErrorCode.MODEL, problem)
     # -P: the folder we are started in may well hold a package named `inference` of its own
     return [sys.executable, "-P", "-m", "inference.worker", *arguments(paths, options)]
 
 
 def arguments(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     """What the worker of `options` is told. No token: that it reads itself."""
-    options = options.resolved()
     words = ["--socket", str(paths.socket), "--log", str(paths.log)]
-    words += ["--model", options.model, "--idle-s", str(options.idle_s)]
-    words += ["--device", options.device] if options.device else []
-    words += ["--dtype", options.dtype] if options.dtype else []
-    words += ["--server-model", options.server_model] if options.server_model else []
-    words += ["--server-tokenizer", options.server_tokenizer] if options.server_tokenizer else []
-    words += ["--plain-http"] if options.plain_http else []
-    words += [] if options.sends_token else ["--no-token"]
-    words += ["--partner", options.partner] if options.partner else []
+    for name, value in asdict(resolved(options)).items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        elif value is not None:
+            words += [f"--{flag}", str(value)]
     transport = os.environ.get(TRANSPORT_VARIABLE)
     return words + (["--transport", transport] if transport else [])
 
@@ -114,8 +113,7 @@ def arguments(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
 def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[bytes]":
     """Start a worker that outlives this process. Raises WorkerFailure when that is not possible."""
     try:
-        descriptor = os.open(paths.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as errors:
+        with _errors_of(paths) as errors:
             process = subprocess.Popen(
                 command(paths, options),
                 stdin=subprocess.DEVNULL,
@@ -134,25 +132,37 @@ def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[byte
     return process
 
 
+_NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
 _DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
 def require_folders(paths: WorkerPaths) -> None:
-    """Make the folders of sockets and logs, private ones. Raises WorkerFailure."""
-    for folder in (paths.folder, paths.log.parent):
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            message = f"cannot make the folder {folder}: {error.strerror}; set INFILL_LS_RUNTIME_DIR to one of your own"
-            raise WorkerFailure(ErrorCode.INTERNAL, message) from error
+    """Make the folders of sockets and logs, private ones. Raises WorkerFailure where there is none for sockets."""
+    try:
+        paths.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"cannot make the folder {paths.folder}: {error.strerror}"
+        raise WorkerFailure(ErrorCode.INTERNAL, f"{message}; set INFILL_LS_RUNTIME_DIR to one of your own") from error
     if trouble := why_not_private(paths.folder):
         raise WorkerFailure(ErrorCode.INTERNAL, trouble)
+    with suppress(OSError):  # a worker runs without a log, too
+        paths.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _last_words(errors: Path) -> str:
+def _errors_of(paths: WorkerPaths) -> BinaryIO:
+    """An empty file for what a new worker says on stderr: beside its log, else beside its socket. Raises OSError."""
+    with suppress(OSError):  # a folder may lie in its place
+        paths.spare_errors.unlink(missing_ok=True)
+    for file in (paths.errors, paths.spare_errors):
+        with suppress(OSError):
+            return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_LINKS, 0o600), "wb")
+    return open(os.devnull, "wb")  # noqa: PTH123 - the disk may be full: nothing is said then
+
+
+def _last_words(paths: WorkerPaths) -> str:
     """The last line that a process wrote to stderr; it says what was wrong."""
-    try:
-        lines = errors.read_text(errors="replace").strip().splitlines()
-    except OSError:
-        lines = []
-    return lines[-1][:500] if lines else f"it said nothing; see {errors}"
+    for file in (paths.spare_errors, paths.errors):
+        with suppress(OSError):
+            lines = file.read_text(errors="replace").strip().splitlines()
+            return lines[-1][:500] if lines else f"it said nothing; see {file}"
+    return f"it said nothing; see {paths.errors}"

@@ -1,6 +1,6 @@
 """Editors for the end-to-end tests: one that most share, and as many more as a test asks for. See `tests.workers`."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest_asyncio
@@ -47,7 +47,9 @@ async def start_raw(runtime_folder: Path) -> AsyncIterator[StartRaw]:
     """Starts servers with a raw client; those that still run after the test are killed."""
     started: list[RawClient] = []
 
-    async def start(options: object = PATIENT, *, initialize: bool = True, capabilities: object = None) -> RawClient:
+    async def start(
+        options: object = PATIENT, *, initialize: bool = True, capabilities: Mapping[str, object] | None = None
+    ) -> RawClient:
         started.append(await RawClient.start(runtime_folder, options, initialize=initialize, capabilities=capabilities))
         return started[-1]
 

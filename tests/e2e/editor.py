@@ -18,6 +18,8 @@ from pytest_lsp.protocol import LanguageClientProtocol
 
 SERVER = [sys.executable, "-m", "lsp_server.cli", "serve", "--stdio"]
 CURSOR = "‸"
+AS_PLUGIN = {"experimental": {"infillDrafts": False}}
+"""Capabilities of a plugin of ours, which offers a model by itself."""
 _numbers = count(1)
 
 
@@ -28,6 +30,7 @@ def capabilities(
     resolve = types.ClientCodeActionResolveOptions(properties=["edit"]) if lazy else None
     literals = types.ClientCodeActionLiteralOptions(types.ClientCodeActionKindOptions(value_set=["refactor"]))
     return types.ClientCapabilities(
+        experimental=AS_PLUGIN["experimental"],
         general=types.GeneralClientCapabilities(position_encodings=encodings),
         window=types.WindowClientCapabilities(work_done_progress=progress),
         workspace=types.WorkspaceClientCapabilities(
@@ -80,13 +83,18 @@ class Editor:
 
     @classmethod
     async def start(
-        cls, runtime: Path, can: types.ClientCapabilities, options: object = None, flags: tuple[str, ...] = ()
+        cls,
+        runtime: Path,
+        can: types.ClientCapabilities,
+        options: object = None,
+        flags: tuple[str, ...] = (),
+        **variables: str,
     ) -> "Editor":
-        """A new server process, initialized."""
+        """A new server process, initialized; `variables` are more of its environment."""
         client = Client()
         notes: list[Any] = []
         client.feature("infill/didChangeStatus")(lambda note: notes.append(note))
-        await client.start_io(*SERVER, *flags, env=environment(runtime))
+        await client.start_io(*SERVER, *flags, env={**environment(runtime), **variables})
         params = types.InitializeParams(capabilities=can, initialization_options=options, process_id=None)
         started = await client.initialize_session(params)
         encoding = types.PositionEncodingKind(started.capabilities.position_encoding)

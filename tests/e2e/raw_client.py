@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from lsp_server.lsp.worker_connection import REFRESH_S
-from tests.e2e.editor import SERVER, environment
+from tests.e2e.editor import AS_PLUGIN, SERVER, environment
 from tests.workers import PATIENCE_S
 
 _STALE = 10
@@ -115,7 +115,7 @@ class RawClient:
         options: object = None,
         *,
         initialize: bool = True,
-        capabilities: object = None,
+        capabilities: Mapping[str, object] | None = None,
         command: Sequence[str] = SERVER,
     ) -> "RawClient":
         """A new server process; its log goes to this process' stderr."""
@@ -139,9 +139,9 @@ class RawClient:
             await client.initialize(options)
         return client
 
-    async def initialize(self, options: object = None, capabilities: object = None) -> None:
+    async def initialize(self, options: object = None, capabilities: Mapping[str, object] | None = None) -> None:
         """The handshake."""
-        params = {"capabilities": capabilities or {}, "initializationOptions": options}
+        params = {"capabilities": {**AS_PLUGIN, **(capabilities or {})}, "initializationOptions": options}
         self.request("initialize", "initialize", params)
         await self.reply("initialize")
         self.send({"method": "initialized", "params": {}})

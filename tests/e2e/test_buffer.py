@@ -18,9 +18,7 @@ EDITS = 600
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 async def test_hundreds_of_edits_leave_the_text_that_the_editor_has(start_raw: StartRaw, encoding: str) -> None:
-    client = await start_raw(
-        {"startWorker": False}, capabilities={"general": {"positionEncodings": [encoding, "utf-16"]}}
-    )
+    client = await start_raw(capabilities={"general": {"positionEncodings": [encoding, "utf-16"]}})
     chance = random.Random(encoding)
     reference = ReferenceText("".join(chance.choices(PIECES, k=60)), encoding)
     client.open(URI, reference.text)
@@ -38,8 +36,8 @@ async def test_hundreds_of_edits_leave_the_text_that_the_editor_has(start_raw: S
             assert status["sha256"] == hashlib.sha256(reference.text.encode()).hexdigest()
 
 
-async def test_a_document_that_the_server_does_not_have_has_no_checksum(start_raw: StartRaw) -> None:
-    client = await start_raw({"startWorker": False})
+async def test_unknown_document_has_no_checksum(start_raw: StartRaw) -> None:
+    client = await start_raw()
     status = await client.status("file:///p/closed.py")
     assert (status["version"], status["sha256"]) == (None, None)
 

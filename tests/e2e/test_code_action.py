@@ -128,17 +128,17 @@ async def test_a_body_that_is_missing_is_a_hole(editor: Editor) -> None:
 async def test_a_function_that_has_a_body_can_be_written_anew(editor: Editor) -> None:
     uri = editor.open(FUNCTIONS.replace("???", "radius"))
     (action,) = await editor.actions(uri, here(Position(9, 8)))
-    assert (action.title, action.kind) == ("Write this body anew", f"{FILL}.writeBody")
+    assert (action.title, action.kind) == ("Rewrite this body", f"{FILL}.writeBody")
     (edit,) = reference.text_edits((await filled(editor, uri, action)).edit, uri)  # type: ignore[arg-type]
     assert edit.range == Range(Position(9, 4), Position(9, 31))
 
 
-async def test_a_light_bulb_that_nobody_asked_for_stays_off_inside_a_body(editor: Editor) -> None:
+async def test_unasked_light_bulb_stays_off_inside_a_body(editor: Editor) -> None:
     uri = editor.open(FUNCTIONS.replace("???", "radius"))
     automatic = CodeActionTriggerKind.Automatic
     assert await editor.actions(uri, here(Position(9, 8)), trigger=automatic) == []
     (action,) = await editor.actions(uri, here(Position(8, 8)), trigger=automatic)
-    assert action.title == "Write this body anew"
+    assert action.title == "Rewrite this body"
 
 
 async def test_a_selection_can_be_reworked_in_three_strengths(editor: Editor) -> None:
@@ -182,7 +182,7 @@ async def test_most_statements_parse_once_they_are_repaired(editor: Editor) -> N
     assert parses >= len(BROKEN) / 2
 
 
-async def test_a_diagnostic_about_a_marker_offers_no_repair_because_the_marker_is_to_be_filled(editor: Editor) -> None:
+async def test_diagnostic_about_a_marker_offers_no_repair(editor: Editor) -> None:
     uri = editor.open("total = ???\n")
     diagnostic = Diagnostic(Range(Position(0, 8), Position(0, 11)), "invalid syntax")
     assert await editor.actions(uri, here(Position(0, 8)), ["quickfix"], diagnostics=[diagnostic]) == []
@@ -210,7 +210,7 @@ async def test_only_the_kinds_that_were_asked_for_are_offered(editor: Editor, on
     assert len(await editor.actions(editor.open(THREE), here(Position(3, 0)), only)) == offered
 
 
-async def test_a_client_that_cannot_resolve_is_given_commands_that_do_the_same(start_editor: StartEditor) -> None:
+async def test_client_that_cannot_resolve_gets_commands(start_editor: StartEditor) -> None:
     editor = await start_editor(capabilities(lazy=False))
     bench = Workbench(editor)
     uri = bench.open(THREE)
@@ -239,7 +239,7 @@ async def test_a_client_without_action_literals_is_given_bare_commands(start_edi
     assert [type(it) for it in offered or ()] == [Command]
 
 
-async def test_a_client_that_can_neither_resolve_nor_apply_is_offered_nothing(start_editor: StartEditor) -> None:
+async def test_client_that_cannot_resolve_or_apply_gets_nothing(start_editor: StartEditor) -> None:
     can = capabilities(lazy=False)
     can.workspace.apply_edit = False  # type: ignore[union-attr]
     editor = await start_editor(can)
@@ -274,9 +274,7 @@ async def test_a_client_without_versioned_edits_gets_plain_changes(start_editor:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
-async def test_holes_behind_astral_characters_are_found_in_every_encoding(
-    start_editor: StartEditor, encoding: str
-) -> None:
+async def test_holes_behind_astral_characters_in_every_encoding(start_editor: StartEditor, encoding: str) -> None:
     editor = await start_editor(capabilities([encoding]))
     text = "s = '😀𝔘ñ' + ???\r\nt = ['🏳️‍🌈', ???]\r\n"
     uri = editor.open(text)
@@ -340,7 +338,7 @@ def changed_texts() -> Iterator[list[str]]:
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(pieces=["x = ", "\ny = [", "]\n"])
 @given(pieces=PIECES)
-async def test_whatever_the_document_the_text_outside_the_holes_is_the_same(
+async def test_text_outside_the_holes_never_changes(
     editor: Editor, changed_texts: list[str], pieces: list[str]
 ) -> None:
     """Unicode, mixed line ends, tabs, no final newline: the edit is made of markers alone."""

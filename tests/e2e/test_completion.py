@@ -164,7 +164,7 @@ async def test_a_cancelled_request_is_answered_as_cancelled(helix: Editor) -> No
 
 async def test_the_list_does_not_wait_for_a_model_that_is_loading() -> None:
     folder = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))
-    hurried = {"startWorker": False, "idleSeconds": 1, "deadlineMs": {"automatic": 1, "invoked": 1}}
+    hurried = {"idleSeconds": 1, "deadlineMs": {"automatic": 1, "invoked": 1}}
     editor = await Editor.start(folder, without_ghost_text(), hurried)
     found = await asked(editor, editor.open("def add(a, b):\n    return \n"), Position(1, 11))
     assert found.items == ()

@@ -78,7 +78,7 @@ async def test_the_server_asks_to_be_told_when_its_files_change(start: Start, tm
     assert await editor.is_off(uri)
 
 
-async def test_without_watching_a_file_is_read_again_when_one_is_saved_or_opened(start: Start, tmp_path: Path) -> None:
+async def test_unwatched_settings_are_reread_on_save_and_open(start: Start, tmp_path: Path) -> None:
     a = folder(tmp_path, "a", OFF)
     editor = await start(a, can=capabilities())
     uri = editor.open_in(a)
@@ -104,7 +104,7 @@ async def test_folders_come_and_go_with_their_settings(start: Start, tmp_path: P
     assert (await editor.is_off(in_a), await editor.is_off(in_b)) == (False, True)
 
 
-async def test_a_checkout_cannot_choose_the_model_and_says_how_to_allow_it_once(start: Start, tmp_path: Path) -> None:
+async def test_checkout_cannot_choose_the_model(start: Start, tmp_path: Path) -> None:
     a = folder(tmp_path, "a", 'model = "./evil"\ndevice = "cuda"\n')
     editor = await start(a)
     editor.open_in(a)
@@ -125,9 +125,9 @@ async def test_a_trusted_checkout_chooses_the_model(start: Start, tmp_path: Path
 
 
 async def test_the_environment_is_the_users_own(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    a = folder(tmp_path, "a", "startWorker = true")
+    a = folder(tmp_path, "a", "prefetch = true")
     monkeypatch.setenv("INFILL_LS_DISABLED_LANGUAGES", "sql,python")
-    monkeypatch.setenv("INFILL_LS_START_WORKER", "false")
+    monkeypatch.setenv("INFILL_LS_PREFETCH", "false")
     monkeypatch.setenv("INFILL_LS_MARKR", "@@@")
     editor = await start(a)
     assert await editor.is_off(editor.open_in(a))

@@ -44,7 +44,7 @@ async def relayed(options: WorkerOptions, project: Path, **settings: object) -> 
         await client.infill(fill(max_steps=1))
         async with relay_to(client.paths.socket) as relay:
             model = {"model": options.model, "device": options.device}
-            started = {**PATIENT, **model, "maxSteps": 1, "context": {"maxMs": 5_000}, **settings}
+            started = {**PATIENT, **model, "maxSteps": 1, **settings}
             editor = await open_workspace(relay.folder, project, options=started)
             yield relay, editor
             assert await editor.quit() == 0
@@ -57,9 +57,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_a_fill_and_an_action_show_the_model_what_is_imported_and_what_is_open(
-    chat: WorkerOptions, project: Path
-) -> None:
+async def test_fills_and_actions_show_imported_and_open_files(chat: WorkerOptions, project: Path) -> None:
     async with relayed(chat, project) as (relay, editor):
         for name in ("a.py", "b.py", ".env"):
             (project / name).touch()
@@ -86,8 +84,7 @@ async def test_nothing_is_gathered_for_a_model_that_cannot_use_it(project: Path)
 
 
 async def test_nothing_is_gathered_where_context_is_switched_off(chat: WorkerOptions, project: Path) -> None:
-    off = {"enabled": False, "maxMs": 5_000}
-    async with relayed(chat, project, context=off) as (relay, editor):
+    async with relayed(chat, project, context={"enabled": False}) as (relay, editor):
         await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))
         assert (await editor.status()).contextTokens > 0
     assert {request.context for request in relay.requests} == {()}
@@ -96,7 +93,7 @@ async def test_nothing_is_gathered_where_context_is_switched_off(chat: WorkerOpt
 @pytest.mark.parametrize("enabled", [True, False])
 async def test_the_command_shows_the_model_what_is_imported(chat: WorkerOptions, project: Path, enabled: bool) -> None:
     (project / "main.py").write_text(DOCUMENT)
-    (project / "infill-ls.toml").write_text(f"context = {{ enabled = {str(enabled).lower()}, maxMs = 5_000 }}\n")
+    (project / "infill-ls.toml").write_text(f"context = {{ enabled = {str(enabled).lower()} }}\n")
     command = [sys.executable, "-m", "lsp_server.cli", "fill", project / "main.py", "--steps", "1"]
     async with WorkerClient(chat, name="tests") as client:
         await client.infill(fill(max_steps=1))

@@ -63,6 +63,7 @@ async def test_every_command_is_announced(editor: Editor) -> None:
     provider = editor.started.capabilities.execute_command_provider
     assert provider is not None
     names = "fillHole fillFunction fillFile writeBody rework repair refine refineSuggestion didAccept restartWorker"
+    names += " pullModel"
     assert sorted(provider.commands) == sorted(f"infill-ls.{name}" for name in names.split())
 
 
@@ -114,7 +115,7 @@ async def test_a_body_is_written_anew(bench: Workbench) -> None:
     assert after.endswith(tail)
 
 
-async def test_where_nothing_is_marked_the_hole_is_the_one_at_the_cursor(bench: Workbench) -> None:
+async def test_without_a_marker_the_cursor_decides_the_hole(bench: Workbench) -> None:
     code = "def area(radius):\n    return \n"
     uri = bench.open(code)
     after = await done(bench, "fillHole", uri, here(Position(1, 11)))
@@ -129,7 +130,7 @@ async def test_where_nothing_is_marked_the_hole_is_the_one_at_the_cursor(bench: 
         ("fillHole", Range(Position(5, 0), Position(6, 0)), "there is no hole here"),
         ("fillFunction", here(Position(6, 8)), "there is no hole in the function here"),
         ("writeBody", here(Position(12, 0)), "there is no function here"),
-        ("rework", here(Position(6, 0)), "nothing is selected that could be reworked"),
+        ("rework", here(Position(6, 0)), "select the code to rework"),
         ("repair", here(Position(10, 0)), "there is no statement here"),
     ],
 )
@@ -144,7 +145,7 @@ async def test_where_there_is_nothing_to_do_the_answer_says_so(
 async def test_text_that_is_not_noised_is_nothing_to_change(bench: Workbench) -> None:
     uri = bench.open(CODE)
     answer = await bench.fill("rework", uri, marked(CODE, "amount + item.price"), strength=0)
-    assert answer["reason"] == "nothing to change: the model would write what stands there already"
+    assert answer["reason"] == "nothing to change: the model would write what is already there"
 
 
 async def test_more_strength_changes_more(bench: Workbench) -> None:

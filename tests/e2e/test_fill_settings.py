@@ -102,7 +102,7 @@ async def test_without_settings_it_asks_as_the_server_does(resident: WorkerPaths
     ],
     ids=["maxSteps", "deadlineMs", "candidates", "marker"],
 )
-async def test_the_folders_file_counts_less_than_the_environment_and_that_less_than_the_command_line(
+async def test_settings_file_then_environment_then_command_line(
     resident: WorkerPaths,
     project: Path,
     toml: str,
@@ -164,7 +164,7 @@ async def test_a_checkout_cannot_choose_the_model_unless_it_is_trusted(resident:
     assert "no such model" in trusting.stderr
 
 
-async def test_what_is_wrong_with_a_setting_is_told_and_the_rest_is_used(resident: WorkerPaths, project: Path) -> None:
+async def test_bad_setting_is_reported_and_the_rest_used(resident: WorkerPaths, project: Path) -> None:
     write_settings(project, 'maxStep = 3\nmarker = "<one>"')
     async with relay_to(resident.socket) as relay:
         done = await fill(relay, project / "main.py", "--steps", "1", INFILL_LS_DTYPE="float64")

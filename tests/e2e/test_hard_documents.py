@@ -57,7 +57,7 @@ async def test_one_line_of_15_mb_is_typed_into(start_raw: StartRaw) -> None:
     assert set(client.counts.values()) == {1}
 
 
-async def test_5000_holes_that_make_one_deep_tree_are_filled_or_refused_in_time(start_raw: StartRaw) -> None:
+async def test_5000_nested_holes_are_filled_or_refused_in_time(start_raw: StartRaw) -> None:
     client, uri = await client_of(start_raw), "untitled:holes"
     client.open(uri, "x = ???\n" * 5_000, "rust")
     everything = {"start": {"line": 0, "character": 0}, "end": {"line": 5_000, "character": 0}}

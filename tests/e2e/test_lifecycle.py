@@ -13,7 +13,6 @@ import pytest
 
 from inference.messages import MAX_STEPS
 from lsp_server.lsp.transports.framing import framed
-from lsp_server.worker.alive import ANSWER_S, GRACE_S
 from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.editor import SERVER, environment
 from tests.workers import PATIENCE_S, kill
@@ -34,7 +33,7 @@ async def test_shutdown_and_exit_end_the_process_and_the_worker_stays(start_raw:
 
 
 async def test_exit_without_shutdown_is_a_failure(start_raw: StartRaw) -> None:
-    client = await start_raw({"startWorker": False})
+    client = await start_raw()
     assert await client.quit(shutdown=False) == 1
 
 
@@ -47,7 +46,7 @@ async def test_an_editor_that_vanishes_takes_the_server_with_it(start_raw: Start
     assert await client.ended() == 1
 
 
-async def test_an_editor_that_stops_reading_and_leaves_takes_the_server_with_it(runtime_folder: Path) -> None:
+async def test_server_ends_with_an_editor_that_stopped_reading(runtime_folder: Path) -> None:
     unread, stdout = os.pipe()
     process = await asyncio.create_subprocess_exec(
         *SERVER, stdin=asyncio.subprocess.PIPE, stdout=stdout, env=environment(runtime_folder)
@@ -119,25 +118,6 @@ async def test_a_worker_that_hangs_is_given_up(start_raw: StartRaw) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-async def test_a_worker_that_is_only_slow_is_waited_for(start_raw: StartRaw) -> None:
-    """It answers well after deadline and grace, because its machine gave it no time before."""
-    client = await start_raw({"deadlineMs": {"automatic": 100, "invoked": 100}, "idleSeconds": 30})
-    client.open("file:///p/a.py", TEXT)
-    client.complete("warm", "file:///p/a.py", 1, 11)
-    await client.reply("warm")
-    await client.becomes("ready")
-    pid = (await client.status())["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        client.complete(1, "file:///p/a.py", 1, 11, invoked=True)
-        await asyncio.sleep(GRACE_S + ANSWER_S / 3)  # past the grace, before it is given up
-        assert 1 not in client.replies
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    assert "error" not in await client.reply(1)
-    assert "does not answer" not in str(client.notes)
-
-
 async def test_a_worker_stopped_while_it_loads_is_given_up_and_shown(start_raw: StartRaw) -> None:
     client = await start_raw({**PATIENT, "device": "cpu"})  # not the worker that the other tests share
     client.open("file:///p/a.py", TEXT)
@@ -156,9 +136,7 @@ ALONE = {**PATIENT, "device": "cpu", "dtype": "float32"}
 """Options that no other test uses, so that the worker is not there yet."""
 
 
-async def test_a_worker_that_the_user_ends_while_it_loads_is_not_started_again(
-    start_raw: StartRaw, runtime_folder: Path
-) -> None:
+async def test_worker_ended_while_loading_is_not_restarted(start_raw: StartRaw, runtime_folder: Path) -> None:
     client = await start_raw(ALONE)
     await client.becomes("loading")
     words = [sys.executable, "-m", "lsp_server.cli", "worker", "--stop", "--device", "cpu", "--dtype", "float32"]
@@ -193,9 +171,7 @@ async def test_where_all_is_well_nothing_is_written_to_stderr(
 
 
 @pytest.mark.parametrize(("key", "status"), [(b"\x04", 1), (b"\x03", 130)], ids=["ctrl-d", "ctrl-c"])
-async def test_typed_into_a_terminal_it_says_what_it_is_and_how_to_end_it(
-    runtime_folder: Path, key: bytes, status: int
-) -> None:
+async def test_in_a_terminal_it_says_what_it_is(runtime_folder: Path, key: bytes, status: int) -> None:
     leader, follower = pty.openpty()
 
     def own_the_terminal() -> None:

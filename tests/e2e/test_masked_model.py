@@ -71,7 +71,7 @@ async def test_ghost_text_is_shown_and_typed_on(editor: Editor) -> None:
     assert await editor.complete(uri, Position(1, 7), invoked=False), "what was suggested still fits"
 
 
-async def test_several_holes_are_filled_together_and_nothing_else_changes(editor: Editor) -> None:
+async def test_only_the_holes_change_when_filled_together(editor: Editor) -> None:
     bench = Workbench(editor)
     uri = bench.open(CODE)
     for _ in range(ATTEMPTS):

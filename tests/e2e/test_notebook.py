@@ -64,7 +64,7 @@ async def test_a_cell_is_filled_and_only_that_cell_is_edited(start_raw: StartRaw
 
 
 async def test_cells_are_edited_added_moved_and_closed(start_raw: StartRaw) -> None:
-    client = await start_raw({"startWorker": False}, capabilities={"textDocument": ACTIONS})
+    client = await start_raw(capabilities={"textDocument": ACTIONS})
     open_notebook(client, NOTEBOOK, item("cell:0", "x = 1\n"))
     end = {"line": 0, "character": 5}
     edit = {
@@ -85,8 +85,8 @@ async def test_cells_are_edited_added_moved_and_closed(start_raw: StartRaw) -> N
     assert (await client.status("cell:0"))["off"] == "the document is not open"
 
 
-async def test_what_is_switched_off_for_a_notebook_is_off_for_its_cells(start_raw: StartRaw) -> None:
-    options = {"startWorker": False, "disabledGlobs": ["drafts/*"]}
+async def test_cells_are_off_when_their_notebook_is(start_raw: StartRaw) -> None:
+    options = {"disabledGlobs": ["drafts/*"]}
     client = await start_raw(options, capabilities={"textDocument": ACTIONS})
     open_notebook(client, "file:///project/drafts/n.ipynb", item("cell:off", MARKED))
     open_notebook(client, "file:///home/me/.ssh/n.ipynb", item("cell:secret", MARKED))
@@ -96,23 +96,21 @@ async def test_what_is_switched_off_for_a_notebook_is_off_for_its_cells(start_ra
     assert await actions(client, "off", "cell:off") == await actions(client, "secret", "cell:secret") == []
 
 
-async def test_a_cell_has_the_settings_of_the_folder_that_its_notebook_is_in(
-    start_raw: StartRaw, tmp_path: Path
-) -> None:
+async def test_cell_has_the_settings_of_its_notebooks_folder(start_raw: StartRaw, tmp_path: Path) -> None:
     for name, marker in (("first", "<here>"), ("second", "<there>")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "infill-ls.toml").write_text(f"marker = '{marker}'\n")
     client = await start_raw(initialize=False)
     folders = [{"uri": (tmp_path / name).as_uri(), "name": name} for name in ("first", "second")]
-    started = {"capabilities": {"textDocument": ACTIONS}, "initializationOptions": {"startWorker": False}}
+    started = {"capabilities": {"textDocument": ACTIONS}, "initializationOptions": PATIENT}
     client.request("initialize", "initialize", {**started, "workspaceFolders": folders})
     await client.reply("initialize")
     open_notebook(client, (tmp_path / "second/n.ipynb").as_uri(), item(CELL, "total = <there>\n"))
     assert [action["title"] for action in await actions(client, "offer", CELL)][:1] == ["Fill this hole"]
 
 
-async def test_a_notebook_whose_change_cannot_be_read_gets_no_more_fills(start_raw: StartRaw) -> None:
-    client = await start_raw({"startWorker": False}, capabilities={"textDocument": ACTIONS})
+async def test_unreadable_notebook_change_ends_its_fills(start_raw: StartRaw) -> None:
+    client = await start_raw(capabilities={"textDocument": ACTIONS})
     open_notebook(client, NOTEBOOK, item(CELL, MARKED))
     assert await actions(client, "before", CELL)
     change_notebook(client, NOTEBOOK, {"structure": {"array": "all of them"}})
@@ -131,7 +129,7 @@ ODD = (
 
 
 async def test_documents_with_odd_uris_are_filled(start_raw: StartRaw) -> None:
-    client = await start_raw({"startWorker": False}, capabilities={"textDocument": ACTIONS})
+    client = await start_raw(capabilities={"textDocument": ACTIONS})
     for uri in ODD:
         client.open(uri, MARKED)
         assert (await actions(client, uri, uri))[0]["title"]
@@ -139,7 +137,7 @@ async def test_documents_with_odd_uris_are_filled(start_raw: StartRaw) -> None:
     assert not [note for note in client.notes if note["method"] == "window/showMessage"]
 
 
-async def test_the_language_of_an_untitled_document_is_what_the_editor_says(start_raw: StartRaw) -> None:
+async def test_editor_decides_an_untitled_documents_language(start_raw: StartRaw) -> None:
     client = await start_raw({**PATIENT, "disabledLanguages": ["markdown"]})
     client.open("untitled:Untitled-1", MARKED)
     client.open("untitled:Untitled-2", MARKED, "markdown")
@@ -159,7 +157,7 @@ SECRET = (
 
 
 async def test_secrets_are_not_read_whatever_their_uri_looks_like(start_raw: StartRaw) -> None:
-    client = await start_raw({"startWorker": False})
+    client = await start_raw()
     for uri in SECRET:
         client.open(uri, MARKED)
         status = await client.status(uri)

@@ -1,6 +1,7 @@
 """Where nothing fits, every way to ask says why. The worker at its socket answers what a test tells it."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -47,6 +48,19 @@ async def test_on_the_command_line(useless: ScriptedWorker, tmp_path: Path) -> N
     assert [request.candidates for request in useless.requests] == [3, 8]
 
 
+async def test_as_json_on_the_command_line(useless: ScriptedWorker, tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("x = ???\n")
+    words = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--json"]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=pipe)
+    found, said = await process.communicate()
+    answer = json.loads(found)
+    assert (process.returncode, answer["reason"], answer["candidates"]) == (1, WHY, [])
+    assert (answer["result"], answer["holes"]) == ("x = ???\n", [{"line": 1, "column": 5, "text": "???"}])
+    assert WHY in said.decode()
+
+
 async def test_in_the_answer_to_a_command(useless: ScriptedWorker) -> None:
     editor = await Editor.start(Path(os.environ[FOLDER_VARIABLE]), capabilities(), {})
     bench = Workbench(editor)
@@ -56,7 +70,7 @@ async def test_in_the_answer_to_a_command(useless: ScriptedWorker) -> None:
 
 
 @pytest.mark.parametrize(("asked", "is_taken"), [("8", True), ("9", False)])
-async def test_as_many_candidates_may_be_asked_for_as_the_setting_allows(
+async def test_candidates_up_to_the_settings_limit(
     useless: ScriptedWorker, tmp_path: Path, asked: str, is_taken: bool
 ) -> None:
     file = tmp_path / "a.py"

@@ -15,7 +15,7 @@ from tests.e2e.editor import Editor, capabilities, everywhere
 from tests.e2e.workbench import Workbench
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-QUICK = {**PATIENT, "maxSteps": 2, "candidates": {"automatic": 1, "invoked": 2}}
+QUICK = {**PATIENT, "maxSteps": 2, "candidates": {"invoked": 2}}
 HOLES = ("???", "def f(a):\n    pass\n", "def g():\r\n    ...\r\n", "class C:\n    def m(self): pass\n")
 BITS = (
     *("x = ", "f(", ")", "[", "]", ", ", "'", "# ", "return ", ":", "😀", "𝔘", "é", "\x0b", "\u2028", "\t"),

@@ -57,7 +57,7 @@ async def test_it_says_which_step_it_is_at(start_editor: StartEditor) -> None:
     assert percentages[-1] < 100
 
 
-async def test_a_command_stopped_by_the_user_says_so_and_stops_the_worker(bench: Workbench) -> None:
+async def test_stopped_command_says_so_and_stops_the_worker(bench: Workbench) -> None:
     uri = bench.open(LONG)
     filling = asyncio.create_task(bench.fill("fillFile", uri, everywhere(), token="stopped"))
     await bench.until(lambda: "report" in bench.kinds("stopped"))
@@ -69,7 +69,7 @@ async def test_a_command_stopped_by_the_user_says_so_and_stops_the_worker(bench:
     await is_idle(bench.editor)
 
 
-async def test_a_code_action_that_takes_long_is_shown_and_can_be_stopped(bench: Workbench) -> None:
+async def test_long_code_action_shows_progress_and_stops(bench: Workbench) -> None:
     uri = bench.open(LONG)
     (action,) = await bench.editor.actions(uri, here(Position(0, 0)), ["refactor.rewrite.infill.fillFile"])
     resolving = asyncio.create_task(bench.editor.resolve(action))
@@ -98,7 +98,7 @@ async def test_a_cancelled_request_ends_what_was_shown(bench: Workbench) -> None
     await is_idle(bench.editor)
 
 
-async def test_however_many_are_stopped_each_is_answered_and_the_worker_ends_idle(bench: Workbench) -> None:
+async def test_every_stopped_request_is_answered(bench: Workbench) -> None:
     uri, chance = bench.open(LONG), random.Random(7)
 
     async def stopped(number: int) -> str:

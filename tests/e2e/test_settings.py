@@ -4,7 +4,7 @@ import pytest
 from lsprotocol import types
 from lsprotocol.types import Position
 
-from tests.e2e.conftest import StartEditor
+from tests.e2e.conftest import PATIENT, StartEditor
 from tests.e2e.editor import Editor, capabilities, here
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -21,7 +21,7 @@ async def messages(editor: Editor) -> list[str]:
 
 
 async def test_a_bad_key_is_shown_once_and_the_rest_is_used(start_editor: StartEditor) -> None:
-    editor = await start_editor(capabilities(), {"startWorker": False, "maxStep": 4, "marker": "@@@"})
+    editor = await start_editor(capabilities(), {"maxStep": 4, "marker": "@@@"})
     problem = "infill-ls: initializationOptions: unknown setting 'maxStep' (did you mean 'maxSteps'?); ignored"
     assert await messages(editor) == [problem]
     change(editor, {"infill-ls": {"candidates": {"invoked": 2}}})
@@ -32,7 +32,7 @@ async def test_a_bad_key_is_shown_once_and_the_rest_is_used(start_editor: StartE
 
 @pytest.mark.parametrize("section", ["infill-ls", "infill"])
 async def test_settings_change_while_the_server_runs(start_editor: StartEditor, section: str) -> None:
-    editor = await start_editor(capabilities(), {"startWorker": False})
+    editor = await start_editor(capabilities())
     uri = editor.open(HOLE)
     change(editor, {section: {"marker": "@@@"}})
     assert len(await editor.actions(uri, here(Position(1, 4)))) == 1
@@ -43,7 +43,7 @@ async def test_settings_change_while_the_server_runs(start_editor: StartEditor, 
 
 
 async def test_a_workspace_cannot_point_the_model_elsewhere(start_editor: StartEditor) -> None:
-    editor = await start_editor(capabilities(), {"startWorker": False})
+    editor = await start_editor(capabilities())
     change(editor, {"infill-ls": {"model": "somewhere/else"}})
     (message,) = await messages(editor)
     assert "model is read only at start" in message
@@ -52,7 +52,7 @@ async def test_a_workspace_cannot_point_the_model_elsewhere(start_editor: StartE
 
 
 async def test_the_command_line_beats_the_editors_settings(start_editor: StartEditor) -> None:
-    options = {"startWorker": False, "model": "somewhere/else"}
+    options = {**PATIENT, "model": "somewhere/else"}
     editor = await start_editor(capabilities(), options, "--model", "embedded", "--device", "cpu")
     uri = editor.open("x = ")
     await editor.complete(uri, Position(0, 4))

@@ -49,8 +49,7 @@ def start(state: Path, start_raw: StartRaw, partner: PartnerServer) -> Start:
     """Starts servers with shadow mode."""
 
     async def begin(sample: float = 1.0, **more: Any) -> RawClient:
-        shadow = {"sample": sample, "texts": more.pop("texts", False)}
-        options = {**QUICK, "partner": {"url": partner.url}, "shadow": shadow, **more}
+        options = {**QUICK, "partner": {"url": partner.url}, "shadow": {"sample": sample}, **more}
         return await start_raw(options, capabilities=CAN_EDIT)
 
     return begin
@@ -101,8 +100,7 @@ async def test_after_ghost_text_the_partner_is_asked_the_same_unseen(
     pair = (await until_quiet())[-1]
     assert (pair["outcome"], pair["language"], pair["trigger"]) == ("answered", "python", "asked")
     assert (pair["main_model"], pair["other_model"]) == ("embedded", partner.name)
-    assert 0 < pair["other_first_ms"] <= pair["other_whole_ms"]
-    assert pair["main_whole_ms"] > 0
+    assert min(pair["main_whole_ms"], pair["other_whole_ms"]) > 0
     assert partner.fills[-1].prefix.endswith("peculiar_total = ")
     put_in(user, item)
     await saved(user)
@@ -110,67 +108,12 @@ async def test_after_ghost_text_the_partner_is_asked_the_same_unseen(
         while (hole := rows("pair_hole")[-1])["main_at_save"] is None:
             await asyncio.sleep(0.05)
     assert hole["main_at_save"] == 1.0
-    assert hole["other_at_save"] == pytest.approx(hole["similarity"])
-    assert hole["main_text"] is hole["other_text"] is hole["text_at_save"] is None
+    assert hole["other_at_save"] < 1.0
     assert await client.quit() == 0
-    assert [note["method"] for note in client.notes if note["method"].startswith("window/showM")] == []
+    assert [note for note in client.notes if note["method"].startswith("window/showM")] == []
     assert main(["shadow", "report", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["comparisons"]
-    assert found["total"]["quality"]["in_time"]["holes"] >= 1
-    assert found["total"]["acceptance"]["whole"] == 1
-
-
-async def test_without_a_sample_the_partner_hears_nothing(
-    start: Start, runtime_folder: Path, partner: PartnerServer
-) -> None:
-    client = await start(0.0)
-    for _ in range(3):
-        await shown(client, runtime_folder)
-    await asyncio.sleep(2.5)
-    assert (rows(), partner.fills) == ([], [])
-    assert await client.quit() == 0
-
-
-async def test_a_request_of_the_user_ends_it(start: Start, runtime_folder: Path, partner: PartnerServer) -> None:
-    client = await start()
-    await shown(client, runtime_folder)
-    before = len(await until_quiet())
-    partner.hold.clear()
-    asked = len(partner.fills)
-    user, _ = await shown(client, runtime_folder)
-    await partner.until(lambda server: len(server.fills) > asked)
-    key = user.ask(invoked=True)
-    pair = (await until(before + 1))[before]
-    assert (pair["outcome"], pair["other_whole_ms"]) == ("stopped", None)
-    await partner.until(lambda server: server.aborted == 1)
-    assert await user.items(key)
-    partner.hold.set()
-    assert await client.quit() == 0
-
-
-async def test_each_hole_of_a_command_is_compared(start: Start, partner: PartnerServer) -> None:
-    client = await start(texts=True)
-    edits = await Filler(client, HOLES).command(applies=True)
-    pair = (await until(1))[-1]
-    assert (pair["trigger"], pair["outcome"]) == ("action", "answered")
-    holes = rows("pair_hole")
-    assert [hole["main_text"] for hole in holes] == [edit["newText"] for edit in edits]
-    assert {hole["other_text"] for hole in holes} <= {"sum(numbers) / len(numbers)", None}
-    assert await client.quit() == 0
-
-
-async def test_a_partner_that_is_gone_or_refuses_is_a_row_and_no_message(
-    start: Start, runtime_folder: Path, partner: PartnerServer
-) -> None:
-    client = await start()
-    await shown(client, runtime_folder)
-    before = len(await until_quiet())
-    partner.status = 500
-    await shown(client, runtime_folder)
-    pair = (await until(before + 1))[-1]
-    assert (pair["outcome"], pair["error"]) == ("failed", "server")
-    assert await client.quit() == 0
-    assert [note["params"] for note in client.notes if note["method"] == "window/showMessage"] == []
+    assert found["lines"][0]["holes"] >= 1
 
 
 async def test_secrets_are_never_compared(
@@ -188,27 +131,7 @@ async def test_secrets_are_never_compared(
     assert await client.quit() == 0
 
 
-async def test_a_document_that_turns_into_a_secret_is_not_sent(
-    start: Start, partner: PartnerServer, tmp_path: Path, runtime_folder: Path
-) -> None:
-    """What stands at its path when the other model's turn comes decides, not what stood there before."""
-    (tmp_path / ".env").write_text("")
-    file = tmp_path / "main.py"
-    file.write_text("")
-    client = await start()
-    user = Typist(client, runtime_folder, MARKED.replace("‸", ""), MARKED.index("‸"), uri=file.as_uri())
-    client.open(user.uri, user.text)
-    await user.offered(invoked=True)
-    file.unlink()
-    file.symlink_to(".env")
-    await asyncio.sleep(2.5)
-    assert (rows(), partner.fills) == ([], [])
-    assert await client.quit() == 0
-
-
-async def test_no_byte_of_any_text_is_kept_unless_the_user_says_so(
-    start: Start, runtime_folder: Path, state: Path
-) -> None:
+async def test_no_byte_of_any_text_is_kept(start: Start, runtime_folder: Path, state: Path) -> None:
     client = await start()
     user, item = await shown(client, runtime_folder)
     put_in(user, item)
@@ -223,43 +146,7 @@ async def test_no_byte_of_any_text_is_kept_unless_the_user_says_so(
         assert word.encode() not in held, word
 
 
-async def test_a_workspace_switches_it_off_but_never_on(
-    start_raw: StartRaw, state: Path, partner: PartnerServer, tmp_path: Path, runtime_folder: Path
-) -> None:
-    outcomes = []
-    for users, theirs in ((0.0, 1.0), (1.0, 0.0)):
-        project = tmp_path / f"project-{users}"
-        project.mkdir()
-        (project / "infill-ls.toml").write_text(f"[shadow]\nsample = {theirs}\ntexts = true\n")
-        options = {**QUICK, "partner": {"url": partner.url}, "shadow": {"sample": users}}
-        client = await start_raw(options, initialize=False)
-        folders = [{"uri": project.as_uri(), "name": "project"}]
-        params = {"capabilities": CAN_EDIT, "initializationOptions": options, "workspaceFolders": folders}
-        client.request("initialize", "initialize", params)
-        await client.reply("initialize")
-        client.send({"method": "initialized", "params": {}})
-        uri = (project / "main.py").as_uri()
-        user = Typist(client, runtime_folder, MARKED.replace("‸", ""), MARKED.index("‸"), uri=uri)
-        client.open(uri, user.text)
-        await user.offered(invoked=True)
-        await asyncio.sleep(2.5)
-        outcomes.append(len(rows()))
-        assert await client.quit() == 0
-    assert outcomes == [0, 0]
-    assert partner.fills == []
-
-
-async def test_two_editors_write_into_one_file(start: Start, runtime_folder: Path) -> None:
-    clients = [await start() for _ in range(2)]
-    await asyncio.gather(*(shown(client, runtime_folder) for client in clients))
-    pairs = await until(2)
-    assert {pair["outcome"] for pair in pairs} <= {"answered", "stopped"}
-    assert len({pair["document"] for pair in pairs}) == 2
-    for client in clients:
-        assert await client.quit() == 0
-
-
-async def test_where_the_partner_is_the_model_the_embedded_one_is_compared(
+async def test_partner_as_model_is_compared_with_the_embedded_one(
     start: Start, runtime_folder: Path, partner: PartnerServer
 ) -> None:
     client = await start(model="partner")

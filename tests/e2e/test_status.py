@@ -9,16 +9,16 @@ from tempfile import TemporaryDirectory
 import pytest
 from lsprotocol import types
 from lsprotocol.types import Position
-from pygls.exceptions import JsonRpcException
 
 from tests.e2e.conftest import PATIENT, StartEditor
-from tests.e2e.editor import Editor, capabilities, here
+from tests.e2e.editor import Editor, capabilities
 from tests.workers import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_ready_worker_says_what_it_runs(editor: Editor) -> None:
+    await editor.complete(editor.open("x = "), Position(0, 4))
     status = await editor.status()
     assert status.state in ("ready", "busy")
     assert (status.model, status.device) == ("embedded", "cpu")
@@ -37,7 +37,7 @@ async def test_the_state_is_told_as_it_changes(editor: Editor) -> None:
 
 
 async def test_it_says_why_a_document_gets_nothing(start_editor: StartEditor) -> None:
-    editor = await start_editor(capabilities(), {"disabledLanguages": ["markdown"], "startWorker": False})
+    editor = await start_editor(capabilities(), {"disabledLanguages": ["markdown"]})
     on, off = editor.open("x = \n"), editor.open("# Title\n", "markdown")
     assert (await editor.status(on)).off is None
     assert "disabledLanguages" in (await editor.status(off)).off
@@ -59,21 +59,13 @@ async def test_it_says_why_nothing_comes_at_a_position(editor: Editor) -> None:
 
 
 async def test_it_tells_what_is_wrong_with_the_settings(start_editor: StartEditor) -> None:
-    editor = await start_editor(capabilities(), {"startWorker": False, "markr": "@@"})
+    editor = await start_editor(capabilities(), {"markr": "@@"})
     (problem,) = (await editor.status()).problems
     assert "'markr' (did you mean 'marker'?)" in problem
     assert (await editor.status(editor.open("", "nothing-we-know", "a.xyz"))).grammar is False
 
 
-async def test_nothing_is_started_before_it_is_needed(start_editor: StartEditor) -> None:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        editor = await Editor.start(Path(folder), capabilities(), {"startWorker": False})
-        editor.open("x = ")
-        assert (await editor.status()).state == "stopped"
-        assert await editor.quit() == 0
-
-
-async def test_a_load_is_shown_from_its_begin_to_its_end_and_survives_a_cancel() -> None:
+async def test_loading_shows_progress_and_survives_a_cancel() -> None:
     """A cold start in a runtime folder of its own: progress in the editor, states told, the first fill waits for it."""
     with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         editor = await Editor.start(Path(folder), capabilities(), PATIENT)
@@ -93,22 +85,7 @@ async def test_a_load_is_shown_from_its_begin_to_its_end_and_survives_a_cancel()
     assert {note.state for note in editor.notes} >= {"starting", "loading", "ready", "busy"}
 
 
-async def test_what_the_user_asks_for_waits_for_the_model_and_its_time_counts_from_there() -> None:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        options = {**PATIENT, "startWorker": False, "deadlineMs": {"automatic": 100, "invoked": 1_000}}
-        editor = await Editor.start(Path(folder), capabilities(), options)
-        uri = editor.open("x = ???\n")
-        (action,) = await editor.actions(uri, here(Position(0, 4)))
-        assert await editor.complete(uri, Position(0, 0), invoked=False) == []  # it starts the load and is out of time
-        try:
-            assert (await editor.resolve(action)).edit is not None
-        except JsonRpcException as error:
-            assert error.message.startswith("the model found nothing that fits here")
-        os.kill((await editor.status()).pid, signal.SIGTERM)
-        assert await editor.quit() == 0
-
-
-async def test_a_model_that_cannot_be_loaded_is_explained_once_and_typing_goes_on() -> None:
+async def test_failed_load_is_explained_once() -> None:
     with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         editor = await Editor.start(Path(folder), capabilities(), {"model": f"{folder}/no-such-model"})
         uri = editor.open("x = ")

@@ -16,7 +16,6 @@ from tests.e2e.raw_client import PATIENCE_S, Framed, RawClient, Socket, channel_
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-COLD = {"startWorker": False}
 URI = "untitled:Untitled-1"
 HOSTILE_PAGE = "https://page.example"
 Listen = Callable[..., Awaitable[str]]
@@ -59,7 +58,7 @@ async def url(request: pytest.FixtureRequest, runtime_folder: Path) -> AsyncIter
 
 
 async def test_clients_at_the_same_time_have_sessions_of_their_own(url: str) -> None:
-    one, other = [await RawClient.join(url, COLD) for _ in range(2)]
+    one, other = [await RawClient.join(url, PATIENT) for _ in range(2)]
     one.open(URI, "one = 1\n")
     other.open(URI, "other = 2\n")
     sums = [(await client.status(URI))["sha256"] for client in (one, other)]
@@ -69,7 +68,7 @@ async def test_clients_at_the_same_time_have_sessions_of_their_own(url: str) -> 
     await other.vanish()
 
 
-async def test_a_client_is_filled_and_one_that_vanishes_in_mid_request_leaves_the_worker_idle(url: str) -> None:
+async def test_vanished_client_leaves_the_worker_idle(url: str) -> None:
     hasty, patient = [await RawClient.join(url, PATIENT) for _ in range(2)]
     for client in (hasty, patient):
         client.open(URI, "def add(a, b):\n    return \n")
@@ -84,18 +83,18 @@ async def test_a_client_is_filled_and_one_that_vanishes_in_mid_request_leaves_th
 
 
 async def test_exit_ends_the_connection_and_the_next_client_is_served(url: str) -> None:
-    client = await RawClient.join(url, COLD)
+    client = await RawClient.join(url, PATIENT)
     client.request("bye", "shutdown")
     client.send({"method": "exit"})
     await client.gone()
     assert client.counts["bye"] == 1
-    later = await RawClient.join(url, COLD)
+    later = await RawClient.join(url, PATIENT)
     assert "state" in await later.status()
     await later.vanish()
 
 
-async def test_a_request_sees_the_document_of_its_own_arrival_whatever_comes_in_the_same_packet(url: str) -> None:
-    client = await RawClient.join(url, COLD)
+async def test_request_sees_the_document_at_its_arrival(url: str) -> None:
+    client = await RawClient.join(url, PATIENT)
     client.open(URI, "x\n")
     for version in range(2, 42):
         document = {"textDocument": {"uri": URI}}
@@ -110,11 +109,11 @@ async def test_a_request_sees_the_document_of_its_own_arrival_whatever_comes_in_
 
 
 @pytest.mark.parametrize("kind", ["--tcp", "--ws"])
-async def test_told_to_end_it_answers_and_leaves_all_clients_in_silence(runtime_folder: Path, kind: str) -> None:
+async def test_server_told_to_end_answers_and_leaves_clients(runtime_folder: Path, kind: str) -> None:
     """Also those that leave at that very moment."""
     process = await start_server(runtime_folder, kind, "0")
     address = await url_of(process)
-    clients = [await RawClient.join(address, COLD) for _ in range(20)]
+    clients = [await RawClient.join(address, PATIENT) for _ in range(20)]
     leaving, staying = clients[:10], clients[10:]
     for client in leaving:
         client.request("bye", "shutdown")
@@ -128,16 +127,14 @@ async def test_told_to_end_it_answers_and_leaves_all_clients_in_silence(runtime_
 
 
 @pytest.mark.parametrize("kind", ["--tcp", "--ws"])
-async def test_a_client_that_vanishes_with_thousands_of_answers_unread_fills_no_log(
-    runtime_folder: Path, kind: str
-) -> None:
+async def test_vanished_client_fills_no_log(runtime_folder: Path, kind: str) -> None:
     process = await start_server(runtime_folder, kind, "0")
     address = await url_of(process)
     hasty = await channel_to(address)
     for number in range(5_000):
         await hasty.send(b'{"jsonrpc": "2.0", "id": %d, "method": "no/such"}' % number)
     await hasty.close()
-    other = await RawClient.join(address, COLD)
+    other = await RawClient.join(address, PATIENT)
     await other.status()
     process.terminate()
     assert process.stderr is not None
@@ -146,7 +143,7 @@ async def test_a_client_that_vanishes_with_thousands_of_answers_unread_fills_no_
 
 
 async def test_bytes_that_are_no_messages_end_nothing_but_their_client(url: str) -> None:
-    good = await RawClient.join(url, COLD)
+    good = await RawClient.join(url, PATIENT)
     bad = await channel_to(url)
     await bad.send(b"\xff{nonsense")  # no UTF-8: in a text frame of WebSocket a fault of the protocol itself
     if isinstance(bad, Framed):
@@ -158,13 +155,13 @@ async def test_bytes_that_are_no_messages_end_nothing_but_their_client(url: str)
 
 
 async def test_a_message_of_megabytes_arrives_whole(url: str) -> None:
-    client = await RawClient.join(url, COLD)
+    client = await RawClient.join(url, PATIENT)
     client.open(URI, "x = 1  # é\n" * 500_000)
     assert (await client.status(URI))["version"] == 1
     await client.vanish()
 
 
-async def test_a_web_page_cannot_talk_over_tcp_in_the_body_of_a_request(listen: Listen) -> None:
+async def test_web_page_cannot_talk_over_tcp(listen: Listen) -> None:
     channel = await channel_to(await listen("--tcp", "0"))
     assert isinstance(channel, Framed)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})
@@ -177,9 +174,9 @@ async def test_only_the_web_pages_that_are_allowed_may_connect(listen: Listen) -
     url = await listen("--ws", "0", "--allow-origin", "https://editor.example")
     for origin in (HOSTILE_PAGE, "null", "http://localhost:3000", "https://editor.example.page.example"):
         with pytest.raises(InvalidStatus) as refused:
-            await RawClient.join(url, COLD, origin=origin)
+            await RawClient.join(url, PATIENT, origin=origin)
         assert refused.value.response.status_code == 403
-    client = await RawClient.join(url, COLD, origin="https://editor.example")
+    client = await RawClient.join(url, PATIENT, origin="https://editor.example")
     assert "state" in await client.status()
     await client.vanish()
 
@@ -202,7 +199,7 @@ async def test_a_port_that_is_taken_is_said(listen: Listen, runtime_folder: Path
     assert "Traceback" not in errors.decode()
 
 
-async def test_other_machines_are_let_in_only_when_told_so_and_with_a_warning(runtime_folder: Path) -> None:
+async def test_other_machines_need_permission_and_a_warning(runtime_folder: Path) -> None:
     refused = await start_server(runtime_folder, "--tcp", "0.0.0.0:0")
     _, errors = await refused.communicate()
     assert refused.returncode == 2

@@ -29,7 +29,7 @@ FOLLOWED = (
 """Where something may follow once a suggestion is accepted; the model continues the same text in the same way."""
 LIMITS = {"automatic": 60_000, "invoked": 60_000}
 QUICK = {"deadlineMs": LIMITS, "maxSteps": 4, "debounceMs": 0, "confidenceFloor": 0, "idleSeconds": 30}
-SLOW = {**QUICK, "maxSteps": 40, "candidates": {"automatic": 8, "invoked": 8}}
+SLOW = {**QUICK, "maxSteps": 40, "candidates": {"invoked": 8}}
 """A request that still runs when the worker, which was held, reads what was sent to it meanwhile."""
 OTHER = "~"
 """What no model would suggest here."""
@@ -48,9 +48,7 @@ async def test_typing_the_suggested_characters_asks_the_worker_nothing(
     assert await user.requests() == asked
 
 
-async def test_deleting_back_and_moving_the_text_asks_the_worker_nothing(
-    start_raw: StartRaw, runtime_folder: Path
-) -> None:
+async def test_deleting_back_and_moving_text_asks_nothing(start_raw: StartRaw, runtime_folder: Path) -> None:
     user = Typist.at(await start_raw(QUICK), runtime_folder, BODY)
     item = await user.offered(at_least=1)
     wanted, asked = user.applied(item), await user.requests()
@@ -63,9 +61,7 @@ async def test_deleting_back_and_moving_the_text_asks_the_worker_nothing(
     assert await user.requests() == asked
 
 
-async def test_what_is_typed_while_it_is_computed_is_pinned_and_the_next_request_gets_the_rest(
-    start_raw: StartRaw, runtime_folder: Path
-) -> None:
+async def test_typed_text_is_pinned_while_computing(start_raw: StartRaw, runtime_folder: Path) -> None:
     """As editors do it: a key, the old request cancelled, a new one. The worker sees one request."""
     user = Typist.at(await start_raw(SLOW), runtime_folder, BODY)
     for _ in range(ATTEMPTS):
@@ -113,9 +109,7 @@ async def test_what_is_typed_elsewhere_stops_it(start_raw: StartRaw, runtime_fol
     assert await user.becomes_idle(after=before) == ["cancelled"]
 
 
-async def test_a_cancelled_request_that_nobody_takes_over_stops_the_worker(
-    start_raw: StartRaw, runtime_folder: Path
-) -> None:
+async def test_abandoned_cancelled_request_stops_the_worker(start_raw: StartRaw, runtime_folder: Path) -> None:
     user = Typist.at(await start_raw(SLOW), runtime_folder, "def f(x):‸\n")
     before = await user.requests()
     async with user.client.holding_the_worker():
@@ -127,9 +121,7 @@ async def test_a_cancelled_request_that_nobody_takes_over_stops_the_worker(
     assert await user.becomes_idle(after=before) == ["cancelled"]
 
 
-async def test_waiting_for_a_pause_is_for_what_appears_by_itself_and_can_be_cancelled(
-    start_raw: StartRaw, runtime_folder: Path
-) -> None:
+async def test_only_automatic_requests_wait_for_a_pause(start_raw: StartRaw, runtime_folder: Path) -> None:
     user = Typist.at(await start_raw({**QUICK, "debounceMs": 10_000}), runtime_folder, BODY)
     await user.client.becomes("ready")
     asked = await user.requests()
@@ -142,9 +134,7 @@ async def test_waiting_for_a_pause_is_for_what_appears_by_itself_and_can_be_canc
     assert user.told()[asked:].count("cancelled") == 0
 
 
-async def test_what_follows_an_accepted_suggestion_is_there_before_it_is_asked_for(
-    start_raw: StartRaw, runtime_folder: Path
-) -> None:
+async def test_prefetched_after_an_accepted_suggestion(start_raw: StartRaw, runtime_folder: Path) -> None:
     user = Typist.at(await start_raw(QUICK), runtime_folder, FOLLOWED[0])
     for marked in FOLLOWED:
         user.replace(0, len(user.text), marked.replace(CURSOR, ""))
@@ -163,9 +153,7 @@ async def test_what_follows_an_accepted_suggestion_is_there_before_it_is_asked_f
     raise AssertionError("behind none of the accepted suggestions anything was there in time")
 
 
-async def test_the_rest_of_a_partly_accepted_suggestion_is_computed_again(
-    start_raw: StartRaw, runtime_folder: Path
-) -> None:
+async def test_rest_of_a_partly_accepted_one_is_recomputed(start_raw: StartRaw, runtime_folder: Path) -> None:
     client = await start_raw(QUICK)
     for _ in range(ATTEMPTS):
         user = Typist.at(client, runtime_folder, LONG)  # each time another document: typing a text again is a redo
@@ -212,9 +200,7 @@ async def test_nothing_the_model_is_unsure_of_appears_by_itself(start_raw: Start
     assert [again["insertText"] for again in await user.items(user.ask())] == [item["insertText"]], "it was shown"
 
 
-async def test_a_suggestion_extends_what_is_selected_in_the_editors_list(
-    start_raw: StartRaw, runtime_folder: Path
-) -> None:
+async def test_suggestion_extends_the_selected_list_item(start_raw: StartRaw, runtime_folder: Path) -> None:
     user = Typist.at(await start_raw(QUICK), runtime_folder, "import os\n\nprint(os.pa‸)\n")
     at = {"start": {"line": 2, "character": 9}, "end": {"line": 2, "character": 11}}
     item = await user.offered(selected={"range": at, "text": "path"})
@@ -225,9 +211,7 @@ async def test_a_suggestion_extends_what_is_selected_in_the_editors_list(
     assert await user.items(user.ask(selected=elsewhere)) == []
 
 
-async def test_an_empty_body_is_suggested_behind_its_header_and_typed_with_enter(
-    start_raw: StartRaw, runtime_folder: Path
-) -> None:
+async def test_empty_body_is_suggested_behind_its_header(start_raw: StartRaw, runtime_folder: Path) -> None:
     user = Typist.at(await start_raw(QUICK), runtime_folder, "def add(a, b):‸\n")
     item = await user.offered()
     assert item["insertText"].startswith("\n    ")
@@ -264,9 +248,7 @@ def check_hole(user: Typist, holes: list[dict[str, Any]]) -> None:
     assert all(0 <= confidence <= 1 for confidence in hole["confidences"])
 
 
-async def test_in_a_storm_of_keys_each_request_is_answered_once_and_the_worker_is_idle_after_it(
-    start_raw: StartRaw, runtime_folder: Path
-) -> None:
+async def test_storm_of_keys_gets_one_answer_each(start_raw: StartRaw, runtime_folder: Path) -> None:
     """Typing, deleting, asking and cancelling at random, so that work is taken over, amended and dropped."""
     user = Typist.at(await start_raw({**QUICK, "maxSteps": 8}), runtime_folder, BODY)
     chance, cancelled = random.Random(3), dict[str, bool]()

@@ -33,7 +33,7 @@ QUICK = {
     "confidenceFloor": 0,
     "idleSeconds": 30,
     "prefetch": False,
-    "candidates": {"automatic": 1, "invoked": 1},
+    "candidates": {"invoked": 1},
 }
 LONG = "def total(values):\n    remarkable_result = ‸\n    return remarkable_result\n"
 HOLES = "def size(path):\n    return ???\n\n\nprint(???)\n"
@@ -259,9 +259,7 @@ async def test_an_item_of_a_list_of_completions_counts_like_ghost_text(
     assert (total["shown"], total["whole"], total["taken_characters"]) == (1, 1, len(new))
 
 
-async def test_a_cell_of_a_notebook_is_looked_at_when_the_notebook_is_saved(
-    client: RawClient, runtime_folder: Path, stats: Stats
-) -> None:
+async def test_saved_notebook_looks_at_its_cells(client: RawClient, runtime_folder: Path, stats: Stats) -> None:
     notebook, cell = {"uri": "file:///n.ipynb"}, "vscode-notebook-cell:/n.ipynb#1"
     user = Typist(client, runtime_folder, LONG.replace(CURSOR, ""), LONG.index(CURSOR), uri=cell)
     opened = {**notebook, "notebookType": "x", "version": 1, "cells": [{"kind": 2, "document": cell}]}
@@ -325,9 +323,7 @@ async def test_a_server_that_is_killed_leaves_what_it_had_written(client: RawCli
     assert stats()["total"]["whole"] == len(edits)
 
 
-async def test_a_file_that_cannot_be_used_is_told_once_and_stops_nobody(
-    start_raw: StartRaw, state: Path, stats: Stats
-) -> None:
+async def test_unusable_file_is_reported_once(start_raw: StartRaw, state: Path, stats: Stats) -> None:
     (state / "usage").mkdir(parents=True, mode=0o700)
     foreign = state / "usage/usage.sqlite"
     with closing(sqlite3.connect(foreign)) as connection, connection:
@@ -347,7 +343,7 @@ async def test_a_file_that_cannot_be_used_is_told_once_and_stops_nobody(
     assert stats()["total"]["whole"] == len(edits) + len(more)
 
 
-async def test_where_nothing_can_be_written_it_is_told_once_and_fills_go_on(start_raw: StartRaw, state: Path) -> None:
+async def test_unwritable_statistics_are_reported_once(start_raw: StartRaw, state: Path) -> None:
     state.write_text("in the way")
     client = await start_raw(QUICK, capabilities=CAN_EDIT)
     for _ in range(2):

@@ -12,8 +12,6 @@ from lsprotocol import types
 from tests.e2e.editor import SERVER, Client, Editor, capabilities, environment
 from tests.workers import PATIENCE_S
 
-AWAKE = {"startWorker": False}
-
 
 def asked_capabilities() -> types.ClientCapabilities:
     """Those of an editor that lets itself be asked for settings, and watches files."""
@@ -59,7 +57,7 @@ async def open_workspace(
     *folders: Path,
     can: types.ClientCapabilities | None = None,
     configuration: dict[str, Any] | None = None,
-    options: object = AWAKE,
+    options: object = None,
     flags: tuple[str, ...] = (),
 ) -> Workspace:
     """A new server process for these folders."""

@@ -19,9 +19,10 @@ HOLES = "import os\n\n\ndef area(w, h):\n    return ???\n\n\ndef half(number):\n
 LINES = "\n\n\n\n\n".join(f"def add{number}(a, b):\n    return " for number in range(6)) + "\n"
 HALF = "def half(number):\n    return number + 1\n"
 BETTER = "number / 2"
+NAMED = "def f():\n    return 1\n\n\ncount = f()\nprint(count)\nprint(-count)\n"
 OFFERED = re.compile(r"^\s*(?:\d+|~)\s+(\S.*?)\s+text\s*$")
 """A row of the menu of completions, over rows with nothing but a number: the label, and of what kind it is."""
-ENTRY = re.compile(r"^\s*(?:\d+|~)?\s+((?:Fill|Refine|Rework|Write|Ruff:) .*\S)")
+ENTRY = re.compile(r"^\s*(?:\d+|~)?\s+((?:Download|Fill|Next edit:|Refine|Rework|Rewrite|Write|Ruff:) .*\S)")
 """A row of the menu of code actions."""
 
 
@@ -65,6 +66,16 @@ class Helix:
 
         return until(look, "both servers offer code actions")
 
+    def opens_menu_with(self, entry: str) -> None:
+        """Open the menu of code actions until it has this entry, which may stand beside a diagnostic."""
+
+        def look() -> bool:
+            self.terminal.press("Escape", "Space", "a")
+            time.sleep(1)
+            return any(entry in row for row in self.terminal.screen)
+
+        until(look, f"the menu has: {entry}")
+
     def completion(self, line: int) -> str:
         """What is offered at the end of a line (from 1) in a menu that stays open; empty when nothing is."""
         self.terminal.press("Escape")
@@ -98,7 +109,7 @@ def test_the_readme_shows_the_configuration_that_is_tested_here() -> None:
     assert f"```toml\n{CONFIGURATION.read_text()}```" in (ROOT / "README.md").read_text()
 
 
-def test_filling_all_holes_beside_ruff_changes_the_holes_and_nothing_else(start_helix: Callable[[str], Helix]) -> None:
+def test_beside_ruff_only_the_holes_change(start_helix: Callable[[str], Helix]) -> None:
     helix = start_helix(HOLES)
     entries = helix.actions("Fill", "Ruff:")
     wanted = next(number for number, entry in enumerate(entries) if entry.startswith("Fill the 2 holes"))
@@ -121,6 +132,21 @@ def test_a_selection_is_refined_by_the_partner(
         helix.terminal.shows(BETTER)
         assert partner.asked[-1]["draft"] == "number + 1"
         assert helix.saved() == HALF.replace("number + 1", BETTER)
+
+
+def test_the_next_edit_is_a_code_action(start_helix: Callable[[str], Helix]) -> None:
+    """A rename where the name is defined, then the two other places, the nearest first."""
+    helix = start_helix(NAMED)
+    helix.actions("Rewrite")  # the server has the file
+    helix.terminal.press("Escape")
+    helix.terminal.type("/count")
+    helix.terminal.press("Enter")
+    helix.terminal.type("ctotal")
+    for line in (6, 7):  # it is the first entry here
+        helix.opens_menu_with(f"Next edit: rename count to total (line {line})")
+        helix.terminal.press("Enter")
+        helix.terminal.shows(NAMED.replace("count", "total").splitlines()[line - 1])
+    assert helix.saved() == NAMED.replace("count", "total")
 
 
 def test_a_completion_appears_and_is_accepted(start_helix: Callable[[str], Helix]) -> None:

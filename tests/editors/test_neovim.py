@@ -25,7 +25,7 @@ def test_the_readme_shows_the_snippet_that_is_tested_here() -> None:
     assert f"```lua\n{SNIPPET.read_text()}```" in (ROOT / "README.md").read_text()
 
 
-def test_with_the_lines_of_the_readme_a_suggestion_appears_and_tab_takes_it(start_neovim: StartNeovim) -> None:
+def test_lines_of_the_readme_give_ghost_text(start_neovim: StartNeovim) -> None:
     neovim = start_neovim(LINE, SNIPPET)
     neovim.attached()
     takes_a_suggestion(neovim)

@@ -1,4 +1,4 @@
-"""Pictures of a real Neovim: a suggestion, drafts that settle, one that is refined, the menu of code actions.
+"""Pictures of a real Neovim: a suggestion, drafts that settle, one that is refined, next edits, the menu.
 
 They are drawn into a folder that is thrown away, or into the one that INFILL_TEST_PICTURES names (`make pictures`).
 """
@@ -41,6 +41,11 @@ def count(words):
     for word in words:
         result[word] = ???
     return sorted(???)
+"""
+RENAME = """\
+def total(price, amount):
+    tax = price * 0.2
+    return (price + tax) * amount
 """
 LOOK = """
 vim.o.showcmd = false  -- or 'Press ENTER' follows a message that is not much narrower than the window
@@ -154,6 +159,20 @@ def test_picture_of_a_suggestion_that_is_refined(
         refined = neovim.terminal.colours
     drawn = picture("refine", "Neovim Alt-R", [("at once", draft), ("refined by the partner", refined)])
     assert f"self.size = {REFINED}" in drawn
+
+
+def test_picture_of_the_next_edit(visible: Callable[..., Neovim], picture: Picture) -> None:
+    neovim = visible(RENAME, NARROW)
+    neovim.lua("vim.lsp.inline_completion.enable(false, { bufnr = 0 })")
+    neovim.type("/price<CR>cwcost<Esc>")
+    until(lambda: "cost" in neovim.shown("infill.next_edit"), "the next edit is shown")
+    neovim.terminal.shows("pricecost")
+    renamed = neovim.terminal.colours
+    neovim.type("<Tab><Tab>")
+    until(lambda: neovim.text.count("cost") == 2, "the first place is taken")
+    until(lambda: "cost" in neovim.shown("infill.next_edit"), "the next edit is shown")
+    screens = [("after a rename", renamed), ("Tab jumps, Tab takes: the next place", neovim.terminal.colours)]
+    assert "pricecost" in picture("next-edit", "Neovim Tab", screens)
 
 
 def test_picture_of_the_menu_of_code_actions(visible: Callable[..., Neovim], picture: Picture) -> None:

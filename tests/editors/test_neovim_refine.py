@@ -63,9 +63,7 @@ def assert_taken(neovim: Neovim, text: str) -> None:
     assert neovim.text == LINE.replace("return ", f"return {text}")
 
 
-def test_the_draft_is_shown_before_the_partner_answers_then_refined_in_place_and_taken(
-    start_neovim: StartNeovim, project: Path, partner: Partner
-) -> None:
+def test_draft_is_refined_in_place_and_taken(start_neovim: StartNeovim, project: Path, partner: Partner) -> None:
     neovim = start(start_neovim, project, partner)
     draft = drafted(neovim)
     with partner.held():
@@ -79,9 +77,7 @@ def test_the_draft_is_shown_before_the_partner_answers_then_refined_in_place_and
     assert neovim.said == []
 
 
-def test_the_draft_is_taken_while_the_partner_thinks_and_nothing_comes_after_that(
-    start_neovim: StartNeovim, project: Path, partner: Partner
-) -> None:
+def test_draft_taken_while_the_partner_thinks(start_neovim: StartNeovim, project: Path, partner: Partner) -> None:
     neovim = start(start_neovim, project, partner)
     draft = drafted(neovim)
     with partner.held():
@@ -95,7 +91,7 @@ def test_the_draft_is_taken_while_the_partner_thinks_and_nothing_comes_after_tha
 
 
 @pytest.mark.parametrize("how", ["dead", "gone in the middle of its answer", "without a text", "too slow"])
-def test_whatever_becomes_of_the_partner_the_draft_stays_and_is_taken(
+def test_draft_stays_whatever_the_partner_does(
     start_neovim: StartNeovim, project: Path, partner: Partner, how: str
 ) -> None:
     neovim = start(start_neovim, project, partner, deadline_ms=2_000 if how == "too slow" else 60_000)

@@ -45,12 +45,7 @@ def engine() -> Engine:
     return Engine(registry.load())
 
 
-def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lsp_server.cli", "bench", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_a_line_break_that_ends_a_solution_is_pinned_and_comes_back() -> None:
+def test_final_line_break_is_pinned() -> None:
     parts = ADD.parts
     assert (parts.before + parts.solution + parts.after) == ADD.prompt + ADD.canonical_solution + ADD.suffix
     assert parts.solution == "    total = a + b"
@@ -111,9 +106,7 @@ def test_from_left_to_right_a_line_ends_with_its_line(engine: Engine) -> None:
     assert all(fill.steps == fill.tokens for fill in fills)
 
 
-def test_a_model_that_sees_all_rows_is_measured_on_canvases_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bidirectional_model_is_measured_on_canvases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From left to right it is refused with a reason, and the table leaves that row out."""
     random_masked.save_open_dcoder(tmp_path)
     given = ["--data", str(HELD_OUT), "--limit", "1", "--model", str(tmp_path)]
@@ -183,13 +176,11 @@ def test_a_program_has_no_network() -> None:
     assert infilling_execute.passes(dedent(program))
 
 
-def test_the_command_measures_writes_predictions_and_ends_with_json(tmp_path: Path) -> None:
+def test_command_writes_predictions_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     predictions = tmp_path / "predictions.jsonl"
-    done = bench(
-        "infilling", "--data", str(HELD_OUT), "--limit", "3", "--steps", "2", "--predictions", str(predictions)
-    )
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
+    words = ["--data", str(HELD_OUT), "--limit", "3", "--steps", "2", "--predictions", str(predictions)]
+    assert infilling.main(words) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert result["tasks"] == 3
     assert {"exact", "edit_similarity", "mean_ms", "p50_ms"} < result.keys()
     written = [json.loads(line) for line in predictions.read_text().splitlines()]
@@ -243,9 +234,10 @@ def tree(folder: Path) -> Path:
 
 def test_carved_tasks_are_whole_deterministic_and_no_copies(tmp_path: Path) -> None:
     source, outs = tree(tmp_path), [tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz"]
-    for out in outs:
-        done = bench("make-data", str(source), "--out", str(out), "--seed", "3")
-        assert done.returncode == 0, done.stderr
+    words = [str(source), "--seed", "3", "--out"]
+    assert make_data.main([*words, str(outs[0])]) == 0
+    command = [sys.executable, "-m", "lsp_server.cli", "bench", "make-data", *words, str(outs[1])]
+    subprocess.run(command, capture_output=True, check=True)
     assert outs[0].read_bytes() == gzip.decompress(outs[1].read_bytes())
     tasks = infilling_tasks.read(outs[0])
     texts = [file.read_text() for file in source.glob("*.py")]
@@ -284,9 +276,9 @@ def test_the_held_out_file_is_small_and_says_what_it_is() -> None:
     assert not files[0] & files[1], "settings are chosen by files that the told numbers are not from"
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_the_table_has_a_part_for_each_kind_and_one_for_all(capsys: pytest.CaptureFixture[str], processes: int) -> None:
-    flags = ["--limit", "6", "--sample", "3", "--seed", "4", "--steps", "1", "--processes", str(processes)]
+def test_the_table_has_a_part_for_each_kind_and_one_for_all(capsys: pytest.CaptureFixture[str]) -> None:
+    """By two processes, which share the tasks out."""
+    flags = ["--limit", "6", "--sample", "3", "--seed", "4", "--steps", "1", "--processes", "2"]
     assert infilling_table.main(["--data", str(HELD_OUT), *flags]) == 0
     *lines, data = capsys.readouterr().out.splitlines()
     kinds = json.loads(data)["kinds"]

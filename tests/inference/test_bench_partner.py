@@ -35,7 +35,7 @@ async def test_a_partner_that_knows_the_text_is_taken(capsys: pytest.CaptureFixt
 
 
 async def test_a_partner_that_writes_what_does_not_parse_is_not(capsys: pytest.CaptureFixture[str]) -> None:
-    async with partner_server(answer=lambda _: "((((", kinds=("fim",)) as server:
+    async with partner_server(answer=lambda _: "1 2) = ] 3 4 } = 5 6 ) ? 7 8", kinds=("fim",)) as server:
         found = await compared(server.url, capsys)
     ways = found["ways"]
     assert isinstance(ways, dict)

@@ -9,7 +9,7 @@ import pytest
 COMMAND = [sys.executable, "-m", "lsp_server.cli", "bench", "server"]
 
 
-def test_it_measures_each_kind_of_keystroke_and_says_what_the_worker_is() -> None:
+def test_each_kind_of_keystroke_is_measured() -> None:
     done = subprocess.run(
         [*COMMAND, "--lines", "200", "--keystrokes", "60"], capture_output=True, text=True, check=True
     )

@@ -7,7 +7,7 @@ import sys
 from tests.workers import PATIENCE_S
 
 
-def test_a_hole_is_filled_in_4_bits_and_a_deadline_and_a_cancel_are_obeyed() -> None:
+def test_four_bit_fill_obeys_deadline_and_cancel() -> None:
     command = [sys.executable, "-m", "tests.full_shape.dry_run", "--layers", "2", "--small"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr

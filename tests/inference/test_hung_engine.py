@@ -77,7 +77,7 @@ async def hang_in_a_step(client: WorkerClient, pid: int) -> Hang:
     return hang
 
 
-async def test_a_fill_whose_engine_hangs_fails_and_the_worker_can_be_ended(worker: Process) -> None:
+async def test_hung_engine_fails_the_fill(worker: Process) -> None:
     (await worker.connect()).close()
     client = WorkerClient(WorkerOptions(), name="tests", paths=worker.paths)
     drafted = asyncio.Event()

@@ -79,7 +79,7 @@ def test_chosen_lengths_are_about_right_on_the_whole(engine: Engine) -> None:
     assert 0.5 * true < chosen < 1.8 * true
 
 
-def test_the_text_before_a_hole_is_read_once_and_its_last_token_belongs_to_the_hole(engine: Engine) -> None:
+def test_prefix_is_read_once_for_scores(engine: Engine) -> None:
     model, healed = engine.loaded, 0
     for task in TASKS:
         before = task.parts.before.encode()

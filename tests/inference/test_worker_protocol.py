@@ -62,9 +62,7 @@ async def test_a_greeting_is_answered_with_welcome_and_status(resident: WorkerPa
         pytest.param(packed({"type": "welcome"}), ErrorCode.BAD_MESSAGE, id="message of a worker"),
     ],
 )
-async def test_a_client_with_a_bad_greeting_is_told_why_and_the_connection_ends(
-    resident: WorkerPaths, raw: bytes, code: ErrorCode
-) -> None:
+async def test_bad_greeting_ends_the_connection(resident: WorkerPaths, raw: bytes, code: ErrorCode) -> None:
     client = await RawClient.open(resident, greet=False)
     client.send_bytes(raw)
     reply = await client.receive()
@@ -175,7 +173,7 @@ async def test_too_many_requests_are_refused_not_queued(resident: WorkerPaths) -
     client.close()
 
 
-async def test_requests_and_amendments_that_are_too_long_together_are_refused_not_kept(resident: WorkerPaths) -> None:
+async def test_too_much_in_flight_is_refused(resident: WorkerPaths) -> None:
     client = await RawClient.open(resident)
     running = [str(number) for number in range(4)]
     client.send(*(long_fill(request_id) for request_id in running))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.messages import Done, WorkerState
+from inference.messages import Done, Status, WorkerState
 from tests.workers import Process, RawClient, fill
 
 StartWorker = Callable[..., Process]
@@ -60,7 +60,7 @@ async def test_a_worker_whose_files_are_deleted_comes_back(
     assert "listening again" in worker.paths.log.read_text()
 
 
-async def test_a_worker_that_lost_its_place_to_another_finishes_and_ends(start_worker: StartWorker) -> None:
+async def test_worker_that_lost_its_place_ends(start_worker: StartWorker) -> None:
     """It is stopped while its lock is deleted and another one starts: there is no moment for it to come back."""
     first = start_worker("--idle-s", "600")
     client = await first.connect()
@@ -69,8 +69,8 @@ async def test_a_worker_that_lost_its_place_to_another_finishes_and_ends(start_w
     second = start_worker("--idle-s", "600", folder=first.paths.folder)
     assert (await (await second.connect()).status()).pid == second.popen.pid
     first.popen.send_signal(signal.SIGCONT)
-    while (await client.status()).state is not WorkerState.STOPPING:
-        await asyncio.sleep(0.02)
+    while not (isinstance(message := await client.receive(), Status) and message.state is WorkerState.STOPPING):
+        pass
     assert await first.exit_status() == 0
     other = await RawClient.open(second.paths)
     other.send(fill("x"))
@@ -80,7 +80,7 @@ async def test_a_worker_that_lost_its_place_to_another_finishes_and_ends(start_w
     assert await third.exit_status() == 3
 
 
-async def test_of_many_that_lose_their_lock_again_and_again_one_remains(start_worker: StartWorker) -> None:
+async def test_one_worker_remains_of_many_without_locks(start_worker: StartWorker) -> None:
     workers = [start_worker("--idle-s", "600")]
     (await workers[0].connect()).close()
     for _ in range(4):
@@ -94,7 +94,7 @@ async def test_of_many_that_lose_their_lock_again_and_again_one_remains(start_wo
     assert (await (await left.connect()).status()).pid == left.popen.pid
 
 
-async def test_a_worker_that_cannot_come_back_says_so_once_and_goes_on_until_it_is_idle(
+async def test_unreachable_worker_says_so_once(
     start_worker: StartWorker,
 ) -> None:
     worker = start_worker("--idle-s", "0.1")

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -22,7 +23,7 @@ from inference.messages import (
     WorkerState,
 )
 from lsp_server.worker.paths import WorkerPaths
-from tests.workers import PATIENCE_S, RawClient, fill, is_idle, long_fill
+from tests.workers import PATIENCE_S, Process, RawClient, fill, is_idle, long_fill
 
 NOT_DEAF_S = 10.0
 """Within this any worker answers that is not deaf; it takes a few hundredths of a second."""
@@ -128,7 +129,7 @@ async def test_however_long_a_line_is_others_are_answered(
     other.close()
 
 
-async def test_text_typed_meanwhile_that_is_far_too_long_fails_its_request_alone(resident: WorkerPaths) -> None:
+async def test_too_long_amendment_fails_its_request_alone(resident: WorkerPaths) -> None:
     client, other = await RawClient.open(resident), await RawClient.open(resident)
     client.send(long_fill("long"))
     await client.first_draft()
@@ -249,3 +250,17 @@ async def final_outcome(client: RawClient, request_id: str) -> Outcome:
     reply = await client.final(request_id)
     assert isinstance(reply, Done), reply
     return reply.outcome
+
+
+async def test_the_status_says_that_suggestions_are_cut_short(start_worker: Callable[..., Process]) -> None:
+    client = await start_worker().connect()
+    for number in range(4):
+        assert "deadlineMs" not in (await client.becomes(is_idle)).note
+        client.send(long_fill(str(number), quick=True, deadline_ms=1))
+        assert await final_outcome(client, str(number)) is Outcome.DEADLINE
+    assert (await client.status()).note.startswith("4 of the last 4 suggestions were cut short")
+    for number in range(6):
+        client.send(fill(f"quick {number}", quick=True))
+        assert await final_outcome(client, f"quick {number}") is Outcome.COMPLETE
+    assert "deadlineMs" not in (await client.status()).note
+    client.close()

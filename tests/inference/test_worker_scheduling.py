@@ -21,7 +21,8 @@ SECRET = "text of a document"
 
 
 def job(name: str, document: str = "a", emit: Callable[[Job, JobEvent], None] = lambda *_: None) -> Job:
-    return Job(InfillRequest(name, ()), emit, document)
+    """A job; one whose name begins with "q" appears while somebody types."""
+    return Job(InfillRequest(name, (), quick=name.startswith("q")), emit, document)
 
 
 def joined(turns: Turns, *jobs: Job) -> list[Job]:
@@ -59,13 +60,23 @@ def test_the_newest_of_a_document_goes_first_on_a_tie() -> None:
     assert order_of_turns(turns, joined(turns, job("1"), job("2"), job("3")), 3) == "321"
 
 
-def test_a_newcomer_neither_waits_for_the_past_nor_makes_others_wait() -> None:
+def test_newcomer_gets_a_fair_turn() -> None:
     turns = Turns()
     jobs = joined(turns, job("o", "a"))
     order_of_turns(turns, jobs, 100)
     newcomer = job("n", "b")
     turns.join(newcomer, jobs)
     assert order_of_turns(turns, [*jobs, newcomer], 8).count("n") == 4
+
+
+def test_what_appears_hardly_waits_for_what_was_asked_for() -> None:
+    turns = Turns()
+    asked = joined(turns, job("1", "a"), job("2", "b"), job("3", "c"))
+    order_of_turns(turns, asked, 30)
+    turns.join(quick := job("q", "q"), asked)
+    order = order_of_turns(turns, [*asked, quick], 44)
+    assert order.count("q") == 32, "eight steps for each of another"
+    assert [order.count(name) for name in "123"] == [4, 4, 4], "which go on all the same"
 
 
 ERRORS: dict[str, Exception] = {
@@ -160,7 +171,7 @@ def test_a_failing_step_fails_only_its_own_request(
     assert SECRET not in failed.message + caplog.text
 
 
-def test_a_lost_device_ends_the_run_and_all_requests_are_answered() -> None:
+def test_lost_device_answers_all_requests() -> None:
     run = SchedulerRun("lost", "fine", "too")
     with pytest.raises(DeviceLostError):
         run.scheduler.run(run.infiller)
@@ -174,7 +185,21 @@ def test_only_so_many_requests_hold_memory_at_once() -> None:
     assert run.infiller.most == MAX_RUNNING
 
 
-def test_a_waiting_job_can_be_cancelled_expired_or_failed_and_is_answered_once() -> None:
+class Endless(ScriptedInfiller):
+    """Takes steps without end for what the user has asked for."""
+
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
+        return self._steps(request.id) if request.quick else iter(lambda: None, 0)
+
+
+def test_what_appears_needs_no_place_of_what_was_asked_for() -> None:
+    run = SchedulerRun(*(str(number) for number in range(MAX_RUNNING + 1)), "q")
+    threading.Thread(target=run.scheduler.run, args=(Endless(),), daemon=True).start()
+    run.until(lambda: "q" in run.answers)
+    assert run.answers == {"q": [Done("q")]}
+
+
+def test_waiting_job_ends_once_however_it_ends() -> None:
     run = SchedulerRun("cancelled", "expired", "failed")
     cancelled, expired, _ = run.jobs
     for _ in range(2):
@@ -205,7 +230,7 @@ class EndlessBackground(ScriptedInfiller):
             yield None
 
 
-def test_the_background_waits_for_all_else_and_gives_way_between_two_steps() -> None:
+def test_background_gives_way_between_steps() -> None:
     run = SchedulerRun()
     run.infiller = infiller = EndlessBackground()
     for name in ("b1", "b2", "w1", "w2"):

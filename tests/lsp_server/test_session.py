@@ -2,7 +2,8 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from weakref import ref
@@ -23,7 +24,7 @@ from lsp_server.server import InfillServer
 from lsp_server.session import Session
 from lsp_server.worker import ClientState
 from lsp_server.worker.paths import FOLDER_VARIABLE
-from tests.lsp_server.inline.scripted_worker import scripted_worker
+from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
 
 URI = "file:///a.py"
 
@@ -44,78 +45,73 @@ def types_at_the_end(session: Session, text: str, uri: str = URI) -> None:
     did_change(session, types.DidChangeTextDocumentParams(document, [change]))
 
 
-async def test_what_was_accepted_of_a_list_is_known_as_accepted_where_there_is_ghost_text_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@asynccontextmanager
+async def working(
+    monkeypatch: pytest.MonkeyPatch, fill: str, *folders: str, **options: object
+) -> AsyncIterator[tuple[Session, ScriptedWorker]]:
+    """A session of an editor with ghost text, and its worker, which always finds the same."""
     with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as worker:
-            worker.fills = ["1"]
+            worker.fills = [fill]
             session = InfillServer({}).session
-            session.start(ClientFeatures(inline_completion=True), {"startWorker": False, "prefetch": False})
-            session.open(URI, "python", 1, "x = \n")
-            assert session.completions is not session.inline
-            ghost, listed = await shown(session, session.inline), await shown(session, session.completions)
-            accept(session, URI, listed)
-            types_at_the_end(session, "1")
-            assert session.completions.shown(URI, listed) is None
-            assert session.inline.shown(URI, ghost) is not None
+            session.start(ClientFeatures(inline_completion=True), options, folders)
+            yield session, worker
             await session.worker.close()
 
 
-async def test_what_follows_is_not_computed_where_the_file_has_become_a_secret(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_accepting_from_a_list_counts_beside_ghost_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with working(monkeypatch, "1", prefetch=False) as (session, worker):
+        session.open(URI, "python", 1, "x = \n")
+        assert session.completions is not session.inline
+        ghost, listed = await shown(session, session.inline), await shown(session, session.completions)
+        accept(session, URI, listed)
+        types_at_the_end(session, "1")
+        assert session.completions.shown(URI, listed) is None
+        assert session.inline.shown(URI, ghost) is not None
+
+
+async def test_no_prefetch_once_the_file_is_a_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     link = tmp_path / "a.py"
     link.symlink_to("main.py")
     uri = link.as_uri()
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
-        monkeypatch.setenv(FOLDER_VARIABLE, folder)
-        async with scripted_worker() as worker:
-            worker.fills = ["1"]
-            session = InfillServer({}).session
-            session.start(ClientFeatures(inline_completion=True), {"startWorker": False})
-            session.open(uri, "python", 1, "x = \ny = \n")
-            suggestion = await shown(session, session.inline, uri)
-            link.unlink()
-            link.symlink_to(".env")
-            accept(session, uri, suggestion)
-            types_at_the_end(session, "1", uri)
-            await session.why_off_now(uri)
-            await asyncio.sleep(0)
-            assert uri not in session.documents
-            assert len(worker.requests) == 1
-            await session.worker.close()
+    async with working(monkeypatch, "1") as (session, worker):
+        session.open(uri, "python", 1, "x = \ny = \n")
+        suggestion = await shown(session, session.inline, uri)
+        link.unlink()
+        link.symlink_to(".env")
+        accept(session, uri, suggestion)
+        types_at_the_end(session, "1", uri)
+        await session.why_off_now(uri)
+        await asyncio.sleep(0)
+        assert uri not in session.documents
+        assert len(worker.requests) == 1
 
 
-def ask_at(session: Session, character: int) -> types.InlineCompletionList | Awaitable[types.InlineCompletionList]:
+def ask_at(
+    session: Session, character: int, uri: str = URI
+) -> types.InlineCompletionList | Awaitable[types.InlineCompletionList]:
     """An inline completion in the first line, for which nobody asked."""
     context = types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic)
-    document = types.TextDocumentIdentifier(URI)
+    document = types.TextDocumentIdentifier(uri)
     return inline_completion(session, types.InlineCompletionParams(context, document, types.Position(0, character)))
 
 
 async def test_a_suggestion_that_still_fits_does_not_wait_for_a_parse(monkeypatch: pytest.MonkeyPatch) -> None:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
-        monkeypatch.setenv(FOLDER_VARIABLE, folder)
-        async with scripted_worker() as worker:
-            worker.fills = ["12"]
-            session = InfillServer({}).session
-            session.start(ClientFeatures(inline_completion=True), {"startWorker": False, "confidenceFloor": 0})
-            session.open(URI, "python", 1, "x = \n" + "y = f(a, b)\n" * 30_000)
-            first = ask_at(session, 4)
-            assert not isinstance(first, types.InlineCompletionList), "the text is not parsed yet"
-            assert [item.insert_text for item in (await first).items] == ["12"]
-            types_at_the_end(session, "1")
-            second = ask_at(session, 5)
-            assert isinstance(second, types.InlineCompletionList)
-            assert [item.insert_text for item in second.items] == ["12"]
-            await session.worker.close()
+    async with working(monkeypatch, "12", confidenceFloor=0) as (session, worker):
+        session.open(URI, "python", 1, "x = \n" + "y = f(a, b)\n" * 30_000)
+        first = ask_at(session, 4)
+        assert not isinstance(first, types.InlineCompletionList), "the text is not parsed yet"
+        assert [item.insert_text for item in (await first).items] == ["12"]
+        types_at_the_end(session, "1")
+        second = ask_at(session, 5)
+        assert isinstance(second, types.InlineCompletionList)
+        assert [item.insert_text for item in second.items] == ["12"]
 
 
-async def test_a_request_that_waits_for_a_parse_is_answered_with_nothing_when_the_text_changes() -> None:
+async def test_edit_ends_a_request_that_waits_for_a_parse() -> None:
     session = InfillServer({}).session
-    session.start(ClientFeatures(inline_completion=True), {"startWorker": False})
+    session.start(ClientFeatures(inline_completion=True), {})
     session.open(URI, "python", 1, "x = \n" + "y = f(a, b)\n" * 30_000)
     asked = ask_at(session, 4)
     assert not isinstance(asked, types.InlineCompletionList)
@@ -128,7 +124,7 @@ async def test_a_request_that_waits_for_a_parse_is_answered_with_nothing_when_th
 async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:
     """Not even until garbage is collected: a server that listens has many clients, and documents are large."""
     server = InfillServer({})
-    server.session.start(ClientFeatures(), {"startWorker": False})
+    server.session.start(ClientFeatures(), {})
     server.session.open(URI, "python", 1, "x = 1\n")
     server.session.documents[URI].snapshot()
     document = ref(server.session.documents[URI])
@@ -141,7 +137,7 @@ async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:
 
 
 class Hanging(WorkerConnection):
-    """A line whose worker never lets go."""
+    """A connection whose worker never lets go."""
 
     async def close(self) -> None:
         await asyncio.Event().wait()
@@ -150,7 +146,7 @@ class Hanging(WorkerConnection):
 async def test_a_worker_that_does_not_let_go_keeps_no_other_one() -> None:
     server = InfillServer({})
     partner = {"url": "http://127.0.0.1:9", "kind": "chat"}
-    server.session.start(ClientFeatures(), {"startWorker": False, "partner": partner})
+    server.session.start(ClientFeatures(), {"partner": partner})
     server.session.worker = Hanging(server, lambda *_: None, lambda _: None)
     await server.leave()
     assert server.session.partner is not None
@@ -159,7 +155,7 @@ async def test_a_worker_that_does_not_let_go_keeps_no_other_one() -> None:
 
 async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
     session = InfillServer({}).session
-    session.start(ClientFeatures(), {"startWorker": False})
+    session.start(ClientFeatures(), {})
     notebook, cells = "file:///n.ipynb", ("cell:0", "cell:1")
     session.notebooks.open(notebook, cells)
     for cell in cells:
@@ -178,25 +174,82 @@ async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
     await session.worker.close()
 
 
-async def test_a_document_of_which_two_edits_are_lost_is_found_again_like_one() -> None:
+async def test_document_with_two_lost_edits_is_found_again() -> None:
     session = InfillServer({}).session
-    session.start(ClientFeatures(), {"startWorker": False})
+    session.start(ClientFeatures(), {})
     session.open(URI, "python", 1, "x = 1\n")
     for _ in range(2):
         session.lose(URI)
     session.lose_all()
-    assert "could not be understood" in (session.why_off(URI) or "")
+    assert "could not be read" in (session.why_off(URI) or "")
     whole = types.TextDocumentContentChangeWholeDocument("y")
     did_change(session, types.DidChangeTextDocumentParams(types.VersionedTextDocumentIdentifier(2, URI), [whole]))
     assert session.documents[URI].text == "y"
     await session.worker.close()
 
 
-@pytest.mark.parametrize("uri", ["file:///w/c#/.env", "file:///w/what?/id_rsa", "file:///w/#.env#", "file:///w/.env#1"])
-async def test_a_sign_that_a_client_does_not_escape_hides_no_secret(uri: str) -> None:
+@pytest.mark.parametrize(
+    "uri",
+    [
+        *("file:///w/c#/.env", "file:///w/what?/id_rsa", "file:///w/#.env#", "file:///w/.env#1", "untitled:.env"),
+        *(
+            "diff://w/p/.env:HEAD",
+            "diff://w/x?left=file:///p/.env&right=a.py",
+            "git-show:HEAD:.env",
+            "file:///w/%252Eenv",
+        ),
+        *('git:/w/.env?{"path":"/w/.env","ref":"~"}', "git:/w/a?%7B%22path%22:%22/w/.env%22%7D", "git:/w/key.pem.git"),
+        *("jar:file:///w/a.jar!/.env", "zipfile:///w/a.zip::.env", "fugitive:///w/.git//1a2b/.env", "x:?file=id_rsa"),
+        *("vscode-notebook-cell:/w/.env#W0", "vscode-notebook-cell:/w/a.ipynb?path=.env#W0", "FILE:///w/.env%20"),
+    ],
+)
+async def test_no_way_to_write_a_uri_hides_a_secret(uri: str) -> None:
     session = InfillServer({}).session
-    session.start(ClientFeatures(), {"startWorker": False})
+    session.start(ClientFeatures(), {})
     session.open(uri, "plaintext", 1, "TOKEN=1\n")
     assert uri not in session.documents
     assert "may hold secrets" in (session.why_off(uri) or "")
     await session.worker.close()
+
+
+@pytest.mark.parametrize("cell", ["file:///w/.env", "vscode-notebook-cell:/w/id_rsa#W1", "file:///w/.ssh/a#1"])
+async def test_a_cell_with_a_secret_name_is_no_document(cell: str) -> None:
+    session = InfillServer({}).session
+    session.start(ClientFeatures(), {})
+    session.notebooks.open("file:///w/n.ipynb", (cell, "cell:1"))
+    for each in (cell, "cell:1"):
+        session.open(each, "python", 1, "x = 1\n")
+    assert list(session.documents) == ["cell:1"]
+    assert "may hold secrets" in (session.why_off(cell) or "")
+    assert session.documents["cell:1"].snapshot().before == ""
+    await session.worker.close()
+
+
+async def test_a_secret_named_from_outside_is_one_without_an_event(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not every editor watches files for us."""
+    uri = (tmp_path / "a.py").as_uri()
+    async with working(monkeypatch, "1", tmp_path.as_uri()) as (session, worker):
+        session.open(uri, "python", 1, "x = \n")
+        (tmp_path / "infill-ls.toml").write_text("secretGlobs = ['a.py']\n")
+        answer = ask_at(session, 4, uri)
+        assert not isinstance(answer, types.InlineCompletionList)
+        assert (await answer).items == []
+        assert worker.requests == []
+        assert "may hold secrets" in (session.why_off(uri) or "")
+        (tmp_path / "infill-ls.toml").unlink()
+        assert await session.why_off_now(uri) is None
+
+
+def test_who_hears_of_changes_in_which_order() -> None:
+    """What follows taken texts moves them before the services say what was taken."""
+    session = InfillServer({}).session
+    session.start(ClientFeatures(inline_completion=True), {})
+    heard = [listener.__qualname__ for listener in session.change_listeners]
+    services = len(session.inline_services) * ["InlineService.changed"]
+    first, last = (
+        ["Usage.changed", "Shadow.changed", "Refining.changed"],
+        ["Refining.drop_gone", "NextEditService.changed"],
+    )
+    assert heard == [*first, *services, *last]

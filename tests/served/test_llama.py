@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from inference.messages import Candidate, Done, Outcome
 from tests.inference.remote.partner.asking import BEFORE, one_hole, partner_at
 from tests.served.commands import with_partner
-from tests.served.llama import FOLDER, NAME, VARIABLE, Llama
+from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, Llama
 from tests.served.vllm import FIM
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory, skip_loudly: Callable[[str], NoReturn]) -> Iterator[Llama]:
     """A server with the checkpoint."""
-    if FOLDER is None:
-        skip_loudly(f"llama.cpp's server is not tested: {VARIABLE} names no folder (see tests/served/llama.py)")
-    server = Llama(FOLDER, tmp_path_factory.mktemp("llama"))
+    if not PYTHON.exists():
+        skip_loudly(f"llama.cpp's server is not tested: {VARIABLE} names no environment (see tests/served/llama.py)")
+    server = Llama(tmp_path_factory.mktemp("llama"))
     try:
         server.wait()
         yield server
@@ -32,6 +32,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory, skip_loudly: Callable[[str],
         server.stop()
 
 
+@pytest.mark.skipif(MODEL is not None, reason="the small checkpoint's tokenizer")
 async def test_it_cuts_text_into_the_tokens_that_were_trained(llama: Llama) -> None:
     """The checkpoint's tokenizer says of the same units what llama.cpp makes of them."""
     asked = Request(

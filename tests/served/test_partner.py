@@ -141,9 +141,7 @@ async def test_ghost_text_by_the_partner_alone(partner_vllm: Vllm, runtime_folde
     assert await editor.quit() == 0
 
 
-async def test_a_draft_on_screen_goes_to_the_partner_and_the_better_text_comes_back(
-    partner_vllm: Vllm, runtime_folder: Path
-) -> None:
+async def test_draft_on_screen_goes_to_the_partner(partner_vllm: Vllm, runtime_folder: Path) -> None:
     """The draft is the embedded model's. Where vLLM's text does not fit, the user is told why and the draft stays."""
     partner = {"url": partner_vllm.url, "model": FIM_NAME, "kind": "chat"}
     editor = await Editor.start(runtime_folder, capabilities(), {**PATIENT, "partner": partner})

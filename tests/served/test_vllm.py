@@ -14,10 +14,11 @@ import pytest
 import pytest_asyncio
 from lsprotocol.types import Position
 
+from inference.engine.work import Counters
 from inference.messages import Candidate, Hole, InfillRequest, Outcome, Text
 from inference.models import registry
 from inference.remote.client import Client
-from inference.remote.vllm.reading import Counters, Reader
+from inference.remote.vllm.reading import Reader
 from inference.serving.infiller import RemoteInfiller
 from tests.e2e.editor import Editor, capabilities
 from tests.inference.remote.asking import answered, infiller_at, one_hole, request

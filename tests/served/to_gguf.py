@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-import gguf  # type: ignore[import-not-found]
+import gguf
 import numpy as np
 from safetensors.torch import load_file
 

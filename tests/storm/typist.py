@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.e2e.raw_client import RawClient
+from tests.storm.hostile import SECRET
 
 SOURCE = "import os\n\n\ndef add(a, b):\n    return a + b\n\n\ndef main():\n    \n\n\nprint(???)\n"
 LINE = 8
@@ -26,9 +27,20 @@ class Typist:
     text: str = ""
     version: int = 1
 
+    @property
+    def secret(self) -> str:
+        """A document beside the other one that no model may see."""
+        return f"{self.uri.rpartition('/')[0]}/.env"
+
+    def leaked(self) -> list[str]:
+        """The requests in the secret document that were answered with anything."""
+        replies = {key: self.client.replies.get(key, {}) for key in self.sent if key.startswith("secret")}
+        return [key for key, reply in replies.items() if (reply.get("result") or {}).get("items")]
+
     async def type(self, until: float) -> None:
         """Type until the monotonic clock says `until`."""
         self.client.open(self.uri, SOURCE)
+        self.client.open(self.secret, f"KEY = {SECRET}\nOTHER = ")
         while time.monotonic() < until:
             await self._line(until)
 
@@ -44,6 +56,7 @@ class Typist:
                 self._cancel(key)
         if self.chance.random() < 0.5:
             self._run_command()
+        self.client.complete(self._new("secret"), self.secret, 1, 8, invoked=self.chance.random() < 0.5)
 
     def _replace(self, start: int, end: int, new: str) -> None:
         self.version += 1

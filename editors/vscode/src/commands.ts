@@ -3,6 +3,7 @@ import * as vscode from 'vscode';
 import { ExecuteCommandRequest, type LanguageClient } from 'vscode-languageclient/node';
 import type { Fills, Order } from './fills';
 import type { Inline } from './inline';
+import type { NextEdits } from './next_edit';
 import type { Preview } from './preview';
 import { refineSuggestion } from './refine';
 import { toggled } from './settings';
@@ -16,7 +17,8 @@ export interface Parts {
   fills: Fills;
   preview: Preview;
   inline: Inline;
-  /** Finds and starts the server anew. */
+  nextEdits: NextEdits;
+  /** Finds and starts the server again. */
   start(): Promise<void>;
   /** Offers the best model that this machine runs. */
   models(): Promise<void>;
@@ -42,6 +44,8 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
     accept: () => parts.preview.decide(true),
     discard: () => parts.fills.stop(),
     reject: () => parts.inline.reject(),
+    nextEdit: () => parts.nextEdits.accept(),
+    dismissNextEdit: () => parts.nextEdits.dismiss(),
     restart: () => restart(parts),
     chooseModel: () => parts.models(),
     showLog: () => parts.log.show(),
@@ -99,7 +103,7 @@ async function rework(parts: Parts): Promise<void> {
   }
 }
 
-/** The worker anew where the server can do that, and the server itself in any case. */
+/** Restarts the worker if the server can do that, and the server itself in any case. */
 async function restart(parts: Parts): Promise<void> {
   const client = parts.client();
   const command = 'infill-ls.restartWorker';

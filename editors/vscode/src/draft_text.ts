@@ -15,7 +15,7 @@ export const MOST_PIECES = 24;
 /** A decoration is one line: what is longer is cut, and the hover shows the whole. */
 export const MOST_CHARACTERS = 160;
 
-/** What is drawn of a draft, and which part [start, end) of the existing text it is drawn in the stead of. */
+/** What is drawn of a draft, and which part [start, end) of the existing text it replaces. */
 export interface Drawing {
   pieces: Piece[];
   start: number;

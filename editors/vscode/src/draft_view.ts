@@ -9,7 +9,7 @@ const COLORS: Readonly<Record<Tint, vscode.ThemeColor>> = {
   sure: new vscode.ThemeColor('infill.draftSure'),
 };
 
-/** One place where text is to stand in the stead of what is there. */
+/** One place, and the text that is to replace what is there. */
 export interface Proposal {
   range: vscode.Range;
   pieces: Piece[];
@@ -36,7 +36,7 @@ export class DraftView implements vscode.Disposable {
     }
   }
 
-  /** Draws proposals in the stead of what was drawn. `strike`: what they would replace is struck through. */
+  /** Draws proposals instead of what was drawn. `strike`: what they would replace is struck through. */
   show(document: vscode.TextDocument, proposals: readonly Proposal[], strike: boolean): void {
     const editors = vscode.window.visibleTextEditors.filter((editor) => editor.document === document);
     for (const editor of this.shown.keys()) {

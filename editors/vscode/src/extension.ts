@@ -6,6 +6,7 @@ import { Fills } from './fills';
 import { Inline } from './inline';
 import { offerInstall } from './install';
 import { offerModel, offerModelOnce } from './model_offer';
+import { NextEdits } from './next_edit';
 import { Preview } from './preview';
 import { watchPython } from './python';
 import { offerRefined } from './refine';
@@ -17,7 +18,7 @@ import { DRAFT, type Draft, REFINED, type Refined } from './wire';
 
 const NEVER = new vscode.CancellationTokenSource().token;
 
-/** Whether a file is off is asked anew this long after the server was given settings. */
+/** We ask again whether a file is off this long after the server was given settings. */
 const CONFIGURED_MS = 200;
 
 let server: Server | undefined;
@@ -29,7 +30,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const preview = new Preview(view);
   const fills = new Fills(view, preview);
   const watch = new StatusWatch(bar, () => server?.client);
-  const inline = new Inline(view, () => server?.client);
+  const inline: Inline = new Inline(view, () => server?.client, () => nextEdits.hide());
+  const nextEdits = new NextEdits(() => server?.client, (document) => inline.onScreen(document) !== undefined);
 
   const running: Server = (server = new Server(log, {
     onPhase: (phase, reason) => {
@@ -75,9 +77,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
 
   let before = section();
   context.subscriptions.push(
-    log, bar, view, preview, inline, watch, running,
+    log, bar, view, preview, inline, nextEdits, watch, running,
     ...registerCommands({
-      log, bar, fills, preview, inline, start,
+      log, bar, fills, preview, inline, nextEdits, start,
       models: () => offerModel(running),
       client: () => running.client,
       command: () => running.command,

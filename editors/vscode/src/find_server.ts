@@ -5,7 +5,7 @@ import * as path from 'node:path';
 export interface Surroundings {
   windows: boolean;
   home: string;
-  /** The setting `infill.server.path`; empty when not set. A workspace cannot set it. */
+  /** The setting `infill.executable`; empty when not set. A workspace cannot set it. */
   setting: string;
   /** Whether the user trusts the workspace: only then is anything in it run. */
   trusted: boolean;
@@ -38,10 +38,10 @@ export function findServer(around: Surroundings): Search {
 function fromSetting(around: Surroundings): Search {
   const file = around.setting.replace(/^~(?=$|[\\/])/, around.home);
   if (!paths(around).isAbsolute(file)) {
-    return { problem: `infill.server.path is not an absolute path: ${around.setting}`, badSetting: true };
+    return { problem: `infill.executable is not an absolute path: ${around.setting}`, badSetting: true };
   }
   if (!around.isProgram(file)) {
-    return { problem: `infill.server.path names no program: ${file}`, badSetting: true };
+    return { problem: `infill.executable names no program: ${file}`, badSetting: true };
   }
   return { file, origin: 'the setting' };
 }

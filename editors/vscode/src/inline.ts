@@ -14,7 +14,12 @@ export class Inline implements vscode.Disposable {
   private offered: { document: vscode.TextDocument; items: Offered[] } | undefined;
   private readonly listener = vscode.workspace.onDidChangeTextDocument((event) => this.onChange(event));
 
-  constructor(private readonly view: DraftView, private readonly client: () => LanguageClient | undefined) {}
+  /** `onOffered` hears that a suggestion is shown. */
+  constructor(
+    private readonly view: DraftView,
+    private readonly client: () => LanguageClient | undefined,
+    private readonly onOffered: () => void,
+  ) {}
 
   readonly middleware: Pick<Middleware, 'provideInlineCompletionItems'> = {
     provideInlineCompletionItems: async (document, position, context, token, next) => {
@@ -60,7 +65,7 @@ export class Inline implements vscode.Disposable {
     }
   }
 
-  /** Escape on a suggestion of ours: it is hidden, and the server is told. */
+  /** Escape on one of our suggestions: it is hidden, and the server is told. */
   async reject(): Promise<void> {
     const rejected = this.offered;
     this.forget();
@@ -71,7 +76,7 @@ export class Inline implements vscode.Disposable {
       return;
     }
     const standing = textFrom(rejected.document, first.start, rejected.document.offsetAt(cursor));
-    if (first.text.startsWith(standing)) { // else what was shown was somebody else's
+    if (first.text.startsWith(standing)) { // else another extension's text was shown
       this.tell(DID_REJECT, rejected.document, { id: first.id });
     }
   }
@@ -93,6 +98,7 @@ export class Inline implements vscode.Disposable {
       this.forget();
     } else {
       this.offered = { document, items };
+      this.onOffered();
       void vscode.commands.executeCommand('setContext', CONTEXT, true);
     }
   }

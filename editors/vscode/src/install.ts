@@ -37,6 +37,6 @@ async function chooseFile(): Promise<boolean> {
     return false;
   }
   const settings = vscode.workspace.getConfiguration('infill');
-  await settings.update('server.path', file.fsPath, vscode.ConfigurationTarget.Global);
+  await settings.update('executable', file.fsPath, vscode.ConfigurationTarget.Global);
   return false; // the changed setting starts it
 }

@@ -3,7 +3,7 @@
 import * as os from 'node:os';
 import * as vscode from 'vscode';
 import type { LanguageClient } from 'vscode-languageclient/node';
-import { type Offer, offerIn, stepsHere } from './models';
+import { isPull, type Offer, offerIn } from './models';
 import { MODEL_OFFER } from './wire';
 
 const TOLD = 'infill.toldOfModels';
@@ -11,11 +11,10 @@ const TOLD = 'infill.toldOfModels';
 const FIRST_MS = 20_000;
 
 const DOWNLOAD = 'Download It';
-const USE = 'Use It';
+const PULL_COMMAND = 'infill-ls.pullModel';
 
-/** The server that runs: the command that it was started with, and the client that talks to it. */
+/** The client that talks to the server that runs. */
 export interface Running {
-  readonly command: string;
   readonly client: LanguageClient | undefined;
 }
 
@@ -32,7 +31,7 @@ export function offerModelOnce(context: vscode.ExtensionContext, running: Runnin
     void look(running, false).then(async (offer) => {
       if (typeof offer === 'object' && !isDone()) {
         await context.globalState.update(TOLD, true);
-        await show(offer, running.command);
+        await show(offer, running);
       }
     });
   }, FIRST_MS);
@@ -44,7 +43,7 @@ export async function offerModel(running: Running): Promise<void> {
   const title = 'Looking at this machine';
   const offer = await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title }, () => look(running, true));
   if (typeof offer === 'object') {
-    await show(offer, running.command);
+    await show(offer, running);
   } else {
     void vscode.window.showInformationMessage(offer ?? 'infill-ls does not answer; `infill-ls models` in a terminal shows the models.');
   }
@@ -55,26 +54,35 @@ function isModelSet(): boolean {
   return places?.globalValue !== undefined;
 }
 
-async function look(running: Running, anew: boolean): Promise<Offer | string | undefined> {
-  return running.client?.sendRequest(MODEL_OFFER, { anew }).then(offerIn, () => undefined);
+async function look(running: Running, refresh: boolean): Promise<Offer | string | undefined> {
+  return running.client?.sendRequest(MODEL_OFFER, { refresh }).then(offerIn, () => undefined);
 }
 
-async function show(offer: Offer, command: string): Promise<void> {
-  const choice = await vscode.window.showInformationMessage(offer.text, offer.steps.length === 0 ? USE : DOWNLOAD);
-  if (choice === undefined || (choice === DOWNLOAD && !(await isDownloaded(offer, command)))) {
-    return;
+async function show(offer: Offer, running: Running): Promise<void> {
+  const choice = await vscode.window.showInformationMessage(offer.text, DOWNLOAD, ...offer.use.map((one) => one.title));
+  const used = offer.use.find((one) => one.title === choice);
+  if (used !== undefined) {
+    await vscode.workspace.getConfiguration('infill').update('model', used.model, vscode.ConfigurationTarget.Global);
+  } else if (choice === DOWNLOAD) {
+    await download(offer, running);
   }
-  await vscode.workspace.getConfiguration('infill').update('model', offer.model, vscode.ConfigurationTarget.Global);
 }
 
-/** Runs the steps in a terminal, where a licence is asked for; whether all went well and the user wants to use it. */
-async function isDownloaded(offer: Offer, command: string): Promise<boolean> {
-  for (const [program = '', ...words] of stepsHere(offer, command)) {
-    if ((await runInTerminal(`Download ${offer.model}`, program, words)) !== 0) {
-      return false; // the terminal says why
+/** Runs the steps. The server downloads, shows how far it is, and then loads the model, for none is set. */
+async function download(offer: Offer, running: Running): Promise<void> {
+  for (const step of offer.steps) {
+    if (isPull(step)) {
+      const answer: unknown = await running.client?.sendRequest('workspace/executeCommand', { command: PULL_COMMAND, arguments: [{ model: offer.model }] });
+      const { applied, reason } = (answer ?? {}) as { applied?: unknown; reason?: unknown };
+      if (applied !== true) {
+        void vscode.window.showErrorMessage(`${offer.model} was not downloaded: ${typeof reason === 'string' ? reason : 'infill-ls does not answer'}`);
+        return;
+      }
+    } else if ((await runInTerminal(`Install what ${offer.model} needs`, step[0] ?? '', step.slice(1))) !== 0) {
+      return; // the terminal says why
     }
   }
-  return (await vscode.window.showInformationMessage(`${offer.model} is here.`, USE)) === USE;
+  void vscode.window.showInformationMessage(`${offer.model} is here and fills from now on.`);
 }
 
 /** Runs a program as a task, quoted for whichever shell the user has; its exit status. */

@@ -4,6 +4,8 @@ export interface Offer {
   text: string;
   /** The commands that get the model, each as its words; none where it is here. */
   steps: string[][];
+  /** Models that other programs have downloaded: the title of a button, and the value of the setting. */
+  use: { title: string; model: string }[];
   /** The value of the setting `infill.model`. */
   model: string;
 }
@@ -12,7 +14,7 @@ export interface Offer {
 export function offerIn(answer: unknown): Offer | string | undefined {
   const { offer, problem, model } = (answer ?? {}) as { offer?: Partial<Offer> | null; problem?: unknown; model?: unknown };
   if (typeof offer?.text === 'string' && typeof offer.model === 'string' && isSteps(offer.steps)) {
-    return { text: offer.text, steps: offer.steps, model: offer.model };
+    return { text: offer.text, steps: offer.steps, use: isUse(offer.use) ? offer.use : [], model: offer.model };
   }
   if (typeof model === 'string') {
     return `The model is set to ${model}; \`infill-ls models\` in a terminal shows all.`;
@@ -23,9 +25,17 @@ export function offerIn(answer: unknown): Offer | string | undefined {
   return offer === null ? 'No better model than the embedded one runs on this machine; `infill-ls models` in a terminal says why.' : undefined;
 }
 
-/** The steps as they run here: infill-ls may not be on PATH. No shell takes them apart: quoting is its own affair. */
-export function stepsHere(offer: Offer, file: string): string[][] {
-  return offer.steps.map(([program = '', ...words]) => [program === 'infill-ls' ? file : program, ...words]);
+/** Whether a step is a download, which the server does itself: no terminal and no shell is needed. */
+export function isPull(step: string[]): boolean {
+  return step[0] === 'infill-ls' && step[1] === 'models' && step[2] === 'pull';
+}
+
+function isUse(value: unknown): value is Offer['use'] {
+  const isOne = (one: unknown): boolean => {
+    const { title, model } = (one ?? {}) as { title?: unknown; model?: unknown };
+    return typeof title === 'string' && typeof model === 'string';
+  };
+  return Array.isArray(value) && value.every(isOne);
 }
 
 function isSteps(value: unknown): value is string[][] {

@@ -5,7 +5,7 @@ import { type DraftView, type Proposal, proposal } from './draft_view';
 const CONTEXT = 'infill.previewing';
 
 export class Preview implements vscode.Disposable, vscode.CodeLensProvider {
-  private open: { document: vscode.TextDocument; proposals: Proposal[]; decide: (take: boolean) => void } | undefined;
+  private open: { document: vscode.TextDocument; proposals: Proposal[]; keysWork: boolean; decide: (take: boolean) => void } | undefined;
   private hint: vscode.Disposable | undefined;
   private readonly lensesChanged = new vscode.EventEmitter<void>();
   readonly onDidChangeCodeLenses = this.lensesChanged.event;
@@ -30,14 +30,14 @@ export class Preview implements vscode.Disposable, vscode.CodeLensProvider {
     this.decide(false);
     const proposals = edits.map((edit) => proposalOf(document, edit));
     const taken = new Promise<boolean>((resolve) => {
-      this.open = { document, proposals, decide: resolve };
+      this.open = { document, proposals, keysWork: false, decide: resolve };
     });
     this.redraw();
     this.changed(true);
     return taken;
   }
 
-  /** The user has decided, or somebody else has. Nothing happens when no fill is shown. */
+  /** The user has decided, or an edit has. Nothing happens when no fill is shown. */
   decide(take: boolean): void {
     const shown = this.open;
     if (shown !== undefined) {
@@ -50,7 +50,7 @@ export class Preview implements vscode.Disposable, vscode.CodeLensProvider {
 
   provideCodeLenses(document: vscode.TextDocument): vscode.CodeLens[] {
     const first = this.open?.document === document ? this.open.proposals[0]?.range : undefined;
-    if (first === undefined) {
+    if (first === undefined || !this.open?.keysWork) {
       return [];
     }
     return [
@@ -77,11 +77,17 @@ export class Preview implements vscode.Disposable, vscode.CodeLensProvider {
     }
   }
 
+  /** The lenses name the keys, so they come once the keys work. */
   private changed(shown: boolean): void {
-    void vscode.commands.executeCommand('setContext', CONTEXT, shown);
+    const open = this.open;
+    void vscode.commands.executeCommand('setContext', CONTEXT, shown).then(() => {
+      if (open !== undefined) {
+        open.keysWork = true;
+      }
+      this.lensesChanged.fire();
+    });
     this.hint?.dispose();
     this.hint = shown ? vscode.window.setStatusBarMessage('infill-ls: Enter takes it, Escape leaves it') : undefined;
-    this.lensesChanged.fire();
   }
 }
 

@@ -1,4 +1,4 @@
-/** What the user is told of an order that runs, and of its end. */
+/** Tells the user how a command goes, and how it ended. */
 import * as vscode from 'vscode';
 import { DISCARDED, type Applied } from './wire';
 

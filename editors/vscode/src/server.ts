@@ -41,7 +41,7 @@ export class Server implements vscode.Disposable {
 
   constructor(private readonly log: vscode.LogOutputChannel, private readonly ear: Ear) {}
 
-  /** Finds the server and starts it, in the stead of one that runs. Returns why there is none, or undefined. */
+  /** Finds the server and starts it, replacing one that runs. Returns why there is none, or undefined. */
   start(): Promise<{ problem: string; badSetting: boolean } | undefined> {
     const started = this.starts.then(() => this.startNow()); // one after the other: each stops the one before
     this.starts = started.catch(() => undefined);
@@ -135,18 +135,18 @@ export class Server implements vscode.Disposable {
   }
 }
 
-/** Its troubles go to the log alone: the user is told once, by the status bar, in words of ours. */
+/** Its errors go to the log alone: the status bar tells the user once, in our words. */
 class QuietClient extends LanguageClient {
   override error(message: string, data?: unknown): void {
     super.error(message, data, false);
   }
 }
 
-/** Tells the server that this client draws drafts. */
+/** Tells the server that this client draws drafts and next edits. */
 class WantsDrafts implements StaticFeature {
   fillClientCapabilities(capabilities: ClientCapabilities): void {
     const drafts = vscode.workspace.getConfiguration('infill').get('drafts', true);
-    capabilities.experimental = { ...(capabilities.experimental as object | undefined), infillDrafts: drafts };
+    capabilities.experimental = { ...(capabilities.experimental as object | undefined), infillDrafts: drafts, infillNextEdits: true };
   }
   initialize(): void {
     // nothing to register
@@ -167,6 +167,7 @@ export function section(): Section {
   return {
     ...found,
     ...(settings.inspect('prefetch')?.globalValue === false ? { prefetch: false } : {}),
+    ...(settings.inspect('nextEdit.enabled')?.globalValue === false ? { nextEdit: { enabled: false } } : {}),
     ...(settings.inspect('context.enabled')?.globalValue === false ? { context: { ...context, enabled: false } } : {}),
   };
 }

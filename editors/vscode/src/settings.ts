@@ -1,12 +1,12 @@
 /** Which of the settings go to the server. Knows no VS Code: a section comes as plain objects. */
 
-/** Settings that only the extension reads, and of the group `server` that names the program to start. */
-const OWN = new Set(['drafts', 'preview']);
+/** Settings that only the extension reads, and of the group `server` the old name of `executable`. */
+const OWN = new Set(['drafts', 'preview', 'executable']);
 const OWN_OF_SERVER = new Set(['path']);
 
 /** What the server reads only at start; a test ties it to the server's list. */
 export const STARTUP: readonly string[] = [
-  'model', 'device', 'dtype', 'server', 'partner', 'idleSeconds', 'startWorker', 'trustWorkspace',
+  'model', 'device', 'dtype', 'server', 'partner', 'idleSeconds', 'trustWorkspace',
 ];
 
 /**
@@ -14,7 +14,7 @@ export const STARTUP: readonly string[] = [
  * start, but a folder's own value is still sent; a test ties it to the server's list.
  */
 export const ONLY_LESS: readonly string[] = [
-  'statistics', 'refine', 'refineBelow', 'shadow.sample', 'shadow.texts', 'context.enabled', 'prefetch',
+  'statistics', 'refine', 'shadow.sample', 'context.enabled', 'prefetch', 'nextEdit.enabled',
 ];
 
 export type Section = Readonly<Record<string, unknown>>;
@@ -42,7 +42,7 @@ export function changeable(section: Section, secrets: Places | undefined, window
 
 /** Whether going from one section to the other takes a restart. */
 export function needsRestart(before: Section, after: Section): boolean {
-  return ['drafts', ...STARTUP, ...ONLY_LESS].some((path) => !isSame(before, after, path));
+  return ['executable', 'drafts', ...STARTUP, ...ONLY_LESS].some((path) => !isSame(before, after, path));
 }
 
 /** The languages that are off once `language` is turned the other way. */

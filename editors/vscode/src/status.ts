@@ -28,13 +28,13 @@ export function lookOf(report: StatusReport): Look {
     return plain(`$(circle-slash) ${NAME}`, `Off for this file: ${report.off}`);
   }
   if (report.state === 'busy') {
-    return plain(`$(sync~spin) ${NAME}`, `Filling with ${modelOf(report)}${whereOf(report)}${partnerOf(report)}`);
+    return plain(`$(sync~spin) ${NAME}`, `Filling with ${modelOf(report)}${whereOf(report)}${partnerOf(report)}${noteOf(report)}`);
   }
   if (report.serverProblem) {
     return { text: `$(warning) ${NAME}`, tooltip: `${report.serverProblem}${whereOf(report)}`, level: 'warning' };
   }
   if (report.state === 'ready') {
-    return plain(`$(sparkle) ${NAME}`, `Ready: ${modelOf(report)}${whereOf(report)}${partnerOf(report)}`);
+    return plain(`$(sparkle) ${NAME}`, `Ready: ${modelOf(report)}${whereOf(report)}${partnerOf(report)}${noteOf(report)}`);
   }
   return plain(`$(circle-outline) ${NAME}`, 'The worker is stopped; the next fill starts it');
 }
@@ -73,6 +73,10 @@ function percent(progress: number): string {
 
 function modelOf(report: StatusReport): string {
   return [report.model ?? 'the model', report.device].filter(Boolean).join(' on ');
+}
+
+function noteOf({ note }: StatusReport): string {
+  return note ? `\n\n${note}` : '';
 }
 
 /** Where text goes, if it leaves the worker. */

@@ -22,7 +22,7 @@ export class StatusBar implements vscode.Disposable {
     this.item.backgroundColor = background === undefined ? undefined : new vscode.ThemeColor(background);
   }
 
-  /** The reason in words, and the commands that help. */
+  /** The reason, and the commands that help. */
   async offer(language: string | undefined): Promise<void> {
     const entries = [
       { label: '$(refresh) Restart', command: 'infill.restart' },

@@ -10,7 +10,7 @@ export async function surroundings(): Promise<Surroundings> {
   return {
     windows: process.platform === 'win32',
     home: os.homedir(),
-    setting: vscode.workspace.getConfiguration('infill').get('server.path', '').trim(),
+    setting: executable(vscode.workspace.getConfiguration('infill')).trim(),
     trusted: vscode.workspace.isTrusted,
     folders: folders.flatMap((folder) => withRealPath(folder.uri.fsPath)),
     python: vscode.workspace.isTrusted ? await selectedPython() : undefined,
@@ -35,4 +35,9 @@ function isProgram(file: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** The setting, or what it was called before. Of that only the user's own counts: a workspace must not choose a program. */
+function executable(settings: vscode.WorkspaceConfiguration): string {
+  return settings.get<string>('executable', '') || (settings.inspect<string>('server.path')?.globalValue ?? '');
 }

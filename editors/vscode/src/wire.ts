@@ -7,6 +7,8 @@ export const MODEL_OFFER = 'infill/modelOffer';
 export const DRAFT = 'infill/draft';
 export const DID_ACCEPT = 'infill/didAccept';
 export const DID_REJECT = 'infill/didReject';
+export const INLINE_EDIT = 'textDocument/copilotInlineEdit';
+export const DID_SHOW_INLINE_EDIT = 'textDocument/didShowInlineEdit';
 export const REFINED = 'infill/refined';
 
 /** A command of the server's, which takes a suggestion's id and its document's URI. */
@@ -25,6 +27,8 @@ export interface StatusReport {
   device?: string | null;
   clients?: number | null;
   off?: string | null;
+  /** What the user should know of the model, such as that it is too slow; empty for nothing. */
+  note?: string | null;
   /** The URL to which text goes, if the model is on a server. */
   server?: string | null;
   /** Why that server failed last, until it answers again. */
@@ -43,6 +47,14 @@ export interface PartnerReport {
 
 /** The partner has written something better than the suggestion `id`, or than the fill in `range`: it is there at once. */
 export type Refined = { uri: string } & ({ id: string } | { range: Range });
+
+/** What no longer fits after a change: `text` is to stand in `range`. The command tells the server that it was taken. */
+export interface InlineEdit {
+  text: string;
+  range: Range;
+  textDocument: { uri: string; version: number };
+  command: { title: string; command: string; arguments: [string, string] };
+}
 
 export interface DraftHole {
   range: Range;

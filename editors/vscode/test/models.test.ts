@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { offerIn, stepsHere } from '../src/models';
+import { isPull, offerIn } from '../src/models';
 
-const OFFER = { text: 'open-dcoder-0.5b runs here, too.', steps: [['infill-ls', 'models', 'pull', 'open-dcoder-0.5b']], model: 'open-dcoder-0.5b' };
+const OFFER = { text: 'open-dcoder-0.5b runs here, too.', steps: [['infill-ls', 'models', 'pull', 'open-dcoder-0.5b']], use: [{ title: 'Use coder:0.5b from Ollama', model: '/o/blobs/sha256-ab' }], model: 'open-dcoder-0.5b' };
 
 function reason(answer: object): string {
   const found = offerIn(answer);
@@ -22,8 +22,13 @@ test('that there is none is told apart from that nobody knows', () => {
   }
 });
 
-test('each step runs the infill-ls that was found, and is words that no shell has to take apart', () => {
-  const install = ['C:\\Program Files\\python.exe', '-m', 'pip', 'install', 'infill-ls[4bit]'];
-  const steps = stepsHere({ ...OFFER, steps: [install, ...OFFER.steps] }, 'C:\\a b\\infill-ls.exe');
-  assert.deepEqual(steps, [install, ['C:\\a b\\infill-ls.exe', 'models', 'pull', 'open-dcoder-0.5b']]);
+test('a server that names no other models, or nonsense, offers none of them', () => {
+  for (const use of [undefined, null, 'x', [1], [{ title: 'Use it' }]]) {
+    assert.deepEqual(offerIn({ offer: { ...OFFER, use } }), { ...OFFER, use: [] });
+  }
+});
+
+test('a download is told apart from what a terminal has to do', () => {
+  assert.ok(isPull(['infill-ls', 'models', 'pull', 'open-dcoder-0.5b']));
+  assert.ok(!isPull(['python', '-m', 'pip', 'install', 'infill-ls[4bit]']));
 });

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { changeable, needsRestart, ONLY_LESS, startOptions, STARTUP, toggled } from '../src/settings';
 
-const SECTION = { server: { path: '/x', plainHttp: true }, drafts: true, preview: true, model: 'm', trustWorkspace: true, maxSteps: 4 };
+const SECTION = { executable: '/x', server: { path: '/x', plainHttp: true }, drafts: true, preview: true, model: 'm', trustWorkspace: true, maxSteps: 4 };
 
 test('the server gets its settings at start, and none of the extension', () => {
   assert.deepEqual(startOptions(SECTION, undefined, true), {
@@ -26,37 +26,38 @@ test('patterns for secrets of the user and the workspace add up', () => {
 
 test('only what is read at start takes a restart', () => {
   assert.ok(needsRestart(SECTION, { ...SECTION, model: 'other' }));
+  assert.ok(needsRestart(SECTION, { ...SECTION, executable: '/y' }));
   assert.ok(needsRestart(SECTION, { ...SECTION, server: { path: '/y' } }));
   assert.ok(!needsRestart(SECTION, { ...SECTION, maxSteps: 5 }));
 });
 
 const USERS = {
-  statistics: 'on', refine: 'unsure', refineBelow: 0.4, prefetch: true,
-  shadow: { sample: 0.2, texts: true }, context: { enabled: true, maxMs: 50 },
+  statistics: 'on', refine: 'unsure', prefetch: true,
+  shadow: { sample: 0.2 }, context: { enabled: true, maxTokens: 500 },
 };
 
 test('what only start options switch on is among them, takes a restart, and is not sent again', () => {
   assert.deepEqual(startOptions(USERS, undefined, true), { ...USERS, server: {}, secretGlobs: [] });
   const others = [
-    { statistics: 'off' }, { refine: 'off' }, { refineBelow: 0.5 }, { prefetch: false },
-    { shadow: { sample: 0, texts: true } }, { shadow: { sample: 0.2, texts: false } },
-    { context: { enabled: false, maxMs: 50 } },
+    { statistics: 'off' }, { refine: 'off' }, { prefetch: false },
+    { shadow: { sample: 0 } },
+    { context: { enabled: false, maxTokens: 500 } },
   ];
   for (const other of others) {
     assert.ok(needsRestart({ ...USERS, ...other }, USERS), JSON.stringify(other));
   }
-  assert.deepEqual(changeable(USERS, undefined, USERS), { shadow: {}, context: { maxMs: 50 }, secretGlobs: [] });
+  assert.deepEqual(changeable(USERS, undefined, USERS), { shadow: {}, context: { maxTokens: 500 }, secretGlobs: [] });
 });
 
 test('a limit in the group of such a setting changes while the server runs', () => {
-  const after = { ...USERS, context: { enabled: true, maxMs: 80 } };
+  const after = { ...USERS, context: { enabled: true, maxTokens: 800 } };
   assert.ok(!needsRestart(USERS, after));
-  assert.deepEqual(changeable(after, undefined, after)['context'], { maxMs: 80 });
+  assert.deepEqual(changeable(after, undefined, after)['context'], { maxTokens: 800 });
 });
 
 test('a folder says itself that it wants less than the window', () => {
-  const folder = { ...USERS, context: { enabled: false, maxMs: 50 } };
-  assert.deepEqual(changeable(folder, undefined, USERS)['context'], { enabled: false, maxMs: 50 });
+  const folder = { ...USERS, context: { enabled: false, maxTokens: 500 } };
+  assert.deepEqual(changeable(folder, undefined, USERS)['context'], { enabled: false, maxTokens: 500 });
 });
 
 test('a language goes off and on again', () => {
@@ -76,7 +77,7 @@ test('every setting of the manifest has a place: ours, at start, or while it run
   for (const name of ONLY_LESS) {
     assert.ok(`infill.${name}` in properties, name);
   }
-  for (const name of ['model', 'device', 'dtype', 'trustWorkspace', 'server.path', 'server.model', 'server.tokenizer', 'server.plainHttp']) {
+  for (const name of ['model', 'device', 'dtype', 'trustWorkspace', 'executable', 'server.model', 'server.tokenizer', 'server.plainHttp']) {
     assert.equal(properties[`infill.${name}`]?.scope, 'machine', `a workspace must not set ${name}`);
   }
 });

@@ -35,6 +35,10 @@ test('the partner is named, with its state or why it cannot be asked', () => {
   assert.doesNotMatch(lookOf({ ...REPORT, partner: null }).tooltip, /Partner/);
 });
 
+test('what the user should know of the model is told', () => {
+  assert.match(lookOf({ ...REPORT, note: '4 of the last 4 suggestions were cut short' }).tooltip, /cpu\n\n4 of the last 4/);
+});
+
 test('a file that is off says why', () => {
   const look = lookOf({ ...REPORT, off: 'it may hold secrets' });
   assert.match(look.text, /circle-slash/);

@@ -30,7 +30,7 @@ class Constraint:
 
 
 class Constraints:
-    """Builds the constraint of a canvas: text only, no line break in a single-line hole, a given start."""
+    """Builds the constraint of a canvas: text only, some before a line break in a single-line hole, a given start."""
 
     def __init__(self, vocabulary: Vocabulary, properties: Properties, size: int, device: torch.device) -> None:
         """`size`: V of the model's logits, which may be larger than the tokenizer's vocabulary."""
@@ -70,6 +70,11 @@ class Constraints:
         if stated.sampler.method == ENTROPY_BOUND or stated.expand_token_id is None or stated.delete_token_id is None:
             return []
         return [stated.expand_token_id, stated.delete_token_id]
+
+    @property
+    def text(self) -> Tensor:
+        """(V,) the bias under which any text may be written, and nothing but text. Not to be changed."""
+        return self._any
 
     @cached_property
     def _any(self) -> Tensor:

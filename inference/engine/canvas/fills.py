@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference.engine.canvas.layout import HoleRows, Slots
-from inference.engine.canvas.vocabulary import Vocabulary
+from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,27 @@ class Written:
 def texts(vocabulary: Vocabulary, ids: Sequence[int], spans: Sequence[HoleRows], holes: Sequence[Slots]) -> Fills:
     """The texts of the holes of one canvas (W,), without the bytes that healing moved into them."""
     found = []
-    for (first, _, end), hole in zip(spans, holes, strict=True):
-        found.append(vocabulary.bytes_of(list(ids[first:end]))[hole.skip :].decode("utf-8", errors="replace"))
-    return Fills(tuple(found), sum(end - first for _, first, end in spans))
+    for span, hole in zip(spans, holes, strict=True):
+        found.append(b"".join(values(vocabulary, ids, span, hole))[hole.skip :].decode("utf-8", errors="replace"))
+    return Fills(tuple(found), sum(end - first for first, _, end in spans))
+
+
+def values(vocabulary: Vocabulary, ids: Sequence[int], span: HoleRows, hole: Slots) -> list[bytes]:
+    """The bytes of the rows of one hole, those too that healing moved into it.
+
+    A line break that was not given ends a hole of one line: the token `)\\n` is a `)` there, and the last.
+    """
+    first, _, end = span
+    found, before = list[bytes](), 0
+    for id_ in ids[first:end]:
+        value = vocabulary.bytes_of([id_])
+        at = max(0, hole.given - before)
+        ends = [place for mark in LINE_BREAKS if (place := value.find(mark, at)) >= 0] if hole.single_line else []
+        found.append(value[: min(ends)] if ends else value)
+        if ends:
+            break
+        before += len(value)
+    return found
 
 
 def pieces(
@@ -47,11 +65,9 @@ def pieces(
 
     `confidences` (W,) belong to the rows of the canvas. Tokens that hold half a character join the next one.
     """
-    first, _, end = span
     skip, pending, lowest = hole.skip, b"", 1.0
     found: list[tuple[str, float]] = []
-    for row in range(first, end):
-        value = vocabulary.bytes_of([ids[row]])
+    for row, value in enumerate(values(vocabulary, ids, span, hole), span[0]):
         skip, value = max(0, skip - len(value)), value[skip:]
         pending, lowest = pending + value, min(lowest, confidences[row])
         text = pending.decode("utf-8", errors="ignore")

@@ -40,6 +40,8 @@ class Slots:
     """The tokens that stand in the open rows now, where the hole is reworked rather than filled."""
     strength: float = 1.0
     """The share of the existing tokens that is replaced by noise."""
+    given: int = 0
+    """How many of the first bytes of the hole's tokens are given: those it skips, and what was typed."""
 
     def may_begin(self, token: int) -> bool:
         """Whether the first open row may become this token, by what it must begin with. Slow when first asked."""

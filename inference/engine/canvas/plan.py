@@ -9,14 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from inference.engine.canvas import cutting, further, prompt
 from inference.engine.canvas.file_text import FileText
 from inference.engine.canvas.layout import Layout, Pinned, Slots
+from inference.engine.canvas.segments import text_and_holes
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
-from inference.messages import MAX_STEPS, Hole, InfillRequest, Text
+from inference.messages import Hole, InfillRequest
 from inference.models.family import Properties
 
 _SUFFIX_TOKENS = 16
@@ -24,14 +23,6 @@ _SUFFIX_TOKENS = 16
 
 _LEAST_SHARE = 0.5
 """Holes give up to this share of their slots, so that more of them fit on one canvas and are filled together."""
-
-
-@dataclass(frozen=True)
-class TextAndHoles:
-    """A request's segments as alternating texts and holes: `texts[i]` stands before `holes[i]`, one more at the end."""
-
-    texts: tuple[str, ...]
-    holes: tuple[Hole, ...]
 
 
 @dataclass(frozen=True)
@@ -51,31 +42,6 @@ class Plan:
     group: Group
     file_text: FileText | None = None
     """What the file says elsewhere, where the checkpoint is small enough to gain by it."""
-
-
-def text_and_holes(request: InfillRequest) -> TextAndHoles:
-    """Neighbouring texts joined. Raises RequestError where there is no hole or a hole's numbers make no sense."""
-    texts: list[list[str]] = [[]]
-    holes: list[Hole] = []
-    for segment in request.segments:
-        if isinstance(segment, Text):
-            texts[-1].append(segment.text)
-            continue
-        _check(segment)
-        holes.append(segment)
-        texts.append([])
-    if not holes:
-        raise RequestError("the request has no hole to fill")
-    if request.max_steps is not None and not 1 <= request.max_steps <= MAX_STEPS:
-        raise RequestError(f"max_steps is between 1 and {MAX_STEPS}, not {request.max_steps}")
-    return TextAndHoles(tuple(map("".join, texts)), tuple(holes))
-
-
-def _check(hole: Hole) -> None:
-    if hole.min_tokens < 1 or (hole.max_tokens and hole.max_tokens < hole.min_tokens):
-        raise RequestError(f"a hole of {hole.min_tokens} to {hole.max_tokens} tokens cannot be filled")
-    if not 0.0 <= hole.strength <= 1.0:
-        raise RequestError(f"a hole's strength is between 0 and 1, not {hole.strength}")
 
 
 class Planner:
@@ -104,7 +70,7 @@ class Planner:
         before = "".join(text + fill for text, fill in zip(texts, fills[: group.first], strict=False))
         room = max(1, most - len(frame.before))
         ids = prompt.prefix(self._vocabulary, self._properties, before + texts[group.first], room)
-        ids, healed = self._heal(ids)
+        ids, healed = self._vocabulary.heal(ids)
         parts: list[Pinned | Slots] = []
         for number in range(group.first, group.end):
             parts.append(self._slots(holes[number], healed))
@@ -118,12 +84,9 @@ class Planner:
 
     def pin_start(self, number: int, text: str) -> None:
         """From now on the fill of this hole begins with `text`, which the user typed or accepted there."""
-        holes = list(self.request.holes)
-        if not 0 <= number < len(holes):
-            raise RequestError(f"the request has no hole {number}")
-        holes[number] = msgspec.structs.replace(holes[number], starts_with=text, text="", strength=1.0)
-        self._check_size(holes[number])
-        self.request = TextAndHoles(self.request.texts, tuple(holes))
+        request = self.request.pinned(number, text)
+        self._check_size(request.holes[number])
+        self.request = request
 
     def group_from(self, first: int) -> Group:
         """The holes from number `first` that fit on one canvas together, with some of what follows them."""
@@ -171,7 +134,7 @@ class Planner:
         text = self.request.texts[number + 1]
         ids = tuple(self._vocabulary.encode(text[: self._most_characters]))
         if not last:
-            return self._heal(ids)
+            return self._vocabulary.heal(ids)
         if number + 1 < len(self.request.holes) or len(ids) > self._suffix_tokens:
             return ids[: self._suffix_tokens], ()
         return ids + self._frame.after + self._rest(len(ids + self._frame.after)), ()
@@ -181,29 +144,21 @@ class Planner:
         filler = self._frame.rest if self._fills_canvas else None
         return () if filler is None else (filler,) * max(0, self._properties.canvas_tokens - used)
 
-    def _heal(self, ids: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Takes the last token off where it has text of its own: the hole that follows must begin with that text."""
-        try:
-            text = self._vocabulary.bytes_of(list(ids[-1:])).decode()
-        except UnicodeDecodeError:
-            return ids, ()
-        return (ids[:-1], ids[-1:]) if text else (ids, ())
-
     def _slots(self, hole: Hole, healed: tuple[int, ...]) -> Slots:
         before = self._vocabulary.bytes_of(list(healed))
         if (hole.text and hole.strength < 1) or hole.strength == 0:
             return self._reworked(hole, healed, before)
-        start, healable = self._start(healed, before, hole.starts_with)
-        forced = start[:-1] if healable else start
+        forced, start = self._start(healed, before, hole.starts_with)
         wanted = hole.max_tokens or self._properties.slots.of(hole.kind, self._properties.canvas_tokens)
         maximum = max(1, min(wanted, self._room(len(forced))))
         return Slots(
             maximum=maximum,
             minimum=min(hole.min_tokens, maximum),
             forced=forced,
-            allowed=self._going_on(self._vocabulary.bytes_of([start[-1]]), hole) if healable else None,
+            allowed=self._going_on(start, hole) if start else None,
             skip=len(before),
             single_line=hole.single_line,
+            given=len(before) + len(hole.starts_with.encode()),
         )
 
     def _reworked(self, hole: Hole, healed: tuple[int, ...], before: bytes) -> Slots:
@@ -217,9 +172,11 @@ class Planner:
             forced, ids = healed, tuple(self._vocabulary.encode(hole.text))
         self._room(len(forced + ids))
         if hole.strength == 0:
-            return Slots(0, 0, forced + ids, None, len(before), hole.single_line, (), 0.0)
+            given = len(before) + len(hole.text.encode())
+            return Slots(0, 0, forced + ids, None, len(before), hole.single_line, (), 0.0, given)
         allowed = self._going_on(before, hole) if before and not forced else None
-        return Slots(len(ids), len(ids), forced, allowed, len(before), hole.single_line, ids, hole.strength)
+        skip, strength = len(before), hole.strength
+        return Slots(len(ids), len(ids), forced, allowed, skip, hole.single_line, ids, strength, given=skip)
 
     def _going_on(self, start: bytes, hole: Hole) -> tuple[int, ...]:
         """What the row may become that begins with `start`."""
@@ -233,12 +190,15 @@ class Planner:
             raise RequestError(f"a hole of {used} given tokens does not fit a canvas of {canvas}; make it smaller")
         return room
 
-    def _start(self, healed: tuple[int, ...], before: bytes, starts_with: str) -> tuple[tuple[int, ...], bool]:
-        """The tokens a hole begins with, and whether its last may be exchanged for a longer one."""
+    def _start(self, healed: tuple[int, ...], before: bytes, starts_with: str) -> tuple[tuple[int, ...], bytes]:
+        """The tokens a hole begins with, and what the one behind them must begin with, where that is known."""
         start = self._vocabulary.encode(before.decode() + starts_with)
-        if start and self._vocabulary.bytes_of(start) == before + starts_with.encode():
-            return tuple(start), True
-        return (*healed, *self._vocabulary.encode(starts_with)), False
+        if not start or self._vocabulary.bytes_of(start) != before + starts_with.encode():
+            return (*healed, *self._vocabulary.encode(starts_with)), b""
+        forced, last = self._vocabulary.heal(start)
+        if not last:
+            forced, last = forced[:-1], forced[-1:]
+        return forced, self._vocabulary.bytes_of(list(last))
 
 
 def _least(slots: Slots) -> int:

@@ -108,7 +108,7 @@ def _has_turns(vocabulary: Vocabulary, properties: Properties) -> bool:
 
 
 def _wanted(vocabulary: Vocabulary, request: InfillRequest, most: int) -> str:
-    """What the user asks for, in words. Raises RequestError where the instruction has more than `most` tokens."""
+    """The user's instruction. Raises RequestError where the instruction has more than `most` tokens."""
     instruction = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
     if _tokens_up_to(vocabulary, instruction, most) > most:
         raise RequestError(

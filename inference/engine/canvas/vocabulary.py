@@ -2,19 +2,29 @@
 
 Decoding joins the tokens' bytes, so it never depends on neighbours: the text of two tokens is the text of the first
 followed by the text of the second. Special tokens that stand in a document as text are encoded as the text they are.
+A tokenizer's normaliser (NFC, Qwen2's) would change text before it becomes tokens, so none is used.
 """
 
 import bisect
 import re
-from collections.abc import Collection
+from array import array
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken, Tokenizer, normalizers
 
 from inference.engine.canvas import cutting
 
 _LINES_KEPT, _LONGEST_LINE_KEPT = 16_384, 400
 """How many lines' tokens are remembered, some thirty files, and how many characters such a line has at most."""
+
+LINE_BREAKS = (b"\n", b"\r")
+
+_SPACE = "\u2581"
+"""What a tokenizer with byte fallback has in place of each space."""
+
+_LONGEST_BLANK = 8
+"""How many tokens of white space before a hole are looked at, to find how it is split before a word."""
 
 
 class Vocabulary:
@@ -28,6 +38,8 @@ class Vocabulary:
         self._tokenizer = tokenizer
         self._tokenizer.encode_special_tokens = True
         self._byte_level = "ByteLevel" in repr(tokenizer.decoder)
+        if tokenizer.normalizer is not None:
+            tokenizer.normalizer = None if self._byte_level else normalizers.Replace(" ", _SPACE)
         self._make_special(control_ids)
         added = self._tokenizer.get_added_tokens_decoder()
         self._lines: dict[str, list[int]] = {}
@@ -42,8 +54,7 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, no special tokens added. A long text is tokenised in pieces, which may break a word."""
-        pieces = (self._tokenizer.encode(piece, add_special_tokens=False).ids for piece in cutting.pieces(text))
-        return [id_ for ids in pieces for id_ in ids]
+        return [id_ for piece in cutting.pieces(text) for ids in self._encoded([piece]) for id_ in ids]
 
     def encode_lines(self, text: str) -> list[int]:
         """The tokens of a text, each line encoded by itself with the line breaks before it, and remembered."""
@@ -51,8 +62,7 @@ class Vocabulary:
         if len(self._lines) > _LINES_KEPT:
             self._lines.clear()
         new = list({line for line in lines if line not in self._lines})
-        encoded = self._tokenizer.encode_batch(new, add_special_tokens=False)
-        ids = dict(zip(new, (each.ids for each in encoded), strict=True))
+        ids = dict(zip(new, self._encoded(new), strict=True))
         found = [id_ for line in lines for id_ in (self._lines[line] if line in self._lines else ids[line])]
         self._lines.update((line, ids[line]) for line in new if len(line) <= _LONGEST_LINE_KEPT)
         return found
@@ -65,10 +75,32 @@ class Vocabulary:
         """The text of some tokens; bytes that are no UTF-8 (half a character) become U+FFFD."""
         return self.bytes_of(ids).decode("utf-8", errors="replace")
 
+    def heal(self, ids: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The tokens that stay whatever text follows them, and those that may become others (token healing).
+
+        Those are the last one where it is whole characters; of white space that before a word, as it is split there:
+        Qwen2 splits `    x` into three spaces and ` x`. They stand for the same bytes as `ids`.
+        """
+        end = len(ids)
+        while len(ids) - end < _LONGEST_BLANK and self._is_blank(ids[end - 1 : end]):
+            end -= 1
+        blank = self.decode(list(ids[end:]))
+        left = len(blank)
+        for place, id_ in enumerate(word := self.encode(f"{blank}x") if blank else []):
+            size = len(self._bytes[id_])
+            if size >= left:
+                return (*ids[:end], *word[:place]), tuple(self.encode(blank[-left:]))
+            left -= size
+        try:
+            text = self.bytes_of(list(ids[-1:])).decode()
+        except UnicodeDecodeError:
+            return tuple(ids), ()
+        return (tuple(ids[:-1]), tuple(ids[-1:])) if text else (tuple(ids), ())
+
     def starting_with(self, start: bytes, *, single_line: bool = False) -> list[int]:
         """Every token whose bytes begin with `start` (token healing): `start`'s own token and all that extend it.
 
-        `single_line`: without those that break the line behind `start`.
+        `single_line`: without those that extend it by a line break, and perhaps more behind that.
         """
         first = bisect.bisect_left(self._sorted, start, key=self._bytes.__getitem__)
         found = []
@@ -77,13 +109,44 @@ class Vocabulary:
             value = self._bytes[id_]
             if not value.startswith(start):
                 break
-            if not (single_line and _breaks_line(value[len(start) :])):
+            if not (single_line and value.startswith(LINE_BREAKS, len(start))):
                 found.append(id_)
         return found
+
+    def agreeing_with(self, start: bytes) -> list[int]:
+        """Every token that begins with `start` or that `start` begins with: what may stand where `start` must.
+
+        White space is split as before a word. A model that would rather indent less writes that first otherwise, and
+        then goes on with single spaces, which it has seen nowhere.
+        """
+        if not start.strip(b" \t"):
+            parts = [id_ for id_ in self.encode(f"{start.decode()}x")[:1] if start.startswith(self._bytes[id_])]
+        else:
+            parts = [id_ for end in range(1, len(start)) for id_ in self._range(start[:end], exact=True)]
+        return list(dict.fromkeys(parts + self._range(start)))
+
+    def breaks_in(self, ids: Collection[int], skip: int) -> list[int]:
+        """Return the tokens that break the line before any other text, after their first `skip` bytes."""
+        return [id_ for id_ in ids if self._bytes[id_][skip:].lstrip(b" \t")[:1] in (b"\n", b"\r")]
 
     def prepare(self) -> None:
         """Makes now what is made when it is first asked for otherwise, which takes a second for 262,144 tokens."""
         len(self._sorted)
+
+    def _encoded(self, texts: list[str]) -> list[list[int]]:
+        """The tokens of each text. Where U+2581 stands for a space, the character itself becomes its three bytes."""
+        if self._byte_level or not any(_SPACE in text for text in texts):
+            return [each.ids for each in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+        between = [self.id_of(f"<0x{byte:02X}>") for byte in _SPACE.encode()]
+        found = []
+        for text in texts:
+            first, *others = self._tokenizer.encode_batch(text.split(_SPACE), add_special_tokens=False)
+            found.append([*first.ids, *(id_ for part in others for id_ in (*between, *part.ids) if id_ is not None)])
+        return found
+
+    def _is_blank(self, ids: Sequence[int]) -> bool:
+        """Whether it is one token of nothing but spaces, tabs and line breaks."""
+        return len(ids) == 1 and bool(value := self._bytes[ids[0]]) and not value.strip(b" \t\r\n")
 
     def _make_special(self, ids: Collection[int]) -> None:
         added = self._tokenizer.get_added_tokens_decoder()
@@ -92,8 +155,8 @@ class Vocabulary:
 
     @cached_property
     def line_break_ids(self) -> list[int]:
-        """Every token that would end a line."""
-        return [id_ for id_, value in enumerate(self._bytes) if _breaks_line(value)]
+        """Every token that begins with a line break. One with text before the break ends a line as well."""
+        return [id_ for id_, value in enumerate(self._bytes) if value.startswith(LINE_BREAKS)]
 
     @cached_property
     def _bytes(self) -> list[bytes]:
@@ -103,24 +166,28 @@ class Vocabulary:
         return [b"" if token is None or id_ in special else of(token) for id_, token in enumerate(tokens)]
 
     @cached_property
-    def _sorted(self) -> list[int]:
+    def _sorted(self) -> "array[int]":
         """The ids of all tokens with text, in the order of that; ids alone, for a large vocabulary takes memory."""
-        return sorted((id_ for id_, value in enumerate(self._bytes) if value), key=self._bytes.__getitem__)
+        ids = (id_ for id_, value in enumerate(self._bytes) if value)
+        return array("i", sorted(ids, key=self._bytes.__getitem__))
+
+    def _range(self, start: bytes, *, exact: bool = False) -> list[int]:
+        """The tokens that begin with `start`, or are it, in the order of their bytes."""
+        first = bisect.bisect_left(self._sorted, start, key=self._bytes.__getitem__)
+        size = None if exact else len(start)
+        end = bisect.bisect_right(self._sorted, start, lo=first, key=lambda id_: self._bytes[id_][:size])
+        return self._sorted[first:end].tolist()
 
     @staticmethod
     def _from_byte_level(token: str) -> bytes:
         return bytes(_BYTE_OF_CHARACTER[character] for character in token if character in _BYTE_OF_CHARACTER)
 
 
-def _breaks_line(value: bytes) -> bool:
-    return b"\n" in value or b"\r" in value
-
-
 def _from_byte_fallback(token: str) -> bytes:
     """SentencePiece style: U+2581 stands for a space, `<0x0A>` for one byte."""
     if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
         return bytes([int(token[3:5], 16)])
-    return token.replace("\u2581", " ").encode()
+    return token.replace(_SPACE, " ").encode()
 
 
 def _byte_of_character() -> dict[str, int]:

@@ -1,5 +1,6 @@
 """Pins on a canvas what the user types or accepts while it is denoised."""
 
+from inference.engine.canvas import fills
 from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.plan import Plan
 from inference.engine.canvas.vocabulary import Vocabulary
@@ -34,8 +35,7 @@ def _agreed(
 
     None where this canvas's answer does not begin with `text`.
     """
-    first, _, end = loop.canvas.spans[index][hole]
-    rows = [vocabulary.bytes_of([id_]) for id_ in loop.answer[index, first:end].tolist()]
+    rows = fills.values(vocabulary, loop.answer[index].tolist(), loop.canvas.spans[index][hole], slots)
     wanted = b"".join(rows)[: slots.skip] + text.encode()
     if not b"".join(rows).startswith(wanted):
         return None

@@ -39,7 +39,7 @@ def ranked(
     """The different answers of a canvas, best first; last those with half a character, then those with an empty hole.
 
     `typed`: the log-probability that the first hole begins as it must, which all of them do. `quick`: where there is
-    only one, it is not scored. `known`: their scores, where somebody else has found them.
+    only one, it is not scored. `known`: their scores, where they are known already.
     """
     count = len(written)
     found = known or ([0.0] * count if count == 1 and quick else scores(model, context, plan, written, typed))

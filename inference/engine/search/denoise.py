@@ -95,7 +95,7 @@ class Denoising:
         """Goes on with the `chosen` canvases, in this order, as their holes stand.
 
         `canvas` has those canvases, perhaps with another suffix. Where some of their hole rows are pinned now,
-        `constraint` says what the others may become, and they have to become stable anew.
+        `constraint` says what the others may become, and they have to become stable again.
         """
         index = torch.tensor(list(chosen), device=self._current.device)
         picked = self._picked(chosen, canvas)
@@ -131,10 +131,12 @@ class Denoising:
             rows, of_row = rows[chosen], None if of_row is None else of_row[chosen]
             feedback = None if feedback is None else feedback[chosen]
         logits = self._context.predict(self._current, rows, valid=self.canvas.valid, feedback=feedback)
-        if constraint is not None:
-            logits = logits + constraint.biases[of_row]
-        heat = self._heat()
-        return logits / heat.to(logits.device) if heat else logits
+        if constraint is not None and of_row is not None:
+            logits = _biased(logits, constraint.biases, of_row)
+        heat = self._heat().to(logits.device)
+        if not heat:
+            return logits
+        return logits.div_(heat) if constraint is not None else logits / heat  # in place where the tensor is ours
 
     def _heat(self) -> Tensor:
         """The temperature of this step."""
@@ -178,3 +180,12 @@ class Denoising:
         for earlier in self._history[len(self._history) - steps :] if steps else []:
             same &= (earlier == answer).all(-1)
         return same
+
+
+def _biased(logits: Tensor, biases: Tensor, of_row: Tensor) -> Tensor:
+    """(N, V) logits, (K, V) biases, (N,) which of them -> (N, V) their sums, without another (N, V) between."""
+    sums = torch.empty_like(logits)
+    for first in range(0, len(logits), sampler.BLOCK_ROWS):
+        rows = slice(first, first + sampler.BLOCK_ROWS)
+        torch.add(logits[rows], biases[of_row[rows]], out=sums[rows])
+    return sums

@@ -9,7 +9,7 @@ spread of others.
 A checkpoint without a slack token gets lengths from the whole grid, as in PILL, but nearly all of a line's: of six, the
 true one was seldom near. Either way the lengths are denoised side by side (pruning.py) and reranked (rank.py). The
 model's traits say which way applies (policy.py). What a model says of lengths is asked in length_probe.py; nothing here
-computes with it, so a client of somebody else's server chooses lengths in the same way.
+computes with it, so the client of a remote server chooses lengths the same way.
 """
 
 import itertools
@@ -18,22 +18,16 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from inference.engine.canvas.layout import Slots
-from inference.models.family import LengthBias
 
 _GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 _FINE_GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 """What is tried where nothing is known: all that a short line may have."""
 _USUAL_OF_ONE_LINE, _USUAL_OF_SEVERAL = 6, 40
-"""The median of the holes in `tests/data/tuning.jsonl.gz`, in tokens of either vocabulary of ours."""
+"""The median of the holes in `tests/data/tuning.jsonl.gz`, in tokens of either of our vocabularies."""
 _LEAST_TO_RESIZE = 4
 _PARTS_OF_USUAL = (0.8, 0.6, 1.2)
 """Of a block: 32, 24 and 48 tokens. On tuning tasks the likeliest of these three reaches the true length's similarity;
 with shorter or many more lengths beside them it is lower by a third."""
-UNUSUAL = 0.5
-"""How much the length counts for masked models: see `unusual`."""
-_UNUSUAL_BESIDE_END, _END = 0.3, 0.4
-"""The same, and how much it counts where a hole ends, where that is known too."""
-_LEAST = 1e-9
 _FINEST = 1024
 """The finest parts of a curve that are read are its 1024ths. A steeper curve yields fewer lengths."""
 
@@ -54,10 +48,14 @@ def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count:
 
 
 def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
-    """Up to `count` different length choices, spread evenly over a rising grid within each hole's limits."""
+    """Up to `count` different length choices, spread evenly over a rising grid within each hole's limits; the usual one
+    where it is one.
+    """
+    if count == 1:
+        return [usual(holes)]
     grids = [_grid(hole, _FINE_GRID) for hole in holes]
     steps = range(count)
-    spread = (tuple(grid[round(i * (len(grid) - 1) / max(1, count - 1))] for grid in grids) for i in steps)
+    spread = (tuple(grid[round(i * (len(grid) - 1) / (count - 1))] for grid in grids) for i in steps)
     return list(dict.fromkeys(spread))
 
 
@@ -72,27 +70,6 @@ def to_resize(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
         for sizes in choices
     ]
     return list(dict.fromkeys(longer))[:count]
-
-
-def surest_first(
-    holes: Sequence[Slots],
-    choices: Sequence[tuple[int, ...]],
-    sure: Sequence[float],
-    bias: LengthBias,
-    ends: Sequence[float] = (),
-) -> list[tuple[int, ...]]:
-    """The choices of which the model is surest for their lengths (length_probe.py) come first, usual lengths rather
-    than unusual ones, and those where the hole is likely to end (`ends`: see `ending`).
-    """
-    unusual_counts = _UNUSUAL_BESIDE_END if ends else UNUSUAL
-
-    def likeliness(number: int) -> float:
-        each = choices[number]
-        known = sum(size * bias.at(size) for size in each) / max(1, sum(each))
-        surer = math.log(max(sure[number], _LEAST) / max(known, _LEAST))
-        return surer + _END * ending(ends, each[0]) - unusual_counts * unusual(holes, each)
-
-    return [choices[number] for number in sorted(range(len(choices)), key=lambda number: -likeliness(number))]
 
 
 def around_usual(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
@@ -114,7 +91,7 @@ def unusual(holes: Sequence[Slots], sizes: Sequence[int]) -> float:
 
 
 def ending(ends: Sequence[float], length: int) -> float:
-    """What hole_end.py's `log_chances`, one for each length from 0 on, say of a length; 0 where they say nothing."""
+    """What the `end_chances` of length_probe.py say of a length; 0 where they say nothing."""
     return ends[min(length, len(ends) - 1)] if ends else 0.0
 
 

@@ -1,15 +1,6 @@
-"""What a model says of the length of a hole before anything is written: one pass over canvases of noise.
-
-With a slack token, how likely each row is not needed. Without one, how sure it is of a hole of each length.
-
-A hole of the right length makes it surer than its neighbours do; but it is the surer the shorter a hole is, whatever
-belongs there, so each is compared with what is usual for its length (CAL, https://arxiv.org/abs/2602.00476). That is
-measured for each checkpoint by `infill-ls calibrate`. All lengths fit in one batch, so all are tried; CAL climbs from
-one to the next.
-"""
+"""What a model says of the length of a hole before anything is written: one pass over noise or masked rows."""
 
 import itertools
-from collections.abc import Sequence
 
 import msgspec
 import torch
@@ -22,24 +13,8 @@ from inference.engine.search.denoise import Denoising
 from inference.engine.search.sampler import Noise
 from inference.models.family import Context
 
-LENGTHS = 14
-"""How many lengths of a line are probed."""
-SUFFIX_TOKENS = 24
-"""How much of what follows the hole these canvases show."""
-
-
-@torch.inference_mode()
-def confidences(
-    model: LoadedModel, context: Context, plan: Plan, noise: Noise, choices: Sequence[tuple[int, ...]]
-) -> list[float]:
-    """For each choice of lengths the mean probability, at temperature 1, of the likeliest token of each open row."""
-    canvas = CanvasBatch.of([plan.layout.compose(each).cut(SUFFIX_TOKENS) for each in choices], model.family.device)
-    held = model.constraints.of(canvas, plan.layout.holes)
-    ids = canvas.with_holes(noise.rows(len(canvas.hole_rows)))
-    logits = context.predict(ids, canvas.hole_rows, valid=canvas.valid) + held.biases[held.of_row]
-    sure = canvas.per_canvas(logits.softmax(-1).amax(-1), 0.0).sum(-1) / canvas.counts.clamp(min=1)
-    found: list[float] = sure.tolist()
-    return found
+_FOLLOWING = 3
+"""How many of the suffix's tokens are looked for at each row."""
 
 
 def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: Noise) -> list[list[float]]:
@@ -61,3 +36,27 @@ def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: No
     curve = loop.predict().softmax(-1)[:, slack].tolist()
     ends = list(itertools.accumulate(hole.maximum for hole in holes))
     return [curve[end - hole.maximum : end] for end, hole in zip(ends, holes, strict=True)]
+
+
+@torch.inference_mode()
+def end_chances(model: LoadedModel, context: Context, plan: Plan) -> list[float]:
+    """For each length from 0 on, the log-probability that the hole has it, by a masked model's own distribution.
+
+    The hole is shown with more masked rows than it needs and nothing behind it. Where its text would be over, the model
+    finds the suffix's first tokens likely in the rows that follow. That tells more of the length than how sure it is of
+    rows, and it costs one pass for all lengths.
+
+    Empty, without a pass, where a plan has several holes, a hole's length is given or nothing follows it.
+    """
+    (hole, *others), following = plan.layout.holes, list(plan.layout.suffix[:_FOLLOWING])
+    if others or not following or hole.minimum == hole.maximum:
+        return []
+    rows = min(hole.maximum + len(following), plan.layout.width - len(hole.forced))
+    device, mask = model.family.device, model.properties.mask_token_id
+    assert mask is not None, "a masked model has one"
+    ids = torch.tensor([[*hole.forced, *[mask] * rows]], device=device)
+    logits = context.predict(ids, torch.arange(len(hole.forced), len(hole.forced) + rows, device=device))
+    chances = logits.log_softmax(-1)[:, following]
+    begins = [chances[row : row + len(following)].diagonal().mean() for row in range(min(rows, hole.maximum + 1))]
+    found: list[float] = torch.stack(begins).log_softmax(0).tolist()
+    return found

@@ -36,7 +36,7 @@ def scores(
     ends: Sequence[float] = (),
 ) -> Generator[None, None, list[float]]:
     """The score of each, higher is better. Every `next` makes one pass. With no `parts` the fills themselves are not
-    read. `ends`: what `hole_end.log_chances` found.
+    read. `ends`: what `length_probe.end_chances` found.
     """
     orders = [_order(one, parts, weights.suffix_tokens) for one in written]
     fills: list[list[float]] = [[] for _ in written]

@@ -30,7 +30,7 @@ class Weights(NamedTuple):
     A good fill leads on to what follows. That fades: behind a line, 8 tokens tell more than 16. `length` is added to
     the score for each e-fold of the fill's tokens, where lengths are guessed and short fills would win too often.
     `unusual` is taken off it for a length e times or an e-th of the usual one, four times as much for e², and so on.
-    `end` is how much it counts how likely the hole ends there (hole_end.py).
+    `end` is how much it counts how likely the hole ends there (length_probe.py).
     """
 
     smoothing: float

@@ -13,6 +13,10 @@ from torch import Tensor
 
 from inference.models.family import NoiseKind, Properties, SamplerSettings, Traits
 
+BLOCK_ROWS = 16
+"""What is computed from rows of logits takes up to ten times their memory, so it is computed for so many at a time:
+97 MB where V is 152,000."""
+
 
 def temperature(settings: SamplerSettings, steps_left: int, max_steps: int) -> Tensor:
     """The temperature of the step after which `steps_left - 1` of `max_steps` remain, falling from t_max to t_min.
@@ -25,8 +29,9 @@ def temperature(settings: SamplerSettings, steps_left: int, max_steps: int) -> T
 
 def entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
     """(N, V) logits and their softmax -> (N,) entropy in nats."""
-    log_normaliser = logits.logsumexp(-1)
-    return (log_normaliser - (probabilities * logits).sum(-1)).clamp(min=0.0)
+    blocks = zip(torch.split(logits, BLOCK_ROWS), torch.split(probabilities, BLOCK_ROWS), strict=True)
+    found = [block.logsumexp(-1) - (chances * block).sum(-1) for block, chances in blocks]
+    return torch.cat(found).clamp(min=0.0)
 
 
 def accept(entropies: Tensor, bound: float, at_least: Tensor | None = None) -> Tensor:
@@ -42,14 +47,19 @@ def accept(entropies: Tensor, bound: float, at_least: Tensor | None = None) -> T
     return torch.zeros_like(accepted).scatter(-1, order, accepted)
 
 
-def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor:
-    """(N, V) probabilities -> (N,) a token of each row, by its cumulative distribution.
+def random_points(count: int, generator: torch.Generator) -> Tensor:
+    """(count, 1) what `draw` takes: one random number a row."""
+    return torch.rand((count, 1), generator=generator, device=generator.device)
 
-    One random number a row; torch's `multinomial` draws one for each entry, which is a fifth of a step on a CPU.
+
+def draw(probabilities: Tensor, points: Tensor) -> Tensor:
+    """(N, V) probabilities, (N, 1) `random_points` -> (N,) a token of each row, by its cumulative distribution.
+
+    torch's `multinomial` draws a number for each entry, which is a fifth of a step on a CPU.
     """
     cumulative = probabilities.cumsum(-1)
     total = cumulative[:, -1:]
-    point = torch.rand(total.shape, generator=generator, device=total.device) * total
+    point = points * total
     point = torch.minimum(point, torch.nextafter(total, torch.zeros_like(total)))  # never beyond the last token
     return torch.searchsorted(cumulative, point, right=True)[:, 0]
 
@@ -103,7 +113,8 @@ class MaskNoise:
     def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
         """See `Noise`."""
         sampled = torch.zeros_like(accepted, dtype=torch.long)
-        sampled[accepted] = draw(probabilities[accepted], self.generator)
+        chances = probabilities[accepted]
+        sampled[accepted] = draw(chances, random_points(len(chances), self.generator))
         return sampled
 
 

@@ -5,7 +5,8 @@ rows at each step that a schedule says. With the model exact and temperature 0 i
 (tests/inference/engine/test_unmasking_parity.py), but for the mask token, which is never written here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -62,12 +63,7 @@ class Unmasking(Denoising):
             self._time += 1
         running = self._per_canvas(self._masked) > 0
         chosen = (self._writable if self._settings.method == "p2" else self._masked).nonzero()[:, 0]
-        logits = unmasking_rules.nucleus(self._limited(self.predict(chosen), chosen), self._settings.top_p)
-        probabilities = logits.softmax(-1, dtype=torch.float32)
-        drawn = sampler.draw(probabilities, self._noise.generator) if self._heat() else logits.argmax(-1)
-        sure = unmasking_rules.sureness(self._settings.method, probabilities, drawn)
-        self._hand_on(chosen, logits, probabilities)
-        confidence = probabilities.gather(-1, drawn[:, None])[:, 0]
+        drawn, sure, confidence = self._read(chosen, self._limited(self.predict(chosen), chosen))
         self._write(chosen, drawn, confidence, self._rows_to_write(chosen, sure, due))
         self.steps += running
         self.step_number += 1
@@ -119,11 +115,30 @@ class Unmasking(Denoising):
             torch.where(self._masked, self._noise.rows(len(self._masked)), self._argmax)
         )
 
-    def _hand_on(self, chosen: Tensor, logits: Tensor, probabilities: Tensor) -> None:
-        feedback = self._context.feedback(logits, probabilities)
-        if feedback is not None:
+    def _read(self, chosen: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(n, V) logits of the `chosen` rows -> (n,) tokens, how sure they are by the method, and their probabilities.
+
+        Some rows at a time. What the predictions hand on to the next step is kept.
+        """
+        points: Iterable[Tensor | None] = repeat(None)
+        if self._heat():
+            points = torch.split(sampler.random_points(len(logits), self._noise.generator), sampler.BLOCK_ROWS)
+        parts = list(map(self._read_block, torch.split(logits, sampler.BLOCK_ROWS), points))
+        drawn, sure, confidence = (torch.cat(each) for each in zip(*(part[:3] for part in parts), strict=True))
+        handed_on = [feedback for *_, feedback in parts if feedback is not None]
+        if handed_on:
+            feedback = torch.cat(handed_on)
             every = feedback.new_zeros((len(self._masked), *feedback.shape[1:]))
             self.feedback = every.index_put((chosen,), feedback)
+        return drawn, sure, confidence
+
+    def _read_block(self, logits: Tensor, points: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        logits = unmasking_rules.nucleus(logits, self._settings.top_p)
+        probabilities = logits.softmax(-1, dtype=torch.float32)
+        drawn = logits.argmax(-1) if points is None else sampler.draw(probabilities, points)
+        sure = unmasking_rules.sureness(self._settings.method, probabilities, drawn)
+        confidence = probabilities.gather(-1, drawn[:, None])[:, 0]
+        return drawn, sure, confidence, self._context.feedback(logits, probabilities)
 
     def _limited(self, logits: Tensor, chosen: Tensor) -> Tensor:
         """(N, V) logits without the tokens that would make a hole longer or shorter than it may be."""

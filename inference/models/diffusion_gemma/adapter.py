@@ -73,6 +73,10 @@ class DiffusionGemma:
         """What one encoded prefix takes, as long as the checkpoint wants it at most."""
         return self.network.token_bytes * self.properties.max_prefix_tokens
 
+    def prepare(self) -> bool:
+        """See `PreparingFamily`."""
+        return self.network.prepare()
+
     def open(self, prefix_ids: Sequence[int]) -> "EncodedContext":
         """See `Family.open`."""
         return EncodedContext(self.network, self.prefixes.acquire(prefix_ids), prefix_ids)
@@ -152,13 +156,26 @@ class EncodedContinuation:
     @torch.inference_mode()
     def feed(self, ids: Tensor) -> Tensor:
         """See `Continuation`."""
-        fed = torch.cat([self._pending, ids], 1) if self._pending.shape[1] else ids
-        self._pending = self._pending[:, :0]
-        logits = self._network.logits(self._network.encode(fed, self._cache)[:, -1])
-        self._cache.grow(fed.shape[1])
-        return logits
+        return self._network.logits(self._hidden(ids)[:, -1])
+
+    @torch.inference_mode()
+    def feed_rows(self, ids: Tensor) -> Tensor:
+        """See `Continuation`."""
+        return self._network.logits(self._hidden(ids))
+
+    def trim(self, count: int) -> None:
+        """See `Continuation`."""
+        self._cache.grow(-count)
 
     @torch.inference_mode()
     def keep(self, parents: Tensor) -> None:
         """See `Continuation`."""
         self._cache.keep(parents)
+
+    def _hidden(self, ids: Tensor) -> Tensor:
+        """Feeds (K, n) tokens behind those that are pending; the hidden states of all of these."""
+        fed = torch.cat([self._pending, ids], 1) if self._pending.shape[1] else ids
+        self._pending = self._pending[:, :0]
+        hidden = self._network.encode(fed, self._cache)
+        self._cache.grow(fed.shape[1])
+        return hidden

@@ -63,6 +63,6 @@ class ContinuationCache(ScoringCache):
                 buffer[:, :, : self._grown] = self._rows.chosen(buffer[:, :, : self._grown], parents)
 
     def grow(self, count: int) -> None:
-        """The rows of `count` tokens are written in every layer: they count from now on."""
+        """The rows of `count` tokens are written in every layer: they count from now on; below 0, the last do not."""
         self.length += count
         self._grown += count

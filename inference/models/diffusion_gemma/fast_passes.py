@@ -67,6 +67,9 @@ def difference(faster: Network, plainer: Network) -> float:
     ids = (torch.arange(_TRIAL_ROWS, device=plainer.device) * 7)[None] % plainer.vocabulary_size
     (found, hidden), (wanted, plain_hidden) = _encoded(faster, ids), _encoded(plainer, ids)
     parts = [_in_parts(hidden, plain_hidden, plainer.dtype)]
+    faster.decode(ids, None, found)
+    while faster.prepare():
+        pass
     for soft in (None, plainer.token_embeddings(ids.flip(1))):
         decoded = plainer.decode(ids, soft, wanted)
         parts.append(_in_parts(faster.decode(ids, soft, found), decoded, faster.canvas_dtype))

@@ -63,6 +63,10 @@ class Network:
         positions = torch.arange(prefix.length, prefix.length + canvas.shape[1], device=self.device)[None]
         return self.decode_rows(canvas, soft, positions, self.canvas_mask(valid, prefix.length), prefix)
 
+    def prepare(self) -> bool:
+        """See `Passes`."""
+        return False
+
     def decode_rows(
         self, canvas: Tensor, soft: Tensor | None, positions: Tensor, mask_of: MaskOf, prefix: PrefixView
     ) -> Tensor:

@@ -21,7 +21,7 @@ from inference.models.diffusion_gemma.passes import LayerView
 
 @dataclass(frozen=True)
 class Seen:
-    """All that a layer's rows may look at: `shared` rows (1, G, T, D) of the whole batch, and behind them their own."""
+    """What a layer's rows may attend to: `shared` rows (1, G, T, D) of the whole batch, then their own."""
 
     keys: Tensor
     values: Tensor

@@ -65,6 +65,9 @@ class Passes(Protocol):
         that only fill the shorter canvases of a batch; nothing attends to them.
         """
 
+    def prepare(self) -> bool:
+        """See `PreparingFamily`."""
+
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., d) -> (..., V) in float32, soft-capped as the model was trained."""
 

@@ -5,7 +5,7 @@ layer and cannot be rolled back past it); a sliding layer is handed a view of it
 documents: the entry with the longest common token prefix is reused, least recently used entries go first.
 
 Contract: an `EncodedPrefix` may read rows `[0, length)` of its buffers until it is released. Rows are only ever
-appended, and only by the one reader that also writes; whoever would have to overwrite rows that another one reads gets
+appended, and only by the one reader that also writes; a reader that would overwrite rows which another one reads gets
 a copy.
 
 The rows are arrays of whatever library the network computes with, which its `rows` handles (see rows.py).

@@ -13,6 +13,17 @@ from inference.models.checkpoint_files import StoredTensor
 from inference.models.diffusion_gemma.mlx_format import packing_of, scales_of
 from inference.models.family import CanvasTokens, ModelError, NotNegative, Properties, SamplerSettings, Steps
 
+NO_VISION = {
+    "model_type": "gemma4_vision",
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+    "num_key_value_heads": 1,
+    "head_dim": 16,
+}
+"""The architecture has a vision tower; ours is as small as it can be and never used."""
+
 Layers = Annotated[int, Meta(ge=1, le=512)]
 Size = Annotated[int, Meta(ge=1, le=1 << 20)]
 Heads = Annotated[int, Meta(ge=1, le=1024)]

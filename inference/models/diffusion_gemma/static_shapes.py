@@ -3,8 +3,12 @@
 A step on a large model is thousands of small kernels; started one by one from Python they take longer than the weights
 take to read. Recorded once per shape (batch, canvas rows, prefix rows, each rounded up) they are started together.
 Rows that only fill a shape are masked out, so the result is that of the exact shape.
+
+To record takes long, so no request waits for it: a shape that is new is computed as it is, and recorded by `prepare`
+once nobody waits, also for the usual prefixes of other sizes. None of it has run on a GPU yet.
 """
 
+import logging
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,9 +23,14 @@ from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.passes import LayerView, PrefixView
 
 CANVAS_MULTIPLE = 32
-PREFIX_MULTIPLE = 256
-MAX_PROGRAMS = 8
-"""Shapes kept recorded; the least recently used goes first."""
+LEAST_PREFIX = 256
+"""Buffers for prefixes have so many rows, twice as many, and so on: six sizes up to 8,192 rows."""
+_USUAL_PREFIXES = (0, 256, 512, 1024, 2048)
+"""For these a shape of canvases is recorded before they come; the buffers of larger ones take too much memory."""
+MAX_PROGRAMS = 40
+"""Shapes kept, eight for each usual size of a prefix; the least recently used goes first."""
+
+log = logging.getLogger(__name__)
 
 Shape = tuple[int, int, int]
 """Canvases, canvas rows, prefix rows."""
@@ -31,11 +40,15 @@ Pass = Callable[[], Tensor]
 """A pass at fixed addresses, or what replays it: (B, rows, d). The result counts until the next pass of any shape."""
 
 
+class RecordingError(Exception):
+    """A pass could not be recorded. str() says why."""
+
+
 class Recorder(Protocol):
     """Makes passes replayable. One serves all shapes of a network, so that they can share their memory."""
 
     def record(self, run: Pass) -> Pass:
-        """What replays `run`."""
+        """What replays `run`. Raises RuntimeError where that cannot be recorded."""
 
 
 class AsItIs:
@@ -77,13 +90,14 @@ class RecordedNetwork(FusedNetwork):
         """`recorder`: how a pass is recorded; None: as a CUDA graph."""
         super().__init__(model)
         self._recorder = recorder or CudaGraphs()
+        self._records = True
         self._programs: OrderedDict[Shape, _Program] = OrderedDict()
         self._rows: dict[int, _PrefixRows] = {}
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """The shapes that are kept, the least recently used first."""
-        return tuple(self._programs)
+        """The shapes that are recorded, the least recently used first."""
+        return tuple(shape for shape, program in self._programs.items() if program.is_recorded)
 
     @property
     def prefix_sizes(self) -> tuple[int, ...]:
@@ -92,21 +106,47 @@ class RecordedNetwork(FusedNetwork):
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
-        """The same as `Network.decode`."""
+        """The same as `Network.decode`. A shape that is not recorded yet is computed as it is."""
         batch, width = canvas.shape
-        shape = (batch, _up(width, CANVAS_MULTIPLE), _up(prefix.length, PREFIX_MULTIPLE))
-        if shape[2] not in self._rows:
-            self._rows[shape[2]] = _PrefixRows(self, shape[2])
-        rows = self._rows[shape[2]]
-        rows.load(prefix)
+        shape = (batch, _up(width, CANVAS_MULTIPLE), _doubled(prefix.length))
         program = self._programs.get(shape)
-        if program is None:
-            program = self._programs[shape] = _Program(self, shape, rows)
+        if program is None and self._records:
+            self._want(shape)
+        if program is None or not program.is_recorded:
+            return super().decode(canvas, soft, prefix, valid)
         self._programs.move_to_end(shape)
+        self._rows[shape[2]].load(prefix)
         program.load(canvas, soft, prefix.length, valid)
-        hidden = program.run(self._recorder)
+        return program.replay()[:, :width].clone()  # the next pass of any shape may write where it stands
+
+    @torch.inference_mode()
+    def prepare(self) -> bool:
+        """Records one of the shapes that were asked for; whether there may be more. Takes long: nobody may wait.
+
+        Once that has failed, passes are computed as they are, for good.
+        """
+        program = next((each for each in self._programs.values() if not each.is_recorded), None)
+        if program is None:
+            return False
+        try:
+            program.record(self._recorder)
+        except RecordingError as error:
+            log.warning("passes are not recorded any more, which makes them slower: %s", error)
+            self._records = False
+            self._programs.clear()
+            self._rows.clear()
+        return self._records
+
+    def _want(self, shape: Shape) -> None:
+        """Has `prepare` record a shape, and before it the same canvases behind the other usual prefixes."""
+        batch, width, prefix = shape
+        for size in (*(usual for usual in _USUAL_PREFIXES if usual <= self.max_positions), prefix):
+            if size not in self._rows:
+                self._rows[size] = _PrefixRows(self, size)
+            if (batch, width, size) not in self._programs:
+                self._programs[batch, width, size] = _Program(self, (batch, width, size), self._rows[size])
+        self._programs.move_to_end(shape)
         self._forget()
-        return hidden[:, :width].clone()  # the next pass of any shape may write where it stands
 
     def _forget(self) -> None:
         while len(self._programs) > MAX_PROGRAMS:
@@ -185,10 +225,23 @@ class _Program:
             mask[..., :seen] = True
             mask[..., start : start + width] = True if valid is None else valid[:, None, None]
 
-    def run(self, recorder: Recorder) -> Tensor:
-        """(B, rows, d): the hidden states of the step that was loaded, until the next pass. Recorded the first time."""
-        if self._replay is None:
+    @property
+    def is_recorded(self) -> bool:
+        """Whether `replay` may be called."""
+        return self._replay is not None
+
+    def record(self, recorder: Recorder) -> None:
+        """Record it, of a canvas and a prefix of zeros that all is seen of. Raises RecordingError."""
+        for mask in self._inputs.masks.values():
+            mask.fill_(True)
+        try:
             self._replay = recorder.record(self._pass)
+        except RuntimeError as error:
+            raise RecordingError(str(error)) from error
+
+    def replay(self) -> Tensor:
+        """(B, rows, d): the hidden states of the step that was loaded, until the next pass."""
+        assert self._replay is not None, "recorded"
         return self._replay()
 
     def _pass(self) -> Tensor:
@@ -201,3 +254,8 @@ class _Program:
 def _up(number: int, multiple: int) -> int:
     """The next multiple, 0 for 0."""
     return -(-number // multiple) * multiple
+
+
+def _doubled(rows: int) -> int:
+    """How many rows a buffer has for a prefix of so many, 0 for 0."""
+    return LEAST_PREFIX << max(0, (rows - 1) // LEAST_PREFIX).bit_length() if rows else 0

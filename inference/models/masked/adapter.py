@@ -11,7 +11,6 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.family import (
     ENTROPY_BOUND,
     Context,
-    Continuation,
     LengthSignal,
     NoiseKind,
     OnProgress,
@@ -19,7 +18,7 @@ from inference.models.family import (
     Traits,
 )
 from inference.models.masked import token_files, weights
-from inference.models.masked.cached_context import CachedContext, Memory
+from inference.models.masked.cached_context import CachedContext, CanvasesAlone, Memory
 from inference.models.masked.network import Qwen2
 
 
@@ -57,8 +56,8 @@ class MaskedDiffusion:
         return CachedContext(self.network, self.properties, prefix_ids, self._memory)
 
 
-class ExactContext:
-    """A `Context`: the tokens of a prefix. Every row is computed anew at each step, for it sees all others."""
+class ExactContext(CanvasesAlone):
+    """A `Context`: the tokens of a prefix. Every row is computed again at each step, since it sees all others."""
 
     reused_tokens = 0
 
@@ -84,17 +83,6 @@ class ExactContext:
         hidden = self._network(whole, torch.arange(before + width, device=ids.device), visible=visible)
         at = rows // width * (before + width) + self._sources(before + rows % width)
         return self._network.logits(hidden.flatten(0, 1)[at])
-
-    def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
-        """See `Context`. Nothing is handed on."""
-
-    def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Never: see `Traits.can_score`."""
-        raise NotImplementedError
-
-    def continuation(self, count: int, room_tokens: int) -> Continuation:
-        """Never: see `Traits.continuable_tokens`."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """See `Context`."""

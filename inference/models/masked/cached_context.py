@@ -1,4 +1,4 @@
-"""A prefix and its canvases of which, from step to step and from request to request, few rows are computed anew.
+"""A prefix and its canvases of which, from step to step and from request to request, few rows are computed again.
 
 At first one canvas is computed with the whole prefix before it, but for what an earlier request knows. The other
 canvases take from it what they have in common with it. From then on a step computes the rows that are asked for, and
@@ -57,7 +57,22 @@ class _Canvases:
     steps: int = 0
 
 
-class CachedContext:
+class CanvasesAlone:
+    """What a masked model's `Context` does not do: it has no feedback and no likelihoods, and continues nothing."""
+
+    def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
+        """See `Context`. Nothing is handed on."""
+
+    def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Never: see `Traits.can_score`."""
+        raise NotImplementedError
+
+    def continuation(self, count: int, room_tokens: int) -> Continuation:
+        """Never: see `Traits.continuable_tokens`."""
+        raise NotImplementedError
+
+
+class CachedContext(CanvasesAlone):
     """A `Context` whose predictions are those of an exact one but for what changed in rows that were not computed."""
 
     def __init__(self, network: Qwen2, properties: Properties, prefix_ids: Sequence[int], memory: Memory) -> None:
@@ -107,17 +122,6 @@ class CachedContext:
             before.ids = whole
             hidden, number = self._pass(before, stale)
         return self._network.logits(hidden[owners, number.view(len(ids), width)[owners, sought]])
-
-    def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
-        """See `Context`. Nothing is handed on."""
-
-    def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Never: see `Traits.can_score`."""
-        raise NotImplementedError
-
-    def continuation(self, count: int, room_tokens: int) -> Continuation:
-        """Never: see `Traits.continuable_tokens`."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """See `Context`."""

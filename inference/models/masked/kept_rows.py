@@ -1,4 +1,4 @@
-"""Keys and values of rows that are not computed anew, as each pass of the network needs them.
+"""Keys and values of rows that are reused, as each pass of the network needs them.
 
 Where every row sees every row, a row's keys and values depend on all others, so none can be kept exactly. They change
 little while the row's own token stays (Fast-dLLM, Wu et al., 2025, https://arxiv.org/abs/2505.22618). A row that moves
@@ -15,7 +15,7 @@ from torch import Tensor
 from inference.models.masked.network import Qwen2, turned
 
 _NEIGHBOURS = 8
-"""So many rows beside the place where two sequences begin to differ are computed anew; they depend on it most."""
+"""So many rows beside the place where two sequences begin to differ are computed again; they depend on it most."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Rows:
         return torch.cat([earlier[0], self.keys[layer]], 2), torch.cat([earlier[1], self.values[layer]], 2)
 
     def picked(self, network: Qwen2, rows: Tensor, moved: Tensor) -> "Rows":
-        """Of one sequence: its `rows` (B, T') as those of B sequences, each `moved` (B, T') by so many positions."""
+        """The `rows` (B, T') of one sequence as those of B sequences, each `moved` (B, T') by so many positions."""
         turn = network.turn(moved)
         batch, count = rows.shape
         flat = rows.flatten()

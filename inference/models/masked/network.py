@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.models.masked.stated import Qwen2Config
+from inference.models.qwen2 import Qwen2Config
 
 
 class KeyValues(Protocol):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
@@ -58,7 +58,7 @@ def tokenizer(found: Checkpoint) -> Tokenizer:
 
     Raises ModelError.
     """
-    made = found.tokenizer() if (found.folder / "tokenizer.json").exists() else _from_words(found.folder)
+    made = found.tokenizer() if found.gguf or (found.folder / "tokenizer.json").exists() else _from_words(found.folder)
     added = made.get_added_tokens_decoder().values()
     made.add_special_tokens([AddedToken(token.content, special=True, normalized=False) for token in added])
     return made
@@ -74,7 +74,6 @@ def _from_words(folder: Path) -> Tokenizer:
         raise
     except Exception as error:  # the library raises bare Exception for every problem of a file
         raise ModelError(f"{folder}: vocab.json and merges.txt make no tokenizer: {error}") from error
-    made.normalizer = normalizers.NFC()
     split = pre_tokenizers.Split(Regex(_WORDS), "isolated")
     made.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
     made.decoder = decoders.ByteLevel()

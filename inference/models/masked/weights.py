@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from inference.models import checkpoint_files, devices
+from inference.models import devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import Precision
 from inference.models.family import ModelError, OnProgress
 from inference.models.masked import packed
 from inference.models.masked.network import Qwen2
-from inference.models.masked.stated import Qwen2Config, qwen2_config, weight_shapes
-from inference.models.shards import Shards
+from inference.models.qwen2 import Qwen2Config, qwen2_config, weight_shapes
+from inference.models.shards import Weights, opened
 
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 _BY_ITSELF = {
@@ -52,14 +52,14 @@ def precisions(device: torch.device, wanted: str | None) -> list[Precision]:
 def weight_bytes(found: Checkpoint, precision: Precision) -> float:
     """How much memory the weights take. Raises ModelError where that depends on a file that cannot be read."""
     total = 0.0
-    for name, tensor in checkpoint_files.stored_tensors(found.folder).items():
-        total += packed.weight_bytes(name, tensor.shape, precision)
+    for name, shape in found.shapes().items():
+        total += packed.weight_bytes(name, shape, precision)
     return total
 
 
 def read(found: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Qwen2:
     """The network of a checkpoint, on its device. Raises ModelError where its weights are not what it says."""
-    config, shards = qwen2_config(found.folder, found.config), Shards(found)
+    config, shards = qwen2_config(found), opened(found)
     with torch.device("meta"):
         network = Qwen2(config).requires_grad_(False).eval()
     for number, layer in enumerate(network.layers):
@@ -78,7 +78,7 @@ def read(found: Checkpoint, device: torch.device, precision: Precision, progress
 
 
 def _load(
-    layer: nn.Module, prefix: str, shards: Shards, config: Qwen2Config, device: torch.device, precision: Precision
+    layer: nn.Module, prefix: str, shards: Weights, config: Qwen2Config, device: torch.device, precision: Precision
 ) -> None:
     """Gives every weight of a layer its memory and its values."""
     for path, module in layer.named_modules():
@@ -90,12 +90,12 @@ def _give(
     module: Any,
     name: str,
     full: str,
-    shards: Shards,
+    shards: Weights,
     config: Qwen2Config,
     device: torch.device,
     precision: Precision,
 ) -> None:
     value = shards.tensor(full, weight_shapes(config)[full], device, precision.dtype)
     if not bool(value.isfinite().all()):
-        raise ModelError(f"{shards.checkpoint.name}: {full} holds NaN or infinity; download the checkpoint again")
+        raise ModelError(f"{shards.name}: {full} holds NaN or infinity; download the checkpoint again")
     setattr(module, name, nn.Parameter(value, requires_grad=False))

@@ -12,12 +12,12 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+import numpy as np
 import torch
 from torch import Tensor
 
 from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, PrefixView
 from inference.models.diffusion_gemma.rows import Rows
-from inference.models.mlx.arrays import MlxRows, array_of, tensor_of
 
 _SLIDING = "sliding_attention"
 
@@ -43,6 +43,10 @@ class MlxNetwork:
     def token_bytes(self) -> int:
         """See `Passes`."""
         return sum(2 * layer.n_kv_heads * layer.head_dim * self.dtype.size for layer in self._layers)
+
+    def prepare(self) -> bool:
+        """See `Passes`. MLX needs nothing set up."""
+        return False
 
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """See `Passes`. The keys and values are computed when this returns."""
@@ -144,3 +148,37 @@ class _DecodedLayer:
     def __init__(self, layer: LayerView, length: int) -> None:
         self.offset, self.keys = length, layer.keys
         self.decoder_state = layer.keys, layer.values
+
+
+def tensor_of(array: mx.array) -> Tensor:
+    """The array, computed, as a tensor in the CPU's memory; a view of the same numbers."""
+    if array.dtype == mx.bfloat16:  # NumPy has no such numbers: they cross as their bits
+        return torch.from_numpy(np.asarray(array.view(mx.uint16))).view(torch.bfloat16)
+    return torch.from_numpy(np.asarray(array))
+
+
+def array_of(tensor: Tensor) -> mx.array:
+    """A copy of a tensor as an array."""
+    if tensor.dtype == torch.bfloat16:
+        return mx.array(tensor.contiguous().view(torch.uint16).numpy()).view(mx.bfloat16)
+    return mx.array(tensor.numpy())
+
+
+class MlxRows:
+    """`Rows` that are MLX arrays. An array that shares its buffer with another is copied when it is written."""
+
+    def empty(self, like: mx.array, count: int) -> mx.array:
+        """See `Rows`."""
+        return mx.zeros((*like.shape[:2], count, like.shape[3]), like.dtype)
+
+    def repeated(self, rows: mx.array, batch: int) -> mx.array:
+        """See `Rows`."""
+        return mx.broadcast_to(rows, (batch, *rows.shape[1:]))
+
+    def joined(self, first: mx.array, second: mx.array) -> mx.array:
+        """See `Rows`."""
+        return mx.concatenate([first, second], axis=2)
+
+    def chosen(self, rows: mx.array, numbers: Tensor) -> mx.array:
+        """See `Rows`."""
+        return mx.take(rows, array_of(numbers), axis=0)

@@ -6,9 +6,9 @@ It writes a hole's text from left to right, and is shown what stands around it i
 out. Several holes are written one after another (chain.py), several candidates side by side (infilling.py).
 """
 
-from inference.models.family import ModelError, OnProgress
+from inference.models.family import OnProgress
 from inference.remote import address, meeting
-from inference.remote.client import PARTNER_SERVER, Client
+from inference.remote.client import PARTNER_SERVER
 from inference.remote.partner import kinds
 from inference.remote.partner.infiller import PartnerInfiller
 from inference.serving.startup import WorkerArguments
@@ -24,17 +24,7 @@ async def connect(
 
     Raises ModelError, which says what to do.
     """
-    at = meeting.allowed(arguments, address.PARTNER)
-    client = Client(at.url, token=token, is_here=at.is_here, role=PARTNER_SERVER)
-    try:
-        on_progress(0.1, f"asking {at.place}")
+    async with meeting.connecting(arguments, address.PARTNER, PARTNER_SERVER, token, on_progress) as (client, at):
         met = kinds.meet(client, arguments.server_model, arguments.partner or "auto")
         served = await meeting.in_time(met, client.url, limit_s)
-    except ModelError as error:
-        await client.close()
-        raise meeting.about_token(error, arguments, "partner.url") from error
-    except BaseException:
-        await client.close()
-        raise
-    on_progress(1.0, "connected")
     return PartnerInfiller(client, at.place, arguments, served)

@@ -4,33 +4,21 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from inference.engine.canvas.plan import TextAndHoles
+from inference.engine.canvas.segments import TextAndHoles
+from inference.engine.middle import question
+from inference.engine.middle.question import Question, Windows
+from inference.engine.work import Counters
 from inference.messages import Candidate, Hole, InfillRequest
-from inference.remote.client import Client, ServerError
-from inference.remote.partner import question
+from inference.remote.client import Client
 from inference.remote.partner.interfaces import Interface
-from inference.remote.partner.question import Question, Windows
 from inference.remote.partner.writing import Writing
+from inference.remote.pause import ServerError
 
 _VARIED = 0.8
 """The temperature of all candidates but the first."""
 _TOO_LONG = ("context length", "context size", "context window", "too long", "maximum context", "exceeds", "too large")
-
-
-@dataclass
-class Counters:
-    """What a request has cost so far."""
-
-    started: float = field(default_factory=time.monotonic)
-    asked: int = 0
-    tokens: int = 0
-    first_ms: float = 0.0
-
-    def ms(self) -> float:
-        """The milliseconds since the request was begun."""
-        return (time.monotonic() - self.started) * 1000
 
 
 @dataclass(frozen=True)
@@ -38,7 +26,8 @@ class Asking:
     """What all candidates of a request have in common.
 
     `windows` are those to begin with; `on_fit` is told those with which a hole was filled. `typed` is what the user
-    typed meanwhile, by hole.
+    typed meanwhile, by hole. Of the `counters`, `canvases` counts questions and `steps` tokens; `encode_ms` is how long
+    the first text took.
     """
 
     client: Client
@@ -117,7 +106,7 @@ class Chain:
                 await self._write(hole)
 
     def amend(self, number: int, text: str) -> None:
-        """`text` stands at the start of a hole: what disagrees with it is written anew."""
+        """`text` stands at the start of a hole: what disagrees with it is written again."""
         if number < len(self.fills):
             if not self.fills[number].text.startswith(text):
                 del self.fills[number:]
@@ -132,9 +121,9 @@ class Chain:
         return [*self.fills, self._fill(self._writing)]
 
     def candidate(self) -> Candidate | None:
-        """What there is: unfinished texts end at their last whole line.
+        """The candidate so far. Unfinished texts end at their last whole line.
 
-        None where nothing was written, and where a text that was to be written anew is not whole.
+        None where nothing was written, and where a rewritten text is incomplete.
         """
         writing = None if self.is_complete else self._writing
         fills = [*self.fills, self._cut(writing)] if writing and writing.text else self.fills
@@ -162,15 +151,15 @@ class Chain:
         asked = asking.question(number, self.fills, self._windows, candidate=self._number)
         self._pinned, self._again = asking.pinned(number), False
         writing = self._writing = Writing(asking.client, asking.interface, asked, asking.deadline)
-        asking.counters.asked += 1
+        asking.counters.canvases += 1
         task = self._task = asyncio.create_task(writing.run(self._heard), name="writing")
         try:
             await asyncio.wait([task], timeout=self._left_s())
         finally:
             task.cancel()
             await asyncio.wait([task])
-            asking.counters.tokens += writing.tokens
-            asking.counters.first_ms = asking.counters.first_ms or writing.first_ms
+            asking.counters.steps += writing.tokens
+            asking.counters.encode_ms = asking.counters.encode_ms or writing.first_ms
         if self._again or task.cancelled() or not self._is_answered(task):
             return
         fill = self._fill(writing) if writing.end == "stop" else self._cut(writing)

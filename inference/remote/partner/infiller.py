@@ -2,32 +2,24 @@
 
 import logging
 
+from inference.engine.middle.question import Windows
 from inference.messages import InfillRequest
 from inference.remote.client import Client
-from inference.remote.meeting import MeetingAgain, Watched
+from inference.remote.meeting import ServedInfiller, Watched
 from inference.remote.partner import kinds
 from inference.remote.partner.infilling import PartnerInfilling
 from inference.remote.partner.kinds import Served
-from inference.remote.partner.question import Windows
 from inference.serving.startup import WorkerArguments
 
 log = logging.getLogger(__name__)
 
 
-class PartnerInfiller:
-    """An autoregressive model on a server, as the worker knows it. See `serving.infiller.RemoteInfiller`.
-
-    A server that refuses what it would have taken may be another one by now, behind the same URL: it is asked anew.
-    """
-
-    dtype = ""
-    """The server does not say."""
-    note = ""
+class PartnerInfiller(ServedInfiller):
+    """An autoregressive model on a server, as the worker knows it."""
 
     def __init__(self, client: Client, place: str, arguments: WorkerArguments, served: Served) -> None:
         """`place` is the server's host and port."""
-        self._client, self._arguments, self.device = client, arguments, place
-        self._meeting = MeetingAgain(self._meet_again)
+        super().__init__(client, place, arguments)
         self._know(served)
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Watched:
@@ -35,11 +27,6 @@ class PartnerInfiller:
         interface, windows = self._served.interface, self._windows
         steps = PartnerInfilling(self._client, interface, windows, self._learn, request, deadline)
         return Watched(steps, self._meeting.refused)
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._meeting.close()
-        await self._client.close()
 
     def _know(self, served: Served) -> None:
         self._served, self._windows = served, Windows(served.context_tokens)

@@ -2,30 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
-from inference.engine.canvas.plan import text_and_holes
-from inference.engine.errors import RequestError
-from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome, Stats
-from inference.remote.answers import brings_controls
+from inference.engine.canvas import answered
+from inference.engine.middle import question
+from inference.engine.middle.question import Windows
+from inference.messages import MAX_CANDIDATES, Candidate, Draft, InfillRequest
 from inference.remote.client import Client
-from inference.remote.partner import question
-from inference.remote.partner.chain import Asking, Chain, Counters
+from inference.remote.partner.chain import Asking, Chain
 from inference.remote.partner.interfaces import Interface
-from inference.remote.partner.question import Windows
+from inference.remote.work import RemoteEvent, RemoteWork
 
-PartnerEvent = Draft | Candidate | Done
 _SIDE_BY_SIDE = 4
 """So many candidates of one request are written at one time."""
 _DRAFT_S = 0.05
 """The least time between two drafts."""
 
 
-class PartnerInfilling:
-    """The work on one request: drafts if it wants them, the candidates, best first, then Done.
-
-    Cancelling the task that waits for an item, and `aclose`, abort what is asked of the server.
-    """
+class PartnerInfilling(RemoteWork):
+    """The work on one request, candidate beside candidate."""
 
     def __init__(
         self,
@@ -37,39 +32,23 @@ class PartnerInfilling:
         deadline: float | None,
     ) -> None:
         """`on_fit` is told the windows with which a hole was filled. Raises RequestError where there is no sense."""
-        self._request, self._deadline = request, deadline
-        self._parts = text_and_holes(request)
+        super().__init__(request, deadline)
         self._typed: dict[int, str] = {}
-        self._counters = Counters()
         self._asking = Asking(
             client, interface, windows, on_fit, request, self._parts, deadline, self._typed, self._counters
         )
-        self._news = asyncio.Event()
         self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
         count = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
         self._chains = [Chain(self._asking, number, self._news.set) for number in range(count)]
         self._running: dict[Chain, asyncio.Task[None]] = {}
         self._drawn = 0.0
-        self._events = self._work()
 
-    def __aiter__(self) -> AsyncIterator[PartnerEvent]:
-        """The events as they come."""
-        return self._events
-
-    def amend(self, hole: int, text: str) -> None:
-        """Pin `text`, all that now stands at the start of a hole. Raises RequestError where there is no such hole."""
-        if not 0 <= hole < len(self._parts.holes):
-            raise RequestError(f"the request has no hole {hole}")
+    def _pin(self, hole: int, text: str) -> None:
         self._typed[hole] = text
         for chain in self._chains:
             chain.amend(hole, text)
-        self._news.set()
 
-    async def aclose(self) -> None:
-        """Abort what still runs."""
-        await self._events.aclose()
-
-    async def _work(self) -> AsyncGenerator[PartnerEvent, None]:
+    async def _work(self) -> AsyncGenerator[RemoteEvent, None]:
         try:
             for chain in self._chains:
                 self._start(chain)
@@ -114,24 +93,16 @@ class PartnerInfilling:
         found: dict[tuple[str, ...], Candidate] = {}
         for chain in self._chains:
             candidate = None if self._running[chain].exception() else chain.candidate()
-            if candidate and not any(map(brings_controls, candidate.texts, self._pinned_holes())):
+            if candidate and not any(map(answered.has_halves, candidate.texts, self._parts.holes)):
                 found.setdefault(candidate.texts, candidate)
         first, *others = found.values() or [None]
         ranked = sorted((each for each in others if each), key=lambda each: -each.score)
         return sorted(([first] if first else []) + ranked, key=_flaws)
 
-    def _pinned_holes(self) -> list[Hole]:
-        return [
-            Hole(hole.kind, starts_with=self._asking.pinned(number), text=hole.text)
-            for number, hole in enumerate(self._parts.holes)
-        ]
-
     def _draft(self) -> Draft | None:
         """The first candidate as it stands; None where that is nothing new."""
         now, fills = time.monotonic(), self._chains[0].shown()
         if now < self._drawn + _DRAFT_S or not any(fill.text for fill in fills):
-            return None
-        if any(map(brings_controls, (fill.text for fill in fills), self._pinned_holes())):
             return None
         self._drawn = now
         rest: list[tuple[str, ...]] = [()] * (len(self._parts.holes) - len(fills))
@@ -144,20 +115,11 @@ class PartnerInfilling:
             (*((_mean(fill.sure),) for fill in fills), *(() for _ in rest)),
         )
 
-    def _done(self) -> Done:
-        outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
-        counted = self._counters
-        return Done(self._request.id, outcome, Stats(counted.ms(), counted.first_ms, counted.tokens, counted.asked))
-
-    def _late(self) -> bool:
-        return self._deadline is not None and time.monotonic() >= self._deadline
-
 
 def _mean(sure: tuple[float, ...]) -> float:
     return sum(sure) / len(sure) if sure else 1.0
 
 
-def _flaws(candidate: Candidate) -> tuple[bool, bool, bool]:
-    """What puts a candidate behind the others: it was cut short, a hole is empty, or half a character."""
-    halves = any("\ufffd" in text for text in candidate.texts)
-    return not candidate.complete, not all(candidate.texts), halves
+def _flaws(candidate: Candidate) -> tuple[bool, bool]:
+    """What puts a candidate behind the others: it was cut short, or a hole is empty."""
+    return not candidate.complete, not all(candidate.texts)

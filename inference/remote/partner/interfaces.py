@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from inference.remote.partner import conversation, wire
-from inference.remote.partner.families import Family
-from inference.remote.partner.question import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, Question
+from inference.engine.middle import conversation
+from inference.engine.middle.question import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, Question
+from inference.models.fim_tokens import FimTokens
+from inference.remote.partner import wire
 from inference.remote.partner.wire import ReadPiece
 
 _AROUND_CODE_TOKENS = 96
@@ -45,18 +46,18 @@ class Interface:
         return conversation.fitted(text, question) if ended else conversation.begun(text, question.prefix)
 
 
-def of_family(kind: str, model: str, family: Family, *, rich: bool) -> Interface:
+def of_family(kind: str, model: str, tokens: FimTokens, *, rich: bool) -> Interface:
     """`/v1/completions` with a family's tokens. `rich`: asks for probabilities, and for special tokens to be shown."""
 
     def body(question: Question) -> dict[str, Any]:
-        prompt = family.prompt(question.prefix, question.suffix, question.path, question.context)
-        stop = [*family.controls, *_line_end(question)]
+        prompt = tokens.prompt(question.prefix, question.suffix, question.path, question.context)
+        stop = [*tokens.controls, *_line_end(question)]
         more = {"logprobs": 1, "skip_special_tokens": False} if rich else {}
         return {"model": model, "prompt": prompt, **_common(question, stop if rich else stop[:4]), **more}
 
-    context = CONTEXT_TOKENS if family.repository else 0
-    find = _until(family.controls)
-    return Interface(kind, "/v1/completions", body, wire.choice, find, family.controls, context)
+    context = CONTEXT_TOKENS if tokens.repository else 0
+    find = _until(tokens.controls)
+    return Interface(kind, "/v1/completions", body, wire.choice, find, tokens.controls, context)
 
 
 def with_suffix(model: str, *, rich: bool) -> Interface:

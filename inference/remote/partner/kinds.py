@@ -8,15 +8,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from inference.engine.middle.question import Question
+from inference.models import fim_tokens
 from inference.models.family import ModelError
 from inference.remote import answers, meeting
 from inference.remote.answers import AnswerError, ServedModel
-from inference.remote.client import Client, ServerError
-from inference.remote.partner import families, interfaces
-from inference.remote.partner.families import FAMILIES
+from inference.remote.client import Client
+from inference.remote.partner import interfaces
 from inference.remote.partner.interfaces import Interface
-from inference.remote.partner.question import Question
 from inference.remote.partner.writing import Writing
+from inference.remote.pause import ServerError
 
 _SETTING = "partner.model"
 _REFUSED = (400, 404, 405, 415, 422, 500, 501)
@@ -103,15 +104,15 @@ def _ways(kind: str, model: str, *, is_llama: bool, is_ollama: bool) -> Iterator
         return
     if is_llama:
         yield infill
-    if not is_ollama and (found := families.kind_of(model)):
+    if not is_ollama and (found := fim_tokens.kind_of(model)):
         yield _of_family(found, model)
     yield suffix
     yield chat
 
 
 def _of_family(kind: str, model: str) -> _Make:
-    assert kind in FAMILIES
-    return partial(interfaces.of_family, kind, model, families.family(kind, model))
+    assert kind in fim_tokens.TABLE
+    return partial(interfaces.of_family, kind, model, fim_tokens.of_kind(kind, model))
 
 
 async def _first_that_answers(client: Client, ways: list[_Make], kind: str, model: str) -> Interface:

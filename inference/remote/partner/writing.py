@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 
+from inference.engine.middle.question import Question
 from inference.remote import answers
 from inference.remote.answers import AnswerError
-from inference.remote.client import Client, ServerError
+from inference.remote.client import Client
 from inference.remote.partner.interfaces import Interface, most_characters
-from inference.remote.partner.question import Question
 from inference.remote.partner.wire import DONE, Events, Piece
+from inference.remote.pause import ServerError
 
 _LONGEST_S = 300.0
 """How long a text may take that has no deadline: a server may stream for ever."""

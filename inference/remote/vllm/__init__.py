@@ -11,7 +11,7 @@ What was seen of vLLM 0.32, by asking it and in its source (utils/diffusion.py, 
 - Temperatures follow the server's `max_denoising_steps`, and a higher `diffusion_max_steps` is clamped without a word.
 - The first step's noise is ours, drawn from the request's seed; later noise is random tokens of its own, which a
   checkpoint that knows a mask token alone has never seen. Such a canvas is unmasked from here, read by read
-  (denoising.py): of 48 tuning lines at their true length edit similarity was 0.406 so, in 4 reads, and 0.324 in one run
+  (trial.py): of 48 tuning lines at their true length edit similarity was 0.406 so, in 4 reads, and 0.324 in one run
   of 16 steps, 17 % and 10 % exact.
 - Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
   named ones, which a slack token's curve and what follows a hole need (lengths.py, rank.py).
@@ -21,9 +21,9 @@ What was seen of vLLM 0.32, by asking it and in its source (utils/diffusion.py, 
 
 import asyncio
 
-from inference.models.family import ModelError, OnProgress
+from inference.models.family import OnProgress
 from inference.remote import address, meeting
-from inference.remote.client import Client
+from inference.remote.client import MODEL_SERVER
 from inference.remote.meeting import MEETING_S
 from inference.remote.vllm import files, server
 from inference.remote.vllm.infiller import VllmInfiller
@@ -38,18 +38,8 @@ async def connect(
 
     So it does where the server has not said in `limit_s` what it serves; one that knows pins computes nothing for that.
     """
-    at = meeting.allowed(arguments, address.MODEL)
-    client = Client(at.url, token=token, is_here=at.is_here)
-    try:
-        on_progress(0.1, f"asking {at.place}")
+    async with meeting.connecting(arguments, address.MODEL, MODEL_SERVER, token, on_progress) as (client, at):
         served = await meeting.in_time(server.meet(client, arguments.server_model), client.url, limit_s)
         on_progress(0.5, "reading the tokenizer")
         model = await asyncio.to_thread(files.load, served, arguments.server_tokenizer, client.url)
-    except ModelError as error:
-        await client.close()
-        raise meeting.about_token(error, arguments, "model") from error
-    except BaseException:
-        await client.close()
-        raise
-    on_progress(1.0, "connected")
     return VllmInfiller(client, at.place, arguments, served, model)

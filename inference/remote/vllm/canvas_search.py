@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from inference.engine.canvas import answered, fills
 from inference.engine.canvas.answered import RankedFill
 from inference.engine.canvas.fills import Written
-from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.plan import Plan
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.search.effort import Effort
 from inference.messages import Hole
 from inference.models.family import Properties
-from inference.remote.answers import brings_controls
-from inference.remote.client import ServerError
-from inference.remote.vllm import denoising, rank
+from inference.remote.pause import ServerError
+from inference.remote.vllm import rank
 from inference.remote.vllm.lengths import Lengths
 from inference.remote.vllm.reading import Reader
 from inference.remote.vllm.rules import TextRules
-from inference.remote.vllm.trial import Noise, Trial
+from inference.remote.vllm.trial import LEAST_HEAT, Noise, Trial, denoise, steps_of
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class CanvasSearch:
 
     def __init__(self, model: Model, reader: Reader, plan: Plan, noise: Noise, effort: Effort, *, quick: bool) -> None:
         self.plan = plan
-        self.most_steps = denoising.steps_of(model.properties, effort.max_steps)
+        self.most_steps = steps_of(model.properties, effort.max_steps)
         self._model, self._reader, self._noise = model, reader, noise
         self._effort, self._quick = effort, quick
         self._trials: list[Trial] = []
@@ -89,8 +87,8 @@ class CanvasSearch:
 
     async def _one(self, trial: Trial, on_step: Callable[[], None], *, again: bool) -> None:
         """`again`: another canvas has the same lengths, so this one is to become something else."""
-        heat = max(self._model.properties.sampler.t_max, denoising.LEAST_HEAT) if again else 0.0
-        await denoising.denoise(self._reader, trial, self._model.properties, self.most_steps, on_step, heat)
+        heat = max(self._model.properties.sampler.t_max, LEAST_HEAT) if again else 0.0
+        await denoise(self._reader, trial, self._model.properties, self.most_steps, on_step, heat)
 
     async def _finished(self) -> None:
         """Waits for all canvases. Raises the first error where none of them was read to its end."""
@@ -130,9 +128,7 @@ class CanvasSearch:
         return [each for each in self._trials if each.is_text and (each.steps or not each.left)]
 
     def _texts(self, written: Written) -> tuple[str, ...]:
-        holes = self.plan.layout.holes
-        texts = fills.texts(self._model.vocabulary, written.ids, written.spans, holes).texts
-        return tuple(_cut(text, hole) for text, hole in zip(texts, holes, strict=True))
+        return fills.texts(self._model.vocabulary, written.ids, written.spans, self.plan.layout.holes).texts
 
     async def _stop(self) -> None:
         """Aborts what is still asked of the server."""
@@ -142,12 +138,6 @@ class CanvasSearch:
             await asyncio.wait(self._working)
 
 
-def _cut(text: str, hole: Slots) -> str:
-    """The text of a hole, up to its first line break where it may have none: a server cannot be told that."""
-    return (text.splitlines() or [""])[0] if hole.single_line else text
-
-
 def begin_as_they_must(found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
-    """Those of the answers whose texts begin as their holes must, and bring no control characters."""
-    agree = [each for each in found if answered.agrees(each.texts, holes)]
-    return [each for each in agree if not any(map(brings_controls, each.texts, holes))]
+    """Those of the answers whose texts begin as their holes must."""
+    return [each for each in found if answered.agrees(each.texts, holes)]

@@ -7,7 +7,7 @@ from inference.engine.canvas import prompt
 from inference.messages import InfillRequest
 from inference.remote import meeting
 from inference.remote.client import Client
-from inference.remote.meeting import MeetingAgain, Watched
+from inference.remote.meeting import ServedInfiller, Watched
 from inference.remote.vllm import files, server
 from inference.remote.vllm.canvas_search import Model
 from inference.remote.vllm.infilling import RemoteInfilling
@@ -17,31 +17,18 @@ from inference.serving.startup import WorkerArguments
 log = logging.getLogger(__name__)
 
 
-class VllmInfiller:
-    """A served model, as the worker knows it. See `serving.infiller.RemoteInfiller`.
-
-    A server that refuses what it would have taken may be another one by now, behind the same URL: it is asked anew.
-    """
-
-    dtype = ""
-    """The server does not say."""
-    note = ""
+class VllmInfiller(ServedInfiller):
+    """A model that a vLLM serves, as the worker knows it."""
 
     def __init__(self, client: Client, place: str, arguments: WorkerArguments, served: Served, model: Model) -> None:
         """`place` is the server's host and port."""
-        self._client, self._arguments, self.device = client, arguments, place
-        self._meeting = MeetingAgain(self._meet_again)
+        super().__init__(client, place, arguments)
         self._know(served, model)
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Watched:
         """The work on a request. `deadline` is in `time.monotonic()` seconds. Raises RequestError."""
         steps = RemoteInfilling(self._client, self._served.name, self._model, request, deadline)
         return Watched(steps, self._meeting.refused)
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._meeting.close()
-        await self._client.close()
 
     def _know(self, served: Served, model: Model) -> None:
         self._served, self._model = served, model

@@ -1,21 +1,17 @@
 """Which lengths of a hole are tried, by what a server says of canvases of noise: one-step reads, side by side.
 
-A slack token's probability in each row comes with `logprob_token_ids`. Without such a token, and with what
-`infill-ls calibrate` measured, a canvas of each length is read, and those of which the model is surest are denoised.
+A slack token's probability in each row comes with `logprob_token_ids`. Without such a token the lengths are guessed.
 """
 
 import math
-from collections.abc import Sequence
 
 from inference.engine.canvas.plan import Plan
 from inference.engine.search import length
-from inference.models.family import LengthBias, Properties
-from inference.remote.vllm.reading import Reader, side_by_side
+from inference.models.family import Properties
+from inference.remote.vllm.reading import Reader
 from inference.remote.vllm.rules import TextRules
 from inference.remote.vllm.trial import Noise, Trial
 
-_PROBED, _PROBED_SUFFIX_TOKENS = 14, 24
-"""As the engine's own probe (engine/search/length_probe.py)."""
 _LENGTHS, _LENGTHS_QUICK, _LENGTHS_OF_SEVERAL_LINES = 4, 2, 3
 """How many lengths are tried, where one answer is wanted. Each is a canvas of its own in the server's batch."""
 _GUESSED = 8
@@ -48,14 +44,12 @@ class Lengths:
         return self._properties.length_choices or (_LENGTHS_OF_SEVERAL_LINES if several else _LENGTHS)
 
     async def _different(self, count: int, *, quick: bool) -> list[tuple[int, ...]]:
-        holes, bias = self._plan.layout.holes, self._properties.length_bias
+        holes = self._plan.layout.holes
         if self._properties.slack_token_id is not None:
             return length.from_slack(await self._slack(self._properties.slack_token_id), holes, count)
         if not all(hole.single_line for hole in holes):
             return length.around_usual(holes, count)
-        if bias is None:
-            return length.from_grid(holes, count if quick else max(count, _GUESSED))
-        return (await self._surest(bias))[:count]
+        return length.from_grid(holes, count if quick else max(count, _GUESSED))
 
     async def _slack(self, token: int) -> list[list[float]]:
         """P(slack) of each slot of each hole, on the canvas with all holes at their widest and nothing but noise."""
@@ -64,17 +58,3 @@ class Lengths:
         answer = await self._reader.read(trial.seed, trial.pinned, tokens=(token,))
         known = [math.exp(min(0.0, each.get(token, -math.inf))) for each in answer.log_probabilities]
         return [known[first:end] for _, first, end in row.spans]
-
-    async def _surest(self, bias: LengthBias) -> list[tuple[int, ...]]:
-        """CAL: the lengths in the order of how sure the model is of them, compared with what is usual for each."""
-        holes = self._plan.layout.holes
-        choices = length.from_grid(holes, _PROBED)
-        return length.surest_first(holes, choices, await side_by_side(map(self._sureness, choices)), bias)
-
-    async def _sureness(self, sizes: Sequence[int]) -> float:
-        """The mean probability of the likeliest token of each open row."""
-        row = self._plan.layout.compose(sizes).cut(_PROBED_SUFFIX_TOKENS)
-        trial = Trial(row, self._plan.layout.holes, self._rules, self._noise)
-        answer = await self._reader.read(trial.seed, trial.pinned)
-        trial.learn(answer.ids, answer.log_probabilities)
-        return sum(trial.confidence(number) for number in trial.left) / max(1, len(trial.left))

@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Collection, Sequence
+from typing import TypeVar
 
-from inference.messages import Stats
+from inference.engine.work import Counters
 from inference.remote.answers import AnswerError, encoded
-from inference.remote.client import Client, ServerError
+from inference.remote.client import Client
+from inference.remote.pause import ServerError
 from inference.remote.vllm import wire
 from inference.remote.vllm.wire import CanvasAnswer, CompletionRequest, DiffusionArguments
 
@@ -18,37 +18,6 @@ _LONG_PROMPT_TOKENS = 16_384
 """A request with a longer prompt is made in a thread: making it takes some milliseconds."""
 _LONG_ANSWER_BYTES = 32 << 10
 """A longer answer is read in a thread."""
-
-
-@dataclass
-class Counters:
-    """Time, steps and tokens of one request so far, for its `Stats`."""
-
-    started: float = field(default_factory=time.monotonic)
-    first_read_ms: float = 0.0
-    steps: int = 0
-    canvases: int = 0
-    prefix_tokens: int = 0
-    reused_tokens: int = 0
-
-    def ms(self) -> float:
-        """The milliseconds since the request was begun."""
-        return (time.monotonic() - self.started) * 1000
-
-    def stats(self) -> Stats:
-        """What the request has cost so far."""
-        return Stats(self.ms(), self.first_read_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
-
-
-async def side_by_side(asked: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """What all of these give. Raises the first one's error, and the others are aborted then."""
-    tasks = [asyncio.create_task(each) for each in asked]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Reader:
@@ -111,6 +80,6 @@ class Reader:
         self._counters.steps += steps
         if not self._answered:
             self._answered = True
-            self._counters.first_read_ms += ms
+            self._counters.encode_ms += ms
             self._counters.prefix_tokens += len(self._prefix)
             self._counters.reused_tokens += answer.cached_tokens or 0

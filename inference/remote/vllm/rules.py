@@ -30,7 +30,7 @@ class TextRules:
         return self.is_text(token) and not (hole.single_line and token in self._line_breaks)
 
     def choices(self, known: Mapping[int, float], hole: Slots, *, is_start: bool) -> list[tuple[int, float]]:
-        """Those of some tokens that may stand there, with their log-probabilities, the likeliest first."""
+        """Return the tokens that may stand there with their log-probabilities, the likeliest first."""
         some = [(token, value) for token, value in known.items() if self.may_stand(token, hole, is_start=is_start)]
         return sorted(some, key=lambda each: (-each[1], each[0]))
 

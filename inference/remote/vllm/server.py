@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from inference.models.family import ModelError
 from inference.remote import answers, meeting
 from inference.remote.answers import AnswerError
-from inference.remote.client import Client, ServerError
+from inference.remote.client import Client
+from inference.remote.pause import ServerError
 from inference.remote.vllm import wire
 from inference.remote.vllm.wire import CompletionRequest, DiffusionArguments
 
 _CANVAS = re.compile(r"diffusion_seed_canvas must hold exactly (\d+) ids")
 _KNOWS_PINS = re.compile(r"diffusion_(seed_canvas|pinned)")
-_START_IT = "start a vLLM 0.32 or later with a DiffusionGemma checkpoint: see inference/remote/README.md"
+_START_IT = "start a vLLM 0.32 or later with a DiffusionGemma checkpoint: see inference/remote/server.md"
 
 
 @dataclass(frozen=True)

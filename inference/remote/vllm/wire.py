@@ -16,8 +16,6 @@ from inference.remote.answers import AnswerError, decoded, require_printable
 
 MOST_LOGPROBS = 20
 """The likeliest tokens of a row that one may ask for, by vLLM's own default (`--max-logprobs`)."""
-MOST_NAMED_TOKENS = 128
-"""How many tokens `logprob_token_ids` may name."""
 
 _TOKEN = re.compile(r"token_id:(\d{1,9})")
 

@@ -7,5 +7,6 @@ from lsp_server.fill.fitting.breakage import breaks_parse, order
 from lsp_server.fill.fitting.drop import Drop
 from lsp_server.fill.fitting.fit import Fitter, fit
 from lsp_server.fill.fitting.patience import Patience
+from lsp_server.fill.fitting.unseen import visible
 
-__all__ = ["Drop", "Fitter", "Patience", "breaks_parse", "fit", "order"]
+__all__ = ["Drop", "Fitter", "Patience", "breaks_parse", "fit", "order", "visible"]

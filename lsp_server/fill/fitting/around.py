@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from lsp_server.carve import Span
 from lsp_server.carve.brackets import OpenBracket, open_brackets
-from lsp_server.fill.fitting.balance import open_in_text
+from lsp_server.fill.fitting.breakage import open_in_text
 from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.lines import indentation, is_blank, line_end, line_start, previous_line
 from lsp_server.syntax.source import Source

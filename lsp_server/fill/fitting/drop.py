@@ -8,6 +8,7 @@ class Drop(StrEnum):
     """The reason, in words that go on from `what it wrote`."""
 
     UNREADABLE = "is no valid text"
+    UNSEEN = "has characters that nobody can see"
     NOT_AS_BEGUN = "does not begin with what is typed already"
     EMPTY = "is empty"
     CLOSES = "only ends what it did not begin"

@@ -10,7 +10,11 @@ from typing import Any, Protocol
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """No editor sends a longer message; it would only fill the memory."""
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
-"""A client that leaves more output than this unread counts as gone."""
+"""The one client of stdio counts as gone when it leaves more output than this unread."""
+MAX_QUEUED_BYTES = 8 * 1024 * 1024
+"""One client among others is cut off sooner."""
+TURN_S = 0.005
+"""One client's messages may keep the others waiting for so long."""
 FLUSH_S = 1.0
 """So long may the last messages to a client take."""
 LEAVE_S = 5.0
@@ -76,7 +80,7 @@ class Clients:
             await asyncio.wait(tasks, timeout=LEAVE_S)
 
 
-class Listener:
+class ListeningServer:
     """Listens for clients. `stop` is called to let no more of them in."""
 
     def __init__(self, stop: Callable[[], None], clients: Clients) -> None:

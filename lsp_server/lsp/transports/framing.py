@@ -8,13 +8,15 @@ from lsp_server.lsp.transports import MAX_BODY_BYTES
 
 log = logging.getLogger(__name__)
 MAX_HEADER_BYTES = 16 * 1024
+_ROOM_BYTES = 8 * 1024
+"""How much of a longer line is dropped at a time."""
 _LENGTH = re.compile(rb"content-length\s*:\s*(\d+)\s*", re.IGNORECASE)
 _LATER_IN_LINE = re.compile(rb"(.*[^\w-])content-length\s*:\s*(\d+)\s*", re.IGNORECASE)
 _KNOWN = re.compile(rb"(content-(length|type)\s*:.*)?\s*", re.IGNORECASE)
 
 
 class FrameError(Exception):
-    """The stream holds no frame, or one that is too long to be true; nothing after it can be trusted."""
+    """A strict stream holds no frame, or one too long to be true; nothing after it can be trusted."""
 
 
 def framed(body: bytes) -> bytes:
@@ -23,7 +25,7 @@ def framed(body: bytes) -> bytes:
 
 
 class Frames:
-    """Takes a stream apart. Skips what is no header of the protocol; with `strict`, raises FrameError instead.
+    """Takes a stream apart. Skips what is no header, or too long, to the next one; with `strict`, raises FrameError.
 
     Be strict on sockets that a web browser can reach: the body of an HTTP request must not pass for a message.
     """
@@ -33,9 +35,10 @@ class Frames:
         self._data = bytearray()
         self._announced: int | None = None
         self._in_body = False
+        self._is_skipping = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The bodies that `data` completes. Raises FrameError."""
+        """The bodies that `data` completes. Raises FrameError where it is strict."""
         self._data += data
         while self._in_body or self._read_header():
             length = self._announced or 0
@@ -50,8 +53,9 @@ class Frames:
         """Read headers until one with a length is complete; False where more data is needed."""
         while not self._in_body:
             end = self._data.find(b"\n") + 1
-            if max(end, len(self._data) if not end else 0) > MAX_HEADER_BYTES:
-                raise FrameError(f"a header is longer than {MAX_HEADER_BYTES} bytes")
+            if (excess := (end or len(self._data)) - MAX_HEADER_BYTES) > 0:
+                self._skip(excess + _ROOM_BYTES)
+                continue
             if not end:
                 return False
             line = bytes(self._data[:end])
@@ -59,21 +63,34 @@ class Frames:
             self._read_line(line)
         return True
 
+    def _skip(self, count: int) -> None:
+        """Drop the first bytes of a line that is too long: a header may stand at its end."""
+        self._complain(f"a header is longer than {MAX_HEADER_BYTES} bytes", again=self._is_skipping)
+        self._is_skipping = True
+        self._data[:count] = b"-"  # no header begins right behind it
+
+    def _complain(self, what: str, *, again: bool = False) -> None:
+        if self._strict:
+            raise FrameError(what)
+        if not again:
+            log.warning("%s; it is skipped, up to the next one", what)
+
     def _read_line(self, line: bytes) -> None:
+        self._is_skipping = False
         if self._strict and not _KNOWN.fullmatch(line):
             raise FrameError("not a header of this protocol")
         if match := _LENGTH.fullmatch(line):
-            self._announced = _length(match[1])
+            self._announced = self._length(match[1])
         elif match := _LATER_IN_LINE.fullmatch(line):  # behind the rest of a body whose length was wrong
             log.warning("the client sent %d bytes that belong to no message; they are skipped", len(match[1]))
-            self._announced = _length(match[2])
+            self._announced = self._length(match[2])
         elif self._announced is not None and not line.strip():
             self._in_body = True
 
-
-def _length(digits: bytes) -> int:
-    """A length from its header. Raises FrameError, also for thousands of digits, which int() would refuse."""
-    significant = digits.lstrip(b"0") or b"0"
-    if len(significant) > len(str(MAX_BODY_BYTES)) or int(significant) > MAX_BODY_BYTES:
-        raise FrameError(f"a message is longer than {MAX_BODY_BYTES} bytes")
-    return int(significant)
+    def _length(self, digits: bytes) -> int | None:
+        """A length from its header; None where it is too long, as one of thousands of digits, which int() refuses."""
+        significant = digits.lstrip(b"0") or b"0"
+        if len(significant) > len(str(MAX_BODY_BYTES)) or int(significant) > MAX_BODY_BYTES:
+            self._complain(f"a message is longer than {MAX_BODY_BYTES} bytes")
+            return None
+        return int(significant)

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from lsp_server.lsp.transports import FLUSH_S, MAX_UNREAD_BYTES, Conversation, Writer
-from lsp_server.lsp.transports.framing import FrameError, Frames, framed
+from lsp_server.lsp.transports.framing import Frames, framed
 
 log = logging.getLogger(__name__)
 _CHUNK_BYTES = 256 * 1024
@@ -91,7 +91,7 @@ def _write_all(stream: RawIOBase, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         written = stream.write(rest)
-        if written is None:  # whoever shares the stream has made it one that does not block
+        if written is None:  # another process that shares the stream has made it non-blocking
             time.sleep(_RETRY_S)
         rest = rest[written or 0 :]
 
@@ -129,8 +129,6 @@ def read_in_thread(stream: BufferedIOBase, receive: Callable[[bytes], None], on_
             while data := stream.read1(_CHUNK_BYTES):
                 for body in frames.feed(data):
                     loop.call_soon_threadsafe(receive, body)
-        except FrameError as error:
-            log.error("%s: the server ends", error)
         except Exception as error:  # also that the loop has closed meanwhile
             log.info("reading ended: %s", type(error).__name__)
         finally:  # a server that hears nothing any more must not live on

@@ -4,29 +4,53 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from lsp_server.lsp.transports import FLUSH_S, MAX_UNREAD_BYTES, Clients, Conversation, Listener, StartConversation
+from lsp_server.lsp.transports import (
+    FLUSH_S,
+    MAX_QUEUED_BYTES,
+    TURN_S,
+    Clients,
+    Conversation,
+    ListeningServer,
+    StartConversation,
+)
 from lsp_server.lsp.transports.address import Address
 from lsp_server.lsp.transports.framing import FrameError, Frames, framed
 
 log = logging.getLogger(__name__)
+UNREAD_S = 30.0
+"""A client whose output waits for so long, while more than `_HIGH_BYTES` of it are unread, is cut off."""
+_HIGH_BYTES = 1024 * 1024
+"""A client that leaves more output than this unread is not listened to until it has read some."""
 _CHUNK_BYTES = 256 * 1024
 
 
 class TcpWriter:
     """Writes one client's frames."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
+    def __init__(self, writer: asyncio.StreamWriter, unread_s: float) -> None:
+        self._writer, self._unread_s = writer, unread_s
+        writer.transport.set_write_buffer_limits(_HIGH_BYTES)
 
     def write(self, body: bytes) -> None:
         """Send one message; cut off a client that has let too much pile up."""
         if self._writer.is_closing():
             return
-        if self._writer.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
-            log.warning("a client does not read its messages and is cut off")
-            self._writer.transport.abort()
+        if self._writer.transport.get_write_buffer_size() > MAX_QUEUED_BYTES:
+            self._cut_off()
         else:
             self._writer.write(framed(body))
+
+    async def read(self) -> None:
+        """Wait until the client has read most of what was written; cut it off where it does not. Raises OSError."""
+        try:
+            async with asyncio.timeout(self._unread_s):
+                await self._writer.drain()
+        except TimeoutError:
+            self._cut_off()
+
+    def _cut_off(self) -> None:
+        log.warning("a client does not read its messages and is cut off")
+        self._writer.transport.abort()
 
     def close(self) -> None:
         """Close once all is sent."""
@@ -39,35 +63,43 @@ class TcpWriter:
                 await self._writer.wait_closed()
 
 
-async def listen(address: Address, start_conversation: StartConversation) -> tuple[Listener, Address]:
+async def listen(
+    address: Address, start_conversation: StartConversation, *, unread_s: float = UNREAD_S
+) -> tuple[ListeningServer, Address]:
     """Listen, at the address that is returned, with the port that was given. Raises OSError."""
     clients = Clients()
 
     async def serve(reader: asyncio.StreamReader, output: TcpWriter) -> None:
         conversation = start_conversation(output)
         try:
-            await clients.serve(conversation, _listen_to(reader, conversation))
+            await clients.serve(conversation, _listen_to(reader, output, conversation))
         finally:
             output.close()
             await output.flushed()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """No coroutine: of one that is cancelled, asyncio would write a traceback to stderr."""
-        started.add(task := asyncio.create_task(serve(reader, TcpWriter(writer))))
+        started.add(task := asyncio.create_task(serve(reader, TcpWriter(writer, unread_s))))
         task.add_done_callback(started.discard)
 
     started: set[asyncio.Task[None]] = set()
     server = await asyncio.start_server(connected, address.host, address.port)
-    return Listener(server.close, clients), Address(address.host, server.sockets[0].getsockname()[1])
+    return ListeningServer(server.close, clients), Address(address.host, server.sockets[0].getsockname()[1])
 
 
-async def _listen_to(reader: asyncio.StreamReader, conversation: Conversation) -> None:
-    frames = Frames(strict=True)
+async def _listen_to(reader: asyncio.StreamReader, output: TcpWriter, conversation: Conversation) -> None:
+    """One client that never stops talking, or that never reads, must not keep the others waiting."""
+    frames, now_s = Frames(strict=True), asyncio.get_running_loop().time
+    until_s = now_s() + TURN_S
     try:
         while data := await reader.read(_CHUNK_BYTES):
             for body in frames.feed(data):
                 conversation.receive(body)
-            await asyncio.sleep(0)  # one that never stops talking must not keep the others waiting
+                if now_s() >= until_s:
+                    await output.read()
+                    await asyncio.sleep(0)
+                    until_s = now_s() + TURN_S
+            await output.read()
     except FrameError as error:
         log.warning("a client is cut off: %s", error)
     except OSError:

@@ -17,10 +17,10 @@ from websockets.typing import Origin
 from lsp_server.lsp.transports import (
     FLUSH_S,
     MAX_BODY_BYTES,
-    MAX_UNREAD_BYTES,
+    MAX_QUEUED_BYTES,
     Clients,
     Conversation,
-    Listener,
+    ListeningServer,
     StartConversation,
 )
 from lsp_server.lsp.transports.address import Address
@@ -41,7 +41,7 @@ class WebSocketWriter:
         """Send one message; cut off a client that has let too much pile up."""
         if self._sending.done() or self._connection.transport.is_closing():
             return
-        if self._unsent_bytes > MAX_UNREAD_BYTES:
+        if self._unsent_bytes > MAX_QUEUED_BYTES:
             log.warning("a client does not read its messages and is cut off")
             self._connection.transport.abort()
         else:
@@ -66,7 +66,7 @@ class WebSocketWriter:
 
 async def listen(
     address: Address, start_conversation: StartConversation, origins: Sequence[str]
-) -> tuple[Listener, Address]:
+) -> tuple[ListeningServer, Address]:
     """Listen, at the address that is returned, with the port that was given. Raises OSError.
 
     `origins` are those of the web pages that may connect, such as `https://editor.example`.
@@ -86,7 +86,7 @@ async def listen(
     server = await serve(
         serve_connection, address.host, address.port, origins=allowed, max_size=MAX_BODY_BYTES, compression=None
     )
-    listener = Listener(partial(server.close, close_connections=False), clients)
+    listener = ListeningServer(partial(server.close, close_connections=False), clients)
     return listener, Address(address.host, next(iter(server.sockets)).getsockname()[1])
 
 

@@ -4,30 +4,25 @@ from dataclasses import replace
 
 from lsp_server.syntax.languages.table import (
     ARROWS,
-    BRACES,
     ON_ITS_LINE,
     TODO,
     UNCLOSED,
     UNWRITTEN,
     ImportRules,
-    LanguageTable,
     braces,
+    with_braces,
 )
 
 _WORDS = ("struct", "union", "enum", "extern", "if", "else", "for", "while", "do", "switch")
 
-C = LanguageTable(
+C = with_braces(
     ids=("c",),
     extensions=(".c", ".h"),
     grammar="tree_sitter_c:language",
     harmful=(UNCLOSED, ARROWS),
-    comments=frozenset({"comment"}),
-    block_comments=(("/*", "*/"),),
-    line_comment="//",
     strings=frozenset({"string_literal", "char_literal", "system_lib_string"}),
     statement_end=";",
     argument_lists=frozenset({"argument_list", "parameter_list", "preproc_params"}),
-    openers=frozenset({"{"}),
     blocks=frozenset(
         {
             *("translation_unit", "compound_statement", "field_declaration_list", "enumerator_list"),
@@ -35,10 +30,7 @@ C = LanguageTable(
         }
     ),
     opening=braces(*_WORDS) + ON_ITS_LINE,
-    closers=frozenset({"}"}),
-    statements=frozenset({"expression_statement"}),
     functions=frozenset({"function_definition"}),
-    empty=BRACES,
     fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     imports=ImportRules(

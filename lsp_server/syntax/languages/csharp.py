@@ -1,6 +1,6 @@
 """C#."""
 
-from lsp_server.syntax.languages.table import BRACES, ON_ITS_LINE, UNCLOSED, UNCLOSED_ANGLES, LanguageTable, braces
+from lsp_server.syntax.languages.table import ON_ITS_LINE, UNCLOSED, UNCLOSED_ANGLES, braces, with_braces
 
 _SPECIAL = frozenset(
     {
@@ -9,14 +9,11 @@ _SPECIAL = frozenset(
     }
 )
 
-CSHARP = LanguageTable(
+CSHARP = with_braces(
     ids=("csharp", "c-sharp", "cs"),
     extensions=(".cs", ".csx"),
     grammar="tree_sitter_c_sharp:language",
     harmful=(UNCLOSED, UNCLOSED_ANGLES),
-    comments=frozenset({"comment"}),
-    block_comments=(("/*", "*/"),),
-    line_comment="//",
     strings=frozenset(
         {
             *("string_literal", "verbatim_string_literal", "raw_string_literal", "character_literal"),
@@ -27,7 +24,6 @@ CSHARP = LanguageTable(
     word_characters="@",
     statement_end=";",
     argument_lists=frozenset({"argument_list", "parameter_list", "attribute_argument_list"}),
-    openers=frozenset({"{"}),
     blocks=frozenset(
         {
             *("compilation_unit", "block", "declaration_list", "enum_member_declaration_list", "accessor_list"),
@@ -39,14 +35,11 @@ CSHARP = LanguageTable(
         *("do", "switch", "try", "catch", "finally", "using", "lock", "get", "set", "init", "unsafe", "checked"),
     )
     + ON_ITS_LINE,
-    closers=frozenset({"}"}),
-    statements=frozenset({"expression_statement"}),
     functions=_SPECIAL | {"method_declaration", "local_function_statement", "operator_declaration"},
     may_be_empty=_SPECIAL,
     body_arrows=frozenset({"=>"}),
     closures=frozenset({"lambda_expression", "anonymous_method_expression"}),
     classes=frozenset({"class_declaration", "struct_declaration", "interface_declaration", "record_declaration"}),
-    empty=BRACES,
     fillers=r"throw new (?:System\.)?NotImplementedException\(.{0,400}\)",
     empty_on_purpose=r"\bvirtual\b",  # a hook for subclasses
 )

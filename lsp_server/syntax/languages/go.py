@@ -1,17 +1,39 @@
 """Go."""
 
-from lsp_server.syntax.languages.table import BRACES, TODO, UNWRITTEN, LanguageTable, braces
+from lsp_server.syntax.languages.table import TODO, UNWRITTEN, BindingRules, braces, with_braces
 
-GO = LanguageTable(
+_PARAMETERS = frozenset({"parameter_declaration.name", "variadic_parameter_declaration.name"})
+_BINDING = BindingRules(
+    names=frozenset({"identifier", "type_identifier", "field_identifier", "package_identifier"}),
+    scopes=frozenset(
+        {
+            *("source_file", "function_declaration", "method_declaration", "func_literal", "block", "if_statement"),
+            *("for_statement", "expression_case", "type_case", "communication_case", "type_switch_statement"),
+            *("expression_switch_statement", "default_case", "type_spec", "function_type", "method_elem"),
+        }
+    ),
+    binds=_PARAMETERS
+    | {
+        *("short_var_declaration.left", "var_spec.name", "const_spec.name", "function_declaration.name"),
+        *("type_spec.name", "type_alias.name", "range_clause.left", "import_spec.name", "type_switch_statement.alias"),
+        *("type_parameter_declaration.name", "receive_statement.left"),
+    },
+    parameters=_PARAMETERS,
+    passes=frozenset({"expression_list."}),
+    paths=frozenset({"import_spec", "package_clause"}),
+    fields=(("selector_expression.field", "operand"),),
+    members=frozenset({"field_declaration.name", "method_declaration.name", "method_elem.name"}),
+    owners=(("type_spec", "name"), ("method_declaration", "receiver")),
+    keywords=frozenset({"keyed_element.key"}),
+    calls=(("call_expression", "function", "arguments"), ("composite_literal", "type", "body")),
+)
+
+GO = with_braces(
     ids=("go",),
     extensions=(".go",),
     grammar="tree_sitter_go:language",
-    comments=frozenset({"comment"}),
-    block_comments=(("/*", "*/"),),
-    line_comment="//",
     strings=frozenset({"interpreted_string_literal", "raw_string_literal", "rune_literal"}),
     argument_lists=frozenset({"argument_list", "parameter_list"}),
-    openers=frozenset({"{"}),
     headers=frozenset({"expression_switch_statement", "type_switch_statement", "select_statement", "interface_type"}),
     blocks=frozenset(
         {
@@ -20,13 +42,11 @@ GO = LanguageTable(
         }
     ),
     opening=braces("func", "type", "if", "else", "for", "switch", "select", "case", "default"),
-    closers=frozenset({"}"}),
-    statements=frozenset({"expression_statement"}),
     indent="\t",
+    binding=_BINDING,
     functions=frozenset({"function_declaration", "method_declaration", "func_literal"}),
     may_be_empty=frozenset({"func_literal"}),
     closures=frozenset({"func_literal"}),
-    empty=BRACES,
     fillers=rf"panic\(\s*[\"`]{TODO}.{{0,400}}\)",
     body_fillers=rf"panic\(\s*[\"`].{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     empty_on_purpose=r"^func\s*\(\s*\*?\w+\s*\)",  # a receiver without a name: the method only satisfies an interface

@@ -2,33 +2,59 @@
 
 from lsp_server.syntax.languages.table import (
     ARROWS,
-    BRACES,
     NOT_FOR_OTHERS,
     ON_ITS_LINE,
     TODO,
     UNCLOSED,
     UNCLOSED_ANGLES,
     UNWRITTEN,
+    BindingRules,
     ImportRules,
-    LanguageTable,
     braces,
+    with_braces,
 )
 
 _CONSTRUCTORS = frozenset({"constructor_declaration", "compact_constructor_declaration"})
 
-JAVA = LanguageTable(
+_PARAMETERS = frozenset(
+    {"formal_parameter.name", "lambda_expression.parameters", "inferred_parameters.", "spread_parameter."}
+)
+_TYPES = ("class_declaration", "interface_declaration", "enum_declaration", "record_declaration")
+_BINDING = BindingRules(
+    names=frozenset({"identifier", "type_identifier"}),
+    scopes=_CONSTRUCTORS
+    | {
+        *("program", "method_declaration", "block", "constructor_body", "for_statement", "enhanced_for_statement"),
+        *("lambda_expression", "catch_clause", "try_with_resources_statement", "switch_block_statement_group"),
+        *_TYPES,
+    },
+    binds=_PARAMETERS
+    | {
+        *("variable_declarator.name", "catch_formal_parameter.name", "enhanced_for_statement.name", "resource.name"),
+        *("instanceof_expression.name", "method_declaration.name", "enum_constant.name", "import_declaration."),
+        *(f"{kind}.name" for kind in _TYPES),
+        "type_parameter.",
+    },
+    parameters=_PARAMETERS,
+    passes=frozenset({"scoped_identifier.name"}),
+    paths=frozenset({"import_declaration", "package_declaration"}),
+    fields=(("field_access.field", "object"), ("method_invocation.name", "object")),
+    owners=tuple((kind, "name") for kind in _TYPES),
+    selves=frozenset({"this"}),
+    calls=(("method_invocation", "name", "arguments"), ("object_creation_expression", "type", "arguments")),
+    members_in_scope=True,
+)
+
+JAVA = with_braces(
     ids=("java",),
     harmful=(UNCLOSED, UNCLOSED_ANGLES, ARROWS),
     extensions=(".java",),
     grammar="tree_sitter_java:language",
     comments=frozenset({"line_comment", "block_comment"}),
-    block_comments=(("/*", "*/"),),
-    line_comment="//",
     strings=frozenset({"string_literal", "character_literal"}),
     interpolations=frozenset({"string_interpolation"}),
     statement_end=";",
     argument_lists=frozenset({"argument_list", "formal_parameters"}),
-    openers=frozenset({"{"}),
     blocks=frozenset(
         {
             *("program", "block", "constructor_body", "class_body", "interface_body", "enum_body"),
@@ -40,16 +66,14 @@ JAVA = LanguageTable(
         *("try", "catch", "finally", "synchronized", "static"),
     )
     + ON_ITS_LINE,
-    closers=frozenset({"}"}),
-    statements=frozenset({"expression_statement"}),
     functions=_CONSTRUCTORS | {"method_declaration", "lambda_expression"},
     may_be_empty=_CONSTRUCTORS | {"lambda_expression"},
     closures=frozenset({"lambda_expression"}),
     classes=frozenset({"class_declaration", "interface_declaration", "enum_declaration", "record_declaration"}),
-    empty=BRACES,
     fillers=rf"throw new \w*(?:Exception|Error)\(\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"throw new \w*(?:Exception|Error)\(\s*\"{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     empty_on_purpose=r"\bdefault\b",
+    binding=_BINDING,
     imports=ImportRules(
         query="(import_declaration (scoped_identifier) @module)",
         suffixes=(".java",),

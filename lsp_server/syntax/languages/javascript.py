@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from lsp_server.syntax.languages.table import (
-    BRACES,
     NOT_FOR_OTHERS,
     TODO,
     UNCLOSED_ANGLES,
     UNWRITTEN,
+    BindingRules,
     ImportRules,
-    LanguageTable,
     braces,
+    with_braces,
 )
 
 _IMPORTS = ImportRules(
@@ -35,22 +35,70 @@ _IMPORTS = ImportRules(
     folders=("", "src", "node_modules", "packages"),
 )
 
-JAVASCRIPT = LanguageTable(
+_JS_PARAMETERS = frozenset(
+    {"formal_parameters.", "required_parameter.pattern", "optional_parameter.pattern", "arrow_function.parameter"}
+)
+_BINDING = BindingRules(
+    names=frozenset(
+        {
+            *("identifier", "type_identifier", "property_identifier", "private_property_identifier"),
+            *("shorthand_property_identifier", "shorthand_property_identifier_pattern"),
+        }
+    ),
+    scopes=frozenset(
+        {
+            *("program", "function_declaration", "generator_function_declaration", "method_definition", "class"),
+            *("function_expression", "generator_function", "arrow_function", "class_declaration", "catch_clause"),
+            *("statement_block", "for_statement", "for_in_statement", "abstract_class_declaration"),
+            *("type_alias_declaration", "interface_declaration", "function_signature", "method_signature"),
+        }
+    ),
+    binds=_JS_PARAMETERS
+    | {
+        *("function_declaration.name", "generator_function_declaration.name", "class_declaration.name"),
+        *("variable_declarator.name", "catch_clause.parameter", "for_in_statement.left", "import_clause."),
+        *("namespace_import.", "import_specifier.name", "import_specifier.alias", "enum_declaration.name"),
+        *("interface_declaration.name", "type_alias_declaration.name", "type_parameter.name"),
+        *("abstract_class_declaration.name", "function_signature.name"),
+    },
+    parameters=_JS_PARAMETERS,
+    passes=frozenset(
+        {
+            *("object_pattern.", "array_pattern.", "pair_pattern.value", "rest_pattern."),
+            *("assignment_pattern.left", "object_assignment_pattern.left"),
+        }
+    ),
+    hoisted=frozenset({"variable_declaration"}),
+    paths=frozenset({"import_statement"}),
+    fields=(("member_expression.property", "object"),),
+    members=frozenset(
+        {
+            *("method_definition.name", "public_field_definition.name", "field_definition.property"),
+            *("property_signature.name", "method_signature.name", "abstract_method_signature.name"),
+        }
+    ),
+    owners=(
+        *(("class_declaration", "name"), ("class", "name"), ("abstract_class_declaration", "name")),
+        ("interface_declaration", "name"),
+    ),
+    selves=frozenset({"this"}),
+    assigned=frozenset({"assignment_expression.left"}),
+    shorthand=(("shorthand_property_identifier", ": "), ("export_specifier.name", " as ")),
+    calls=(("call_expression", "function", "arguments"), ("new_expression", "constructor", "arguments")),
+    awaits="await_expression",
+    waiters=r"\b(?:all|race|any|allSettled|resolve|waitUntil|expect)$",
+)
+
+JAVASCRIPT = with_braces(
     ids=("javascript", "javascriptreact", "jsx"),
     extensions=(".js", ".mjs", ".cjs", ".jsx"),
     grammar="tree_sitter_javascript:language",
-    comments=frozenset({"comment"}),
-    block_comments=(("/*", "*/"),),
-    line_comment="//",
     strings=frozenset({"string", "template_string", "regex"}),
     interpolations=frozenset({"template_substitution"}),
     word_characters="$",
     argument_lists=frozenset({"arguments", "formal_parameters"}),
-    openers=frozenset({"{"}),
     blocks=frozenset({"program", "statement_block", "class_body", "switch_body", "switch_case", "switch_default"}),
     opening=braces("class", "if", "else", "for", "while", "do", "switch", "try", "finally", "function"),
-    closers=frozenset({"}"}),
-    statements=frozenset({"expression_statement"}),
     indent="  ",
     functions=frozenset(
         {
@@ -61,10 +109,10 @@ JAVASCRIPT = LanguageTable(
     may_be_empty=frozenset({"function_expression", "generator_function", "arrow_function", "object"}),
     closures=frozenset({"function_expression", "generator_function", "arrow_function"}),
     classes=frozenset({"class_declaration", "class"}),
-    empty=BRACES,
     fillers=rf"throw new \w*Error\(\s*[\"'`]{TODO}.{{0,400}}\)",
     body_fillers=rf"throw new \w*Error\(\s*[\"'`]{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     empty_on_purpose=r"^(?:(?:public|private|protected)\s+)?constructor\b",
+    binding=_BINDING,
     imports=_IMPORTS,
 )
 

@@ -1,30 +1,25 @@
 """PHP."""
 
 from lsp_server.syntax.languages.table import (
-    BRACES,
     NOT_FOR_OTHERS,
     ON_ITS_LINE,
     TODO,
     UNWRITTEN,
-    LanguageTable,
     braces,
+    with_braces,
 )
 
 _THROW = r"throw new [\w\\]*(?:Exception|Error)\(\s*[\"']"
 
-PHP = LanguageTable(
+PHP = with_braces(
     ids=("php",),
     extensions=(".php", ".phtml"),
     grammar="tree_sitter_php:language_php",
-    comments=frozenset({"comment"}),
-    block_comments=(("/*", "*/"),),
-    line_comment="//",
     strings=frozenset({"string", "encapsed_string"}),
     interpolations=frozenset({"variable_name"}),
     word_characters="$",
     statement_end=";",
     argument_lists=frozenset({"arguments", "formal_parameters"}),
-    openers=frozenset({"{"}),
     blocks=frozenset(
         {
             *("program", "compound_statement", "declaration_list", "enum_declaration_list"),
@@ -36,13 +31,10 @@ PHP = LanguageTable(
         *("while", "do", "switch", "try", "catch", "finally"),
     )
     + ON_ITS_LINE,
-    closers=frozenset({"}"}),
-    statements=frozenset({"expression_statement"}),
     functions=frozenset({"function_definition", "method_declaration", "anonymous_function", "arrow_function"}),
     may_be_empty=frozenset({"anonymous_function"}),
     closures=frozenset({"anonymous_function", "arrow_function"}),
     classes=frozenset({"class_declaration", "interface_declaration", "trait_declaration", "enum_declaration"}),
-    empty=BRACES,
     fillers=rf"{_THROW}{TODO}.{{0,400}}\)",
     body_fillers=rf"{_THROW}{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     empty_on_purpose=r"\bfunction\s+__(?:construct|destruct)\b",

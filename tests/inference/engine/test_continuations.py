@@ -102,7 +102,7 @@ def test_the_first_is_the_likeliest(embedded: Engine) -> None:
         assert all(ids == greedy[: len(ids)] for ids in found)
 
 
-def test_the_best_come_first_by_the_likelihoods_of_one_whole_pass(embedded: Engine) -> None:
+def test_best_come_first_by_one_whole_pass(embedded: Engine) -> None:
     """Written token by token beside others; here computed anew, in one pass of each and without a cache."""
     with case(without_file_text(embedded), Text(SOURCE + "urn "), LINE, Text(REST)) as one:
         (hole,), suffix = one.plan.layout.holes, one.plan.layout.suffix
@@ -203,7 +203,7 @@ def test_what_disagrees_with_text_typed_meanwhile_is_dropped(embedded: Engine) -
     assert all(text.startswith(typed) for text in told)
 
 
-def test_they_compete_with_the_canvases_and_the_last_draft_is_the_best_of_all(embedded: Engine) -> None:
+def test_continuations_compete_with_canvases(embedded: Engine) -> None:
     """Over some holes the answers come from both; a request that ends meanwhile leaves nothing behind."""
     embedded = embedded.using(msgspec.structs.replace(embedded.loaded.properties, enough=None))
     origins = set()
@@ -224,7 +224,7 @@ def test_they_compete_with_the_canvases_and_the_last_draft_is_the_best_of_all(em
     check_nothing_is_open(embedded)
 
 
-def test_canvases_are_tried_only_where_the_best_continuation_is_not_likely_enough(embedded: Engine) -> None:
+def test_likely_continuation_needs_no_canvas(embedded: Engine) -> None:
     segments = (Text(SOURCE), LINE, Text(REST))
 
     def filled(enough: float | None, quick_enough: float | None = None, **options: bool) -> tuple[str, int]:
@@ -245,7 +245,7 @@ def test_canvases_are_tried_only_where_the_best_continuation_is_not_likely_enoug
     assert filled(None, -100.0)[1] > 0
 
 
-def test_a_continuation_is_drafted_token_by_token_and_the_last_draft_is_the_answer(embedded: Engine) -> None:
+def test_continuation_is_drafted_token_by_token(embedded: Engine) -> None:
     """The steps of canvases, where there are any, are counted behind the tokens."""
     for enough in (-100.0, None):
         engine = embedded.using(msgspec.structs.replace(embedded.loaded.properties, enough=enough))

@@ -45,7 +45,7 @@ def test_pieces_stay_while_somebody_types_at_the_end() -> None:
     assert after[: len(before)] == before
 
 
-def test_in_a_file_of_one_line_a_keystroke_leaves_the_tokens_before_it_as_they_are(embedded: Engine) -> None:
+def test_keystroke_keeps_tokens_in_a_one_line_file(embedded: Engine) -> None:
     vocabulary, properties = embedded.loaded.vocabulary, embedded.loaded.properties
     text = MINIFIED * 300
     windows = [prompt.prefix(vocabulary, properties, text + "value=foo("[:typed], 256) for typed in range(11)]

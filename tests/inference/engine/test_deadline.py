@@ -1,10 +1,18 @@
 """A request that is late gets its answer within a few steps, however long the text before its hole is."""
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+import pytest
 
 from inference.engine import Engine
-from inference.messages import Candidate, Done, Hole, InfillRequest, Outcome, Snippet, Text
+from inference.engine.infilling import InfillEvent
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Outcome, Snippet, Text
+from inference.models import registry
 from tests.inference.loaded import check_nothing_is_open
 
 LONG = "".join(f"value_{number} = {number}\n" for number in range(4_000))
@@ -36,7 +44,7 @@ def late(engine: Engine, request: InfillRequest, deadline_s: float) -> tuple[int
     return len(events), done
 
 
-def test_a_request_that_is_late_while_its_prefix_is_read_is_answered_with_a_short_one(twin: Engine) -> None:
+def test_late_prefix_is_cut_short(twin: Engine) -> None:
     steps, done = late(twin, asked("late"), DEADLINE_S)
     assert steps <= MOST_STEPS_LATE
     read = done.stats.prefix_tokens
@@ -45,8 +53,71 @@ def test_a_request_that_is_late_while_its_prefix_is_read_is_answered_with_a_shor
     assert again.stats.prefix_tokens >= read
 
 
-def test_neither_other_files_nor_instructions_make_a_late_answer_later(twin: Engine) -> None:
+def test_other_files_and_instructions_do_not_delay(twin: Engine) -> None:
     snippets = tuple(Snippet(f"{number}.py", LONG[:2_000]) for number in range(20))
     for instruction in ("", "Write clear code. ", "Write clear code. " * 400):
         steps, _ = late(twin, asked("more" + instruction, context=snippets, instruction=instruction), 0)
         assert steps <= MOST_STEPS_LATE
+
+
+@pytest.fixture(scope="module")
+def masked() -> Engine:
+    """Its answers are ranked in several passes, and its prefix is read in one, for every row sees every row."""
+    return Engine(registry.load(str(Path(__file__).parents[2] / "data" / "masked"), device="cpu"))
+
+
+RANKED = InfillRequest("r", (Text("x = "), Hole(single_line=True), Text("\n")), drafts=True, max_steps=4, seed=1)
+
+
+def steps_until_ranked(engine: Engine) -> int:
+    """How many steps are made until the first pass that ranks, and that pass. What is ranked is the last draft."""
+    events = list(engine.infill(RANKED))
+    *_, denoised, _ = (number for number, event in enumerate(events) if isinstance(event, Draft))
+    assert [event is None for event in events[denoised + 1 : denoised + 7]] == [True] * 6
+    return denoised + 2
+
+
+def test_ranking_takes_a_single_pass_more_once_it_is_late(masked: Engine) -> None:
+    first = steps_until_ranked(masked)
+    deadline = time.monotonic() + 3.0
+    work = masked.infill(RANKED, deadline=deadline)
+    list(islice(work, first))
+    time.sleep(max(0.0, deadline - time.monotonic()))
+    rest = list(work)
+    assert isinstance(rest[-1], Done)
+    assert rest[-1].outcome is Outcome.DEADLINE
+    assert passes(rest) <= 1
+
+
+def test_nothing_is_ranked_once_what_is_typed_disagrees(masked: Engine) -> None:
+    first = steps_until_ranked(masked)
+    work = masked.infill(RANKED)
+    before = list(islice(work, first))
+    work.amend(0, "zebra[7]")
+    rest = list(work)
+    begins = next(number for number, event in enumerate(rest) if isinstance(event, Draft))
+    assert isinstance(rest[begins], Draft)
+    assert passes(rest[:begins]) <= passes(before[: before.index(next(filter(None, before)))])
+    assert any(isinstance(event, Candidate) and event.texts[0].startswith("zebra[7]") for event in rest)
+
+
+def passes(events: Sequence[InfillEvent | None]) -> int:
+    """How many steps had nothing to report."""
+    return sum(event is None for event in events)
+
+
+def test_late_request_reads_a_short_prefix(masked: Engine) -> None:
+    engine = masked.using(msgspec.structs.replace(masked.loaded.properties, max_prefix_tokens=2_048))
+    for limit_s, least, most in ((0.0, 1, 512), (None, 1_024, 2_048)):
+        deadline = None if limit_s is None else time.monotonic() + limit_s
+        *_, done = engine.infill(asked("masked"), deadline=deadline)
+        assert isinstance(done, Done)
+        assert least <= done.stats.prefix_tokens <= most
+
+
+def test_a_step_is_a_pass(masked: Engine) -> None:
+    """A hole of a given length is not asked where it ends, and a single answer is not ranked."""
+    hole = Hole(min_tokens=1, max_tokens=1, single_line=True)
+    *_, done = masked.infill(InfillRequest("r", (Text("x = "), hole, Text("\n")), seed=1))
+    assert isinstance(done, Done)
+    assert done.stats.steps == 1

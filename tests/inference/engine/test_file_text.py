@@ -25,7 +25,7 @@ def test_both_sides_are_known_but_nothing_follows_an_end() -> None:
         assert file.followers(end).share == 0
 
 
-def test_a_mixture_is_a_distribution_and_favours_what_the_file_says() -> None:
+def test_mixture_favours_what_the_file_says() -> None:
     file = FileText([A, B, C, D], [])
     logits = torch.randn(2, 5, generator=torch.Generator().manual_seed(1))
     both = mixed(file, logits, [[A, B], [E]])
@@ -45,7 +45,7 @@ def test_tokens_are_scored_as_they_were_predicted() -> None:
         assert torch.allclose(rescored(file, known[first:], behind, ids), wanted, atol=1e-5)
 
 
-def test_a_file_is_read_near_the_hole_and_a_hostile_one_does_no_harm(embedded: Engine) -> None:
+def test_file_is_read_near_the_hole(embedded: Engine) -> None:
     vocabulary = embedded.loaded.vocabulary
     text = "def size(path):\n\n    return 1\n"
     ids = vocabulary.encode_lines(text)

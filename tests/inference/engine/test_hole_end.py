@@ -6,7 +6,7 @@ import pytest
 
 from inference.engine import Engine
 from inference.engine.canvas.plan import Plan, Planner
-from inference.engine.search import hole_end, length
+from inference.engine.search import length, length_probe
 from inference.messages import Hole, InfillRequest, Text
 from tests.inference.engine.bigram_family import BigramFamily
 
@@ -19,7 +19,7 @@ def engine() -> Engine:
 def found(engine: Engine, *segments: Text | Hole) -> list[float]:
     plan = _plan(engine, *segments)
     with_context = engine.loaded.family.open(plan.prefix_ids)
-    chances = hole_end.log_chances(engine.loaded, with_context, plan)
+    chances = length_probe.end_chances(engine.loaded, with_context, plan)
     with_context.close()
     return chances
 

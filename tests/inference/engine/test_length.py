@@ -27,6 +27,11 @@ def test_a_curve_that_never_rises_takes_the_whole_hole() -> None:
     assert length.from_slack([[0.0] * 8], [Slots(8)], 3) == [(8,)]
 
 
+def test_a_single_length_is_the_usual_one_and_not_the_least() -> None:
+    assert length.from_grid([LINE], 1) == [length.usual([LINE])]
+    assert length.from_grid([Slots(3)], 1) == [(2,)]
+
+
 @given(holes=st.lists(HOLES, min_size=1, max_size=3), count=st.integers(1, 8), data=st.data())
 def test_lengths_keep_within_the_limits_of_every_hole(holes: list[Slots], count: int, data: st.DataObject) -> None:
     curves = [data.draw(st.lists(st.floats(0, 1), min_size=h.maximum, max_size=h.maximum)) for h in holes]
@@ -62,7 +67,7 @@ def test_without_a_signal_blocks_get_usual_lengths() -> None:
     assert length.around_usual([Slots(12)], 3) == [(6,), (5,), (10,)]
 
 
-def test_a_length_is_the_more_unusual_the_further_it_is_from_the_usual_one() -> None:
+def test_lengths_far_from_the_usual_are_unusual() -> None:
     """As a factor, whichever way."""
     far = {size: length.unusual([LINE], [size]) for size in (1, 2, 4, 6, 9, 18)}
     assert far[6] == 0.0 < far[9] < far[18] < far[1]
@@ -71,7 +76,7 @@ def test_a_length_is_the_more_unusual_the_further_it_is_from_the_usual_one() -> 
     assert length.unusual([Slots(9, minimum=9)], [9]) == 0.0, "it has no other"
 
 
-def test_the_usual_length_is_that_of_a_line_or_of_some_and_within_the_limits() -> None:
+def test_usual_length_keeps_within_limits() -> None:
     holes = [Slots(24, single_line=True), Slots(64), Slots(4, single_line=True), Slots(24, minimum=20), Slots(0, 0)]
     assert length.usual(holes) == (6, 40, 4, 20, 0)
 

@@ -2,15 +2,28 @@
 
 import gc
 import random
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
+import torch
 
 from inference.engine import Engine
+from inference.engine.canvas.batch import CanvasBatch
+from inference.engine.canvas.constraints import Constraint
+from inference.engine.canvas.layout import OPEN, Row
+from inference.engine.search.sampler import MaskNoise
+from inference.engine.search.unmasking import Unmasking
 from inference.messages import Draft, Hole, InfillRequest, Text
 from inference.models import registry
+from inference.models.family import SamplerSettings
 from tests.inference.loaded import check_nothing_is_open, gemma, opened
+from tests.inference.models import random_masked
 from tests.inference.models.random_model import save_random_checkpoint
 
 REQUESTS = 2000
@@ -69,7 +82,7 @@ def test_2000_mixed_requests_leave_the_resident_size_flat(tiny: Engine) -> None:
     assert resident_bytes() - before < BOUND_BYTES
 
 
-def test_many_prefixes_of_the_embedded_model_take_no_more_than_a_few(embedded: Engine) -> None:
+def test_cache_of_many_prefixes_stays_small(embedded: Engine) -> None:
     """As a day of typing in many files leaves them."""
     for _ in embedded.infill(InfillRequest("r", (Text("x = "), Hole(max_tokens=4)), max_steps=1)):
         pass
@@ -79,3 +92,37 @@ def test_many_prefixes_of_the_embedded_model_take_no_more_than_a_few(embedded: E
             pass
     check_nothing_is_open(embedded)
     assert resident_bytes() - before < KEPT_BYTES
+
+
+@contextmanager
+def peak_bytes() -> Iterator[list[int]]:
+    """How much more memory than at its beginning the block had at most; known at its end."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    before, found = _most_bytes(), list[int]()
+    yield found
+    found.append(_most_bytes() - before)
+
+
+def _most_bytes() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) << 10
+
+
+ROWS, VOCABULARY = 128, 152_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads how much memory a process had at most")
+@pytest.mark.parametrize("method", ["entropy", "confidence", "margin", "p2"])
+def test_step_over_a_large_vocabulary_makes_few_copies(tmp_path: Path, method: str) -> None:
+    random_masked.save_dream(tmp_path, vocab_size=VOCABULARY, num_hidden_layers=1, hidden_size=16, tied=True)
+    family = registry.load(str(tmp_path), device="cpu", dtype="bfloat16")
+    context, canvas = family.open([7] * 20), CanvasBatch.of([Row((OPEN,) * ROWS, ((0, 0, ROWS),))], family.device)
+    settings = msgspec.structs.replace(SamplerSettings(), max_steps=8, method=method, top_p=0.9)
+    constraint = Constraint(torch.zeros(2, VOCABULARY), torch.zeros(ROWS, dtype=torch.long))
+    noise = MaskNoise(random_masked.MASK, torch.Generator())
+    loop = Unmasking(context, canvas, settings, noise, constraint=constraint)
+    loop.step()  # what is set up once does not count
+    with peak_bytes() as peak:
+        loop.step()
+    assert peak[0] < 3 * ROWS * VOCABULARY * 4

@@ -193,7 +193,7 @@ def test_pinned_canvases_equal_those_of_the_plain_loop(network: Network, seed: i
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("index", range(len(PINNED)))
-def test_pinned_canvases_equal_those_of_the_plain_loop_in_bfloat16(seed: int, index: int) -> None:
+def test_pinned_canvases_equal_the_plain_loop_in_bfloat16(seed: int, index: int) -> None:
     network, settings = Network(random_model().to(torch.bfloat16)), SamplerSettings(STEPS, 1.0, 0.8, 0.4, 1, 0.05)
     ids = prompt(seed)[0].tolist()
     tokens, _ = by_hand(network.model, ids, PINNED[index], settings, seed)

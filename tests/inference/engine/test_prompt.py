@@ -11,7 +11,7 @@ REQUEST = InfillRequest(
 )
 
 
-def test_a_chat_checkpoint_reads_the_wish_and_other_files_in_the_users_turn(released: Engine) -> None:
+def test_chat_model_reads_instruction_and_files(released: Engine) -> None:
     vocabulary = released.loaded.vocabulary
     frame = prompt.frame(vocabulary, released.loaded.properties, REQUEST)
     text = vocabulary.decode(list(frame.before))
@@ -29,9 +29,7 @@ def test_a_plain_checkpoint_reads_the_file_alone(embedded: Engine) -> None:
     assert frame.after == (embedded.loaded.vocabulary.id_of("<eos>"),)
 
 
-def test_a_plain_checkpoint_has_no_use_for_other_files_and_a_chat_one_keeps_room_for_the_file(
-    embedded: Engine, released: Engine
-) -> None:
+def test_only_chat_models_read_other_files(embedded: Engine, released: Engine) -> None:
     assert embedded.context_tokens == 0
     properties = released.loaded.properties
     assert 0 < released.context_tokens < properties.max_prefix_tokens
@@ -44,7 +42,7 @@ def test_a_plain_checkpoint_has_no_use_for_other_files_and_a_chat_one_keeps_room
     assert "OTHER_39 = 1" not in text
 
 
-def test_the_start_of_the_window_stays_while_the_cursor_moves_a_little(embedded: Engine) -> None:
+def test_window_start_stays_for_small_cursor_moves(embedded: Engine) -> None:
     vocabulary, properties = embedded.loaded.vocabulary, embedded.loaded.properties
     text = "".join(f"value_{number} = {number}\n" for number in range(900))
     windows = [prompt.prefix(vocabulary, properties, text + "x" * typed, 256) for typed in range(12)]
@@ -57,14 +55,14 @@ def test_a_short_file_is_read_from_its_start(embedded: Engine) -> None:
     assert ids[0] == embedded.loaded.vocabulary.id_of("<bos>")
 
 
-def test_an_instruction_that_leaves_no_room_for_the_file_is_refused(embedded: Engine, released: Engine) -> None:
+def test_instruction_without_room_for_the_file_is_refused(embedded: Engine, released: Engine) -> None:
     request = InfillRequest("r", (), instruction="Use pathlib. " * 100_000)
     with pytest.raises(RequestError, match="instruction of 1300000 characters is too long"):
         prompt.frame(released.loaded.vocabulary, released.loaded.properties, request)
     assert prompt.frame(embedded.loaded.vocabulary, embedded.loaded.properties, request).before == ()
 
 
-def test_of_other_files_those_up_to_the_first_that_does_not_fit_are_read(released: Engine) -> None:
+def test_other_files_are_read_until_one_does_not_fit(released: Engine) -> None:
     context = (Snippet("first.py", "FIRST = 1"), Snippet("huge.py", "x" * 1_000_000), Snippet("last.py", "LAST = 1"))
     request = InfillRequest("r", (), path="folder/" * 100_000 + "sizes.py", context=context)
     frame = prompt.frame(released.loaded.vocabulary, released.loaded.properties, request)

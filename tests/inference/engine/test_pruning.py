@@ -83,7 +83,7 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
 
 
 @pytest.mark.parametrize("finished", [1, FINISHED, FINISHED + 1])
-def test_few_are_denoised_to_the_end_and_those_see_the_whole_suffix(embedded: Engine, finished: int) -> None:
+def test_few_canvases_are_finished_with_the_whole_suffix(embedded: Engine, finished: int) -> None:
     with begun(embedded, range(1, 11), finished) as (loop, context, plan):
         assert len(plan.layout.suffix) > TRIAL_SUFFIX_TOKENS
         kept = []
@@ -97,7 +97,7 @@ def test_few_are_denoised_to_the_end_and_those_see_the_whole_suffix(embedded: En
     assert kept == [finished]
 
 
-def test_those_that_are_left_see_the_whole_suffix_also_where_nothing_is_dropped(embedded: Engine) -> None:
+def test_kept_canvases_see_the_whole_suffix(embedded: Engine) -> None:
     """What the user typed, or that two were alike, may have left no more than are wanted."""
     with begun(embedded, (8, 9, 10), finished=2) as (loop, context, plan):
         loop.go_on_with([0], loop.canvas.keep([0], plan.layout.suffix[:3], plan.layout.width))
@@ -107,6 +107,6 @@ def test_those_that_are_left_see_the_whole_suffix_also_where_nothing_is_dropped(
         assert suffixes(loop) == [plan.layout.suffix]
 
 
-def test_no_more_lengths_than_are_wanted_see_the_whole_suffix_from_the_start(embedded: Engine) -> None:
+def test_few_lengths_see_the_whole_suffix_from_the_start(embedded: Engine) -> None:
     with begun(embedded, (4, 5), finished=2) as (loop, _, plan):
         assert set(suffixes(loop)) == {plan.layout.suffix}

@@ -70,7 +70,7 @@ def _offered(canvases: list[Filled], holes: list[Hole]) -> list[tuple[tuple[str,
 JUNK = "else else else else else"
 
 
-def test_of_several_answers_those_that_repeat_themselves_are_left_out() -> None:
+def test_answers_that_repeat_themselves_are_left_out() -> None:
     assert _offered([_canvas(0, JUNK, "a", "b")], [Hole()]) == [(("a",), ()), (("b",), ())]
 
 
@@ -78,7 +78,7 @@ def test_where_all_do_there_is_no_candidate() -> None:
     assert _offered([_canvas(0, JUNK)], [Hole()]) == []
 
 
-def test_a_hole_that_gets_nothing_stays_as_it_is_beside_one_that_does() -> None:
+def test_unfilled_hole_stays_beside_a_filled_one() -> None:
     canvases = [_canvas(0, JUNK), _canvas(1, "a", "b")]
     holes = [Hole(text="old", strength=0.5), Hole(), Hole(starts_with="typed")]
     assert _offered(canvases, holes) == [(("old", "a", "typed"), (0, 2)), (("old", "b", "typed"), (0, 2))]

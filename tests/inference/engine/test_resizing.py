@@ -118,7 +118,7 @@ def test_several_canvases_grow_and_shrink_side_by_side() -> None:
     assert set(texts(fill("defghij", Hole(max_tokens=16), candidates=4))) == {"defghij"}
 
 
-def test_what_is_typed_meanwhile_is_pinned_and_the_hole_still_grows() -> None:
+def test_typed_text_is_pinned_and_the_hole_grows() -> None:
     request = InfillRequest("r", (Text(FIRST), Hole(max_tokens=20), Text(LAST)), drafts=True, seed=1)
     run, typed = Engine(ByHeart(FIRST + "defghijkl" + LAST)).infill(request), False
     found = []

@@ -53,9 +53,7 @@ def asked(engine: Engine, before: str, after: str) -> Done:
         ("embedded", HoleKind.BODY, 64),
     ],
 )
-def test_a_hole_has_the_room_that_its_checkpoint_gives_to_its_kind(
-    name: str, kind: HoleKind, tokens: int, request: pytest.FixtureRequest
-) -> None:
+def test_hole_has_the_room_of_its_kind(name: str, kind: HoleKind, tokens: int, request: pytest.FixtureRequest) -> None:
     engine: Engine = request.getfixturevalue(name)
     (hole,) = planned(engine, Text(BEFORE), Hole(kind), Text(AFTER)).layout.holes
     assert hole.maximum == tokens
@@ -81,7 +79,7 @@ def test_canvases_that_are_tried_share_the_rows_that_are_free() -> None:
     assert len(wide) * max(len(row.ids) for row in wide) == FREE_ROWS
 
 
-def test_what_no_canvas_shows_of_the_suffix_is_read_before_the_file(twin: Engine) -> None:
+def test_far_suffix_is_read_before_the_file(twin: Engine) -> None:
     plan = planned(twin, Text(BEFORE), LINE, Text(AFTER), path="size.py")
     text, canvas = shown(twin, plan), twin.loaded.vocabulary.decode(list(plan.layout.suffix))
     _, said, rest = text.partition("size.py, further down:\n")
@@ -95,13 +93,13 @@ def test_what_no_canvas_shows_of_the_suffix_is_read_before_the_file(twin: Engine
     assert tokens <= twin.loaded.properties.max_prefix_tokens // 8
 
 
-def test_a_late_request_and_a_plain_checkpoint_read_nothing_of_it(twin: Engine, embedded: Engine) -> None:
+def test_late_requests_and_plain_models_read_no_far_suffix(twin: Engine, embedded: Engine) -> None:
     short = planned(twin, Text(BEFORE), LINE, Text(AFTER), path="size.py", short=True)
     assert "further down" not in shown(twin, short)
     assert shown(embedded, planned(embedded, Text(BEFORE), LINE, Text(AFTER))).startswith("import os")
 
 
-def test_the_prefix_stays_encoded_while_somebody_types_and_moves_a_little(twin: Engine) -> None:
+def test_prefix_stays_encoded_while_typing(twin: Engine) -> None:
     asked(twin, BEFORE, AFTER)
     moved = AFTER.index("value_3 ")
     for before, after in (

@@ -66,7 +66,8 @@ def test_or_it_is_the_sum_over_them() -> None:
 
 def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
     probabilities = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])
-    drawn = sampler.draw(probabilities.expand(20_000, -1), torch.Generator().manual_seed(0))
+    points = sampler.random_points(20_000, torch.Generator().manual_seed(0))
+    drawn = sampler.draw(probabilities.expand(20_000, -1), points)
     shares = torch.bincount(drawn, minlength=6) / len(drawn)
     assert shares[probabilities == 0].sum() == 0
     torch.testing.assert_close(shares, probabilities, rtol=0, atol=0.02)
@@ -74,4 +75,5 @@ def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
 
 def test_a_certain_token_is_always_drawn() -> None:
     rows = torch.eye(50).repeat(40, 1)
-    assert torch.equal(sampler.draw(rows, torch.Generator().manual_seed(1)), torch.arange(50).repeat(40))
+    points = sampler.random_points(len(rows), torch.Generator().manual_seed(1))
+    assert torch.equal(sampler.draw(rows, points), torch.arange(50).repeat(40))

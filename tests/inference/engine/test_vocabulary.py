@@ -1,15 +1,82 @@
-"""Text to tokens and back, byte for byte, whatever the text holds."""
+"""Text to tokens and back, byte for byte, whatever the text holds and the checkpoint's tokenizer does with it."""
 
-from hypothesis import given
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, normalizers
 
 from inference.engine import Engine
+from inference.engine.canvas.vocabulary import Vocabulary
+from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.models import registry
+
+DATA = Path(__file__).parents[2] / "data"
+ODD = "cafe\u0301 \u2126 \ufb01 \uac00 \u2581x \u2581 \U0001f600\t\r\n"
+"""What one normaliser or another changes, and U+2581, which stands for a space in Gemma's tokens."""
+
+SPACE = "\u2581"
+
+NORMALISERS = {
+    "masked": normalizers.NFC(),
+    "fim": normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase(), normalizers.Strip()]),
+    "twin": normalizers.Sequence([normalizers.NFC(), normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]),
+}
+
+
+@cache
+def normalising(name: str) -> Vocabulary:
+    """The tokens of a checkpoint whose tokenizer has a normaliser."""
+    tokenizer = Tokenizer.from_file(str(DATA / name / "tokenizer.json"))
+    tokenizer.normalizer = NORMALISERS[name]
+    return Vocabulary(tokenizer)
+
+
+@pytest.fixture(scope="module")
+def nfc(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """The masked checkpoint with Qwen2's normaliser."""
+    folder = tmp_path_factory.mktemp("nfc")
+    shutil.copytree(DATA / "masked", folder, dirs_exist_ok=True)
+    stated = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps(stated | {"normalizer": {"type": "NFC"}}))
+    return Engine(registry.load(str(folder), device="cpu"))
+
+
+def filled(engine: Engine, before: str, hole: Hole) -> str:
+    events = engine.infill(InfillRequest("r", (Text(before), hole, Text("\n")), max_steps=2))
+    return next(event.texts[0] for event in events if isinstance(event, Candidate))
 
 
 @given(st.text(max_size=80))
 def test_decoding_gives_back_what_was_encoded(embedded: Engine, text: str) -> None:
     vocabulary = embedded.loaded.vocabulary
     assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+@pytest.mark.parametrize("name", NORMALISERS)
+@settings(deadline=None)
+@given(text=st.text(max_size=40) | st.text(st.sampled_from(ODD), max_size=20))
+def test_a_normaliser_changes_no_text(name: str, text: str) -> None:
+    vocabulary = normalising(name)
+    for ids in (vocabulary.encode(text), vocabulary.encode_lines(text)):
+        assert vocabulary.decode(ids) == text
+
+
+@pytest.mark.parametrize("name", ["masked", "twin"])
+def test_normal_text_has_the_tokens_that_it_had(name: str) -> None:
+    stated = Tokenizer.from_file(str(DATA / name / "tokenizer.json"))
+    for text in ("def f(x):\n    return {'caf\u00e9': x}\n", "\u03a9 = 1", "  x"):
+        assert normalising(name).encode(text) == stated.encode(text, add_special_tokens=False).ids
+
+
+@pytest.mark.parametrize("text", ["'cafe\u0301'", "\u2126", "x\u212b = 1"])
+def test_text_that_is_not_normal_stays_what_it_is(nfc: Engine, text: str) -> None:
+    assert filled(nfc, "x = ", Hole(text=text, strength=0.0)) == text
+    assert filled(nfc, f"{text}\ny = ", Hole(starts_with=text, max_tokens=4)).startswith(text)
 
 
 def test_the_name_of_a_special_token_is_ordinary_text(embedded: Engine) -> None:

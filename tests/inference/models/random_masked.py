@@ -12,6 +12,8 @@ BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 EOS, MASK, EXPAND, BOS = len(BYTES), len(BYTES) + 1, len(BYTES) + 2, len(BYTES) + 3
 VOCABULARY_SIZE = len(BYTES) + 16
 """Larger than the tokenizer's, as published ones are."""
+_PARTS = 0.1
+"""How strong the logits are of bytes that are parts of a character: alone they are no text, and no candidate."""
 
 
 def random_qwen2(seed: int = 0, *, tied: bool = False, **other: Any) -> Any:
@@ -34,6 +36,8 @@ def random_qwen2(seed: int = 0, *, tied: bool = False, **other: Any) -> Any:
                 parameter.mul_({"model.embed_tokens.weight": 20.0, "lm_head.weight": 25.0}.get(name, 6.0))
             elif name.endswith("bias"):
                 parameter.normal_()
+        if not tied:
+            model.lm_head.weight[[id_ for id_, name in enumerate(BYTES) if name >= "\u00a1"]] *= _PARTS
     return model
 
 

@@ -7,11 +7,13 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
-from inference.training.model import NO_VISION
+from inference.models.diffusion_gemma.stated import NO_VISION
 
 VOCABULARY_SIZE = 320
 CANVAS_TOKENS = 16
 WINDOW = 24
+_FIRST_PART = chr(290)
+"""How a byte-level tokenizer writes 0x80, the first of the bytes that are parts of a character and have no sign."""
 SPECIAL_TOKENS = ("<pad>", "<eos>", "<bos>", "<|turn>", "<turn|>")
 
 
@@ -62,7 +64,15 @@ def byte_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def save_random_checkpoint(folder: Path, canvas_tokens: int = 64, layers: int = 4) -> None:
-    """A checkpoint folder as a hub would hold it: no infill.json, so it is taken for a released DiffusionGemma."""
-    random_model(canvas_tokens=canvas_tokens, layers=layers).save_pretrained(folder)
-    byte_tokenizer().save(str(folder / "tokenizer.json"))
+def save_random_checkpoint(folder: Path, canvas_tokens: int = 64, layers: int = 4, *, parts: float = 0.1) -> None:
+    """A checkpoint folder as a hub would hold it: no infill.json, so it is taken for a released DiffusionGemma.
+
+    `parts`: how strong its logits are of bytes that are parts of a character. By default it seldom writes them, for
+    alone they are no text.
+    """
+    model, tokenizer = random_model(canvas_tokens=canvas_tokens, layers=layers), byte_tokenizer()
+    ids = [id_ for char, id_ in tokenizer.get_vocab().items() if "¡" <= char <= "ÿ" or char >= _FIRST_PART]
+    with torch.no_grad():
+        model.lm_head.weight[ids] *= parts
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))

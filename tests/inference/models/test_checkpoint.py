@@ -180,9 +180,7 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
-def test_what_a_hostile_folder_says_is_checked_before_it_is_believed(
-    random_folder: Path, tmp_path: Path, number: int
-) -> None:
+def test_hostile_folder_is_checked_first(random_folder: Path, tmp_path: Path, number: int) -> None:
     folder = tmp_path / "hostile"
     shutil.copytree(random_folder, folder)
     breaks, message = HOSTILE[number]
@@ -262,7 +260,7 @@ def test_progress_runs_from_0_to_1(random_folder: Path) -> None:
     assert told[-1] == 1.0
 
 
-def test_a_folder_without_infill_json_is_taken_for_a_released_checkpoint(random_folder: Path) -> None:
+def test_folder_without_infill_json_is_a_released_one(random_folder: Path) -> None:
     properties = registry.find(str(random_folder)).properties
     assert properties.corruption == "uniform"
     assert properties.slack_token_id is None

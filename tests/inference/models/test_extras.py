@@ -24,7 +24,7 @@ def test_an_extra_goes_where_infill_ls_is(tmp_path: Path, file: str, command: st
     assert extras.shown(extras.install("4bit", str(folder))) == command
 
 
-def test_the_command_for_this_environment_names_a_python_that_has_infill_ls() -> None:
+def test_install_command_names_our_python() -> None:
     """Whichever Python is first on PATH."""
     python, *words = extras.install("mlx")
     assert words == ["-m", "pip", "install", "infill-ls[mlx]"]

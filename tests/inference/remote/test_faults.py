@@ -89,15 +89,8 @@ async def gets_text(editor: LoadEditor) -> None:
             await asyncio.sleep(0.3)
 
 
-async def status_of(editor: LoadEditor) -> dict[str, object]:
-    found: dict[str, object] = (await editor.ask("infill/status", None))["result"]
-    return found
-
-
 @pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.NONE], ids=lambda fault: fault.name)
-async def test_typing_goes_on_the_user_is_told_once_and_all_is_well_afterwards(
-    server: FaultyServer, port: int, fault: Fault
-) -> None:
+async def test_outage_is_reported_once_and_recovers(server: FaultyServer, port: int, fault: Fault) -> None:
     await server.begin(Fault.NONE)
     async with editor_at(port) as editor:
         await gets_text(editor)
@@ -123,7 +116,7 @@ async def test_typing_goes_on_the_user_is_told_once_and_all_is_well_afterwards(
             assert len(asked) <= 2 + 4 * lasted_s, f"{len(asked)} requests in {lasted_s:.1f} s"
 
 
-async def test_a_server_that_says_when_to_come_back_is_not_asked_before(server: FaultyServer, port: int) -> None:
+async def test_retry_after_is_obeyed(server: FaultyServer, port: int) -> None:
     await server.begin(Fault.TOO_MANY)
     async with editor_at(port) as editor:
         for number in range(KEYS):

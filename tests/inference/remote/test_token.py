@@ -50,7 +50,7 @@ def test_the_file_is_read_and_the_environment_beats_it(file: Path, end: str) -> 
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o777])
-def test_a_file_that_others_can_read_is_refused_with_what_to_type(file: Path, mode: int) -> None:
+def test_shared_token_file_is_refused(file: Path, mode: int) -> None:
     write(file, HUSH, mode)
     assert f"run: chmod 600 {file}" in refusal()
     file.chmod(0o400)

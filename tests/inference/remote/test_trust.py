@@ -43,9 +43,7 @@ async def outcome(start_worker: StartWorker, *words: str, **variables: str) -> S
     return status
 
 
-async def test_only_a_trusted_certificate_is_accepted_and_a_companys_own_can_be(
-    start_worker: StartWorker, certificate: Path
-) -> None:
+async def test_only_trusted_certificates_are_accepted(start_worker: StartWorker, certificate: Path) -> None:
     async with recording_server(certified(certificate)) as server:
         refused = await outcome(start_worker, "--model", server.url, INFILL_LS_SERVER_TOKEN=TOKEN)
         assert refused.state is WorkerState.FAILED and "certificate is not trusted" in refused.detail
@@ -100,7 +98,7 @@ async def test_http_leaves_this_machine_only_at_the_users_word(start_worker: Sta
 async def test_a_worker_without_a_token_sends_none_and_says_so(start_worker: StartWorker) -> None:
     async with recording_server() as server:
         server.token = TOKEN
-        status = await outcome(start_worker, "--model", server.url, "--no-token", INFILL_LS_SERVER_TOKEN=TOKEN)
+        status = await outcome(start_worker, "--model", server.url, "--no-sends-token", INFILL_LS_SERVER_TOKEN=TOKEN)
         assert status.state is WorkerState.FAILED and "set `model` in your own settings" in status.detail
         assert server.requests and not any("authorization" in asked.headers for asked in server.requests)
 

@@ -21,8 +21,8 @@ from inference.messages import (
     Failed,
     Hole,
     InfillRequest,
+    NextEditRequest,
     Outcome,
-    ScoreRequest,
     Text,
 )
 from inference.serving.infiller import JobEvent
@@ -49,7 +49,7 @@ class Client:
         """A new job."""
         return self.submit(InfillRequest(name, **{"segments": SEGMENTS, **other}), document)
 
-    def submit(self, request: InfillRequest | ScoreRequest, document: str = "a") -> Job:
+    def submit(self, request: InfillRequest | NextEditRequest, document: str = "a") -> Job:
         """The same, of any kind."""
         name = request.id
         job = Job(request, lambda job, event: self.heard[job.request.id].append(event), document)
@@ -163,7 +163,7 @@ async def test_the_document_with_fewest_requests_is_next() -> None:
         assert server.asked[MAX_RUNNING].body["id"] == "modest"
 
 
-async def test_what_runs_in_the_background_waits_for_all_else_and_gives_way_to_it() -> None:
+async def test_background_work_gives_way() -> None:
     async with served() as (server, client):
         server.go.clear()
         client.ask("wanted")
@@ -189,7 +189,7 @@ async def test_what_runs_in_the_background_waits_for_all_else_and_gives_way_to_i
         assert set(client.finals.values()) == {1}
 
 
-async def test_a_deadline_is_kept_even_by_an_infiller_that_does_not_know_it() -> None:
+async def test_deadline_is_enforced_from_outside() -> None:
     for punctual in (True, False):
         async with served(punctual=punctual) as (server, client):
             server.go.clear()
@@ -199,7 +199,7 @@ async def test_a_deadline_is_kept_even_by_an_infiller_that_does_not_know_it() ->
                 await server.asked[0].aborted.wait()
 
 
-async def test_what_the_user_types_reaches_a_request_that_waits_and_one_that_runs() -> None:
+async def test_typing_reaches_waiting_and_running_requests() -> None:
     async with served() as (server, client):
         server.go.clear()
         jobs = [client.ask(f"{number}", f"{number}") for number in range(MAX_RUNNING + 1)]
@@ -289,10 +289,10 @@ async def test_everybody_gets_exactly_one_reply_whatever_happens(seed: int) -> N
 
 async def test_what_cannot_be_asked_of_a_server_is_refused_alone() -> None:
     async with served() as (_, client):
-        client.submit(ScoreRequest("s", SEGMENTS, (("1",), ("2",))))
+        client.submit(NextEditRequest("s", "x = 1\n", ()))
         reply = await client.reply("s")
         assert isinstance(reply, Failed)
-        assert (reply.code, "how likely" in reply.message) == (ErrorCode.BAD_REQUEST, True)
+        assert (reply.code, "no longer fit" in reply.message) == (ErrorCode.BAD_REQUEST, True)
         client.ask("f")
         assert await client.code("f") is Outcome.COMPLETE
         assert client.finals == {"s": 1, "f": 1}

@@ -61,7 +61,7 @@ async def test_requests_fail_while_a_worker_is_made_to_end(start_worker: StartWo
         assert await process.exit_status() == 0
 
 
-async def test_the_status_says_where_text_goes_and_what_fails_until_it_is_well(
+async def test_status_says_where_text_goes_and_what_fails(
     start_worker: StartWorker,
 ) -> None:
     async with text_server() as server:
@@ -89,7 +89,7 @@ async def test_no_url_with_a_password_reaches_a_log(start_worker: StartWorker) -
     assert not process.paths.log.exists()
 
 
-async def test_a_server_that_is_not_there_is_a_model_that_cannot_be_loaded(start_worker: StartWorker) -> None:
+async def test_absent_server_is_a_failed_load(start_worker: StartWorker) -> None:
     process = start_worker("--model", "http://127.0.0.1:9", module=MODULE)
     client = await process.connect()
     client.send(fill("r"))
@@ -99,7 +99,7 @@ async def test_a_server_that_is_not_there_is_a_model_that_cannot_be_loaded(start
     assert await process.exit_status() == 1
 
 
-async def test_a_reply_that_cannot_be_written_is_a_failure_and_not_silence(start_worker: StartWorker) -> None:
+async def test_unwritable_reply_is_a_failure(start_worker: StartWorker) -> None:
     async with text_server() as server:
         client = await start_worker("--model", server.url, module=MODULE).connect()
         await client.becomes(is_idle)

@@ -11,7 +11,7 @@ def problem_of(health: ServerHealth) -> str:
     return health.in_status(Status(WorkerState.READY)).server_problem
 
 
-def test_a_server_that_answers_nothing_is_a_problem_until_it_answers() -> None:
+def test_silent_server_is_a_problem_until_it_answers() -> None:
     health = ServerHealth("http://gpu:8000")
     health.answered()
     news = [health.heard(SILENT) for _ in range(SILENT_REQUESTS + 1)]
@@ -22,7 +22,7 @@ def test_a_server_that_answers_nothing_is_a_problem_until_it_answers() -> None:
     assert problem_of(health) == ""
 
 
-def test_a_server_that_is_only_slow_and_one_that_was_not_asked_are_no_problem() -> None:
+def test_slow_or_unasked_server_is_no_problem() -> None:
     health = ServerHealth("http://gpu:8000")
     slow = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0, encode_ms=1_900.0, steps=1, canvases=1))
     waited = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0))

@@ -40,7 +40,7 @@ def test_a_near_duplicate_is_left_out() -> None:
         "x = '" + "a" * 500 + "'\n" + _CODE,
     ],
 )
-def test_generated_copyleft_and_benchmark_files_and_tables_are_left_out(text: str) -> None:
+def test_unwanted_files_are_left_out(text: str) -> None:
     """By what stands in them."""
     assert corpus.is_clean(_CODE)
     assert not corpus.is_clean(text)

@@ -1,7 +1,7 @@
 """The tokenizer of Gemma's kind: it loses nothing, and looks to the engine like the released checkpoint's."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -24,7 +24,6 @@ def vocabulary(small_gemma_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPa
 def test_every_text_comes_back_as_it_was(vocabulary: Vocabulary) -> None:
     """Any text without the character that stands for a space, byte for byte; names of special tokens are text."""
 
-    @settings(max_examples=300, deadline=None)
     @given(_TEXT)
     @example("if a:\n\n    return <mask>\r\n\t x  # <|turn>   \n" + 40 * " " + 12 * "\n")
     def check(text: str) -> None:

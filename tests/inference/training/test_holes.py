@@ -184,7 +184,7 @@ def test_noise_in_order_hides_the_end_of_each_hole() -> None:
     assert 0 < later[..., 1].mean() < 1
 
 
-def _noise(batch: Batch, _step: int, rng: np.random.Generator) -> tuple[Batch, Corrupted]:
+def _noise(batch: Batch, rng: np.random.Generator) -> tuple[Batch, Corrupted]:
     return batch, corruption.corrupt(batch, _TOKENS, 40, rng)
 
 

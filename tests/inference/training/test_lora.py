@@ -48,9 +48,7 @@ def weights(folder: Path) -> dict[str, Any]:
     return DiffusionGemmaForBlockDiffusion.from_pretrained(folder, dtype=torch.float32).state_dict()
 
 
-def test_only_adapters_train_and_the_merged_folder_has_them_in_encoder_and_decoder(
-    config: RunConfig, base: Path, tmp_path: Path
-) -> None:
+def test_only_adapters_train_and_merge(config: RunConfig, base: Path, tmp_path: Path) -> None:
     """Uniform noise, a slack token of its own; the base is not changed, and training can go on after a save."""
     trainer = run.prepare(config, tmp_path)
     names = list(model.trained(trainer.model))

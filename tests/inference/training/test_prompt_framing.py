@@ -45,7 +45,7 @@ def test_a_conversation_is_the_engines_own_prompt(tokenizer_file: Path) -> None:
     assert max(map(len, seen)) < 400
 
 
-def test_a_plain_file_begins_with_bos_and_nothing_stands_before_its_middle() -> None:
+def test_plain_file_begins_with_bos() -> None:
     """As small checkpoints of our own are prompted."""
     plain, document, rng = PlainFraming(own_tokens(600)), TrainingDocument.of("x = 1\n"), np.random.default_rng(0)
     assert plain.before(document, 0, rng) == (BOS,)
@@ -59,7 +59,7 @@ def batches(documents: Sequence[TrainingDocument], small_gemma_tokenizer: Tokeni
     return Batches(documents, small_gemma_tokenizer, _TOKENS, _SHAPE, 0, framing, mixture)
 
 
-def test_streams_hold_a_conversation_and_losses_begin_with_the_file(batches: Batches) -> None:
+def test_losses_begin_with_the_file(batches: Batches) -> None:
     """The first token that counts is the first of the file; every canvas sees the turn's start at least."""
     batch = batches.draw(0)
     for b, start in enumerate(batch.text_starts):

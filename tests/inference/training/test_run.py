@@ -11,9 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from inference.engine.engine import Engine
-from inference.messages import Candidate, Hole, InfillRequest, Text
-from inference.models import registry
 from inference.training import card, run, snapshots
 from inference.training.config import ConfigError, RunConfig, read
 from inference.training.trainer import TrainingPhase
@@ -33,30 +30,6 @@ def entries(folder: Path, kind: str) -> list[dict[str, float]]:
     return [line for line in lines if line["kind"] == kind]
 
 
-def test_both_losses_fall(finished: Path) -> None:
-    """On what is trained on, and on files the model never sees."""
-    for kind in ("train", "held-out"):
-        first, *_, last = entries(finished, kind)
-        assert last["causal"] < first["causal"] - 0.2
-        assert last["hole"] < first["hole"] - 0.2
-    assert entries(finished, "held-out decay")[-1]["step"] == 80
-    assert all(line["tokens_per_second"] > 0 for line in entries(finished, "train"))
-
-
-@pytest.mark.parametrize("name", ["final", "checkpoints/step-0000060"])
-def test_a_finished_run_and_every_checkpoint_fill_holes(finished: Path, name: str) -> None:
-    """The engine takes the folder as a model; the fill is bad, the pins hold."""
-    folder = finished / name
-    assert registry.find(str(folder)).properties.slack_token_id == 4
-    engine = Engine(registry.load(str(folder), device="cpu"))
-    request = InfillRequest(
-        "1", segments=(Text("def f(a):\n    return "), Hole(max_tokens=8), Text("\n\n\nx = f(1)\n"))
-    )
-    candidates = [event for event in engine.infill(request) if isinstance(event, Candidate)]
-    assert len(candidates) == 1
-    assert len(candidates[0].texts) == 1
-
-
 def test_a_finished_run_states_how_it_is_sampled(finished: Path) -> None:
     """For programs that do not read `infill.json`: transformers, vLLM."""
     stated = json.loads((finished / "final" / "generation_config.json").read_text())
@@ -64,20 +37,6 @@ def test_a_finished_run_states_how_it_is_sampled(finished: Path) -> None:
     assert stated["sampler_config"]["entropy_bound"] == sampler["entropy_bound"]
     assert (stated["max_denoising_steps"], stated["t_max"]) == (sampler["max_steps"], sampler["t_max"])
     assert None not in stated.values()
-
-
-def test_a_run_goes_on_where_it_stopped(config: RunConfig, finished: Path, tmp_path: Path) -> None:
-    """Step count, weights and averages are those of the checkpoint; time adds up; the decay left the trunk alone."""
-    trainer = run.prepare(config, finished)
-    assert trainer.state.step == 60
-    state, weights, _ = snapshots.read_state(finished / "checkpoints" / "step-0000060")
-    assert state == trainer.state
-    name, saved = next(iter(weights.items()))
-    assert torch.equal(trainer.model.get_parameter(name), saved)
-    trainer.train(TrainingPhase(steps=5), lambda: False)
-    assert trainer.state.step == 65
-    assert trainer.state.seconds > state.seconds
-    assert snapshots.latest(finished / "checkpoints") == finished / "checkpoints" / "step-0000065"
 
 
 def test_only_the_newest_checkpoints_are_kept(config: RunConfig, finished: Path) -> None:

@@ -1,6 +1,6 @@
 """The tokenizer loses nothing and cuts where code is cut."""
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -13,7 +13,6 @@ _TEXT = st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_f
 def test_every_text_comes_back_as_it_was(small_tokenizer: Tokenizer) -> None:
     """Any text, odd white space and the names of special tokens included."""
 
-    @settings(max_examples=300, deadline=None)
     @given(_TEXT)
     @example("if a:\n\n    return <mask>\r\n\t x  # <eos>   \n")
     def check(text: str) -> None:

@@ -8,7 +8,7 @@ from tests.inference.models.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, 
 PREFIX_TOKENS = 40
 
 
-def test_a_canvas_sees_what_the_decoder_sees_behind_an_encoded_prefix() -> None:
+def test_canvas_sees_what_the_decoder_sees() -> None:
     """Sliding and full layers, several experts, splits on both sides of the window, a canvas that ends early."""
     model = with_factors_of_their_own(random_model())
     decoder = model.model.decoder

@@ -55,7 +55,7 @@ def test_only_permissive_licences_come_in() -> None:
     assert [wheels.Wheel("a", "1", licence, Path()).is_permissive for licence in stated] == [True] * 3 + [False] * 5
 
 
-def test_the_folder_of_a_run_gets_the_corpus_and_a_table_of_its_sources(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_run_folder_gets_corpus_and_sources(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     _wheel(tmp_path / "wheels", _HELD_OUT, "MIT", original=_text("hidden"))
     _wheel(tmp_path / "wheels", _TRAINED, "MIT", module=_text("known"))
     _wheel(tmp_path / "wheels", "copyleft", "GPL-3.0-or-later", module=_text("copyleft"))

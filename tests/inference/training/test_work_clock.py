@@ -1,6 +1,6 @@
 """The time that a run reports, and its schedule goes by."""
 
-from inference.training.work_clock import WorkClock
+from inference.training.snapshots import WorkClock
 
 
 def test_a_pause_does_not_count_and_neither_does_compiling() -> None:

@@ -29,7 +29,7 @@ async def strengths(kind: ActionKind, text: str, strength: float | None) -> list
     action = Action(kind, snapshot, holes_of(kind, snapshot, "???", 0, len(text) - 1), strength)
     async with Listening() as worker:
         with suppress(NotDone):  # the embedded model may have nothing that fits
-            await action.filled(worker, BUDGET, None)
+            await action.filled(worker, BUDGET.from_now(), None)
         return [part.strength for request in worker.asked for part in request.segments if isinstance(part, Hole)]
 
 
@@ -39,7 +39,7 @@ async def test_an_explicit_strength_is_used_as_given(resident: WorkerPaths, stre
     assert await strengths(ActionKind.REWORK, WHOLE, strength) == [strength]
 
 
-async def test_what_breaks_the_parse_is_repaired_with_little_noise_first(resident: WorkerPaths) -> None:
+async def test_broken_syntax_is_repaired_with_little_noise_first(resident: WorkerPaths) -> None:
     asked = await strengths(ActionKind.REPAIR, BROKEN, None)
     assert asked == [0.3, 0.6, 0.9][: len(asked)]
     assert asked
@@ -54,7 +54,7 @@ async def test_a_hole_is_filled_anew_whatever_was_said(resident: WorkerPaths) ->
     assert await strengths(ActionKind.FILL_FILE, "total = ???\n", 0.5) == [1.0]
 
 
-def test_a_repair_and_a_rework_of_the_same_statement_are_both_offered() -> None:
+def test_repair_and_rework_are_both_offered() -> None:
     snapshot = snapshot_of(BROKEN)
     end = len(BROKEN) - 1
     actions = [

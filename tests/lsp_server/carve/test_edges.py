@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.messages import HoleKind
@@ -60,7 +60,6 @@ def test_a_range_outside_the_text_is_an_error(
         carve.body_around(ParsedText.parse("python", "abc"), 4)
 
 
-@settings(max_examples=150, deadline=None)
 @given(text=texts, data=st.data())
 def test_whatever_the_text_the_answers_lie_inside_it(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lsp_server import carve
 from lsp_server.syntax.source import ParsedText
@@ -63,7 +63,6 @@ def test_markers_do_not_change_the_tree_they_are_found_in() -> None:
     assert str(source.tree and source.tree.root_node) == before
 
 
-@settings(max_examples=150, deadline=None)
 @given(text=texts)
 def test_markers_of_any_text_are_all_found_and_never_overlap(text: str) -> None:
     for language_id in ("python", ""):

@@ -14,7 +14,7 @@ from lsp_server.settings.schema import Settings
 from tests.lsp_server.context.workspace import HELPERS, OTHERS, Workspace
 
 
-def test_of_an_open_document_the_lines_most_like_those_at_the_cursor_are_shown(workspace: Workspace) -> None:
+def test_most_similar_lines_of_open_files_are_shown(workspace: Workspace) -> None:
     far = "\n".join(f"unrelated_{number} = {number}" for number in range(200))
     other = workspace.buffer("billing.py", f"{far}\n{OTHERS}{far}\n")
     workspace.at("billing.py", "")
@@ -72,7 +72,7 @@ def test_languages_that_are_off_are_not_shown(tmp_path: Path) -> None:
     assert workspace.shown("main.ts", OTHERS, workspace.buffer("ok.py", OTHERS), script) == {}
 
 
-def test_what_is_secret_in_the_folder_of_a_link_is_not_shown_from_another(tmp_path: Path) -> None:
+def test_secret_behind_a_link_is_not_shown(tmp_path: Path) -> None:
     hiding = Workspace(tmp_path / "hiding", Settings(secret_globs=("hidden_*",)))
     other = Workspace(tmp_path / "other")
     (hiding.root / "hidden_x.py").symlink_to(other.at("x.py", OTHERS))

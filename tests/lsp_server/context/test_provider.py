@@ -33,7 +33,7 @@ async def test_the_budget_is_kept(workspace: Workspace, budget: int) -> None:
     assert len(found) >= (budget > 200)
 
 
-def test_a_snippet_that_does_not_fit_makes_room_for_a_smaller_one() -> None:
+def test_snippet_too_large_gives_way_to_a_smaller_one() -> None:
     snippets = [Snippet("a", "x" * 30), Snippet("b", "x" * 300), Snippet("c", "x" * 30)]
     assert [snippet.path for snippet in within(snippets, 30)] == ["a", "c"]
 

@@ -1,5 +1,6 @@
 """What an editor may tell a new user of better models, asked of the server's own handler."""
 
+import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from lsp_server.diagnosis.model_offer import MachineLook
 from lsp_server.handlers.model_offer import model_offer
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.server import InfillServer
+from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
 
 
@@ -29,7 +32,7 @@ async def asked(
 ) -> dict[str, Any]:
     """The answer of a server with these start options, flags and workspace folder."""
     session = InfillServer(flags or {}).session
-    session.start(ClientFeatures(), {"startWorker": False, **(options or {})}, [folder.as_uri()] if folder else [])
+    session.start(ClientFeatures(), options or {}, [folder.as_uri()] if folder else [])
     return await model_offer(session, params)
 
 
@@ -42,22 +45,30 @@ async def test_a_model_that_is_set_anywhere_is_known(home: Path, monkeypatch: py
     assert await asked() == {"offer": None, "problem": "", "model": "open-dcoder-0.5b"}
 
 
-async def test_the_best_model_is_offered_with_the_words_of_each_command() -> None:
+async def test_best_model_is_offered_with_its_commands() -> None:
     """VS Code sends its default, which is no choice."""
-    found = await asked({"model": "embedded", "device": "cpu"})
-    assert found["offer"]["model"] == "open-dcoder-0.5b"
-    assert found["offer"]["steps"] == [["infill-ls", "models", "pull", "open-dcoder-0.5b"]]
-    assert found["offer"]["shown"] == ["infill-ls models pull open-dcoder-0.5b"]
-    assert "988 MB, licence: Apache-2.0" in found["offer"]["text"]
+    found = await asked({"model": "auto", "device": "cpu"})
+    name = found["offer"]["model"]
+    assert name in ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
+    assert found["offer"]["steps"] == [["infill-ls", "models", "pull", name]]
+    assert found["offer"]["shown"] == [f"infill-ls models pull {name}"]
+    assert "licence: Apache-2.0" in found["offer"]["text"]
 
 
-async def test_a_machine_that_cannot_be_looked_at_is_told_apart_and_not_looked_at_with_each_start(home: Path) -> None:
+async def test_failed_probe_is_not_repeated_at_each_start(home: Path) -> None:
     broken = {"device": "abacus"}
     first = await asked(broken)
     assert first["offer"] is None
     assert "abacus" in first["problem"]
     (remembered,) = (home / "run").iterdir()
     assert (await asked(broken))["problem"] == "", "it is not looked at again"
-    assert "abacus" in (await asked(broken, anew=True))["problem"], "but it is where the user asks"
+    assert "abacus" in (await asked(broken, refresh=True))["problem"], "but it is where the user asks"
     os.utime(remembered, (0, 0))
     assert "abacus" in (await asked(broken))["problem"], "and some days later"
+
+
+async def test_many_who_ask_at_once_share_one_look() -> None:
+    machine, options = MachineLook(), WorkerOptions(device="abacus")
+    first, *others = await asyncio.gather(*(machine.look(options, refresh=True) for _ in range(20)))
+    assert "abacus" in first.problem
+    assert all(other is first for other in others)

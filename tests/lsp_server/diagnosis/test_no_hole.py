@@ -18,8 +18,8 @@ def explained(marked: str, language: str = "python") -> str | None:
     ("marked", "said"),
     [
         ("na‸me = 1\n", "middle of a word"),
-        ("‸x = 1\n", "code right of the cursor"),
-        ("def f():‸\n    return 1\n", "the block of this line is there"),
+        ("‸x = 1\n", "code behind the cursor"),
+        ("def f():‸\n    return 1\n", "this line has its block"),
         ("x = ‸\n", None),
         ("f(a, ‸)\n", None),
         ("def f():\n    ‸\n", None),

@@ -9,7 +9,7 @@ from tests.partner_server import partner_server
 TOKEN = "hush-hush-0123456789"
 
 
-async def test_doctor_says_what_a_partner_can_do_beside_the_model_and_shows_it(tmp_path: Path) -> None:
+async def test_doctor_shows_what_a_partner_can_do(tmp_path: Path) -> None:
     async with partner_server(kinds=("chat",), token=TOKEN) as server:
         partner = {"INFILL_LS_PARTNER_URL": server.url, "INFILL_LS_PARTNER_TOKEN": TOKEN}
         found = await asyncio.to_thread(infill_ls, tmp_path, "doctor", "--json", **partner)
@@ -23,7 +23,7 @@ async def test_doctor_says_what_a_partner_can_do_beside_the_model_and_shows_it(t
         assert TOKEN not in found.stdout + found.stderr
 
 
-async def test_doctor_with_a_partner_alone_asks_it_and_says_what_is_wrong(tmp_path: Path) -> None:
+async def test_doctor_asks_a_partner_that_is_the_model(tmp_path: Path) -> None:
     alone = ("doctor", "--model", "partner", "--json")
     async with partner_server(kinds=("infill",)) as server:
         partner = {"INFILL_LS_PARTNER_URL": server.url}

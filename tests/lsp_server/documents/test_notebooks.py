@@ -32,7 +32,7 @@ class OpenNotebook:
         return snapshot.before, snapshot.after
 
 
-def test_a_cell_has_the_cells_before_and_after_it_around_it_in_order() -> None:
+def test_cell_is_surrounded_by_its_neighbours() -> None:
     notebook = OpenNotebook(a="import os", b="x = 1\n", c="y = ", d="z = 3")
     assert notebook.around("c") == ("import os\n\nx = 1\n\n\n", "\n\nz = 3")
     assert notebook.around("a") == ("", "\n\nx = 1\n\n\ny = \n\nz = 3")
@@ -92,11 +92,11 @@ def test_without_holes_the_text_around_comes_once() -> None:
     assert carve.segments("text", [], "before ", " after") == (Text("before text after"),)
 
 
-async def test_the_model_is_asked_about_a_cell_with_the_others_around_it(resident: WorkerPaths) -> None:
+async def test_model_sees_the_cells_around(resident: WorkerPaths) -> None:
     notebook = OpenNotebook(a="x = 1", b="y = ???\n", c="z = 3")
     snapshot = notebook.documents["b"].snapshot()
     async with Listening() as worker:
         filled = await fill(worker, snapshot, carve.markers(snapshot), Budget(1, 60_000, 1))
     first, _, last = worker.asked[0].segments
     assert (first, last) == (Text("x = 1\n\ny = "), Text("\n\n\nz = 3"))
-    assert all(len(texts) == 1 for texts in filled.answers)
+    assert all(len(candidate.texts) == 1 for candidate in filled.candidates)

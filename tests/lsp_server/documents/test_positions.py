@@ -21,7 +21,7 @@ def test_lines_end_at_the_three_line_ends_of_the_protocol() -> None:
 
 
 @pytest.mark.parametrize("character", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
-def test_what_only_python_takes_for_a_line_end_is_part_of_its_line(character: str) -> None:
+def test_pythons_extra_line_ends_do_not_count(character: str) -> None:
     assert lines_of(f"a{character}b\nc") == [f"a{character}b", "c"]
 
 

@@ -12,7 +12,7 @@ def slow_document() -> Document:
     return Document("file:///slow.py", "python", 0, SLOW)
 
 
-def test_a_slow_text_is_parsed_by_a_job_and_its_snapshot_has_the_tree() -> None:
+def test_slow_text_is_parsed_by_a_job() -> None:
     document = slow_document()
     job = document.parse_job()
     assert job is not None
@@ -33,7 +33,7 @@ def test_an_edit_ends_the_job_and_its_tree_is_not_used() -> None:
     assert not document.take(job)
 
 
-def test_after_a_parse_that_was_given_up_typing_rests_and_a_large_edit_may_have_put_it_right() -> None:
+def test_abandoned_parse_is_retried_after_a_large_edit() -> None:
     document = slow_document()
     job = document.parse_job()
     assert job is not None

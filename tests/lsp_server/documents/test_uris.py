@@ -46,4 +46,5 @@ def test_only_a_file_on_this_machine_has_a_local_path(uri: str, path: Path | Non
 def test_a_sign_that_may_be_part_of_a_name_gives_another_path() -> None:
     assert possible_paths("file:///p/a.py") == ("/p/a.py",)
     assert possible_paths("file:///p/.env#1") == ("/p/.env", "/p/.env#1")
+    assert possible_paths("file:///p/%252Eenv") == ("/p/%2Eenv", "/p/.env")
     assert possible_paths("http://[broken/a.py") == ("http://[broken/a.py",)

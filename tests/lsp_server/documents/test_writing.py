@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_written_whole_is_as_it_was(file: Path, names: int
 
 
 @pytest.mark.parametrize("names", [1, 2])
-def test_one_who_is_told_to_end_leaves_a_whole_file_and_nothing_beside_it(file: Path, names: int) -> None:
+def test_ending_writer_leaves_a_whole_file(file: Path, names: int) -> None:
     for number in range(1, names):
         (file.parent / f"other{number}.py").hardlink_to(file)
     for attempt in range(5):
@@ -191,7 +191,7 @@ assert len(list(file.parent.iterdir())) == 2
 """In a mount namespace of its own: a file system in memory that cannot reserve space."""
 
 
-def test_a_file_system_that_cannot_reserve_space_is_written_all_the_same(folder: Path) -> None:
+def test_writes_without_reserving_space(folder: Path) -> None:
     words = ["unshare", "-Urm", sys.executable, "-c", WITHOUT_RESERVING, str(folder)]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)

@@ -47,9 +47,10 @@ def test_line_ends_are_those_of_the_document() -> None:
 def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
     snapshot, span = at_cursor("x = ‸\n")
     assert read(snapshot, span, "\ufffd") == []
+    assert read(snapshot, span, "a", "\u200b") == []
 
 
-def test_a_hole_that_changes_from_one_draft_to_the_next_is_read_again() -> None:
+def test_changed_hole_of_a_draft_is_read_again() -> None:
     snapshot, span = at_cursor("x = ‸\n")
     reader = DraftReader(snapshot, [span])
     assert [reader.read(draft(piece))[0].text for piece in ("1", "1", "2")] == ["1", "1", "2"]
@@ -70,7 +71,7 @@ def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
     assert drafted.holes(draft(*pieces), text.replace("r\n", "x\n")) == []
 
 
-def test_the_pieces_are_those_of_what_is_shown_after_enter_between_two_braces() -> None:
+def test_pieces_match_what_is_shown_between_braces() -> None:
     text = "function f() {}\n"
     snapshot = Document("file:///a.js", "javascript", 1, text).snapshot()
     span = carve.at_cursor(snapshot, text.index("}"))
@@ -98,7 +99,7 @@ def test_one_canvas_counts_its_steps() -> None:
     ]
 
 
-def test_of_several_canvases_it_says_which_holes_are_being_filled() -> None:
+def test_progress_names_the_holes_of_a_canvas() -> None:
     progress = DraftProgress()
     assert progress.after(draft_of(4, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 4 of 8", 25)
     assert progress.after(draft_of(8, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 8 of 8", 50)

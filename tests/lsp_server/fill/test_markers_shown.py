@@ -30,7 +30,7 @@ class Workers:
         return self.client
 
 
-async def gather(_snapshot: Snapshot, _offset: int) -> tuple[Snippet, ...]:
+async def gather(_snapshot: Snapshot, _offset: int, _invoked: bool) -> tuple[Snippet, ...]:
     return CONTEXT
 
 
@@ -47,7 +47,7 @@ async def test_by_an_action(resident: WorkerPaths) -> None:
     action = Action(ActionKind.FILL_HOLE, snapshot, tuple(carve.markers(snapshot, MARKER)[1:]), marker=MARKER)
     async with Listening() as worker:
         with suppress(NotDone):  # the embedded model may have nothing that fits
-            await action.filled(worker, BUDGET, None, CONTEXT)
+            await action.filled(worker, BUDGET.from_now(), None, CONTEXT)
         check_shown(worker, "a = _\nb = ", "\nc = ???\n")
 
 
@@ -56,7 +56,7 @@ async def test_while_typing(resident: WorkerPaths) -> None:
     async with Listening() as worker:
         service = InlineService({URI: document}, Workers(worker), gather)
         service.open(URI)
-        answer = service.ask(URI, InlineRequest(Cursor(12), BUDGET, MARKER, invoked=True), document.snapshot)
+        answer = service.ask(URI, InlineRequest(Cursor(12), BUDGET.from_now(), MARKER, invoked=True), document.snapshot)
         assert isinstance(answer, asyncio.Future)  # nothing is known yet
         await answer
         service.forget(URI)

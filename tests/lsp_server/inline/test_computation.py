@@ -7,8 +7,9 @@ from lsp_server import carve
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget, FillResult
-from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.computation import Computation
+from lsp_server.inline.request import anchor_at
+from lsp_server.inline.suggestion import Cursor
 
 CURSOR = "‸"
 
@@ -19,7 +20,8 @@ def computation_at(marked: str, *, sent: bool = True) -> Computation:
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     hole = carve.at_cursor(snapshot, cursor)
     assert hole is not None
-    anchor, sent_at_s = Anchor.of(text, hole.start, hole.end, cursor), 0.0 if sent else None
+    sent_at_s = 0.0 if sent else None
+    anchor = anchor_at(snapshot, hole, cursor)
     return Computation(snapshot, hole, anchor, Budget(1, 1000, None), invoked=False, sent_at_s=sent_at_s)
 
 
@@ -49,7 +51,7 @@ def test_of_a_begun_word_the_worker_is_told_the_whole_word() -> None:
     assert computation.amendment() == "prin"
 
 
-def test_an_indentation_that_the_fill_begins_with_anyway_is_not_told() -> None:
+def test_indentation_already_there_is_not_told() -> None:
     computation = computation_at("def f():‸\n")
     assert types(computation, "\n", "    ")
     assert computation.amendment() is None
@@ -63,13 +65,34 @@ def test_what_the_fill_cannot_begin_with_stops_it(typed: str) -> None:
 
 
 @pytest.mark.parametrize("typed", ["()", "''", "\n"])
-def test_a_line_gets_no_line_end_and_no_bracket_whose_partner_stands_behind_the_cursor(typed: str) -> None:
+def test_line_gets_no_break_and_no_extra_bracket(typed: str) -> None:
     assert not types(computation_at("x = ‸\n"), "f", typed)
 
 
 def test_a_computation_that_was_not_sent_is_begun_anew() -> None:
     """It costs nothing, and the hole may be another one now."""
     assert not types(computation_at("x = ‸\n", sent=False), "f")
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "x: int = ‸\n",
+        "f(\n    int,\n    ‸\n)\n",
+        "f(\n    int,\n    a=‸)\n",
+        "def f(a: int) -> ‸:\n    pass\n",
+        "def f(a: int):\n    ‸\n",
+        "if a:\n    pass\nelif int == ‸:\n    pass\n",
+    ],
+)
+def test_only_changes_in_its_own_statement_count(marked: str) -> None:
+    """The statement may begin lines above the cursor; on a blank line the one above it counts."""
+    before = "int = 1\n"
+    computation, text = computation_at(before + marked), (before + marked).replace(CURSOR, "")
+    (suggestion,) = computation.suggestions(FillResult([Candidate("r", ("1",))], late=False))
+    cursor, at = Cursor((before + marked).index(CURSOR)), len(before) + marked.index("int")
+    assert suggestion.at(text.replace("int", "str", 1), cursor)
+    assert suggestion.at(text[:at] + "str" + text[at + 3 :], cursor) is None
 
 
 @pytest.mark.parametrize("change", [Change(4, "f", ""), Change(3, " ", ""), Change(4, "", "g"), Change(4, "f", "g")])

@@ -68,7 +68,7 @@ def test_what_was_never_shown_cannot_be_typed_over() -> None:
     assert user.shown() == ["x = [foo]\n"]
 
 
-def test_what_was_accepted_and_undone_does_not_come_back_by_itself() -> None:
+def test_undone_suggestion_stays_away() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     user.type("foo")
@@ -85,7 +85,7 @@ def test_below_the_floor_nothing_appears_by_itself() -> None:
     assert user.shown(floor=0.2) == ["x = [foo]\n"]
 
 
-def test_what_the_user_asked_for_does_not_vanish_while_it_is_typed() -> None:
+def test_invoked_suggestion_stays_while_typed() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one", confidence=0.2))
     assert user.shown(floor=0.3, invoked=True) == ["x = [foo]\n"]
     user.type("f")
@@ -126,7 +126,7 @@ def test_a_redo_is_like_an_undo() -> None:
     assert user.history.after_undo
 
 
-def test_what_is_shown_between_two_braces_is_known_from_its_start() -> None:
+def test_text_shown_between_braces_is_known() -> None:
     """After Enter there: the last line is not shown, for it stands there already."""
     user = TypingUser.at("f {‸}\n", suggestion("f {‸}\n", "\n    one\n", "body"))
     user.type("\n", closed="\n")
@@ -147,7 +147,7 @@ def test_what_an_editor_has_put_in_without_a_word_is_recognised() -> None:
     assert taken.id == "one"
 
 
-def test_what_is_typed_to_its_end_or_was_never_shown_was_not_put_in() -> None:
+def test_typed_or_unseen_text_was_not_put_in() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.type("foo")
     assert user.history.put_in([Change(4, "", "foo")], user.text) is None, "nobody has seen it"
@@ -158,7 +158,7 @@ def test_what_is_typed_to_its_end_or_was_never_shown_was_not_put_in() -> None:
     assert user.history.put_in([Change(5, "", "oo")], user.text) is None, "two letters may be typed at once"
 
 
-def test_what_the_partner_wrote_keeps_what_was_deleted_in_front_of_it_meanwhile() -> None:
+def test_refinement_keeps_text_deleted_in_front() -> None:
     draft = suggestion(HERE, "first(1)", "one")
     user = TypingUser.at(HERE, draft)
     user.delete()
@@ -167,7 +167,7 @@ def test_what_the_partner_wrote_keeps_what_was_deleted_in_front_of_it_meanwhile(
     assert user.shown() == ["x [= second(2)]\n", "x [= first(1)]\n"]
 
 
-def test_what_the_partner_wrote_may_differ_behind_a_bracket_that_the_editor_closed() -> None:
+def test_refinement_may_differ_behind_a_closed_bracket() -> None:
     draft = suggestion(HERE, "first(1)", "one")
     user = TypingUser.at(HERE, draft)
     user.type("first(")
@@ -178,3 +178,10 @@ def test_what_the_partner_wrote_may_differ_behind_a_bracket_that_the_editor_clos
     assert user.shown()[0].startswith("x = ")
     standing = user.history.get("one")
     assert standing is not None and standing.typed(user.text) == "first("
+
+
+def test_refinement_of_a_changed_statement_is_dropped() -> None:
+    draft = suggestion(HERE, "first(1)", "one")
+    user = TypingUser.at(HERE, draft)
+    user.change(0, 1, "y")
+    assert not user.history.refine(draft, "two", "second(2)", 0.9, user.text)

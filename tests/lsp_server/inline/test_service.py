@@ -14,7 +14,7 @@ from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import Answer, InlineRequest, InlineResult, InlineService
+from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
@@ -22,7 +22,7 @@ from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_wor
 
 URI = "file:///a.py"
 TEXT = "x = \ny = \n"
-BUDGET = Budget(candidates=3, deadline_ms=1000, max_steps=1)
+BUDGET = Budget(candidates=3, deadline_ms=60_000, max_steps=1)
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Scene:
     async def loaded(self) -> WorkerClient:
         return self.client
 
-    async def gather(self, _snapshot: Snapshot, _offset: int) -> tuple[Snippet, ...]:
+    async def gather(self, _snapshot: Snapshot, _offset: int, _invoked: bool) -> tuple[Snippet, ...]:
         if self.fault:
             raise self.fault
         if self.waits_for_context:
@@ -56,10 +56,15 @@ class Scene:
         return ()
 
     def ask(
-        self, offset: int = 4, *, invoked: bool = False, snapshot: Callable[[], Snapshot | None] | None = None
+        self,
+        offset: int = 4,
+        *,
+        invoked: bool = False,
+        snapshot: Callable[[], Snapshot | None] | None = None,
+        budget: Budget = BUDGET,
     ) -> asyncio.Future[InlineResult]:
-        request = InlineRequest(Cursor(offset), BUDGET, "???", invoked=invoked)
-        answer: Answer = self.service.ask(URI, request, snapshot or self.document.snapshot)
+        request = InlineRequest(Cursor(offset), budget.from_now(), "???", invoked=invoked)
+        answer: InlineAnswer = self.service.ask(URI, request, snapshot or self.document.snapshot)
         assert isinstance(answer, asyncio.Future)
         return answer
 
@@ -78,7 +83,7 @@ class Scene:
 
     async def accept(self, text: str, budget: Budget | None = BUDGET) -> None:
         """A suggestion at the end of the first line was accepted: the editor says so first, and then puts it in."""
-        self.service.accepted(URI, await self.know(text), None, budget, "???")
+        self.service.accepted(URI, await self.know(text), None, budget and budget.from_now(), "???")
         self.edit(4, 4, text)
 
     async def is_led_elsewhere(self, snapshot: Callable[[], Snapshot | None]) -> asyncio.Future[InlineResult]:
@@ -113,7 +118,7 @@ async def test_the_newer_request_is_answered_and_the_older_one_stopped(scene: Sc
     assert (scene.begun, scene.stopped) == (2, 1)
 
 
-async def test_a_request_at_the_same_position_takes_over_what_was_begun(scene: Scene) -> None:
+async def test_request_at_the_same_place_takes_over(scene: Scene) -> None:
     older = scene.ask()
     await asyncio.sleep(0.01)
     newer = scene.ask()
@@ -123,12 +128,23 @@ async def test_a_request_at_the_same_position_takes_over_what_was_begun(scene: S
     assert (scene.begun, scene.stopped) == (1, 0)
 
 
-async def test_what_the_user_asked_for_is_not_stopped_by_what_appears_while_typing(scene: Scene) -> None:
+async def test_invoked_request_survives_automatic_ones(scene: Scene) -> None:
     asked, typed = scene.ask(4, invoked=True), scene.ask(9)
     await asyncio.sleep(0.01)
     assert not asked.done()
     assert not typed.done()
     assert scene.begun == 2
+
+
+@pytest.mark.parametrize("invoked_runs", [False, True])
+async def test_late_automatic_request_waits_for_no_computation(scene: Scene, invoked_runs: bool) -> None:
+    """Neither for its own, whose worker says nothing, nor for one that the user asked for and that may take longer."""
+    asked = scene.ask(invoked=True) if invoked_runs else None
+    typed = scene.ask(budget=Budget(candidates=3, deadline_ms=50, max_steps=1))
+    async with asyncio.timeout(10):
+        assert not (await typed).found
+    assert scene.begun == 1 and scene.stopped == 0
+    assert asked is None or not asked.done()
 
 
 async def test_what_the_user_asks_for_stops_what_appears_while_typing(scene: Scene) -> None:
@@ -186,11 +202,28 @@ async def test_what_is_known_is_answered_at_once_and_parses_nothing(scene: Scene
     """The path of every key: it must cost next to nothing, however long the document is."""
     await scene.know("foo")
     scene.edit(4, 4, "f")
-    request = InlineRequest(Cursor(5), BUDGET, "???")
+    request = InlineRequest(Cursor(5), BUDGET.from_now(), "???")
     answer = scene.service.ask(URI, request, lambda: pytest.fail("a snapshot was taken"))
     assert isinstance(answer, InlineResult)
     assert [shown.text for _, shown in answer.found] == ["foo"]
     assert scene.begun == 0
+
+
+async def test_change_in_the_same_statement_asks_anew(scene: Scene) -> None:
+    await scene.know("foo")
+    scene.edit(0, 1, "z")
+    scene.waits_for_context, scene.worker.fills = False, ["bar"]
+    assert [shown.text for _, shown in (await scene.ask()).found] == ["bar"]
+    assert len(scene.worker.requests) == 2
+
+
+async def test_a_change_in_front_in_the_same_statement_stops_what_runs(scene: Scene) -> None:
+    asked = scene.ask()
+    await asyncio.sleep(0.01)
+    scene.edit(0, 1, "z")
+    assert not (await asked).found
+    await asyncio.sleep(0.01)
+    assert scene.stopped == 1
 
 
 async def test_closing_the_document_answers_who_waits(scene: Scene) -> None:
@@ -215,9 +248,7 @@ async def test_a_fault_is_told_to_who_asked(scene: Scene) -> None:
         await scene.ask()
 
 
-async def test_a_worker_that_fails_at_every_letter_is_logged_once_until_it_answers(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_repeated_failure_is_logged_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("lsp_server").addHandler(caplog.handler)
     failures = [WorkerFailure(ErrorCode.STOPPED, f"gone, next try in {seconds} s") for seconds in (3, 2, 1)]
     scene.waits_for_context, scene.worker.fills = False, ["1"]
@@ -235,7 +266,7 @@ async def test_what_leads_elsewhere_is_begun_anew(scene: Scene) -> None:
     assert not waiting.done()
 
 
-async def test_what_leads_elsewhere_ends_where_the_document_was_switched_off_meanwhile(scene: Scene) -> None:
+async def test_switched_off_document_ends_computations(scene: Scene) -> None:
     assert not (await (await scene.is_led_elsewhere(lambda: None))).found
     assert scene.begun == 0
 

@@ -21,7 +21,7 @@ def test_typing_the_suggested_characters_keeps_the_suggestion() -> None:
     assert user.shown() == ["x = foo([bar)]\n"]
 
 
-def test_typing_something_else_hides_it_and_deleting_that_brings_it_back() -> None:
+def test_other_text_hides_it_until_deleted() -> None:
     user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
     user.type("g")
     assert user.shown() == []
@@ -71,7 +71,7 @@ def test_a_bracket_that_nobody_opened_is_no_part_of_it() -> None:
     assert user.shown() == []
 
 
-def test_enter_and_the_indentation_that_comes_with_it_are_typed_like_anything_else() -> None:
+def test_enter_and_indentation_can_be_typed_through() -> None:
     user = TypingUser.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
     user.type("\n    ")
     (shown,) = user.history.find(user.text, Cursor(user.cursor), invoked=False)
@@ -90,7 +90,7 @@ def test_enter_between_two_braces_keeps_it(outer: str) -> None:
     assert user.shown() == [f"{outer}f() {{\n{outer}    a[()]\n{outer}}}\n"]
 
 
-def test_line_ends_of_two_characters_are_typed_like_anything_else() -> None:
+def test_two_character_line_ends_can_be_typed_through() -> None:
     user = TypingUser.at("def f():‸\r\n", suggestion("def f():‸\r\n", "\r\n    return 1"))
     user.type("\r\n    ")
     (shown,) = user.history.find(user.text, Cursor(user.cursor), invoked=False)
@@ -108,6 +108,40 @@ def test_it_moves_with_what_is_inserted_above() -> None:
     user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
     user.change(0, 0, "import foo\n")
     assert user.shown() == ["import foo\nx = [foo]\n"]
+
+
+def test_change_in_front_makes_it_stale_until_undone() -> None:
+    user = TypingUser.at("x: int = ‸\n", suggestion("x: int = ‸\n", "foo"))
+    user.change(3, 6, "str")
+    assert user.shown() == []
+    user.type("f")
+    assert user.shown() == []
+    user.change(3, 6, "int")
+    assert user.shown() == ["x: int = f[oo]\n"]
+
+
+def test_what_is_typed_over_a_stale_one_rejects_nothing() -> None:
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user.shown()
+    user.change(0, 1, "yy")
+    user.type("bars")
+    user.delete(4)
+    user.change(0, 2, "x")
+    assert user.shown() == ["x = [foo]\n"]
+
+
+def test_a_longer_name_at_the_start_of_its_line_makes_it_stale() -> None:
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
+    user.change(0, 0, "ma")
+    assert user.shown() == []
+
+
+def test_deleting_in_front_does_not_revive_it() -> None:
+    user = TypingUser.at("x = 1 + ‸\n", suggestion("x = 1 + ‸\n", "foo"))
+    user.change(4, 5, "2")
+    user.delete(4)
+    user.type("2 + ")
+    assert user.shown() == []
 
 
 def test_it_is_gone_once_much_has_changed_elsewhere() -> None:
@@ -135,7 +169,7 @@ def test_nothing_is_left_to_show_of_what_is_typed_in_full() -> None:
     assert user.shown() == []
 
 
-def test_it_extends_the_item_that_is_selected_in_the_editors_list() -> None:
+def test_suggestion_extends_the_selected_item() -> None:
     made = suggestion("x = os.pa‸\n", "path.join(a)", replaces=("pa", ""))
     text = "x = os.pa\n"
     shown = made.at(text, Cursor(9, (7, 9, "path")))
@@ -166,7 +200,7 @@ def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[Change]]:
 
 
 @given(edits())
-def test_whatever_is_typed_the_result_is_the_one_that_was_suggested(
+def test_typing_through_gives_the_suggested_text(
     edited: tuple[str, Suggestion, list[Change]],
 ) -> None:
     """At its own range each suggestion leads to the same text; changes elsewhere happen in that text, too."""

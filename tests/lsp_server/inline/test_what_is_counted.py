@@ -12,6 +12,7 @@ from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor, Suggestion
+from lsp_server.session.record import Record
 from lsp_server.usage import Usage
 from lsp_server.usage.events import Answered, Decided, Event, Shown
 from lsp_server.worker import WorkerClient, WorkerOptions
@@ -19,7 +20,7 @@ from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
 
 URI = "file:///a.py"
-BUDGET = Budget(candidates=3, deadline_ms=1000, max_steps=1)
+BUDGET = Budget(candidates=3, deadline_ms=60_000, max_steps=1)
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Scene:
     def __post_init__(self) -> None:
         self.worker.fills = ["foo(bar)", "something"]
         self.usage = Usage(lambda _, event: self.told.append(event))
-        self.service = InlineService({URI: self.document}, self, usage=self.usage)
+        self.service = InlineService({URI: self.document}, self, listener=Record({URI: self.document}, self.usage))
         self.service.open(URI)
 
     async def loaded(self) -> WorkerClient:
@@ -42,7 +43,7 @@ class Scene:
 
     async def ask(self, offset: int = 4, *, invoked: bool = True) -> list[Suggestion]:
         """What is found."""
-        request = InlineRequest(Cursor(offset), BUDGET, "???", invoked=invoked)
+        request = InlineRequest(Cursor(offset), BUDGET.from_now(), "???", invoked=invoked)
         answer = self.service.ask(URI, request, self.document.snapshot)
         result = answer if isinstance(answer, InlineResult) else await answer
         return [suggestion for suggestion, _ in result.found]
@@ -90,7 +91,7 @@ async def test_an_alternative_that_is_taken_is_the_offer_taken(scene: Scene) -> 
     assert scene.decided[-1] == ("whole", 9)
 
 
-async def test_what_is_typed_along_rejects_nothing_and_counts_as_neither(scene: Scene) -> None:
+async def test_typing_along_neither_takes_nor_rejects(scene: Scene) -> None:
     await scene.ask()
     for number, letter in enumerate("foo(bar)"):
         scene.type(4 + number, letter)

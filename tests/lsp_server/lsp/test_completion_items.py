@@ -14,7 +14,7 @@ def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
     body = Suggestion("s", Anchor.of("f {}\n", 3, 3, 3), "\n  g()\n", Span(3, 3, HoleKind.BODY))
     for typed, shown in (("\n  g(", "  g()\n"), ("\n  g()", "  g()\n")):
         text = f"f {{{typed}}}\n"
-        anchor = Anchor(3, 3 + len(typed), "", 0)
+        anchor = Anchor(3, 3 + len(typed), "", 0, "f {")
         suggestion = Suggestion(body.id, anchor, body.text, body.hole)
         cursor = 3 + len(typed)
         found = suggestion.at(text, Cursor(cursor))

@@ -23,7 +23,7 @@ class ServerUnderTest:
 
     def __init__(self) -> None:
         self.output = KeptOutput()
-        self.server = InfillServer({"startWorker": False}, self.output)
+        self.server = InfillServer({}, self.output)
         self.send(id=0, method="initialize", params={"capabilities": {}})
         self.output.bodies.clear()
 
@@ -126,7 +126,7 @@ async def test_a_handler_sees_the_state_of_its_own_arrival() -> None:
     assert [message["result"] for message in tested.output.messages] == [1, 2]
 
 
-async def test_a_result_that_cannot_be_sent_is_an_error_and_not_silence() -> None:
+async def test_unsendable_result_is_an_error() -> None:
     tested = ServerUnderTest()
     tested.add("test/odd", lambda _: object())
     tested.send(id=1, method="test/odd")
@@ -174,7 +174,7 @@ async def test_drain_answers_even_what_will_not_stop() -> None:
         (b"[" * 5_000 + b"]" * 5_000, "nested"),
     ],
 )
-async def test_an_answer_of_the_client_reaches_who_asked_also_when_it_is_nonsense(result: bytes, why: str) -> None:
+async def test_nonsense_from_the_client_reaches_the_asker(result: bytes, why: str) -> None:
     tested = ServerUnderTest()
     asked = tested.server.protocol.send_request_async(
         "workspace/configuration", types.ConfigurationParams(items=[]), "mine"
@@ -212,7 +212,7 @@ async def test_an_answer_to_nothing_is_ignored(body: str) -> None:
     assert tested.output.messages == []
 
 
-async def test_a_second_request_with_a_running_id_is_refused_and_the_first_goes_on() -> None:
+async def test_duplicate_request_id_is_refused() -> None:
     tested = ServerUnderTest()
     go_on = asyncio.Event()
 

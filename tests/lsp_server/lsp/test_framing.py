@@ -23,7 +23,7 @@ def test_one_frame(stream: bytes, strict: bool) -> None:
     assert list(Frames(strict=strict).feed(stream)) == [b"{}"]
 
 
-def test_frames_follow_each_other_and_one_that_is_cut_short_is_waited_for() -> None:
+def test_cut_frame_is_waited_for() -> None:
     frames = Frames()
     stream = b"Content-Length: 2\r\n\r\n{}Content-Length: 4\r\n\r\n\r\n\r\nContent-Length: 9\r\n\r\n{}"
     assert list(frames.feed(stream)) == [b"{}", b"\r\n\r\n"]
@@ -65,7 +65,7 @@ def test_after_a_wrong_length_the_stream_is_found_again(wrong: bytes, size: int)
     assert found[-3:] == good[-3:]
 
 
-def test_headers_that_are_not_known_are_skipped_or_when_strict_refused() -> None:
+def test_unknown_headers_are_skipped_or_refused() -> None:
     stream = b"X-Mine: 5\r\nContent-Length: 2\r\n\r\n{}"
     assert list(Frames().feed(stream)) == [b"{}"]
     with pytest.raises(FrameError):
@@ -73,13 +73,27 @@ def test_headers_that_are_not_known_are_skipped_or_when_strict_refused() -> None
 
 
 @pytest.mark.parametrize("length", [MAX_BODY_BYTES + 1, 10**23 - 1, "9" * 5000], ids=["64 MiB", "overflow", "digits"])
-def test_a_frame_too_long_to_be_true_is_refused_before_it_is_read(length: object) -> None:
+def test_oversized_frame_is_refused_unread(length: object) -> None:
+    head = b"Content-Length: %s\r\n\r\n" % str(length).encode()
     with pytest.raises(FrameError):
-        list(Frames().feed(b"Content-Length: %s\r\n\r\n" % str(length).encode()))
+        list(Frames(strict=True).feed(head))
+    assert list(Frames().feed(head + b"{}" + framed(b"[]") + framed(b"{}"))) == [b"[]", b"{}"], "the next ones are read"
 
 
 def test_a_header_without_end_is_not_collected_for_ever() -> None:
-    frames = Frames()
+    strict, frames = Frames(strict=True), Frames()
     with pytest.raises(FrameError):
         for _ in range(MAX_HEADER_BYTES // 1000 + 2):
-            list(frames.feed(b"x" * 1000))
+            list(strict.feed(b"x" * 1000))
+    for _ in range(200):
+        assert list(frames.feed(b"x" * 1000)) == []
+    assert list(frames.feed(b"\r\n" + framed(b"{}"))) == [b"{}"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000, 10**6])
+@pytest.mark.parametrize("end", [b"\r\n", b" ", b""])
+def test_behind_a_header_of_any_length_the_next_is_found(size: int, end: bytes) -> None:
+    """Also where no line end stands between the two."""
+    stream = b"X-Mine: " + b"-" * 200_000 + end + framed(b"{}") + framed(b"[]")
+    frames = Frames()
+    assert [body for at in range(0, len(stream), size) for body in frames.feed(stream[at : at + size])][-1] == b"[]"

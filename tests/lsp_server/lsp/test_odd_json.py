@@ -21,7 +21,7 @@ class Talk:
 
     def __init__(self) -> None:
         self.output = KeptOutput()
-        self.server = InfillServer({"startWorker": False}, self.output)
+        self.server = InfillServer({}, self.output)
         self.say(b'{"id": 0, "method": "initialize", "params": {"capabilities": {}}}')
         self.output.bodies.clear()
 
@@ -61,9 +61,7 @@ def log(caplog: pytest.LogCaptureFixture) -> Any:
         b' "arguments": [%b]}}',
     ],
 )
-async def test_params_that_are_nested_too_deep_are_refused_to_whom_they_came_from(
-    log: pytest.LogCaptureFixture, message: bytes, depth: int
-) -> None:
+async def test_deep_params_are_refused(log: pytest.LogCaptureFixture, message: bytes, depth: int) -> None:
     talk = Talk()
     talk.say(message % nested(depth))
     assert await talk.told() == [(7, INVALID_PARAMS)]
@@ -71,14 +69,14 @@ async def test_params_that_are_nested_too_deep_are_refused_to_whom_they_came_fro
     assert len(log.text.splitlines()) < 10
 
 
-async def test_a_list_of_messages_loses_only_the_one_that_is_nested_too_deep() -> None:
+async def test_batch_loses_only_its_deep_message() -> None:
     talk = Talk()
     deep = b'{"id": 1, "method": "infill/status", "params": %b}' % nested(200)
     talk.say(b'[%b, {"id": 2, "method": "infill/status"}]' % deep)
     assert await talk.told(2) == [(1, INVALID_PARAMS), (2, None)]
 
 
-async def test_an_edit_that_is_nested_too_deep_takes_the_document_from_us() -> None:
+async def test_deep_edit_loses_the_document() -> None:
     """Our text would no longer be the editor's."""
     talk = Talk()
     item = {"uri": URI, "languageId": "python", "version": 1, "text": "x = ???\n"}
@@ -88,11 +86,11 @@ async def test_an_edit_that_is_nested_too_deep_takes_the_document_from_us() -> N
     ask = {"id": 1, "method": "infill/status", "params": {"textDocument": {"uri": URI}}}
     talk.say(json.dumps(ask).encode())
     await talk.told(2)  # one is the message to the user
-    assert "could not be understood" in talk.output.replies[-1]["result"]["off"]
+    assert "could not be read" in talk.output.replies[-1]["result"]["off"]
 
 
 @pytest.mark.parametrize("params", [b"[", b'{"contentChanges": tru}', b'{"textDocument": {"uri": "file:///p/'])
-async def test_an_edit_of_nobody_knows_what_takes_all_documents_until_their_text_comes_anew(params: bytes) -> None:
+async def test_unreadable_edit_loses_all_documents(params: bytes) -> None:
     talk, uris = Talk(), (URI, "file:///p/b.py")
 
     def tell(method: str, **params: Any) -> None:
@@ -116,8 +114,8 @@ async def test_an_edit_of_nobody_knows_what_takes_all_documents_until_their_text
     for _ in range(2):
         talk.say(b'{"method": "textDocument/didChange", "params": ' + params)
     (told,) = [one for one in talk.output.messages if one.get("method") == "window/showMessage"]
-    assert "opened again" in told["params"]["message"]
-    assert all(reason and "could not be understood" in reason for reason in await why_off())
+    assert "open them again" in told["params"]["message"]
+    assert all(reason and "could not be read" in reason for reason in await why_off())
     tell("textDocument/didChange", textDocument={"uri": URI, "version": 4}, contentChanges=[{"text": "z = 3\n"}])
     first, second = await why_off()
     assert first is None
@@ -126,7 +124,7 @@ async def test_an_edit_of_nobody_knows_what_takes_all_documents_until_their_text
 
 
 @pytest.mark.parametrize("number", [b"9" * 5_000, b"-" + b"9" * 5_000, b"1e999", b"9" * 400 + b".5"])
-async def test_a_number_too_long_or_too_large_is_refused_to_whom_it_came_from(number: bytes) -> None:
+async def test_huge_number_is_refused(number: bytes) -> None:
     talk = Talk()
     talk.say(b'{"id": "a", "method": "infill/status", "params": {"data": %b}}' % number)
     talk.say(b'{"method": "codeAction/resolve", "params": {"title": "x", "data": [%b]}, "id": 2}' % number)
@@ -168,7 +166,7 @@ async def test_a_byte_order_mark_is_no_part_of_the_message() -> None:
         (b"\xff\xfe{\x00}\x00", None),
     ],
 )
-async def test_what_is_no_json_is_refused_to_whom_it_came_from_where_that_can_be_read(body: bytes, key: Any) -> None:
+async def test_invalid_json_is_refused(body: bytes, key: Any) -> None:
     talk = Talk()
     talk.say(body)
     assert await talk.told() == [(key, PARSE_ERROR)]

@@ -1,6 +1,6 @@
 """How often the user is told that the model's server fails."""
 
-from lsp_server.lsp.outages import TELL_AGAIN_S, Outages
+from lsp_server.lsp.worker_connection import TELL_AGAIN_S, Outages
 
 BUSY = "the server http://gpu:8000 is too busy (503 X: no upstream 17); try again in a moment"
 
@@ -10,7 +10,7 @@ def test_an_outage_is_told_once_however_long_it_lasts() -> None:
     assert [outages.is_news(BUSY, at_s) for at_s in (0, 1, TELL_AGAIN_S, 10 * TELL_AGAIN_S)] == [True] + [False] * 3
 
 
-def test_one_that_comes_and_goes_is_told_seldom_and_one_that_then_stays_is_told() -> None:
+def test_flapping_outage_is_told_seldom() -> None:
     outages = Outages()
     told = []
     for minute in range(20):

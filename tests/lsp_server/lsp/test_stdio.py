@@ -14,7 +14,7 @@ from lsp_server.lsp.transports.stdio import StdioWriter, read_in_thread
 from tests.workers import PATIENCE_S
 
 
-async def test_writing_to_an_editor_that_is_gone_tells_and_does_not_raise() -> None:
+async def test_writing_to_a_gone_editor_does_not_raise() -> None:
     lost = threading.Event()
     stream = BytesIO()
     stream.close()
@@ -24,7 +24,7 @@ async def test_writing_to_an_editor_that_is_gone_tells_and_does_not_raise() -> N
     output.write(b"y")
 
 
-async def test_an_editor_that_does_not_read_keeps_nobody_waiting_and_gets_it_all_in_order() -> None:
+async def test_slow_reader_blocks_nobody_and_gets_all_in_order() -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb", buffering=0) as stream, os.fdopen(reading, "rb") as unread:
         output = StdioWriter(stream, lambda: None)
@@ -52,13 +52,13 @@ def test_an_editor_that_lets_too_much_pile_up_counts_as_gone(caplog: pytest.LogC
         os.close(reading)  # which ends the writing
 
 
-@pytest.mark.parametrize("after", [b"", b"Content-Length: 99999999999\r\n\r\n{}", b"x" * 20_000])
-async def test_each_message_is_passed_on_and_the_end_is_told(after: bytes) -> None:
+@pytest.mark.parametrize("between", [b"", b"Content-Length: 99999999999\r\n\r\n{}", b"x" * 20_000 + b"\r\n"])
+async def test_each_message_is_passed_on_and_the_end_is_told(between: bytes) -> None:
     ended, received = asyncio.Event(), []
-    read_in_thread(BytesIO(b"Content-Length: 2\r\n\r\n{}" + after), received.append, ended.set)
+    read_in_thread(BytesIO(framed(b"{}") + between + framed(b"[]")), received.append, ended.set)
     async with asyncio.timeout(10):
         await ended.wait()
-    assert received == [b"{}"]
+    assert received == [b"{}", b"[]"]
 
 
 async def test_a_stream_that_breaks_ends_the_server() -> None:

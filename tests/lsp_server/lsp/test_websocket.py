@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from websockets.asyncio.client import connect
 
-from lsp_server.lsp.transports import MAX_UNREAD_BYTES, Writer, websocket
+from lsp_server.lsp.transports import MAX_QUEUED_BYTES, Writer, websocket
 from lsp_server.lsp.transports.address import Address
 from tests.workers import PATIENCE_S
 
@@ -52,16 +52,16 @@ async def lines_about(answer: Callable[[Writer], None], log: pytest.LogCaptureFi
     return list({record.created: record.getMessage() for record in log.records if record.levelname != "DEBUG"}.values())
 
 
-async def test_a_client_that_lets_too_much_pile_up_is_cut_off_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+async def test_client_with_too_much_unread_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
     def answer(output: Writer) -> None:
         for _ in range(300):
-            output.write(bytes(MAX_UNREAD_BYTES // 100))
+            output.write(bytes(MAX_QUEUED_BYTES // 100))
 
     lines = await lines_about(answer, caplog, gone=False)
     assert lines == ["a client does not read its messages and is cut off"]
 
 
-async def test_thousands_of_messages_for_a_client_that_is_gone_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_messages_for_a_gone_client_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
     def answer(output: Writer) -> None:
         time.sleep(0.5)  # it is gone before anybody here can have noticed
         for _ in range(5_000):

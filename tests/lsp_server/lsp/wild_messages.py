@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from lsp_server.lsp.salvage import salvaged_from
+from lsp_server.lsp.json_rpc import salvaged_from
 
 URI = "file:///project/a.py"
 PLACE = {"line": 0, "character": 4}
@@ -41,6 +41,9 @@ VALID: dict[str, Any] = {
     "infill/status": {"textDocument": DOCUMENT},
     "infill/modelOffer": {},
     "infill/didAccept": {"textDocument": DOCUMENT, "id": "1", "acceptedLength": 1},
+    "textDocument/copilotInlineEdit": {"textDocument": {"uri": URI, "version": 2}, "position": PLACE},
+    "textDocument/didShowInlineEdit": {"item": {"command": {"arguments": ["next-1", URI]}}},
+    "textDocument/didFocus": {"textDocument": DOCUMENT},
     "initialize": {"capabilities": {}},
     "$/cancelRequest": {"id": 1},
     "no/such": {"a": 1},

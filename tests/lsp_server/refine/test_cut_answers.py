@@ -16,7 +16,7 @@ from lsprotocol import types
 from lsp_server.actions.action import Action
 from lsp_server.actions.kinds import ActionKind, NotDone, holes_of
 from lsp_server.documents.document import Document
-from lsp_server.fill.pipeline import Budget, partner_options
+from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers import shutdown
 from lsp_server.handlers.did_change import did_change
 from lsp_server.inline import InlineRequest, InlineResult
@@ -25,6 +25,7 @@ from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.refine import NotRefined
 from lsp_server.server import InfillServer
 from lsp_server.session import Session
+from lsp_server.settings.launch import partner_options
 from lsp_server.settings.schema import PartnerSettings, Settings
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
@@ -34,7 +35,7 @@ URI = "file:///a.py"
 TEXT = "x = \nprint(x)\n"
 PARTNER = {"url": "http://127.0.0.1:9", "kind": "chat"}
 PARTNERS = partner_options(Settings(partner=PartnerSettings(PARTNER["url"], kind="chat")))
-UNSURE = {"refine": "unsure", "refineBelow": 0.9}
+UNSURE = {"refine": "unsure"}
 BUDGET = Budget(1, 60_000, None)
 
 
@@ -48,11 +49,11 @@ class Scene:
 
     def found(self) -> list[Suggestion]:
         """What is known for the end of the first line."""
-        request = InlineRequest(Cursor(4), BUDGET, "???")
+        request = InlineRequest(Cursor(4), BUDGET.from_now(), "???")
         known = self.session.inline.ask_known(URI, request, lambda: self.session.snapshot(URI))
         return [] if not isinstance(known, InlineResult) else [suggestion for suggestion, _ in known.found]
 
-    async def suggestion(self, worker: ScriptedWorker, text: str, at: int = 4, *, confidence: float = 0.5) -> str:
+    async def suggestion(self, worker: ScriptedWorker, text: str, at: int = 4, *, confidence: float = 0.4) -> str:
         """The id of the suggestion that the worker makes, of which it is not sure."""
         worker.fills, worker.confidence = [text], confidence
         answer = self.session.inline.ask(URI, _request(at), lambda: self.session.snapshot(URI))
@@ -70,7 +71,7 @@ class Scene:
 
 
 def _request(at: int) -> InlineRequest:
-    return InlineRequest(Cursor(at), BUDGET, "???", invoked=True)
+    return InlineRequest(Cursor(at), BUDGET.from_now(), "???", invoked=True)
 
 
 def refines() -> "list[asyncio.Task[Any]]":
@@ -84,7 +85,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch, **settings: object) -> AsyncIte
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as model, scripted_worker(PARTNERS) as partner:
             session = InfillServer({}).session
-            options = {"startWorker": False, "partner": PARTNER, "context": "none", **settings}
+            options = {"partner": PARTNER, "context": "none", **settings}
             session.start(ClientFeatures(inline_completion=True), options)
             session.open(URI, "python", 1, TEXT)
             try:
@@ -104,7 +105,13 @@ async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatc
         assert [each.id for each in here.found()] == [draft]
 
 
-async def test_unsure_a_text_that_was_cut_off_is_not_offered_though_the_draft_breaks_the_parse(
+async def test_a_sure_model_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene(monkeypatch, **UNSURE) as here:
+        await here.suggestion(here.model, "first(1)", confidence=0.6)
+        assert refines() == []
+
+
+async def test_cut_text_is_not_offered_for_a_broken_draft(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with scene(monkeypatch, **UNSURE) as here:
@@ -141,13 +148,13 @@ async def _cut_off(worker: ScriptedWorker, options: WorkerOptions, kind: ActionK
     snapshot = Document(URI, "python", 1, "x = first(1)\n").snapshot()
     action = Action(kind, snapshot, holes_of(kind, snapshot, "???", 0, 12))
     async with WorkerClient(options, name="tests") as client:
-        asking = asyncio.create_task(action.filled(client, BUDGET, None))
+        asking = asyncio.create_task(action.filled(client, BUDGET.from_now(), None))
         await worker.until(lambda: bool(worker.requests))
         worker.answer_cut("y = 2")
         return (await asking).texts
 
 
-async def test_a_partner_that_is_the_only_model_is_not_asked_to_improve_its_own(
+async def test_partner_as_model_does_not_refine_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with scene(monkeypatch, model="partner", **UNSURE) as here:
@@ -161,7 +168,7 @@ async def test_fills_that_are_taken_out_again_at_once_are_not_sent(monkeypatch: 
         snapshot = here.session.snapshot(URI)
         assert snapshot is not None
         (span,) = holes_of(ActionKind.REWORK, snapshot, "???", 0, 3)
-        here.session.refining.expect(snapshot, [span], ["y = 1"], 0.5)
+        here.session.refining.expect(snapshot, [span], ["y = 1"], 0.4)
         here.replace(3, "y = 1")
         (task,) = refines()
         here.replace(5, "     ")

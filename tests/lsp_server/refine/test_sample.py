@@ -9,11 +9,11 @@ from inference.messages import HoleKind
 from lsp_server.actions.action import Action
 from lsp_server.actions.kinds import ActionKind, NotDone, holes_of
 from lsp_server.carve import Span
+from lsp_server.documents.tracking import TextRange
+from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.handlers.action_edit import perform
 from lsp_server.refine import NotRefined
-from lsp_server.shadow import AnsweredRequest
 from lsp_server.usage.place import STATE_VARIABLE
-from lsp_server.usage.text_range import TextRange
 from tests.lsp_server.refine.test_cut_answers import BUDGET, TEXT, UNSURE, URI, Scene, refines, scene
 
 DRAFT, SURE = "first(1)", "return y"
@@ -35,9 +35,9 @@ def answered(here: Scene, text: str) -> None:
     assert snapshot is not None
     span = Span(4, 4, HoleKind.LINE)
     here.session.shadow.answered(
-        AnsweredRequest(snapshot, [span], [TextRange(4, 4)], [text], [1], "action", BUDGET, "???", None, None, 5.0)
+        AnsweredRequest(snapshot, [span], [TextRange(4, 4)], [text], "action", BUDGET, "???", 5.0, suggestions=[1])
     )
-    here.session.refining.expect(snapshot, [span], [text], 0.5)
+    here.session.refining.expect(snapshot, [span], [text], 0.4)
 
 
 @pytest.mark.parametrize("how", ["unsure", "asked", "unsure fill", "action"])

@@ -39,6 +39,15 @@ SECRET = """
     home.nmconnection  otr.private_key  logins.json  wallet.dat  .erlang.cookie
 """
 """Names from the tables of well-known scanners and ignore files, and copies of them that editors and people make."""
+DISGUISED = (
+    *(".env ", ".env.", ".env. . ", ".ssh /config", ".ssh./config", ".env::$DATA", ".env:a", "a.pem:b:$DATA"),
+    *(".ssh::$INDEX_ALLOCATION/config", ".env/.", ".env/./", "a/../.env", ".env/x/..", "./.env", ".env:HEAD"),
+    *("HEAD:.env", "HEAD:.ssh/config", "a.jar!/.env", "a.zip::.env", ".env!", ".e\u200cnv", "．env", "\ufeff.env"),
+    *("key.pem.txt", "id_rsa.txt", ".netrc.txt", "key.pem.bak.txt", "key.pem.txt.bak", "key.pem.git", "key.pem.new"),
+    *("Copy of key.pem.txt", "Backup of .npmrc", ".npmrc copy 2", ".npmrc (HEAD)", "key.pem (Working Tree)"),
+    *(".env\0.py", ".env\n", "id_rsa@HEAD~1", "id_rsa@1a2b3c4d", ".npmrc.b64", "id_rsa.log", ".npmrc.rej", ".env\\."),
+)
+"""Other ways to write such a name: for Windows, for a version of it, in an archive, as a copy."""
 CODE = """
     environment.py  keys.py  credentials.py  secrets/views.py  env/a.py  token.py  tokens.ts  secrets.py  secret.go
     tokenizer.py  token_test.py  test_token.py  credentials_form.tsx  password_reset.html  PasswordField.vue  secrets.rs
@@ -68,7 +77,15 @@ def test_files_that_may_hold_secrets_are_secret(name: str) -> None:
         assert is_secret(path, Settings())
 
 
-@pytest.mark.parametrize("name", CODE.split())
+@pytest.mark.parametrize("name", DISGUISED)
+def test_a_secret_by_another_spelling_is_secret(name: str) -> None:
+    assert is_secret(f"/p/{name}", Settings())
+    assert is_secret(f"/p/{name}".replace("npmrc", "mine"), settings(secret_globs=(".mine",))) or "npmrc" not in name
+
+
+@pytest.mark.parametrize(
+    "name", [*CODE.split(), "notes (1).txt", "a:b.py", "C:/p/a.py", "src/Copy of a.py", "a@2x.png"]
+)
 def test_code_is_not_secret(name: str) -> None:
     assert not is_secret(f"/p/{name}", Settings())
 

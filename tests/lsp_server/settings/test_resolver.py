@@ -83,7 +83,9 @@ def test_the_readmes_settings_file_is_one(tmp_path: Path) -> None:
     readme = (Path(__file__).parents[3] / "README.md").read_text()
     (text,) = [block for block in readme.split("```") if block.startswith("toml\n# infill-ls.toml")]
     configuration = started(folder(tmp_path, "a", text.removeprefix("toml\n")))
-    assert (configuration.problems, configuration.settings.context.max_tokens) == ([], 4_096)
+    settings = configuration.settings
+    assert (configuration.problems, settings.deadline_ms.automatic) == ([], 1_500)
+    assert "vendor/*" in settings.disabled_globs
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_what_is_not_a_regular_file_is_unreadable(tmp_path: Path, name: str) -> 
         ('server = { tokenizer = "/t" }', {"model": "http://gpu", "server": {"plainHttp": True}}, True),
     ],
 )
-def test_a_token_goes_only_where_the_user_and_no_workspace_sends_it(
+def test_token_goes_only_where_the_user_sends_it(
     tmp_path: Path, theirs: str, own: dict[str, object], sends: bool
 ) -> None:
     """Also where the user trusts the workspace: a token is bound to no server."""

@@ -90,7 +90,7 @@ def test_a_later_change_cannot_point_the_model_elsewhere() -> None:
     ]
 
 
-def test_a_later_change_that_repeats_the_model_in_use_is_no_problem() -> None:
+def test_repeating_the_model_in_use_is_no_problem() -> None:
     same = {"model": "mine", "idleSeconds": 600}
     assert resolve([Layer("a", same), Layer("b", same, Origin.EDITOR)])[1] == []
 
@@ -103,10 +103,10 @@ def test_patterns_of_secret_files_add_up() -> None:
 WORKSPACE = Origin.WORKSPACE
 
 
-def test_a_workspace_cannot_point_the_model_elsewhere_unless_the_user_trusts_it() -> None:
+def test_untrusted_workspace_cannot_choose_the_model() -> None:
     theirs = Layer("infill-ls.toml", {"model": "theirs", "device": "cuda", "maxSteps": 4}, WORKSPACE)
     settings, problems = resolve([Layer("a", None), theirs])
-    assert (settings.model, settings.device, settings.max_steps) == ("embedded", None, 4)
+    assert (settings.model, settings.device, settings.max_steps) == ("auto", None, 4)
     assert len(problems) == 2
     assert all("infill-ls.toml: " in problem and "--trust-workspace" in problem for problem in problems)
     trusting = Layer("a", {"trustWorkspace": True})
@@ -117,7 +117,7 @@ def test_a_workspace_cannot_point_the_model_elsewhere_unless_the_user_trusts_it(
 SERVER = {"model": "https://theirs.example", "server": {"plainHttp": True, "tokenizer": "/theirs"}}
 
 
-def test_a_workspace_cannot_name_a_server_nor_anything_of_one_unless_the_user_trusts_it() -> None:
+def test_untrusted_workspace_cannot_name_a_server() -> None:
     theirs = Layer("infill-ls.toml", SERVER, WORKSPACE)
     settings, problems = resolve([Layer("a", None), theirs])
     assert settings == Settings()
@@ -133,7 +133,7 @@ def test_a_workspace_cannot_name_a_server_nor_anything_of_one_unless_the_user_tr
     assert problems == []
 
 
-def test_a_later_change_cannot_point_to_another_server_and_one_that_repeats_it_is_no_problem() -> None:
+def test_later_change_cannot_name_another_server() -> None:
     mine = {"model": "http://localhost:8000", "server": {"tokenizer": "/mine"}}
     started, _ = resolve([Layer("options", mine)])
     later = {"model": "https://theirs.example", "server": {"tokenizer": None, "plainHttp": False}}
@@ -145,23 +145,23 @@ def test_a_later_change_cannot_point_to_another_server_and_one_that_repeats_it_i
 
 def test_a_workspace_cannot_trust_itself() -> None:
     settings, problems = resolve([Layer("infill-ls.toml", {"trustWorkspace": True, "model": "theirs"}, WORKSPACE)])
-    assert (settings.model, settings.trust_workspace, len(problems)) == ("embedded", False, 2)
+    assert (settings.model, settings.trust_workspace, len(problems)) == ("auto", False, 2)
 
 
 def test_the_users_last_word_on_trust_counts() -> None:
     theirs = Layer("infill-ls.toml", {"model": "theirs"}, WORKSPACE)
     layers = [Layer("options", {"trustWorkspace": True}), theirs, Layer("flags", {"trustWorkspace": False})]
-    assert resolve(layers)[0].model == "embedded"
+    assert resolve(layers)[0].model == "auto"
 
 
-def test_what_a_workspace_repeats_or_the_user_overrules_is_no_problem() -> None:
+def test_repeated_or_overruled_setting_is_no_problem() -> None:
     theirs = Layer("infill-ls.toml", {"model": "theirs"}, WORKSPACE)
     assert resolve([Layer("options", {"model": "theirs"}), theirs])[1] == []
     settings, problems = resolve([theirs, Layer("flags", {"model": "mine"})])
     assert (settings.model, problems) == ("mine", [])
 
 
-def test_defaults_that_an_editor_sends_are_no_problem_where_a_trusted_workspace_decides() -> None:
+def test_editor_defaults_do_not_fight_a_trusted_workspace() -> None:
     layers = [
         Layer("options", {"trustWorkspace": True}),
         Layer("settings", {"model": "embedded"}, Origin.EDITOR),
@@ -182,10 +182,10 @@ def test_a_workspace_switches_off_more_but_nothing_on() -> None:
 
 def test_what_is_read_at_start_stays_until_the_next_start() -> None:
     options = Layer("options", {"trustWorkspace": True})
-    started, _ = resolve([options, Layer("infill-ls.toml", {"model": "one", "startWorker": False}, WORKSPACE)])
-    later = Layer("infill-ls.toml", {"model": "two", "startWorker": False, "marker": "@@"}, WORKSPACE)
+    started, _ = resolve([options, Layer("infill-ls.toml", {"model": "one"}, WORKSPACE)])
+    later = Layer("infill-ls.toml", {"model": "two", "marker": "@@"}, WORKSPACE)
     settings, problems = resolve([options, later], started)
-    assert (settings.model, settings.start_worker, settings.marker) == ("one", False, "@@")
+    assert (settings.model, settings.marker) == ("one", "@@")
     assert problems == [
         "infill-ls.toml: model is read only at start, from the first workspace folder: restart the server"
     ]
@@ -228,13 +228,13 @@ def test_a_bad_variable_is_reported_by_name(variable: str, text: str, said: str)
     assert said in problem
 
 
-def test_every_setting_has_a_default_a_description_and_a_scope_in_the_schema() -> None:
+def test_schema_describes_every_setting() -> None:
     schema = json_schema()
     assert set(schema["properties"]) == set(Settings.__struct_encode_fields__)
     assert all({"description", "default", "scope"} <= entry.keys() for entry in schema["properties"].values())
     assert {name for name, entry in schema["properties"].items() if entry["scope"] == "machine"} == {
         *("model", "device", "dtype", "server", "partner", "trustWorkspace"),
-        *("statistics", "refine", "refineBelow", "shadow"),
+        *("statistics", "refine", "shadow"),
     }
     assert "$ref" not in str(schema)
     assert set(Settings.__struct_fields__) >= STARTUP >= USER_ONLY
@@ -255,7 +255,7 @@ def test_the_environment_chooses_the_model_of_commands_too(monkeypatch: pytest.M
     assert settings_of(parser.parse_args(["--model", "embedded"])).model == "embedded"
 
 
-def test_a_server_is_named_by_the_environment_and_the_command_line_but_its_token_is_no_setting(
+def test_servers_token_is_no_setting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parser = argparse.ArgumentParser()
@@ -288,11 +288,9 @@ def test_a_workspace_may_switch_the_statistics_off_but_not_on(origin: Origin) ->
 
 MORE = [
     ({"refine": "unsure"}, "refine is not switched on"),
-    ({"refineBelow": 0.9}, "refineBelow is not raised"),
     ({"shadow": {"sample": 1}}, "shadow.sample is not raised"),
-    ({"shadow": {"texts": True}}, "shadow.texts is not switched on"),
 ]
-ALL_ON = {"refine": "unsure", "refineBelow": 0.5, "shadow": {"sample": 0.5, "texts": True}}
+ALL_ON = {"refine": "unsure", "shadow": {"sample": 0.5}}
 
 
 @pytest.mark.parametrize("origin", [Origin.EDITOR, Origin.WORKSPACE])
@@ -309,9 +307,9 @@ def test_no_workspace_switches_on_that_text_is_sent_or_kept(
 
 @pytest.mark.parametrize("origin", [Origin.EDITOR, Origin.WORKSPACE])
 def test_a_workspace_may_switch_it_off_or_lower_it(origin: Origin) -> None:
-    less = {"refine": "off", "refineBelow": 0.25, "shadow": {"sample": 0.25, "texts": False}}
+    less = {"refine": "off", "shadow": {"sample": 0.25}}
     settings, problems = resolve([Layer("mine", ALL_ON), Layer("theirs", less, origin)])
-    assert (settings.refine, settings.refine_below, settings.shadow) == ("off", 0.25, ShadowSettings(0.25, False))
+    assert (settings.refine, settings.shadow) == ("off", ShadowSettings(0.25))
     assert problems == []
 
 
@@ -332,14 +330,7 @@ def test_no_workspace_asks_ahead_of_requests_again(origin: Origin) -> None:
     assert (settings.prefetch, problems) == (False, [])
 
 
-def test_of_a_group_only_what_is_more_is_left_out() -> None:
-    mixed = Layer("theirs", {"shadow": {"sample": 0.25, "texts": True}}, Origin.WORKSPACE)
-    settings, problems = resolve([Layer("mine", {"shadow": {"sample": 0.5}}), mixed])
-    assert settings.shadow == ShadowSettings(0.25, False)
-    assert len(problems) == 1
-
-
-def test_what_one_workspace_layer_switches_off_no_other_switches_on() -> None:
+def test_switched_off_stays_off_in_later_layers() -> None:
     off, on = Layer("sent", {"refine": "off"}, Origin.EDITOR), Layer("file", {"refine": "unsure"}, Origin.WORKSPACE)
     assert resolve([Layer("mine", ALL_ON), off, on])[0].refine == "off"
     assert resolve([off, on, Layer("mine", ALL_ON)]) == (resolve([Layer("mine", ALL_ON)])[0], [])
@@ -354,7 +345,7 @@ def test_only_the_user_names_a_partner() -> None:
     assert (trusted.partner.url, trusted.model, problems) == ("https://evil.example", "partner", [])
 
 
-def test_the_environment_names_a_partner_and_its_token_is_no_setting() -> None:
+def test_partners_token_is_no_setting() -> None:
     found = {
         "INFILL_LS_PARTNER_URL": "http://localhost:8080",
         "INFILL_LS_PARTNER_MODEL": "gemma",
@@ -362,19 +353,32 @@ def test_the_environment_names_a_partner_and_its_token_is_no_setting() -> None:
         "INFILL_LS_PARTNER_PLAIN_HTTP": "true",
         "INFILL_LS_PARTNER_TOKEN": "hush",
         "INFILL_LS_REFINE": "unsure",
-        "INFILL_LS_REFINE_BELOW": "0.25",
         "INFILL_LS_SHADOW_SAMPLE": "0.1",
     }
     layers, problems = environment_layers(found)
     settings, others = resolve(layers)
     assert problems + others == []
     assert settings.partner == PartnerSettings("http://localhost:8080", "gemma", "chat", True)
-    assert (settings.refine, settings.refine_below, settings.shadow.sample) == ("unsure", 0.25, 0.1)
+    assert (settings.refine, settings.shadow.sample) == ("unsure", 0.1)
     assert "hush" not in repr(settings)
 
 
-def test_on_the_command_line_the_arguments_of_a_server_are_those_of_the_partner_where_that_is_the_model() -> None:
+def test_server_flags_apply_to_a_partner_model() -> None:
     parser = argparse.ArgumentParser()
     add_model_arguments(parser)
     chosen = settings_of(parser.parse_args(["--model", "partner", "--server-model", "gemma", "--plain-http"]))
     assert (chosen.partner, chosen.server) == (PartnerSettings(model="gemma", plain_http=True), ServerSettings())
+
+
+REMOVED: list[tuple[dict[str, object], str]] = [
+    ({"shadow": {"texts": True}}, "shadow: no longer a setting 'texts'"),
+    ({"context": {"maxMs": 80}}, "context: no longer a setting 'maxMs'"),
+    ({"candidates": {"automatic": 2}}, "candidates: no longer a setting 'automatic'"),
+    ({"startWorker": False}, "no longer a setting 'startWorker'"),
+    ({"refineBelow": 0.25}, "no longer a setting 'refineBelow'"),
+]
+
+
+@pytest.mark.parametrize(("theirs", "said"), REMOVED)
+def test_a_setting_of_an_earlier_version_is_noted(theirs: dict[str, object], said: str) -> None:
+    assert resolve([Layer("mine", theirs)]) == (Settings(), [f"mine: {said}; ignored"])

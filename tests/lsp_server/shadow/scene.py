@@ -13,11 +13,12 @@ from inference.messages import HoleKind, Snippet, Status
 from lsp_server.carve import Span
 from lsp_server.documents.document import Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
+from lsp_server.documents.tracking import TextRange
+from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.fill.pipeline import Budget, FillOptions
 from lsp_server.settings.schema import Settings, ShadowSettings
-from lsp_server.shadow import AnsweredRequest, Shadow
+from lsp_server.shadow import Shadow
 from lsp_server.usage.events import Event, Pair, PairLook
-from lsp_server.usage.text_range import TextRange
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
@@ -34,7 +35,6 @@ class Scene:
     worker: ScriptedWorker
     text: str = "x = \nprint(x)\n"
     sample: float = 1.0
-    texts: bool = False
     quiet_s: float = 0.01
     later_s: float = 300.0
     seed: int = 1
@@ -57,7 +57,7 @@ class Scene:
         return {URI: self.document}
 
     def settings_of(self, _uri: str) -> Settings:
-        shadow = ShadowSettings(self.sample, self.texts)
+        shadow = ShadowSettings(self.sample)
         return Settings(shadow=shadow, statistics="on" if self.statistics == "on" else "off")
 
     async def may_send(self, _snapshot: Snapshot) -> bool:
@@ -77,7 +77,7 @@ class Scene:
         places = [TextRange(span.start, span.end) for span in spans]
         budget = Budget(1, deadline_ms, 1)
         keys = list(range(100, 100 + len(spans)))
-        return AnsweredRequest(snapshot, spans, places, texts, keys, "asked", budget, "???", 0.5, None, 5.0, **more)  # type: ignore[arg-type]
+        return AnsweredRequest(snapshot, spans, places, texts, "asked", budget, "???", 5.0, suggestions=keys, **more)  # type: ignore[arg-type]
 
     def answer(self, *texts: str, **more: object) -> None:
         self.shadow.answered(self.request(*texts, **more))  # type: ignore[arg-type]

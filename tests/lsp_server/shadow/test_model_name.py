@@ -5,6 +5,7 @@ import pytest
 from inference.messages import Status, WorkerState
 from lsp_server.shadow.other_model import model_name
 from lsp_server.worker import WorkerOptions
+from lsp_server.worker.options import resolved
 
 SERVER = WorkerOptions("http://localhost:8000/v1/", partner="chat")
 LOADING = Status(WorkerState.LOADING, model="http://localhost:8000")
@@ -14,7 +15,7 @@ READY = Status(WorkerState.READY, model="qwen")
 @pytest.mark.parametrize("status", [None, LOADING, Status(WorkerState.LOADING)])
 def test_until_its_server_has_said_it_a_model_has_one_name(status: Status | None) -> None:
     assert model_name(SERVER, status) == "localhost:8000"
-    assert model_name(SERVER.resolved(), status) == "localhost:8000"
+    assert model_name(resolved(SERVER), status) == "localhost:8000"
 
 
 def test_then_it_is_what_the_server_calls_it() -> None:

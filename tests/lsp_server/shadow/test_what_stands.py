@@ -8,10 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from lsp_server.documents.change import Change
-from lsp_server.shadow.following import after, first_lines
+from lsp_server.documents.tracking import TextRange
 from lsp_server.usage.events import PairLook
-from lsp_server.usage.text_range import TextRange
 from tests.lsp_server.shadow.scene import URI, Scene, scene
 
 pytestmark = pytest.mark.asyncio
@@ -23,7 +21,7 @@ async def here(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
         yield found
 
 
-async def test_what_the_user_types_in_place_of_a_suggestion_is_what_stands(here: Scene) -> None:
+async def test_typed_text_is_what_stands(here: Scene) -> None:
     here.answer("foo(x)")
     await here.until_pairs(1)
     for number, letter in enumerate("bar + 1"):
@@ -34,7 +32,7 @@ async def test_what_the_user_types_in_place_of_a_suggestion_is_what_stands(here:
     assert here.looks == [("save", "bar + 1")], "at the next save, and not again"
 
 
-async def test_what_is_taken_and_typed_on_is_what_stands_but_not_the_lines_behind_it(here: Scene) -> None:
+async def test_taken_text_stands_without_later_lines(here: Scene) -> None:
     here.answer("foo(x)")
     await here.until_pairs(1)
     here.edit(4, 4, "foo(x)")
@@ -45,7 +43,7 @@ async def test_what_is_taken_and_typed_on_is_what_stands_but_not_the_lines_behin
     assert here.looks == [("save", "foo(x).bar\n")]
 
 
-async def test_what_is_seen_before_the_other_model_is_done_is_compared_with_it_afterwards(here: Scene) -> None:
+async def test_early_looks_are_compared_later(here: Scene) -> None:
     here.is_computing = True
     here.answer("foo(x)")
     here.edit(4, 4, "foo(x)")
@@ -96,32 +94,7 @@ async def test_a_hole_that_nobody_can_find_again_is_not_guessed(here: Scene) -> 
     assert here.looks == []
 
 
-@pytest.mark.parametrize(
-    ("place", "change", "expected"),
-    [
-        ((4, 4), Change(4, "", "new"), (4, 7)),
-        ((4, 6), Change(6, "", "new"), (4, 9)),
-        ((4, 6), Change(4, "", "new"), (4, 9)),
-        ((4, 7), Change(4, "???", "a much longer text"), (4, 22)),
-        ((4, 6), Change(0, "ab", "c"), (3, 5)),
-        ((4, 6), Change(2, "ab", ""), (2, 4)),
-        ((4, 6), Change(6, "ab", ""), (4, 6)),
-        ((4, 8), Change(5, "ab", "c"), (4, 7)),
-        ((4, 4), Change(0, "abcdefgh", "x" * 20), None),
-    ],
-)
-async def test_a_hole_takes_in_what_is_typed_at_its_edges(
-    place: tuple[int, int], change: Change, expected: tuple[int, int] | None
-) -> None:
-    assert after(TextRange(*place), change) == (expected and TextRange(*expected))
-
-
-async def test_the_first_lines_of_a_text() -> None:
-    assert first_lines("a\nb\nc", 2) == "a\nb\n"
-    assert first_lines("", 3) == ""
-
-
-async def test_while_a_hole_is_followed_its_document_is_not_kept_a_second_time(here: Scene) -> None:
+async def test_followed_hole_keeps_no_second_document(here: Scene) -> None:
     request = here.request("foo(x)")
     snapshot = weakref.ref(request.snapshot)
     here.shadow.answered(request)
@@ -138,7 +111,7 @@ async def test_while_a_hole_is_followed_its_document_is_not_kept_a_second_time(h
 
 
 @pytest.mark.parametrize("is_done", [True, False])
-async def test_what_the_partner_is_asked_to_refine_is_compared_with_nothing(here: Scene, *, is_done: bool) -> None:
+async def test_refined_places_are_left_out(here: Scene, *, is_done: bool) -> None:
     """Its text says nothing of the two models. Fills elsewhere go on."""
     here.is_computing = not is_done
     here.answer("foo(x)")
@@ -146,7 +119,7 @@ async def test_what_the_partner_is_asked_to_refine_is_compared_with_nothing(here
     here.answer("(2)", at=len("x = foo(x)\nprint"))
     if is_done:
         await here.until_pairs(2)
-    here.shadow.refined(URI, [TextRange(4, 10)])
+    here.shadow.leave_out(URI, places=[TextRange(4, 10)])
     here.is_computing = False
     await here.until_pairs(2 if is_done else 1)
     here.shadow.saved(URI)

@@ -40,7 +40,7 @@ def test_when_the_line_is_whole_the_tree_is_that_of_the_text(language_id: str) -
 
 
 @BY_LANGUAGE
-def test_what_is_missing_has_no_width_and_leaves_the_rest_of_the_file_whole(language_id: str) -> None:
+def test_missing_syntax_has_no_width(language_id: str) -> None:
     (snapshot, offset) = list(typing(long_file(language_id), TYPED[: TYPED.index("second")]))[-1]
     assert snapshot.tree is not None
     assert not snapshot.tree.root_node.has_error

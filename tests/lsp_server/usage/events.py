@@ -18,12 +18,11 @@ def suggestion(key: int, *, at_s: float | None = None) -> list[Event]:
 def compared(
     suggestion_key: int,
     *,
-    keeps_texts: bool = False,
     texts: tuple[str, str, str] = ("taken text", "other text", "taken text"),
 ) -> list[Event]:
     """A request that both models were asked, of one hole with that suggestion, and what stood there at a save."""
     main, other, stands = texts
     hole = PairHole(suggestion_key + 10_000_000, suggestion_key, "line", main, other)
-    sides = Side("embedded", None, 50.0, 0.5), Side("partner", 20.0, 300.0, 0.9)
-    told = Pair(suggestion_key, time.time(), 7, "python", "typing", "answered", *sides, (hole,), "", keeps_texts)
-    return [told, PairLook(hole, "save", stands, keeps_texts)]
+    sides = Side("embedded", 50.0), Side("partner", 300.0)
+    told = Pair(suggestion_key, time.time(), 7, "python", "typing", "answered", *sides, (hole,))
+    return [told, PairLook(hole, "save", stands)]

@@ -42,7 +42,7 @@ async def test_parts_add_up_to_one_text() -> None:
     assert scene.looks == [("save", "foo(bar)", "foo(bar)")]
 
 
-async def test_an_editor_that_replaces_what_stands_there_takes_only_what_is_new() -> None:
+async def test_only_new_text_counts_as_taken() -> None:
     scene = Scene("x = fo)")
     scene.show()
     scene.edit(4, 7, "foo(bar)")
@@ -77,7 +77,7 @@ async def test_what_was_never_shown_is_neither_taken_nor_rejected() -> None:
     assert scene.told == []
 
 
-async def test_it_is_looked_at_the_next_save_and_later_and_then_no_more() -> None:
+async def test_looks_at_the_next_save_and_once_later() -> None:
     scene = Scene("x = ", later_s=0.05)
     scene.show()
     scene.edit(4, 4, "taken")

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from lsp_server.commands.stats import forget
 from lsp_server.usage import store
 from lsp_server.usage.connection import UsageConnection
 from lsp_server.usage.events import Answered, Decided, Event, Look, Pair
+from lsp_server.usage.place import STATE_VARIABLE
 from lsp_server.usage.reading import read
-from lsp_server.usage.store import APPLICATION_ID, KEPT_DAYS, VERSION, UsageFileError, open_store
+from lsp_server.usage.set_aside import APPLICATION_ID, set_aside
+from lsp_server.usage.store import KEPT_DAYS, VERSION, UsageFileError, open_store
 from lsp_server.usage.writer import MOST_WAITING, Writer
 from tests.lsp_server.usage.events import compared, suggestion
 
@@ -47,7 +50,7 @@ def keys(file: Path) -> list[int]:
     return [found.key for found in read(file, 0).suggestions]
 
 
-def test_the_file_and_its_folder_are_the_users_alone_and_know_their_version(file: Path) -> None:
+def test_file_and_folder_are_private(file: Path) -> None:
     connection, _ = open_store(file)
     with closing(connection):
         store.write(connection, suggestion(1))
@@ -65,7 +68,7 @@ def test_a_file_that_others_could_read_is_closed_to_them(file: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_after_a_kill_at_any_moment_all_that_was_written_is_there_and_nothing_by_half(file: Path) -> None:
+def test_kill_at_any_moment_leaves_whole_records(file: Path) -> None:
     words = [sys.executable, "-m", "tests.lsp_server.usage.killed_writers", str(file), str(KILLS)]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     told = [int(line) for line in done.stdout.split()]
@@ -110,7 +113,7 @@ def test_several_processes_write_at_once(file: Path) -> None:
 @pytest.mark.parametrize(
     "contents", [b"not a database, but a diary of some length\n" * 50, b"SQLite format 3\0" + b"x" * 5000]
 )
-def test_a_file_that_is_no_database_is_moved_aside_and_a_new_one_begun(file: Path, contents: bytes) -> None:
+def test_file_that_is_no_database_is_moved_aside(file: Path, contents: bytes) -> None:
     file.parent.mkdir(parents=True, mode=0o700)
     file.write_bytes(contents)
     (said,) = written(file, suggestion(1))
@@ -120,7 +123,46 @@ def test_a_file_that_is_no_database_is_moved_aside_and_a_new_one_begun(file: Pat
     assert written(file, suggestion(2)) == []
 
 
-def test_a_file_that_is_damaged_while_it_is_used_is_moved_aside_and_nothing_new_is_lost(file: Path) -> None:
+def damage(file: Path, offset: int, value: int) -> None:
+    """Change one byte of a file that nobody has open."""
+    with file.open("r+b") as raw:
+        raw.seek(offset)
+        raw.write(bytes([value]))
+
+
+@pytest.mark.parametrize("value", [0, 9, 255])
+def test_damaged_header_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: int) -> None:
+    """Byte 47 holds the format of the schema, 18 and 19 those for writing and reading, 60 to 63 our own version."""
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    file = tmp_path / "usage/usage.sqlite"
+    texts = ("mainly", "otherwise", "standing")
+    for offset in set(range(0, 100, 1 if value == 9 else 7)) - {63}:  # that one makes it a file of a newer version
+        written(file, [*suggestion(1), *compared(1, texts=texts)])
+        damage(file, offset, value)
+        written(file, suggestion(2))
+        assert 2 in keys(file), offset
+        assert forget("stats", store.forget, "{file}") == 0
+        assert not [word for word in texts if word.encode() in held(file)], offset
+        assert set_aside(file) == []
+
+
+def test_what_was_never_ours_is_left_when_all_is_forgotten(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(file.parent.parent))
+    file.parent.mkdir(parents=True, mode=0o700)
+    (file.parent / "usage.sqlite.set-aside-notes").write_text("mine")
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE suggestion (something)")
+    written(file, suggestion(1))
+    file.unlink()
+    file.symlink_to(file.parent.parent / "precious")
+    (file.parent.parent / "precious").write_text("")
+    written(file, suggestion(1))
+    assert forget("stats", store.forget, "{file}") == 0
+    names = ["usage.sqlite.set-aside-1", "usage.sqlite.set-aside-2", "usage.sqlite.set-aside-notes"]
+    assert sorted(part.name for part in file.parent.glob("*.set-aside-*")) == names
+
+
+def test_damage_in_use_loses_nothing_new(file: Path) -> None:
     said: list[str] = []
     connection = UsageConnection(lambda: file, said.append)
     assert connection.write([event for key in range(500) for event in suggestion(key)])
@@ -198,7 +240,7 @@ def test_what_is_older_than_is_kept_goes(file: Path) -> None:
     assert [answer.suggestion for answer in read(file, 0).answers] == [2]
 
 
-def test_what_is_forgotten_is_gone_from_the_bytes_too_and_does_not_come_back(file: Path) -> None:
+def test_forgotten_bytes_are_overwritten(file: Path) -> None:
     wanted = 0x1234567890ABCDE.to_bytes(8, "big")
     server = UsageConnection(lambda: file, print)  # which goes on running
     assert server.write([event for key in range(1000) for event in suggestion(0x1234567890ABCDE + key)])
@@ -217,7 +259,7 @@ def test_what_is_forgotten_is_gone_from_the_bytes_too_and_does_not_come_back(fil
     assert (recorded.suggestions, recorded.answers) == ([], [])
 
 
-def test_whoever_adds_never_waits_and_what_is_too_much_is_counted(file: Path) -> None:
+def test_adding_never_waits_and_counts_overflow(file: Path) -> None:
     """The thread finds no file until there are more events than may wait."""
     found = threading.Event()
 
@@ -278,7 +320,7 @@ def test_the_numbers_do_not_wait_for_texts_to_be_compared(file: Path) -> None:
     assert all(each.similarity_at_save for each in read(file, 0).suggestions)
 
 
-def test_a_file_of_the_version_before_is_taken_over_with_all_that_is_in_it(file: Path) -> None:
+def test_older_version_of_the_file_is_upgraded(file: Path) -> None:
     file.parent.mkdir(parents=True, mode=0o700)
     make_first_version(file)
     assert written(file, [*suggestion(2), *compared(2)]) == []
@@ -300,28 +342,24 @@ def test_of_a_suggestion_that_is_forgotten_nothing_is_compared(file: Path) -> No
         assert connection.execute("SELECT count(*) FROM pair_hole").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("keeps_texts", [True, False])
-def test_texts_of_both_models_are_in_the_file_only_where_the_user_keeps_them(file: Path, *, keeps_texts: bool) -> None:
-    written(
-        file, [*suggestion(1), *compared(1, keeps_texts=keeps_texts, texts=("mainly\ud800", "otherwise", "standing"))]
-    )
-    assert [word in held(file) for word in (b"mainly", b"otherwise", b"standing")] == [keeps_texts] * 3
+def test_no_text_of_either_model_is_in_the_file(file: Path) -> None:
+    written(file, [*suggestion(1), *compared(1, texts=("mainly\ud800", "otherwise", "standing"))])
+    assert not [word for word in (b"mainly", b"otherwise", b"standing") if word in held(file)]
 
 
-def test_the_comparison_is_forgotten_with_its_bytes_and_the_statistics_stay(file: Path) -> None:
-    texts = ("mainly", "otherwise", "standing")
+def test_forgetting_pairs_overwrites_their_bytes(file: Path) -> None:
     server = UsageConnection(lambda: file, print)  # which goes on running
     for key in range(1, 50):
-        assert server.write([*suggestion(key), *compared(key, keeps_texts=True, texts=texts)])
-    before, *looks = compared(2, keeps_texts=True, texts=texts)
+        assert server.write([*suggestion(key), *compared(key)])
+    before, *looks = compared(2)
     connection, _ = open_store(file)
     with closing(connection):
         assert store.forget_pairs(connection) == 49
-    assert not [word for word in texts if word.encode() in held(file)]
+    assert b"partner" not in held(file), "the name of a model that was compared"
     assert len(keys(file)) == 49
-    assert server.write(compared(1, keeps_texts=True)[1:])  # a look at what is forgotten
+    assert server.write(compared(1)[1:])  # a look at what is forgotten
     assert server.write([before, *looks])  # what it had not written yet
-    assert not [word for word in texts if word.encode() in held(file)]
+    assert b"partner" not in held(file), "the name of a model that was compared"
     assert isinstance(before, Pair)
     assert server.write([replace(before, key=99, at_s=time.time())])
     server.close()
@@ -329,9 +367,8 @@ def test_the_comparison_is_forgotten_with_its_bytes_and_the_statistics_stay(file
         assert other.execute("SELECT key FROM pair").fetchall() == [(99,)]
 
 
-def test_bytes_that_another_program_keeps_from_being_overwritten_are_told(file: Path) -> None:
-    texts = ("mainly", "otherwise", "standing")
-    written(file, [*suggestion(1), *compared(1, keeps_texts=True, texts=texts)])
+def test_blocked_overwrite_is_reported(file: Path) -> None:
+    written(file, [*suggestion(1), *compared(1)])
     connection, _ = open_store(file)
     connection.execute("PRAGMA busy_timeout = 50")
     with closing(connection), closing(sqlite3.connect(file, isolation_level=None)) as reader:
@@ -341,7 +378,7 @@ def test_bytes_that_another_program_keeps_from_being_overwritten_are_told(file: 
             store.forget_pairs(connection)
         reader.execute("COMMIT")
         assert store.forget_pairs(connection) == 0
-        assert not [word for word in texts if word.encode() in held(file)]
+        assert b"partner" not in held(file), "the name of a model that was compared"
 
 
 def make_first_version(file: Path) -> None:

@@ -46,7 +46,7 @@ async def test_a_worker_stopped_while_it_starts_or_loads_is_reported(own_folder:
         assert re.search(said, str(failure.value))
 
 
-async def test_a_request_that_waits_for_a_stopped_worker_to_load_fails_too(own_folder: Path) -> None:
+async def test_request_waiting_for_a_stopped_load_fails(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         waiting = asyncio.create_task(alive.answer(client, fill()))
         async with asyncio.timeout(PATIENCE_S):
@@ -79,7 +79,7 @@ async def test_a_worker_that_goes_on_while_it_is_asked_is_waited_for(own_folder:
         await alive.loaded(client)  # at once, now that the model is there
 
 
-async def test_a_worker_that_dies_while_it_loads_is_not_started_again_behind_the_callers_back(own_folder: Path) -> None:
+async def test_worker_that_dies_loading_is_not_restarted(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         waiting = asyncio.create_task(alive.loaded(client))
         async with asyncio.timeout(PATIENCE_S):

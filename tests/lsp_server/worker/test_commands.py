@@ -44,9 +44,7 @@ def test_each_command_explains_its_arguments(name: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("arguments", [["fill", "a.py"], ["serve"], ["status"]])
-def test_an_argument_that_does_not_exist_shows_the_usage_of_its_command(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_argument_shows_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([*arguments, "--bad"])
     assert ended.value.code == 2
@@ -114,7 +112,7 @@ def test_doctor_finds_this_machine_fit(resident: WorkerPaths) -> None:
     assert {"python", "torch", "device", "memory", "model", "runtime folder", "log"} <= set(checks)
 
 
-def test_status_and_doctor_tell_of_a_model_whose_likelihoods_make_no_sense(private: Path) -> None:
+def test_status_and_doctor_report_senseless_likelihoods(private: Path) -> None:
     folder = private / "broken"
     save_with_broken_encoder(folder)
     started = infill_ls("worker", "--background", "--model", str(folder), "--idle-s", "30", folder=private)
@@ -123,7 +121,8 @@ def test_status_and_doctor_tell_of_a_model_whose_likelihoods_make_no_sense(priva
     infill_ls("worker", "--stop", "--model", str(folder), folder=private)
     check = checks_of(examined)["worker"]
     assert check["verdict"] == "warn"
-    assert "another model" in check["advice"]
+    assert check["advice"] == "do what its note says"
+    assert "or choose another model" in check["found"]
     for words in (started.stdout, shown.stdout, check["found"]):
         assert "finds plain code no likelier than chance, so candidates are ranked by the canvas alone" in words
 
@@ -140,7 +139,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(private: Path) -> None:
     assert "cpu, cuda, mps or mlx" in failed["device"]["advice"]
 
 
-def test_a_worker_in_the_foreground_logs_to_the_terminal_and_ends_on_ctrl_c(private: Path) -> None:
+def test_foreground_worker_logs_and_ends_on_ctrl_c(private: Path) -> None:
     words = [sys.executable, "-m", "lsp_server.cli", "worker"]
     environment = {**os.environ, FOLDER_VARIABLE: str(private)}
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
@@ -157,7 +156,7 @@ def test_a_worker_that_cannot_be_started_says_why(private: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-async def test_a_worker_that_dies_while_it_loads_is_told_and_not_started_again(private: Path) -> None:
+async def test_worker_that_dies_loading_is_reported(private: Path) -> None:
     words = [sys.executable, "-m", "lsp_server.cli", "worker", "--background"]
     environment = {**os.environ, FOLDER_VARIABLE: str(private)}
     process = await asyncio.create_subprocess_exec(*words, stderr=subprocess.PIPE, env=environment)
@@ -215,7 +214,7 @@ def test_a_variable_or_argument_that_a_worker_cannot_use_is_told(
     assert given.startswith("infill-ls worker: command line: model: ")
 
 
-def test_a_folder_that_cannot_be_used_is_named_and_no_log_that_is_not_there(private: Path) -> None:
+def test_unusable_folder_is_named(private: Path) -> None:
     private.chmod(0o755)
     result = infill_ls("worker", "--background", folder=private)
     assert (result.returncode, result.stdout) == (1, "")
@@ -234,7 +233,7 @@ def test_stopping_what_does_not_run_is_no_error(private: Path) -> None:
 
 
 @pytest.mark.parametrize("subcommand", ["worker", "fill", "doctor"])
-def test_a_model_that_cannot_be_resolved_is_named_and_leaves_no_traceback(private: Path, subcommand: str) -> None:
+def test_unresolvable_model_is_named(private: Path, subcommand: str) -> None:
     (private / "loop").symlink_to("loop")
     (private / "a.py").write_text("x = ???\n")
     arguments = [str(private / "a.py")] if subcommand == "fill" else []
@@ -246,7 +245,7 @@ def test_a_model_that_cannot_be_resolved_is_named_and_leaves_no_traceback(privat
 
 
 @pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
-def test_a_hostile_checkpoint_is_named_by_worker_and_doctor_and_leaves_no_traceback(private: Path, name: str) -> None:
+def test_hostile_checkpoint_is_named(private: Path, name: str) -> None:
     """A pipe that nobody writes to, or half a file."""
     folder, file = private / "hostile", private / "a.py"
     shutil.copytree(Path(inference.__file__).parent / "embedded", folder)

@@ -31,7 +31,7 @@ def forget(folder: Path) -> None:
         file.unlink()
 
 
-async def test_a_client_comes_back_to_the_same_worker_and_starts_no_other(own_folder: Path) -> None:
+async def test_client_rejoins_the_same_worker(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         pid = await loading(client)
         forget(own_folder)
@@ -70,7 +70,7 @@ async def test_a_worker_that_does_not_come_back_is_named(own_folder: Path) -> No
     assert {shown.returncode, found.returncode, stop.returncode} == {1}
 
 
-async def test_a_worker_that_keeps_its_lock_and_cannot_listen_again_is_named(own_folder: Path) -> None:
+async def test_worker_that_cannot_listen_again_is_named(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         pid = await loading(client)
         (socket,) = own_folder.glob("*.sock")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lsp_server.worker import WorkerFailure, WorkerOptions
+from lsp_server.worker.options import problem_of, resolved
 from lsp_server.worker.paths import (
     FOLDER_VARIABLE,
     MAX_SOCKET_PATH_BYTES,
@@ -33,7 +34,7 @@ def test_another_model_device_or_type_is_another_worker(other: dict[str, str]) -
     assert paths_of(WorkerOptions()).socket != paths_of(WorkerOptions(**other)).socket
 
 
-def test_another_release_installation_or_checkpoint_is_another_worker(tmp_path: Path) -> None:
+def test_other_installation_is_another_worker(tmp_path: Path) -> None:
     """Or the old code and the old checkpoint would go on answering after an upgrade."""
     for package in ("inference", "lsp_server"):
         ignored = shutil.ignore_patterns("embedded", "__pycache__")
@@ -65,16 +66,14 @@ def test_a_folder_is_one_model_however_it_is_written(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("name", ["owner/name", "name", "Owner-1/na.me_2"])
-def test_a_name_stays_as_it_is_whatever_lies_in_the_current_folder(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_name_ignores_the_current_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or a checkout with a folder of that name would put its own model into the place of the user's."""
     (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    assert WorkerOptions(name).resolved().model == name
+    assert resolved(WorkerOptions(name)).model == name
 
 
-def test_a_path_that_is_too_long_for_a_socket_goes_to_a_short_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_socket_path_goes_to_a_short_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     sockets = set()
     for name in ("a", "b"):
         monkeypatch.setenv(FOLDER_VARIABLE, f"/tmp/{name * 150}")
@@ -83,7 +82,7 @@ def test_a_path_that_is_too_long_for_a_socket_goes_to_a_short_folder(monkeypatch
     assert len(sockets) == 2, "different folders keep different workers"
 
 
-def test_without_a_runtime_folder_of_the_system_it_is_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_system_runtime_folder_we_use_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(FOLDER_VARIABLE)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     assert runtime_folder().name.startswith("infill-ls")
@@ -103,7 +102,7 @@ def test_a_folder_must_be_private(tmp_path: Path) -> None:
     assert why_not_private(tmp_path / "link")
 
 
-def test_only_a_chosen_folder_is_searched_where_it_can_hold_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_chosen_folder_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that workers of other work do not show, and those of a path too long for a socket do."""
     monkeypatch.setenv(FOLDER_VARIABLE, "/tmp/chosen")
     assert socket_folders() == (Path("/tmp/chosen"),)
@@ -113,20 +112,18 @@ def test_only_a_chosen_folder_is_searched_where_it_can_hold_sockets(monkeypatch:
     assert paths_of(WorkerOptions()).folder in socket_folders()
 
 
-def test_all_names_of_a_published_model_are_one_worker_and_a_folder_takes_no_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_a_model_share_one_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "open-dcoder-0.5b").mkdir()
     monkeypatch.chdir(tmp_path)
     names = ("open-dcoder-0.5b", "Open-dCoder-0.5B", "fredzzp/open-dcoder-0.5B")
-    assert {WorkerOptions(model=name).resolved().model for name in names} == {"open-dcoder-0.5b"}
+    assert {resolved(WorkerOptions(model=name)).model for name in names} == {"open-dcoder-0.5b"}
     assert len({paths_of(WorkerOptions(model=name)) for name in names}) == 1
-    assert WorkerOptions(model="./open-dcoder-0.5b").resolved().model == str(tmp_path / "open-dcoder-0.5b")
+    assert resolved(WorkerOptions(model="./open-dcoder-0.5b")).model == str(tmp_path / "open-dcoder-0.5b")
 
 
-def test_a_server_is_one_worker_however_its_url_is_written_and_a_local_model_has_no_server() -> None:
+def test_spellings_of_a_url_share_one_worker() -> None:
     urls = ("http://localhost:8000", "HTTP://LocalHost:8000/", "vllm://localhost:8000/v1", "http://localhost:8000/v1/")
-    assert {WorkerOptions(url, "cpu", "float32").resolved() for url in urls} == {WorkerOptions(urls[0])}
+    assert {resolved(WorkerOptions(url, "cpu", "float32")) for url in urls} == {WorkerOptions(urls[0])}
     assert len({paths_of(WorkerOptions(url)) for url in urls}) == 1
     assert paths_of(WorkerOptions(server_model="gemma", plain_http=True)) == paths_of(WorkerOptions())
 
@@ -135,7 +132,7 @@ def test_a_server_is_one_worker_however_its_url_is_written_and_a_local_model_has
     "other",
     [{"server_model": "gemma"}, {"server_tokenizer": "owner/name"}, {"plain_http": True}, {"model": "http://h:2"}],
 )
-def test_another_served_model_tokenizer_or_word_is_another_worker(other: dict[str, Any]) -> None:
+def test_other_server_options_are_another_worker(other: dict[str, Any]) -> None:
     one = {"model": "http://h:1"}
     assert paths_of(WorkerOptions(**one)).socket != paths_of(WorkerOptions(**{**one, **other})).socket
 
@@ -152,13 +149,13 @@ def test_a_worker_is_told_its_server_but_no_token(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("url", ["http://gpu.example", "https://me:hush@gpu.example", "ftp://gpu.example"])
 def test_no_worker_is_started_for_a_server_that_is_refused(url: str) -> None:
     options = WorkerOptions(url)
-    assert options.problem and "hush" not in options.problem
-    with pytest.raises(WorkerFailure, match=re.escape(options.problem)):
+    assert problem_of(options) and "hush" not in problem_of(options)
+    with pytest.raises(WorkerFailure, match=re.escape(problem_of(options))):
         command(paths_of(options), options)
 
 
-def test_a_worker_that_sends_no_token_is_another_one_and_is_told_so() -> None:
+def test_worker_without_token_is_another_one() -> None:
     own, theirs = WorkerOptions("https://gpu"), WorkerOptions("https://gpu", sends_token=False)
     assert paths_of(own).socket != paths_of(theirs).socket
-    assert "--no-token" in command(paths_of(theirs), theirs)
-    assert "--no-token" not in command(paths_of(own), own)
+    assert "--no-sends-token" in command(paths_of(theirs), theirs)
+    assert "--no-sends-token" not in command(paths_of(own), own)

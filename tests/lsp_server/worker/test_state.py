@@ -4,7 +4,7 @@ from inference.messages import ErrorCode
 from lsp_server.worker.state import DELAYS_S, Backoff
 
 
-def test_the_first_restart_is_immediate_then_pauses_grow_to_a_limit() -> None:
+def test_restarts_pause_longer_each_time() -> None:
     backoff = Backoff(clock=lambda: 100.0)
     pauses = []
     for _ in range(len(DELAYS_S) + 3):

@@ -85,7 +85,7 @@ local function around_cursor(buf, item)
   return { item = item, text = text, taken = taken, tail = tail, tick = 0, row = row, col = col }
 end
 
---- Show what is left of a suggestion, in the stead of Neovim's own.
+--- Show what is left of a suggestion, instead of Neovim's own.
 ---@param buf integer
 ---@param rest infill.Rest
 local function keep(buf, rest)
@@ -224,7 +224,7 @@ local function is_native(buf)
   return shown ~= nil and #vim.api.nvim_buf_get_extmarks(buf, shown, 0, -1, { limit = 1 }) > 0
 end
 
---- Whether a suggestion is on screen in `buf`, whoever draws it.
+--- Whether a suggestion is on screen in `buf`, no matter which plugin draws it.
 ---@param buf integer
 ---@return boolean
 function M.is_shown(buf)

@@ -11,7 +11,7 @@ local function config_of(options)
     cmd = options.cmd,
     filetypes = options.filetypes,
     init_options = init_options,
-    capabilities = { experimental = { infillDrafts = options.drafts } },
+    capabilities = { experimental = { infillDrafts = options.drafts, infillNextEdits = options.next_edits } },
   }
 end
 
@@ -43,7 +43,7 @@ end
 ---@param keymaps table<string, infill.Key>
 local function map_keys(buf, keymaps)
   for name, lhs in pairs(keymaps) do
-    if lhs then
+    if lhs and require('infill')[name] then
       vim.keymap.set('i', lhs, function()
         return require('infill')[name]() and '' or otherwise(lhs)
       end, { buf = buf, expr = true, replace_keycodes = false, desc = 'infill: ' .. name:gsub('_', ' ') })
@@ -64,6 +64,9 @@ function M.start(options)
         return
       end
       map_keys(event.buf, options.keymaps)
+      if options.next_edits then
+        require('infill.next_edit').attach(event.buf, client, options.keymaps)
+      end
       if options.suggestions then
         vim.lsp.inline_completion.enable(true, { bufnr = event.buf })
       end

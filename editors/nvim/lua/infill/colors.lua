@@ -1,4 +1,4 @@
---- Highlight groups: how sure the model is of a token, from noise to settled.
+--- Highlight groups: how sure the model is of a token, from noise to settled; and old and new text of the next edit.
 
 local M = {}
 
@@ -28,6 +28,8 @@ local function set()
   for _, level in ipairs(levels) do
     vim.api.nvim_set_hl(0, level[1], { fg = level[shade], italic = true, default = true })
   end
+  vim.api.nvim_set_hl(0, 'InfillOld', { link = 'DiffDelete', default = true })
+  vim.api.nvim_set_hl(0, 'InfillNew', { link = 'DiffAdd', default = true })
 end
 
 --- Define the groups, now and after each change of the colour scheme. A user's own definitions stand.

@@ -5,7 +5,7 @@ local M = {}
 --- Strength of a rework where none is given: half of what is there may change.
 local STRENGTH = 0.5
 
---- Requests of ours that run, for `:Infill cancel`: client by request id.
+--- Our requests that run, for `:Infill cancel`: client by request id.
 ---@type table<integer, vim.lsp.Client>
 local running = {}
 
@@ -137,6 +137,9 @@ local subcommands = {
   refine = refine,
   restart = function(client)
     execute(client, 'infill-ls.restartWorker', {})
+  end,
+  pull = function(client, _, words)
+    execute(client, 'infill-ls.pullModel', { { model = words[1] or 'qwen2.5-coder-0.5b' } })
   end,
   cancel = cancel,
   toggle = toggle,

@@ -37,11 +37,12 @@ local answers = {
   ['codeAction/resolve'] = true,
 }
 
+--- Where a range of the protocol is in a buffer; nil where the buffer has no such place.
 ---@param buf integer
 ---@param range lsp.Range
 ---@param encoding string
 ---@return infill.Place?
-local function place_of(buf, range, encoding)
+function M.place_of(buf, range, encoding)
   local function byte(position)
     local line = vim.api.nvim_buf_get_lines(buf, position.line, position.line + 1, false)[1]
     return line and vim.str_byteindex(line, encoding, position.character, false)
@@ -144,7 +145,7 @@ local function show(buf, draft, encoding)
     hide_suggestion(buf)
   end
   for _, hole in ipairs(draft.holes) do
-    local place = place_of(buf, hole.range, encoding)
+    local place = M.place_of(buf, hole.range, encoding)
     if place then
       local lines = chunks.lines(hole.pieces, hole.confidences, vim.bo[buf].tabstop)
       if draft.kind == 'inline' then

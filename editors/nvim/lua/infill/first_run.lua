@@ -10,16 +10,16 @@ local function told_file()
   return vim.fs.joinpath(vim.fn.stdpath('state'), 'infill-told-of-models')
 end
 
----@param offer { text: string, shown: string[], model: string }
+---@param offer { text: string, shown: string[], model: string, use?: { title: string, model: string }[] }
 local function tell(offer)
   local lines = { offer.text }
-  if #offer.shown > 0 then
-    table.insert(lines, 'To get it, in a shell:')
-    for _, command in ipairs(offer.shown) do
-      table.insert(lines, '  ' .. command)
-    end
+  for index = 1, #offer.shown - 1 do
+    table.insert(lines, 'First, in a shell: ' .. offer.shown[index])
   end
-  table.insert(lines, ("To use it: require('infill').setup({ settings = { model = '%s' } })"):format(offer.model))
+  table.insert(lines, 'To get it: :Infill pull ' .. offer.model)
+  for _, other in ipairs(offer.use or {}) do
+    table.insert(lines, ("%s: require('infill').setup({ settings = { model = '%s' } })"):format(other.title, other.model))
+  end
   require('infill').notify(table.concat(lines, '\n'), vim.log.levels.INFO)
   vim.fn.mkdir(vim.fn.stdpath('state'), 'p')
   vim.fn.writefile({}, told_file())

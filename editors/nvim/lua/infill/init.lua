@@ -54,10 +54,10 @@ function M.setup(options)
   require('infill.attach').start(resolved)
 end
 
---- Accept the whole suggestion.
----@return boolean # false when there is none, so that a key can do what it does otherwise
+--- Accept the whole suggestion; where there is none, jump to the next edit, then take it.
+---@return boolean # false when there is neither, so that a key can do what it does otherwise
 function M.accept()
-  return require('infill.accept').all()
+  return require('infill.accept').all() or require('infill.next_edit').accept()
 end
 
 --- Accept the next word of the suggestion.
@@ -72,10 +72,10 @@ function M.accept_line()
   return require('infill.accept').line()
 end
 
---- Hide the suggestion; it is not shown again.
----@return boolean # false when there is none
+--- Hide the suggestion, or else the next edit; it is not shown again.
+---@return boolean # false when there is neither
 function M.dismiss()
-  return require('infill.accept').dismiss()
+  return require('infill.accept').dismiss() or require('infill.next_edit').dismiss()
 end
 
 --- Ask the partner, a larger model on a server, for a better one than the suggestion, which stays until that is there.

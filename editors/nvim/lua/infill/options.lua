@@ -12,12 +12,15 @@ local M = {}
 ---@field next? infill.Key the next of several suggestions
 ---@field dismiss? infill.Key hide it, and do not show it again
 ---@field refine? infill.Key ask the partner for a better one
+---@field next_edit? infill.Key in normal mode, while one is shown: jump to the next edit, then take it
+---@field next_edit_dismiss? infill.Key in normal mode, while one is shown: take it off the screen for good
 
 ---@class infill.Options
 ---@field cmd? string[] how the server is started
 ---@field filetypes? string[] where it is used; every file by default
 ---@field suggestions? boolean ghost text while you type
 ---@field drafts? boolean show how a fill settles
+---@field next_edits? boolean show what no longer fits after an edit
 ---@field keymaps? infill.Keymaps|false keys of insert mode; false for none at all
 ---@field settings? table<string, any> settings of the server, as in its documentation
 
@@ -25,6 +28,7 @@ local M = {}
 ---@field cmd string[]
 ---@field suggestions boolean
 ---@field drafts boolean
+---@field next_edits boolean
 ---@field keymaps table<string, infill.Key>
 ---@field settings table<string, any>
 M.defaults = {
@@ -32,6 +36,7 @@ M.defaults = {
   filetypes = nil,
   suggestions = true,
   drafts = true,
+  next_edits = true,
   keymaps = {
     accept = '<Tab>',
     accept_word = '<C-Right>',
@@ -39,6 +44,8 @@ M.defaults = {
     next = '<M-]>',
     dismiss = '<C-]>',
     refine = '<M-r>',
+    next_edit = '<Tab>',
+    next_edit_dismiss = '<Esc>',
   },
   settings = {},
 }
@@ -61,6 +68,7 @@ local kinds = {
   filetypes = { is_strings, 'a list of strings' },
   suggestions = { 'boolean', 'true or false' },
   drafts = { 'boolean', 'true or false' },
+  next_edits = { 'boolean', 'true or false' },
   keymaps = {
     function(value)
       return type(value) == 'table' or value == false

@@ -7,6 +7,7 @@ local M = {}
 ---@field detail string
 ---@field progress number 0 to 1 while loading
 ---@field model string?
+---@field note string? what the user should know of the model; empty for nothing
 ---@field device string?
 ---@field pid integer?
 ---@field server string? the URL to which text goes; empty where the model is on this machine
@@ -73,6 +74,9 @@ local function sentence(status)
     if status.serverProblem ~= '' then
       said = said .. ', which fails: ' .. status.serverProblem
     end
+  end
+  if status.note and status.note ~= vim.NIL and status.note ~= '' then
+    said = said .. '; ' .. status.note
   end
   local partner = status.partner
   if partner and partner ~= vim.NIL then

@@ -29,7 +29,7 @@ def test_it_fills(packed: Engine, task: str) -> None:
     assert all(one.complete and any(one.texts) for one in candidates)
 
 
-def test_it_predicts_nearly_what_the_weights_predict_that_were_packed(packed: Engine, on_mlx: Engine) -> None:
+def test_packed_predictions_stay_close(packed: Engine, on_mlx: Engine) -> None:
     texts = [f"{task} {number}" for number in range(3) for task in TASKS]
     ids = [on_mlx.loaded.family.tokenizer.encode(text).ids for text in texts]
     sums = []
@@ -43,7 +43,7 @@ def test_it_predicts_nearly_what_the_weights_predict_that_were_packed(packed: En
     assert sums[0] != sums[1]
 
 
-def test_a_checkpoint_that_is_not_packed_is_packed_the_same_way_when_asked(packed: Engine) -> None:
+def test_packing_on_request_gives_the_same(packed: Engine) -> None:
     found = Engine(registry.load(device="mlx", dtype="4bit"))
     assert found.dtype == "4bit"
     ours, theirs = (filled(engine, *TASKS["a line"])[0] for engine in (found, packed))

@@ -22,8 +22,7 @@ assert set(KIND_OF) == set(KINDS)
 def arguments(url: str, kind: str = "auto", **options: object) -> WorkerArguments:
     """The command line of a worker for a partner."""
     files = {"socket": Path("w.sock"), "log": Path("w.log")}
-    usual = {"device": None, "dtype": None, "idle_s": 1.0, "transport": "unix", "foreground": False}
-    return WorkerArguments(**{**files, **usual, "model": url, "partner": kind, **options})  # type: ignore[arg-type]
+    return WorkerArguments(**{**files, "model": url, "partner": kind, **options})  # type: ignore[arg-type]
 
 
 @asynccontextmanager

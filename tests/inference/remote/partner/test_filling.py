@@ -7,9 +7,9 @@ import re
 import pytest
 
 from inference.engine.errors import RequestError
+from inference.engine.middle.question import CHARACTERS_PER_TOKEN
 from inference.messages import REFINED_STRENGTH, Candidate, ErrorCode, Hole, HoleKind, Outcome, Snippet, Text
-from inference.remote.client import ServerError
-from inference.remote.partner.question import CHARACTERS_PER_TOKEN
+from inference.remote.pause import ServerError
 from tests.inference.remote.asking import answered
 from tests.inference.remote.partner.asking import AFTER, ANSWER, BEFORE, KIND_OF, one_hole, partner_at, request
 from tests.partner_server import KINDS, Asked, partner_server
@@ -32,7 +32,7 @@ async def test_a_hole_is_filled_and_drafts_come_before(kind: str) -> None:
 
 
 @each_kind
-async def test_holes_are_filled_one_after_another_each_seeing_the_earlier_ones(kind: str) -> None:
+async def test_holes_are_filled_in_order(kind: str) -> None:
     parts = (Text("a = "), Hole(single_line=True), Text("\nb = "), Hole(single_line=True), Text("\nc = a + b\n"))
     words = iter(["first", "second"])
     async with partner_server(kinds=(kind,), answer=lambda _: next(words)) as server:
@@ -66,7 +66,7 @@ async def test_a_line_ends_where_it_ends(kind: str) -> None:
 
 
 @each_kind
-async def test_what_is_cut_at_the_most_tokens_ends_at_its_last_whole_line(kind: str) -> None:
+async def test_text_cut_at_the_limit_ends_with_a_whole_line(kind: str) -> None:
     lines = "\n    ".join(f"a{number} = {number}" for number in range(40))
     serving = partner_server(kinds=(kind,), answer=lambda _: lines, fenced=False)
     async with serving as server, partner_at(server.url) as partner:
@@ -143,7 +143,7 @@ async def test_a_text_that_is_written_anew_has_room_for_all_of_it(kind: str) -> 
 
 
 @each_kind
-async def test_a_part_of_a_text_that_was_to_be_written_anew_is_no_candidate(kind: str) -> None:
+async def test_cut_rewrite_is_no_candidate(kind: str) -> None:
     """It would take the place of all of it."""
     async with (
         partner_server(kinds=(kind,), answer=lambda _: SELECTED * 3) as server,
@@ -165,7 +165,7 @@ async def test_cancelling_aborts_the_request() -> None:
         await server.until(lambda it: it.aborted == 1 and it.running == 0)
 
 
-async def test_typed_text_that_agrees_goes_on_and_other_text_is_asked_anew() -> None:
+async def test_agreeing_typed_text_goes_on() -> None:
     def answer(asked: Asked) -> str:
         return "max(numbers)" if asked.prefix == BEFORE else "en(numbers)"
 
@@ -187,7 +187,7 @@ async def test_typed_text_that_agrees_goes_on_and_other_text_is_asked_anew() -> 
         partner.infill(one_hole()).amend(3, "x")
 
 
-async def test_what_is_typed_into_an_earlier_hole_has_it_and_what_follows_written_anew() -> None:
+async def test_typing_into_an_earlier_hole_restarts_from_there() -> None:
     def answer(asked: Asked) -> str:
         return {"a = ": "first", "a = other": "wise"}.get(asked.prefix, "second")
 
@@ -213,12 +213,13 @@ async def test_an_answer_with_no_text_is_asked_for_once(kind: str, words: str) -
             llama = {"content": words, "stop": True, "stop_type": "limit" if end == "length" else "eos"}
             server.asked.clear()
             server.raw = lambda _, both={**message, **llama}: [b"data: " + json.dumps(both).encode() + b"\n\n"]
-            _, _, done = await answered(partner, one_hole(starts_with="x"))
+            _, candidates, done = await answered(partner, one_hole(starts_with="x"))
             assert done.outcome is Outcome.COMPLETE and len(server.fills) == 1
+            assert not any("\ufffd" in text for each in candidates for text in each.texts)
 
 
 @each_kind
-async def test_a_line_that_repeats_the_lines_before_it_is_taken_behind_them(kind: str) -> None:
+async def test_answer_that_repeats_the_lines_before_is_cut(kind: str) -> None:
     async with partner_server(kinds=(kind,), answer=lambda _: f"def mean(numbers):\n    return {ANSWER}") as server:
         async with partner_at(server.url) as partner:
             _, candidates, _ = await answered(partner, one_hole())
@@ -264,7 +265,7 @@ async def test_a_server_that_takes_little_is_sent_no_more_than_that(context_toke
             assert shown == [context_tokens > 4096 and kind != "suffix", kind != "suffix"]
 
 
-async def test_candidates_that_are_refused_side_by_side_shrink_what_is_sent_once() -> None:
+async def test_refused_candidates_shrink_the_request_once() -> None:
     async with partner_server(kinds=("fim",), name="starcoder2") as server, partner_at(server.url) as partner:
         server.most_characters = 8_000
         _, candidates, _ = await answered(partner, request(*LONG_FILE, candidates=4))

@@ -2,9 +2,9 @@
 
 import pytest
 
+from inference.models import fim_tokens
 from inference.models.family import ModelError
-from inference.remote.partner import families
-from inference.remote.partner.families import FAMILIES
+from inference.models.fim_tokens import TABLE
 from tests.inference.remote.asking import answered
 from tests.inference.remote.partner.asking import AFTER, ANSWER, BEFORE, KIND_OF, one_hole, partner_at
 from tests.partner_server import KINDS, Asked, partner_server
@@ -19,9 +19,9 @@ PROMPTS = {
 }
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
-async def test_each_family_is_shown_its_own_tokens_and_none_of_them_is_in_a_fill(kind: str) -> None:
-    end = FAMILIES[kind].ends[0]
+@pytest.mark.parametrize("kind", TABLE)
+async def test_family_tokens_are_sent_and_never_filled(kind: str) -> None:
+    end = TABLE[kind].ends[0]
     async with partner_server(kinds=("fim",), answer=lambda _: f"{ANSWER}{end}more", name="m") as server:
         async with partner_at(server.url, kind) as partner:
             _, candidates, _ = await answered(partner, one_hole(single_line=False))
@@ -29,7 +29,7 @@ async def test_each_family_is_shown_its_own_tokens_and_none_of_them_is_in_a_fill
         (asked,) = server.fills
         assert asked.body["prompt"] == PROMPTS[kind].format(p=BEFORE, s=AFTER)
         assert (asked.prefix, asked.suffix) == (BEFORE, AFTER)
-        assert set(FAMILIES[kind].ends) <= set(asked.body["stop"])
+        assert set(TABLE[kind].ends) <= set(asked.body["stop"])
 
 
 @pytest.mark.parametrize(
@@ -51,19 +51,19 @@ async def test_each_family_is_shown_its_own_tokens_and_none_of_them_is_in_a_fill
     ],
 )
 def test_a_models_name_tells_of_its_family(name: str, kind: str | None) -> None:
-    assert families.kind_of(name) == kind
+    assert fim_tokens.kind_of(name) == kind
 
 
 def test_granite_4_has_other_tokens_than_those_before() -> None:
-    assert families.family("granite", "ibm-granite/granite-4.0-micro-base").prefix == "<|fim_prefix|>"
-    assert families.family("granite", "ibm-granite/granite-8b-code-base-4k").prefix == "<fim_prefix>"
+    assert fim_tokens.of_kind("granite", "ibm-granite/granite-4.0-micro-base").prefix == "<|fim_prefix|>"
+    assert fim_tokens.of_kind("granite", "ibm-granite/granite-8b-code-base-4k").prefix == "<fim_prefix>"
 
 
 @pytest.mark.parametrize("token", ["<|fim_middle|>", "<|endoftext|>", "<|file_sep|>"])
 def test_text_with_a_control_token_does_not_reach_a_prompt(token: str) -> None:
-    from inference.remote.partner.question import Windows
+    from inference.engine.middle.question import Windows
 
-    controls = FAMILIES["qwen2.5-coder"].controls
+    controls = TABLE["qwen2.5-coder"].controls
     prefix, suffix = Windows().around(f"a{token}b", f"c{token}d", 64, controls)
     assert (prefix, suffix) == ("b", "c")
 
@@ -84,12 +84,12 @@ async def test_the_best_way_is_taken_that_a_server_has(kinds: tuple[str, ...], n
         assert (await answered(partner, one_hole()))[1][0].texts == (ANSWER,)
 
 
-async def test_ollama_is_asked_with_a_suffix_for_it_puts_prompts_into_templates() -> None:
+async def test_ollama_is_asked_with_a_suffix() -> None:
     async with partner_server(kinds=("fim", "suffix"), is_ollama=True) as server, partner_at(server.url) as partner:
         assert partner.partner == "suffix"
 
 
-async def test_a_server_that_can_do_nothing_says_why_and_another_kind_is_refused() -> None:
+async def test_useless_server_says_why() -> None:
     async with partner_server(kinds=()) as server:
         with pytest.raises(ModelError, match=r"it fills no hole: .*suffix.*chat.*; set partner\.kind"):
             async with partner_at(server.url):
@@ -103,7 +103,7 @@ async def test_a_server_that_can_do_nothing_says_why_and_another_kind_is_refused
                 pass
 
 
-async def test_a_server_that_takes_only_the_plainest_request_is_asked_so() -> None:
+async def test_plainest_request_works_alone() -> None:
     def strict(asked: Asked) -> str:
         return "x"
 

@@ -25,7 +25,7 @@ def test_all_holes_of_a_candidate_count() -> None:
     assert order(text, ("return (", "1"), ("return 1", "2"), ("pass", "2)"), ("pass", "3")) == [1, 3, 0, 2]
 
 
-def test_a_text_that_was_broken_elsewhere_does_not_count_against_a_fill() -> None:
+def test_breakage_elsewhere_does_not_count() -> None:
     assert order("def g(:\n    pass\n\nx = ???\n", ("1",), ("(",), ("2",)) == [0, 2, 1]
 
 

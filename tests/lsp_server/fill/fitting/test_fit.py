@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from inference.messages import HoleKind
@@ -45,12 +45,47 @@ def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
     assert fitting.fit(source, carve.markers(source)[0], marker_fill) is None
 
 
-def test_a_marker_in_the_middle_of_a_line_is_filled_without_what_follows() -> None:
+def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
     source = ParsedText.parse("python", "x = f(???, b)\n")
     assert fitting.fit(source, carve.markers(source)[0], "a, b)") == "a"
 
 
-@settings(max_examples=200, deadline=None)
+UNSEEN = (
+    *("\x00", "\x1b", "\x07", "\x7f", "\x9b", "\x0b", "\xad", "\u061c", "\u200b", "\u200d", "\u200e", "\u202e"),
+    *("\u2028", "\u2060", "\u2066", "\ufeff", "\ufffe", "\ufdd0", "\U0001ffff", "\u3164", "\u115f", "\ufe00"),
+    *("\U000e0041", "\U000e0101", "\u180e", "\U0001d173"),
+)
+
+
+@pytest.mark.parametrize("character", UNSEEN, ids=ascii)
+def test_no_fill_brings_what_cannot_be_seen(character: str) -> None:
+    source = ParsedText.parse("python", "x = ???\n")
+    for fill in (f'"a{character}b"', f"a{character}", f"{character}a"):
+        fitted = fitting.fit(source, carve.markers(source)[0], fill)
+        assert fitted is None or character not in fitted
+    used = ParsedText.parse("python", f'y = "{character}"\nx = ???\n')
+    (hole,) = carve.markers(used)
+    assert fitting.fit(used, hole, f'"a{character}b"') == f'"a{character}b"', "the document uses it"
+
+
+def test_byte_order_mark_in_front_is_no_use_of_it() -> None:
+    source = ParsedText.parse("python", "\ufeffx = ???\n")
+    assert fitting.fit(source, carve.markers(source)[0], '"a\ufeffb"') is None
+
+
+VISIBLE = (
+    *("\U0001f469\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f", "\U0001f44d\U0001f3fd", "1\ufe0f\u20e3", "\u00e9"),
+    *("e\u0301", "\u65e5\u672c", "\u05e9", "\U0001f3f3\ufe0f\u200d\U0001f308", "\u00a0", "\ue0b0", "\u00a9\ufe0f"),
+)
+
+
+@pytest.mark.parametrize("text", VISIBLE, ids=ascii)
+def test_fills_bring_emoji_and_letters_of_any_script(text: str) -> None:
+    """Joiners and selectors in an emoji are part of what is seen."""
+    source = ParsedText.parse("python", "x = ???\n")
+    assert fitting.fit(source, carve.markers(source)[0], f'"{text}"') == f'"{text}"'
+
+
 @given(
     text=texts,
     fill=short_texts,

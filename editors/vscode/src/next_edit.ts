@@ -1,0 +1,172 @@
+/** The next edit: what no longer fits after a change, one place after the other. Tab jumps there, then takes it. */
+import * as vscode from 'vscode';
+import { ExecuteCommandRequest, type LanguageClient } from 'vscode-languageclient/node';
+import { DraftView, proposal } from './draft_view';
+import { DID_REJECT, DID_SHOW_INLINE_EDIT, INLINE_EDIT, type InlineEdit } from './wire';
+
+const CONTEXT = 'infill.nextEdit';
+
+/** The server is told of a change, and then asked; it waits for a pause itself. */
+const ASK_MS = 30;
+
+interface Offer {
+  document: vscode.TextDocument;
+  version: number;
+  range: vscode.Range;
+  edit: InlineEdit;
+}
+
+/** What is to be shown, only while the text stands as it did. Never shown beside a suggestion at the cursor. */
+export class NextEdits implements vscode.Disposable {
+  private readonly view = new DraftView();
+  private readonly hint = vscode.window.createTextEditorDecorationType({});
+  private offer: Offer | undefined;
+  /** An offer that a suggestion at the cursor keeps off the screen. */
+  private hidden: Offer | undefined;
+  private asking: { cancel: vscode.CancellationTokenSource; timer: NodeJS.Timeout } | undefined;
+  /** The cursor goes to the next place by itself, after one was taken. */
+  private follows = false;
+  private readonly listeners = [
+    vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => contentChanges.length > 0 && this.ask(document)),
+    vscode.workspace.onDidCloseTextDocument((document) => document === this.offer?.document && this.clear()),
+    vscode.window.onDidChangeTextEditorSelection(() => this.hidden && this.show(this.hidden)),
+    vscode.window.onDidChangeActiveTextEditor(() => this.clear()),
+  ];
+
+  constructor(
+    private readonly client: () => LanguageClient | undefined,
+    private readonly isSuggesting: (document: vscode.TextDocument) => boolean,
+  ) {}
+
+  /** A suggestion is shown at the cursor: what is drawn makes way for it. */
+  hide(): void {
+    const offer = this.offer;
+    this.clear();
+    this.hidden = offer;
+  }
+
+  /** Jumps to the place that is shown, or takes it where the cursor is on its line. */
+  async accept(): Promise<void> {
+    const editor = vscode.window.activeTextEditor;
+    const offer = this.offer;
+    if (offer === undefined || editor?.document !== offer.document || offer.document.version !== offer.version) {
+      return;
+    }
+    if (editor.selection.active.line !== offer.range.start.line) {
+      jump(editor, offer.range.start);
+      return;
+    }
+    this.clear();
+    this.follows = true;
+    const { edit, range } = offer;
+    const isTaken = await editor.edit((builder) => builder.replace(range, edit.text), { undoStopBefore: true, undoStopAfter: true });
+    const client = this.client();
+    if (isTaken && client !== undefined) {
+      const end = offer.document.positionAt(offer.document.offsetAt(range.start) + edit.text.length);
+      editor.selection = new vscode.Selection(end, end);
+      await client.sendRequest(ExecuteCommandRequest.type, edit.command);
+    }
+  }
+
+  /** Takes the place off the screen; it does not come back. */
+  dismiss(): void {
+    const offer = this.offer;
+    this.clear();
+    const uri = offer && this.client()?.code2ProtocolConverter.asUri(offer.document.uri);
+    if (offer !== undefined && uri !== undefined) {
+      void this.client()?.sendNotification(DID_REJECT, { textDocument: { uri }, id: offer.edit.command.arguments[0] });
+    }
+  }
+
+  dispose(): void {
+    this.clear();
+    [this.view, this.hint, ...this.listeners].forEach((part) => { part.dispose(); });
+  }
+
+  private ask(document: vscode.TextDocument): void {
+    const follows = this.follows;
+    this.clear();
+    this.follows = follows;
+    const client = this.client();
+    const editor = vscode.window.activeTextEditor;
+    if (editor?.document !== document || client?.isRunning() !== true) {
+      return;
+    }
+    const cancel = new vscode.CancellationTokenSource();
+    const timer = setTimeout(() => void this.asked(client, editor, cancel.token), ASK_MS);
+    this.asking = { cancel, timer };
+  }
+
+  private async asked(client: LanguageClient, editor: vscode.TextEditor, token: vscode.CancellationToken): Promise<void> {
+    const { document } = editor;
+    const { version } = document;
+    const converter = client.code2ProtocolConverter;
+    const params = {
+      textDocument: converter.asVersionedTextDocumentIdentifier(document),
+      position: converter.asPosition(editor.selection.active),
+      context: { triggerKind: 2 },
+    };
+    const asked: Promise<{ edits: InlineEdit[] } | null> = client.sendRequest(INLINE_EDIT, params, token);
+    const answer = await asked.catch(() => null);
+    const edit = answer?.edits[0];
+    if (edit === undefined || edit.textDocument.version !== version || token.isCancellationRequested) {
+      return;
+    }
+    this.show({ document, version, edit, range: client.protocol2CodeConverter.asRange(edit.range) });
+  }
+
+  private show(offer: Offer): void {
+    const editor = vscode.window.activeTextEditor;
+    this.hidden = undefined;
+    if (editor?.document !== offer.document || offer.document.version !== offer.version) {
+      return;
+    }
+    if (this.isSuggesting(offer.document)) {
+      this.hidden = offer;
+      return;
+    }
+    this.offer = offer;
+    void vscode.commands.executeCommand('setContext', CONTEXT, true).then(() => this.draw(editor, offer));
+  }
+
+  /** Draws an offer once its keys work, unless it has gone meanwhile. */
+  private draw(editor: vscode.TextEditor, offer: Offer): void {
+    if (this.offer !== offer) {
+      return;
+    }
+    const { document, range, edit } = offer;
+    if (this.follows) {
+      jump(editor, range.start);
+    }
+    this.follows = false;
+    this.view.show(document, [proposal(document, range, edit.text, [edit.text], [1])], true);
+    const inSight = editor.visibleRanges.some((visible) => visible.contains(range.start));
+    editor.setDecorations(this.hint, inSight ? [] : [hintAt(editor, range.start.line)]);
+    void this.client()?.sendNotification(DID_SHOW_INLINE_EDIT, { item: edit });
+  }
+
+  private clear(): void {
+    this.asking?.cancel.cancel();
+    clearTimeout(this.asking?.timer);
+    this.asking = this.hidden = undefined;
+    this.follows = false;
+    if (this.offer !== undefined) {
+      this.offer = undefined;
+      this.view.clear();
+      vscode.window.visibleTextEditors.forEach((editor) => editor.setDecorations(this.hint, []));
+      void vscode.commands.executeCommand('setContext', CONTEXT, false);
+    }
+  }
+}
+
+function jump(editor: vscode.TextEditor, place: vscode.Position): void {
+  editor.selection = new vscode.Selection(place, place);
+  editor.revealRange(new vscode.Range(place, place), vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+}
+
+/** Says at the cursor where a place out of sight is. */
+function hintAt(editor: vscode.TextEditor, line: number): vscode.DecorationOptions {
+  const { range } = editor.document.lineAt(editor.selection.active.line);
+  const color = new vscode.ThemeColor('editorCodeLens.foreground');
+  return { range: new vscode.Range(range.end, range.end), renderOptions: { after: { contentText: `  Tab: line ${line + 1}`, color } } };
+}

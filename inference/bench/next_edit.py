@@ -1,0 +1,174 @@
+"""`infill-ls bench next-edit`: after an author's edit, are the author's next edits offered, and nothing else?
+
+Each case is played as a user would play it who knows what the author did: the first change is made, an offer that is
+exact is taken, and the next one is asked for. A wrong offer ends the case. In a quiet case any offer is needless. The
+cases come from releases of packages (tests/data/next_edit); choose margins on the tuning half.
+
+It prints one JSON object as its last line. Times are in milliseconds, and with the server they include its pause.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from inference.bench import next_edit_cases
+from inference.bench.next_edit_cases import EditCase
+from inference.bench.next_edit_offers import (
+    ChatOffers,
+    ModelOffers,
+    NoOffers,
+    Offers,
+    ServerOffers,
+    State,
+    data_file,
+)
+from inference.bench.next_edit_scores import CaseResult, delta_chrf, is_exact
+from inference.bench.server_editor import ScriptedEditor, ServerError
+from inference.models.catalogue import EMBEDDED
+
+_MORE_OFFERS = 2
+"""A case ends after so many offers more than places, in case one is split."""
+_DEADLINES = {"automatic": 40_000, "invoked": 40_000}
+"""A slow machine is to give the same offers."""
+WAYS = ("server", "model", "chat", "quiet")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play and print; returns the exit status."""
+    args = argument_parser().parse_args(argv)
+    try:
+        cases = _chosen(list(next_edit_cases.read(args.cases or data_file("report"))), args.limit)
+        with _offers(args.ask, args.model, args.dtype) as offers:
+            results = list(_played(offers, cases, args.resume))
+    except (ServerError, OSError, ValueError) as error:
+        print(f"infill-ls: {error}", file=sys.stderr)
+        return 1
+    found = {"asked": args.ask, "model": args.model, **figures(results)}
+    print(json.dumps(found))
+    return 0
+
+
+def play(offers: Offers, case: EditCase) -> CaseResult:
+    """Play one case."""
+    offers.begin(case)
+    result = CaseResult(case, case.edited)
+    cursor, began = _end_of_edit(case), time.monotonic()
+    for number in range(len(case.changes) + _MORE_OFFERS):
+        asked = time.monotonic()
+        edit = offers.ask(State(case, case.text, result.text, cursor), accepted=number > 0)
+        result.asked_ms.append((time.monotonic() - asked) * 1000)
+        if edit is None:
+            break
+        if result.first_ms is None:
+            result.first_ms = (time.monotonic() - began) * 1000
+        after = result.text[: edit.start] + edit.text + result.text[edit.end :]
+        result.offers.append(is_exact(result.text, after, case.finished))
+        if case.is_quiet or not result.offers[-1]:
+            break
+        result.text, cursor = after, edit.start + len(edit.text)
+    return result
+
+
+def _played(offers: Offers, cases: Sequence[EditCase], file: Path | None) -> Iterator[CaseResult]:
+    """The results in order. Those that `file` has are taken from there, and it gets the others as they come."""
+    lines = file.read_bytes().splitlines() if file and file.exists() else []
+    known = {one["name"]: one for one in map(msgspec.json.decode, lines)}
+    for number, case in enumerate(cases, 1):
+        if found := known.get(case.name):
+            yield CaseResult(case, found["text"], found["offers"], found["first_ms"], found["asked_ms"])
+            continue
+        result = play(offers, case)
+        if file:
+            kept = {name: value for name, value in vars(result).items() if name != "case"}
+            with file.open("ab") as out:
+                out.write(msgspec.json.encode({"name": case.name, **kept}) + b"\n")
+        yield _told(number, result)
+
+
+def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
+    """Shares are 0 to 1. `exact` is of all offers in cases that need edits, `places` the share of needed places."""
+    edits = [one for one in results if not one.case.is_quiet]
+    quiet = [one for one in results if one.case.is_quiet]
+    offered, needed = sum(len(one.offers) for one in edits), sum(one.needed for one in edits)
+    exact = sum(sum(one.offers) for one in edits)
+    deltas = [delta_chrf(one.case.edited, one.text, one.case.finished) for one in edits]
+    firsts = [one.first_ms for one in results if one.first_ms is not None]
+    asked = [ms for one in results for ms in one.asked_ms]
+    found = {
+        "cases": len(edits),
+        "needed_places": needed,
+        "offers": offered,
+        "offers_per_needed_place": offered / needed if needed else 0.0,
+        "exact": exact / offered if offered else 0.0,
+        "exact_per_needed_place": exact / needed if needed else 0.0,
+        "delta_chrf": statistics.fmean(deltas) if deltas else 0.0,
+        "quiet_cases": len(quiet),
+        "needless": sum(bool(one.offers) for one in quiet) / len(quiet) if quiet else 0.0,
+        "first_offer_p50_ms": statistics.median(firsts) if firsts else None,
+        "answer_p50_ms": statistics.median(asked) if asked else None,
+    }
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in found.items()}
+
+
+def _chosen(cases: Sequence[EditCase], limit: int | None) -> list[EditCase]:
+    """The first of both sorts, as many of each."""
+    edits, quiet = ([one for one in cases if one.is_quiet == wanted] for wanted in (False, True))
+    return [*edits[:limit], *quiet[:limit]]
+
+
+def _end_of_edit(case: EditCase) -> int:
+    if not case.changes:
+        return len("".join(case.text.splitlines(keepends=True)[: case.cursor]))
+    lines = case.text.splitlines(keepends=True)
+    return len("".join(lines[: case.changes[0].line])) + max(0, len(case.changes[0].new) - 1)
+
+
+@contextmanager
+def _offers(ask: str, model: str | None, dtype: str | None) -> Iterator[Offers]:
+    if ask == "quiet":
+        yield NoOffers()
+    elif ask == "server":
+        options: dict[str, Any] = {"statistics": "off", "deadlineMs": _DEADLINES, "model": model or EMBEDDED}
+        with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
+            offers = ServerOffers(editor)
+            if model:
+                offers.wait_for_model()
+            yield offers
+    else:
+        from inference.engine import Engine
+        from inference.models import registry
+
+        engine = Engine(registry.load(model, dtype=dtype) if model else registry.load(dtype=dtype))
+        yield ModelOffers(engine) if ask == "model" else ChatOffers(engine)
+
+
+def _told(number: int, result: CaseResult) -> CaseResult:
+    """Says how a case went, on the error stream."""
+    marks = "".join("+" if one else "-" for one in result.offers) or "."
+    print(f"{number:4} {marks:6} of {result.needed}  {result.case.name}", file=sys.stderr, flush=True)
+    return result
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """The benchmark's flags."""
+    parser = argparse.ArgumentParser(prog="infill-ls bench next-edit", description=__doc__)
+    parser.add_argument("--ask", choices=WAYS, default="server", help="whom (default: %(default)s)")
+    parser.add_argument("--model", metavar="NAME", help="the checkpoint; without one the server uses syntax alone")
+    parser.add_argument("--dtype", metavar="NAME", help="what to compute in, without the server")
+    parser.add_argument("--cases", type=Path, metavar="FILE", help="cases (default: the report half of the checkout)")
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N that need edits, and N quiet ones")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep results there, and play only what it lacks")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

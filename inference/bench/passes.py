@@ -1,0 +1,167 @@
+"""`infill-ls bench passes`: how fast a model that fills the middle reads and writes here, alone or beside llama.cpp.
+
+Lines are filled twice, first cold, then with two characters typed, as the next key finds it. `--beside` names a server
+of llama.cpp with the same file: each line is asked of both, one after the other, so load from other programs meets
+both alike. It prints one JSON object as its last line; compare ratios, not machines.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import torch
+
+from inference.bench import infilling_tasks
+from inference.bench.infilling_tasks import InfillingTask, TaskError
+from inference.engine import Engine
+from inference.messages import Candidate, Done, Hole, InfillRequest, Text
+from inference.models import registry
+from inference.models.family import Family, ModelError
+from inference.serving.faults import release_memory
+
+_TYPED, _MOST_TOKENS = 2, 32
+_ROWS = (1, 2, 4, 8, 16)
+_TIMEOUT_S = 120
+
+
+@dataclass
+class Times:
+    """Seconds of whole requests, and what of them went into reading and writing tokens."""
+
+    cold_s: float = 0.0
+    next_key_s: float = 0.0
+    read: list[tuple[int, float]] = field(default_factory=list)
+    """Tokens and milliseconds."""
+    written: list[tuple[int, float]] = field(default_factory=list)
+
+    def add(self, seconds: float, read: tuple[int, float], written: tuple[int, float], typed: int) -> None:
+        """One request, where so many characters were typed."""
+        if typed:
+            self.next_key_s += seconds
+            return
+        self.cold_s += seconds
+        self.read.append(read)
+        self.written.append(written)
+
+    def speeds(self) -> dict[str, float]:
+        """Tokens a second."""
+        return {
+            f"{name}_tokens_s": 1000 * sum(n for n, _ in pairs) / max(1e-9, sum(ms for _, ms in pairs))
+            for name, pairs in (("prompt", self.read), ("output", self.written))
+        }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print; returns the exit status."""
+    args = argument_parser().parse_args(argv)
+    began = time.perf_counter()
+    try:
+        tasks = [task for task in infilling_tasks.read(args.tasks) if task.single_line and len(task.prompt) > 1000]
+        engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype))
+        if not engine.loaded.traits.fills_middle or not tasks:
+            raise ModelError(f"{args.model} does not fill the middle, or {args.tasks} has no long prompt before a line")
+        engine.warm_up()
+        release_memory()
+        found = {"load_s": time.perf_counter() - began, "dtype": engine.dtype, "threads": torch.get_num_threads()}
+        step = max(1, len(tasks) // args.limit)
+        print(json.dumps(found | measured(engine, tasks[::step][: args.limit], args.beside)))
+    except (ModelError, TaskError, httpx2.HTTPError, KeyError) as error:
+        print(f"infill-ls: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """The arguments of the benchmark."""
+    parser = argparse.ArgumentParser(prog="infill-ls bench passes")
+    parser.add_argument("tasks", type=Path, metavar="FILE", help="tasks in the HumanEval-Infilling format")
+    parser.add_argument("--model", required=True, metavar="FILE_OR_FOLDER", help="the model")
+    parser.add_argument("--device", metavar="NAME")
+    parser.add_argument("--dtype", metavar="NAME")
+    parser.add_argument("--limit", type=int, default=8, metavar="N", help="how many lines")
+    parser.add_argument("--beside", metavar="URL", help="llama.cpp's server with the same model")
+    return parser
+
+
+def measured(engine: Engine, tasks: Sequence[InfillingTask], server: str | None) -> dict[str, Any]:
+    """Fills the lines; what it took, and what the server took for the same."""
+    ours, theirs = Times(), Times()
+    for task in tasks:
+        _of_engine(engine, task, ours)
+        if server:
+            _of_server(server, task, theirs)
+    found: dict[str, Any] = {
+        "lines": len(tasks),
+        "memory_mb": psutil.Process().memory_info().rss >> 20,
+        "ours": {"cold_s": ours.cold_s, "next_key_s": ours.next_key_s} | ours.speeds(),
+        "pass_ms_by_rows": _passes(engine.loaded.family, tasks[0]),
+    }
+    if server:
+        found["theirs"] = {"cold_s": theirs.cold_s, "next_key_s": theirs.next_key_s} | theirs.speeds()
+        found["cold_ratio"] = ours.cold_s / theirs.cold_s
+        found["next_key_ratio"] = ours.next_key_s / theirs.next_key_s
+    return found
+
+
+def _of_engine(engine: Engine, task: InfillingTask, times: Times) -> None:
+    for typed in (0, _TYPED):
+        before = task.parts.before + task.parts.solution[:typed]
+        parts = (Text(before), Hole(single_line=True, max_tokens=_MOST_TOKENS), Text(task.parts.after))
+        began, written = time.perf_counter(), 0
+        for event in engine.infill(InfillRequest("passes", parts, seed=1)):
+            if isinstance(event, Candidate):
+                written = written or event.tokens
+            elif isinstance(event, Done):
+                seconds, stats = time.perf_counter() - began, event.stats
+                read = stats.prefix_tokens - stats.reused_tokens
+                times.add(seconds, (read, stats.encode_ms), (written + 1, 1000 * seconds - stats.encode_ms), typed)
+
+
+def _of_server(server: str, task: InfillingTask, times: Times) -> None:
+    for typed in (0, _TYPED):
+        body = {
+            "input_prefix": task.parts.before,
+            "input_suffix": task.parts.after,
+            "prompt": task.parts.solution[:typed],
+            "n_predict": _MOST_TOKENS,
+            "temperature": 0,
+            "stop": ["\n"],
+            "cache_prompt": True,
+        }
+        began = time.perf_counter()
+        answer = httpx2.post(f"{server}/infill", json=body, timeout=_TIMEOUT_S, trust_env=False)
+        found = answer.raise_for_status().json()["timings"]
+        read, written = ((found[f"{part}_n"], found[f"{part}_ms"]) for part in ("prompt", "predicted"))
+        times.add(time.perf_counter() - began, read, written, typed)
+
+
+def _passes(family: Family, task: InfillingTask) -> dict[int, float]:
+    """Milliseconds of a pass by its rows, their logits included: the fastest of some."""
+    ids = family.tokenizer.encode(task.parts.before[-3000:], add_special_tokens=False).ids
+    context = family.open(ids)
+    for _ in context.encode():
+        pass
+    writing = context.continuation(1, max(_ROWS) + 1)
+    writing.feed(torch.empty(1, 0, dtype=torch.long))
+    found = {}
+    for rows in _ROWS:
+        taken = []
+        for _ in range(5):
+            began = time.perf_counter()
+            writing.feed_rows(torch.tensor([ids[:rows]]))
+            taken.append(1000 * (time.perf_counter() - began))
+            writing.trim(rows)
+        found[rows] = min(taken)
+    context.close()
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""What the model is asked of one hole: the prompt, how the text behind it must begin, and where that ends.
+
+The prompt ends where the hole's line begins. The text between there and the hole is given at the start of the middle,
+so the prompt stays the same while a line is typed, and what was read of it is known at the next key. The last token of
+what is given is decoded again, for half a word is seldom the token that the whole word has.
+"""
+
+import codecs
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inference.engine.canvas import cutting, repetition
+from inference.engine.canvas.segments import TextAndHoles
+from inference.engine.errors import RequestError
+from inference.engine.loaded_model import LoadedModel
+from inference.engine.middle import conversation, question
+from inference.engine.middle.question import CHARACTERS_PER_TOKEN, Question
+from inference.messages import Hole, InfillRequest, Snippet
+from inference.models.family import MiddleFamily
+
+_decoder = codecs.getincrementaldecoder("utf-8")
+_MOST_GIVEN_CHARACTERS = 400
+"""Of a longer line, the start is part of the prompt."""
+_LEAST_SHARE = 1 / 64
+SHORT_SHARE = 1 / 8
+"""How much of the usual text stands around a hole where the deadline leaves no time to read more."""
+_QUICK_TOKENS = 32
+"""The most tokens of a line that nobody asked for; of several lines so many times as many."""
+_QUICK_LINES = 3
+_CONTEXT_SHARE = 4
+"""Other files get one part in so many of the prompt."""
+_REPEATED_LINES = 2
+"""A text is over where it goes on into so many of the lines that follow the hole."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One hole, asked of the model. Its fill is `head` and all that the model writes behind the first `skip` bytes.
+
+    `given` is how the model must begin. `rest` follows on the hole's line, `behind` below it. `question` is what a chat
+    turn says; None: the prompt is the model's own for a hole.
+    """
+
+    prompt_ids: tuple[int, ...]
+    given: bytes
+    skip: int
+    head: str
+    minimum: int
+    room: int
+    single_line: bool
+    behind: tuple[str, ...]
+    rest: str = ""
+    question: Question | None = None
+
+    def end_in(self, data: bytes, last: bytes) -> int | None:
+        """Where in `data`, which the model wrote and whose last token is `last`, the text ends; None: it goes on."""
+        if self.question is not None:
+            closing = b"`" in last or b"~" in last or b"\n" in last
+            return len(data) if closing and self._block(data).is_closed else None
+        if self.single_line:
+            breaks = [at for mark in (b"\n", b"\r") if (at := data.find(mark, len(self.given))) >= 0]
+            return min(breaks, default=None)
+        end = self._overrun(data) if b"\n" in last else None
+        return None if end is None or end < len(self.given) else end  # what is given stays, wherever it goes on
+
+    def text(self, data: bytes, *, ended: bool = True) -> str:
+        """The fill, of what the model wrote so far. Half a character at its end is left out."""
+        text = _decoder("replace").decode(data[self.skip :])
+        if self.question is None:
+            return self.head + (self._fitted(text) if ended and self.single_line else text)
+        block = conversation.block(self._answer(text), ended=ended)
+        code = self._answer(text)[block.start : block.end]
+        fitted = conversation.fitted(code, self.question) if ended else conversation.begun(code, self.question.prefix)
+        return self.head + fitted
+
+    def _fitted(self, text: str) -> str:
+        """The text of a line without the rest of the line, if it goes on into that."""
+        typed = self.given[self.skip :].decode()
+        cut = conversation.without_after(text, self.rest)
+        return cut if cut.startswith(typed) and len(cut) > len(typed) else text
+
+    def _overrun(self, data: bytes) -> int | None:
+        """Where a text of several lines leaves its block, goes on into what is behind it, or repeats itself."""
+        text = data[self.skip :].decode("utf-8", errors="replace")
+        lines = text.split("\n")[:-1]
+        if lines[1:] and self._leaves_block(lines):
+            return self.skip + len("\n".join(lines[:-1]).encode())
+        found = [line.rstrip() for line in lines if line.strip()]
+        if not found:
+            return None
+        count = len(self.behind)
+        if count and tuple(found[-count:]) == self.behind and any(map(str.isalnum, "".join(self.behind))):
+            at = len("\n".join(lines[: _place(lines, count)]))
+            return self.skip + len(text[:at].encode())
+        return len(data) if repetition.repeats(text) else None
+
+    def _leaves_block(self, lines: Sequence[str]) -> bool:
+        """Whether the last line is indented less than the hole, which begins its line, and ends nothing by that."""
+        indent, inside = self.given[: self.skip].decode(), "\n".join(lines[:-1])
+        last = lines[-1].rstrip()
+        is_less = bool(last) and len(last) - len(last.lstrip()) < len(indent)
+        in_string = any(inside.count(quotes) % 2 for quotes in ('"""', "'''", "`"))
+        return is_less and not indent.strip() and not in_string and last.lstrip()[0] not in ")]}#"
+
+    def _block(self, data: bytes) -> conversation.Block:
+        return conversation.block(self._answer(data.decode("utf-8", errors="replace")), ended=False)
+
+    def _answer(self, text: str) -> str:
+        return (_opening(self.question) if self.question else "") + text
+
+
+class Asking:
+    """Asks for the holes of one request, each with all that stands around it."""
+
+    def __init__(self, model: LoadedModel, family: MiddleFamily, request: InfillRequest) -> None:
+        self._model, self._family, self._request = model, family, request
+        self._chats = bool(request.instruction) and family.chat_prompt("") is not None
+        self._files = _fitting(model, request.context, context_tokens(model, family))
+
+    def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, *, short: bool = False) -> Asked:
+        """Hole `number` between the `fills` of all others. Raises RequestError where no prompt is short enough.
+
+        `short`: the prompt can be read soon.
+        """
+        hole, share = parts.holes[number], SHORT_SHARE if short else 1.0
+        before = "".join(text + fill for text, fill in zip(parts.texts[:number], fills, strict=False))
+        before += parts.texts[number]
+        after = "".join(fill + text for fill, text in zip(fills[number + 1 :], parts.texts[number + 2 :], strict=True))
+        after = parts.texts[number + 1] + after
+        most = self._model.traits.continuable_tokens
+        while share >= _LEAST_SHARE:
+            asked = (self._chat if self._chats else self._middle)(hole, before, after, share)
+            if len(asked.prompt_ids) + len(asked.given) + asked.room <= most:
+                return asked
+            share /= 2
+        raise RequestError("the hole, or the instruction, is too long for this model; select less, or say it shorter")
+
+    def _middle(self, hole: Hole, before: str, after: str, share: float) -> Asked:
+        whole = before + hole.starts_with
+        base = _base(before, whole)
+        prefix, suffix = self._around(whole[:base], after, share)
+        files = self._files if share == 1.0 else ()
+        ids = self._family.middle_prompt(prefix, suffix, path=self._request.path, files=files)
+        skip = len(whole[base : max(base, len(before))].encode())
+        return Asked(
+            tuple(ids),
+            whole[base:].encode(),
+            skip,
+            hole.starts_with[: max(0, base - len(before))],
+            self._minimum(hole),
+            self._room(hole),
+            hole.single_line,
+            _behind(after),
+            after.partition("\n")[0].rstrip("\r"),
+        )
+
+    def _chat(self, hole: Hole, before: str, after: str, share: float) -> Asked:
+        """A chat turn, whose answer begins with the fence of the code that is asked for."""
+        prefix, suffix = self._around(before + hole.starts_with, after, share)
+        request, draft = self._request, hole.text if question.is_written_anew(hole) else ""
+        files, room = self._files if share == 1.0 else (), question.room(hole)
+        asked = Question(
+            prefix, suffix, hole.single_line, room, request.path, request.language, files, request.instruction, draft
+        )
+        ids = self._family.chat_prompt(conversation.message(asked), _opening(asked)) or []
+        room += question.tokens(prefix.rpartition("\n")[2]) + 8
+        return Asked(tuple(ids), b"", 0, hole.starts_with, 1, room, hole.single_line, (), "", asked)
+
+    def _around(self, before: str, after: str, share: float) -> tuple[str, str]:
+        """What of the file is shown. The start stays where it is while a long prefix grows by some lines."""
+        properties = self._model.properties
+        most = int(properties.max_prefix_tokens * share) * CHARACTERS_PER_TOKEN
+        start = cutting.window_start(before, max(1, most))
+        end = int(properties.suffix_tokens * share) * CHARACTERS_PER_TOKEN
+        return before[start:], after if len(after) <= end else after[: after.rfind("\n", 0, end) + 1 or end]
+
+    def _minimum(self, hole: Hole) -> int:
+        """Where nobody asked, nothing may be the right answer."""
+        return 0 if self._request.quick and hole.min_tokens == 1 else hole.min_tokens
+
+    def _room(self, hole: Hole) -> int:
+        room = question.room(hole)
+        if not self._request.quick or hole.max_tokens:
+            return room
+        return min(room, _QUICK_TOKENS * (1 if hole.single_line else _QUICK_LINES))
+
+
+def context_tokens(model: LoadedModel, family: MiddleFamily) -> int:
+    """How much text of other files a prompt has room for; 0 where the model knows no form for them."""
+    other = family.middle_prompt("", "", files=(Snippet("a", "b"),))
+    knows = len(other) > len(family.middle_prompt("", ""))
+    return model.properties.max_prefix_tokens // _CONTEXT_SHARE if knows else 0
+
+
+def _base(before: str, whole: str) -> int:
+    """Where what is given begins: with the hole's line, or behind so much of it that the rest is not too long."""
+    base = max(before.rfind("\n"), before.rfind("\r")) + 1
+    if len(whole) - base > _MOST_GIVEN_CHARACTERS:
+        base = whole.rfind("\n", base) + 1 or base
+    over, step = len(whole) - base - _MOST_GIVEN_CHARACTERS, _MOST_GIVEN_CHARACTERS // 2
+    return base + max(0, -(-over // step) * step)
+
+
+def _behind(after: str) -> tuple[str, ...]:
+    """The first lines with text behind that of the hole."""
+    lines = (line.rstrip() for line in after[: 4 * _MOST_GIVEN_CHARACTERS].split("\n")[1:])
+    return tuple([line for line in lines if line][:_REPEATED_LINES])
+
+
+def _place(lines: Sequence[str], count: int) -> int:
+    """The number of the line that is the `count`-th from the end among those with text."""
+    return [number for number, line in enumerate(lines) if line.strip()][-count]
+
+
+def _opening(asked: Question) -> str:
+    language = asked.language if asked.language.isalnum() else ""
+    return f"{conversation.fence(asked)}{language}\n"
+
+
+def _fitting(model: LoadedModel, snippets: Sequence[Snippet], most: int) -> tuple[Snippet, ...]:
+    """The first of the snippets, as many as have `most` tokens together."""
+    kept: list[Snippet] = []
+    for snippet in snippets:
+        most -= question.tokens(snippet.text + snippet.path)
+        if most < 0:
+            break
+        kept.append(snippet)
+    return tuple(kept)

@@ -1,0 +1,130 @@
+"""One text on its way: the tokens it was given, those the model chose, and how sure it was of each."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from inference.engine.canvas import fills
+from inference.engine.canvas.answered import RankedFill
+from inference.engine.canvas.fills import Written
+from inference.engine.canvas.layout import Slots
+from inference.engine.canvas.vocabulary import Vocabulary
+from inference.engine.middle.asking import Asked
+
+_LAST_WORD = re.compile(rb"[\w\x80-\xff]+\Z")
+
+
+class Choice(NamedTuple):
+    """A token, its log-probability among those that might stand there, and the likeliest others with theirs."""
+
+    id: int
+    chance: float
+    others: tuple[tuple[int, float], ...] = ()
+
+
+class End(StrEnum):
+    """Why nothing more is written."""
+
+    TEXT = "text"
+    """The model ended it, or its line, or went on into what follows the hole."""
+    ROOM = "room"
+    """It has as many tokens as it may have."""
+    LATE = "late"
+
+
+@dataclass
+class Branch:
+    """One text: `ids` behind the prompt, the first `forced` of them given. Its choices include the one that ends it."""
+
+    asked: Asked
+    ids: list[int]
+    forced: int
+    data: bytes
+    choices: list[Choice] = field(default_factory=list)
+    end: End | None = None
+
+    @classmethod
+    def given(cls, vocabulary: Vocabulary, asked: Asked) -> "Branch":
+        """Nothing but what is given, less its last token, which is decoded again."""
+        ids = vocabulary.encode(asked.given.decode())[:-1]
+        while not asked.given.startswith(data := vocabulary.bytes_of(ids)):  # a tokenizer that changes text
+            ids.pop()
+        return cls(asked, ids, len(ids), data)
+
+    @property
+    def rest(self) -> bytes:
+        """What is given and not written yet."""
+        return self.asked.given[len(self.data) :]
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens were chosen for the text; 0 while there is nothing to see in it."""
+        return len(self.ids) - self.forced if self.data[len(self.asked.given) :].strip() else 0
+
+    @property
+    def total(self) -> float:
+        """The log-probability of all choices together."""
+        return sum(choice.chance for choice in self.choices)
+
+    @property
+    def score(self) -> float:
+        """The mean log-probability of a choice."""
+        return self.total / max(1, len(self.choices))
+
+    @property
+    def text(self) -> str:
+        """The fill as far as it is written."""
+        return self.asked.text(self.data, ended=self.end is not None)
+
+    def stop(self, end: End) -> None:
+        """Nothing more is written. What may be half written is left out: of lines the last, of a late line a word."""
+        self.end = end
+        start = max(self.asked.skip, len(self.asked.given))
+        written = self.data[start:]
+        if end is not End.TEXT and not self.asked.single_line and b"\n" in written.strip(b"\n"):
+            written = written[: written.rindex(b"\n")]
+        elif end is End.LATE:
+            written = _LAST_WORD.sub(b"", written).rstrip(b" \t") or written
+        self.data = self.data[:start] + written
+
+    def typed(self, text: str) -> bool:
+        """Has the fill begin with `text` from now on. False where it does not, and what is given cannot change."""
+        asked = self.asked
+        if asked.question is not None or not text.startswith(asked.head):
+            return self.text.startswith(text)
+        given = asked.given[: asked.skip] + text[len(asked.head) :].encode()
+        self.asked = replace(asked, given=given)
+        return self.data.startswith(given) or (self.end is None and given.startswith(self.data))
+
+    def until(self, place: int) -> "Branch":
+        """A copy that goes on from before the choice of this number."""
+        return Branch(self.asked, self.ids[: self.forced + place], self.forced, b"", self.choices[:place])
+
+    def ranked(self, number: int, steps: int) -> RankedFill:
+        """The text as one of a hole's answers."""
+        sure = [1.0] * self.forced + [math.exp(choice.chance) for choice in self.choices]
+        written = Written(self.ids, sure, ((0, self.forced, len(self.ids)),), steps)
+        return RankedFill((self.text,), self.score, len(self.ids) - self.forced, number, written)
+
+    def pieces(self, vocabulary: Vocabulary) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """The fill so far as a text for each token, and how sure the model is of each; a chat turn's as one text."""
+        sure = [1.0] * self.forced + [math.exp(choice.chance) for choice in self.choices]
+        text = self.text
+        if self.asked.question is not None or self.asked.head:
+            return (text,), (sum(sure) / len(sure) if sure else 1.0,)
+        slots = Slots(len(self.ids), skip=self.asked.skip)
+        found, chances = fills.pieces(vocabulary, self.ids, sure, (0, self.forced, len(self.ids)), slots)
+        return _cut(found, chances, len(text))
+
+
+def _cut(pieces: Sequence[str], chances: Sequence[float], most: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """The pieces of the first `most` characters."""
+    kept: list[str] = []
+    for piece in pieces:
+        kept.append(piece[:most])
+        most -= len(kept[-1])
+    kept = [piece for piece in kept if piece]
+    return tuple(kept), tuple(chances[: len(kept)])

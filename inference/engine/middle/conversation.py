@@ -1,0 +1,217 @@
+"""What an instruction model is told of a hole, and which part of its answer is the text for it.
+
+It answers as it likes: in a code fence or without one, with words around it, with what stands before the hole once
+more. Code may have fences itself, so the block is asked for with a longer fence than any in the file.
+"""
+
+import re
+from dataclasses import dataclass
+
+from inference.engine.middle.question import Question
+
+_FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)(?P<language>[^\n`]*+)$", re.MULTILINE)
+_OPENING = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)(?P<language>[^\n`]*+)\n", re.MULTILINE)
+_TEXT = re.compile(r"\s*(md|mdx|markdown|rst|text|txt)\b", re.IGNORECASE)
+"""Languages whose files have fenced blocks without a language."""
+_TICKS = re.compile(r"`{3,}")
+_THOUGHT = re.compile(r"\s*<(think|thinking)>.*?(</\1>\s*|\Z)", re.DOTALL)
+_QUOTES = ('"""', "'''")
+_WORD_END = re.compile(r"\b\w+\Z")
+_OPENERS = (":", "{", "(", "[")
+_MOST_REPEATED_LINES = 8
+_LONGEST_LINE = 200
+_CLOSERS = {")": "(", "]": "[", "}": "{"}
+
+
+def message(question: Question) -> str:
+    """What the model is told, in one message of the user's: not every model knows another role."""
+    hole = _mark(question)
+    name = f' path="{question.path[-200:]}"' if question.path.isprintable() and question.path else ""
+    language = f' language="{question.language}"' if question.language.isprintable() and question.language else ""
+    parts = [f"This file has a hole, marked {hole}. Write the text that belongs into the hole."]
+    parts += [f'<context path="{each.path[-200:]}">\n{each.text}\n</context>' for each in question.context]
+    parts.append(f"<file{name}{language}>\n{question.prefix}{hole}{question.suffix}\n</file>")
+    if question.draft:
+        parts.append(
+            "The hole holds this draft. Improve it where it is wrong or not finished, else keep it:\n"
+            f"<draft>\n{question.draft}\n</draft>"
+        )
+    if question.instruction:
+        parts.append(f"What is wanted of the text: {question.instruction}")
+    parts.append(_how(question))
+    return "\n\n".join(parts)
+
+
+def fence(question: Question) -> str:
+    """What opens and closes the block of code that is asked for: longer than any fence in the file."""
+    return "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(_all(question)))])
+
+
+def _how(question: Question) -> str:
+    marks = fence(question)
+    line = question.prefix.rpartition("\n")[2].strip()[-_LONGEST_LINE:]
+    behind = f" It goes on right behind `{line}`." if line and "`" not in line else ""
+    lines = " It has one line." if question.single_line else ""
+    return (
+        f"Answer with the text for the hole alone, in one code block between {marks} and {marks}.{behind}{lines} "
+        "Keep the indentation. Repeat nothing of what stands before or behind the hole, and explain nothing."
+    )
+
+
+def _mark(question: Question) -> str:
+    """How the hole is marked: with what the file does not have."""
+    text = _all(question)
+    return next(mark for n in range(len(text) + 2) if (mark := f"<hole{n or ''}/>") not in text)
+
+
+def _all(question: Question) -> str:
+    return question.prefix + question.suffix + question.draft
+
+
+@dataclass(frozen=True)
+class Block:
+    """Where in an answer the code is. `is_closed`: nothing more of it will come."""
+
+    start: int
+    end: int
+    is_closed: bool
+
+
+def block(answer: str, *, ended: bool) -> Block:
+    """The code of an answer, or of as much as has come; all of it where it has ended without a fence.
+
+    The fence that ends a block is the one at its own level: a fence with a language opens another inside, and one that
+    is indented deeper, or stands in a string of several lines, belongs to the code.
+    """
+    thought = _THOUGHT.match(answer)
+    first = thought.end() if thought else 0
+    opening = _OPENING.search(answer, first)
+    if opening is None:
+        return _unfenced(answer, first, ended=ended)
+    ticks = opening["ticks"]
+    marks = [mark for mark in _FENCE.finditer(answer, opening.end()) if mark["ticks"].startswith(ticks)]
+    if not ended and marks and marks[-1].end() == len(answer):  # more may come in that line
+        marks.pop()
+    closing = _closing(opening, marks)
+    if closing is None or (not ended and closing.end() == len(answer)):
+        rest = answer[opening.end() :]
+        end = opening.end() + len(rest if ended else rest.rstrip("`~").rstrip(" \t").removesuffix("\n"))
+        return Block(opening.end(), _without_line_end(answer, opening.end(), end), is_closed=False)
+    return Block(opening.end(), _without_line_end(answer, opening.end(), closing.start()), is_closed=True)
+
+
+def _unfenced(answer: str, first: int, *, ended: bool) -> Block:
+    if not ended:
+        return Block(first, first, is_closed=False)
+    text = answer[first:].lstrip()
+    start = answer.rfind("\n", first, len(answer) - len(text)) + 1 or first
+    end = max(start, len(answer.rstrip()))
+    text = text.rstrip()
+    ticks = len(text) - len(text.lstrip("`"))
+    if ticks and text.endswith("`" * ticks) and "`" not in (inside := text[ticks:-ticks]) and "\n" not in inside:
+        return Block(end - ticks - len(inside), end - ticks, is_closed=True)
+    return Block(start, end, is_closed=True)
+
+
+def _closing(opening: re.Match[str], marks: list[re.Match[str]]) -> re.Match[str] | None:
+    """The fence that ends a block. In a text, which has blocks itself, the last one."""
+    if _TEXT.match(opening["language"]):
+        return next((mark for mark in reversed(marks) if not mark["language"].strip()), None)
+    indent = _width(opening)
+    levels = [mark for mark in marks if _width(mark) <= indent] or marks
+    return _first_closing(levels, opening.end(), _QUOTES) or _first_closing(levels, opening.end(), ())
+
+
+def _width(mark: re.Match[str]) -> int:
+    return len(mark["indent"].expandtabs())
+
+
+def _first_closing(marks: list[re.Match[str]], start: int, quotes: tuple[str, ...]) -> re.Match[str] | None:
+    """The first fence at the level of a block whose code begins at `start`, and outside of strings in `quotes`."""
+    depth, counts = 1, dict.fromkeys(quotes, 0)
+    for mark in marks:
+        for each in quotes:
+            counts[each] += mark.string.count(each, start, mark.start())
+        start = mark.end()
+        depth += 1 if mark["language"].strip() else -1
+        if depth == 0 and not any(count % 2 for count in counts.values()):
+            return mark
+        depth = max(depth, 1)
+    return None
+
+
+def _without_line_end(answer: str, start: int, end: int) -> int:
+    if end > start and answer[end - 1] == "\n":
+        end -= 2 if answer[max(start, end - 2) : end] == "\r\n" else 1
+    return end
+
+
+def begun(text: str, prefix: str) -> str:
+    """The text of an answer that goes on; empty while it may yet repeat what stands before the hole."""
+    start = text.lstrip()
+    if any(len(start) < len(tail) and tail.startswith(start) for tail in _tails(prefix)):
+        return ""
+    return _without_before(text, prefix)
+
+
+def fitted(text: str, question: Question) -> str:
+    """The text of a finished answer without what stands around the hole already."""
+    text = _indented(_without_before(text, question.prefix), question.prefix)
+    if question.single_line:
+        text = (text.splitlines() or [""])[0]
+    return without_after(text, question.suffix)
+
+
+def _tails(prefix: str) -> list[str]:
+    """What an answer may repeat: the last lines before the hole, the longest first, the begun line, the begun word.
+
+    One whole line alone, where it opens no block, may be meant to stand there twice.
+    """
+    lines = prefix.split("\n")[-_MOST_REPEATED_LINES:]
+    tails = ["\n".join(lines[first:]).lstrip() for first in range(len(lines))]
+    if len(lines) > 1 and not lines[-1].strip() and not lines[-2].rstrip().endswith(_OPENERS):
+        del tails[-2]
+    word = _WORD_END.search(prefix)
+    return [tail for tail in [*tails, *([word[0]] if word else [])] if re.search(r"\w", tail)]
+
+
+def _without_before(text: str, prefix: str) -> str:
+    """The text without what it repeats of that."""
+    start = text.lstrip()
+    return next((start[len(tail) :] for tail in _tails(prefix) if start.startswith(tail)), text)
+
+
+def _indented(text: str, prefix: str) -> str:
+    """The text behind a line that is indented already: its first line is not again, its others as the first is."""
+    indent = prefix.rpartition("\n")[2]
+    if not indent or indent.strip():
+        return text
+    text = text.lstrip("\n")
+    if text.startswith(indent):
+        return text[len(indent) :]
+    first, *others = text.split("\n")
+    if first[:1].isspace() or not others or any(line.startswith(indent) for line in others[-1:] if line.strip()):
+        return text
+    return "\n".join([first, *(indent + line if line.strip() else line for line in others)])
+
+
+def without_after(text: str, suffix: str) -> str:
+    """Takes away the rest of the line and the lines behind the hole, where the answer goes on into them."""
+    rest, _, following = suffix.partition("\n")
+    behind = [line for line in following.split("\n") if line.strip()][:_MOST_REPEATED_LINES]
+    lines = text.split("\n")
+    for count in range(min(len(behind), len(lines) - 1), 0, -1):
+        if [line.strip() for line in lines[-count:]] == [line.strip() for line in behind[:count]]:
+            if count > 1 or re.search(r"\w", behind[0]) or _surplus("\n".join(lines), behind[0].strip()):
+                lines = lines[:-count]
+            break
+    text = "\n".join(lines)
+    end = rest.rstrip() if text.rstrip().endswith(rest.rstrip()) else rest.strip()
+    if end and text.rstrip().endswith(end) and (re.search(r"\w", end) or _surplus(text, end)):
+        return text.rstrip()[: -len(end)]
+    return text
+
+
+def _surplus(text: str, end: str) -> bool:
+    """Whether what the text ends with closes brackets that it did not open."""
+    return any(text.count(closer) > text.count(opener) for closer, opener in _CLOSERS.items() if closer in end)

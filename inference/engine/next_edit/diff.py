@@ -1,0 +1,41 @@
+"""Changes as a unified diff, which code models have read a lot of: it ends where a line's new text would begin.
+
+Line numbers are left out. A place is shown with the lines before it, and its text with the line behind it.
+"""
+
+from collections.abc import Sequence
+
+from inference.engine.next_edit.tokens import lines_of
+from inference.messages import Hunk
+
+_ABOVE, _ABOVE_HUNK = 5, 2
+_MOST_HUNKS, _MOST_CHARACTERS = 3, 900
+"""How much is shown of the latest changes."""
+
+
+def changes(path: str, lines: Sequence[str], hunks: Sequence[Hunk]) -> str:
+    """The head of a diff, and the latest of the changes that led to `lines`."""
+    shown = "".join(_change(lines, hunk) for hunk in hunks[-_MOST_HUNKS:])
+    return f"--- a/{path}\n+++ b/{path}\n{shown[-_MOST_CHARACTERS:]}"
+
+
+def place(lines: Sequence[str], line: int, now: str) -> str:
+    """The start of one more change: `now`, the text from a line on, is taken out."""
+    return "@@\n" + _each(" ", "".join(lines[max(0, line - _ABOVE) : line])) + _each("-", now)
+
+
+def text(lines: Sequence[str], end: int, new: str) -> str:
+    """The rest of that change: `new` is put in, before line `end`."""
+    below = lines[end] if end < len(lines) else "\n"
+    return _each("+", new) + " " + below
+
+
+def _change(lines: Sequence[str], hunk: Hunk) -> str:
+    end = hunk.line + hunk.new.count("\n")
+    above, below = lines[max(0, hunk.line - _ABOVE_HUNK) : hunk.line], lines[end : end + 1]
+    changed = _each("-", hunk.old) + _each("+", hunk.new)
+    return "@@\n" + _each(" ", "".join(above)) + changed + _each(" ", "".join(below))
+
+
+def _each(mark: str, block: str) -> str:
+    return "".join(mark + line for line in lines_of(block))

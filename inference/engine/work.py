@@ -1,0 +1,90 @@
+"""What the work on any request shares: it is a generator of events, counts what it costs and knows its deadline."""
+
+import time
+from abc import abstractmethod
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from inference.engine.canvas import prompt
+from inference.messages import Stats
+from inference.models.family import Context
+
+_Event = TypeVar("_Event")
+
+
+@dataclass
+class Counters:
+    """Time, steps and tokens of one request so far, for its `Stats`."""
+
+    started: float = field(default_factory=time.monotonic)
+    encode_ms: float = 0.0
+    steps: int = 0
+    canvases: int = 0
+    prefix_tokens: int = 0
+    reused_tokens: int = 0
+
+    def ms(self) -> float:
+        """The milliseconds since the work began."""
+        return (time.monotonic() - self.started) * 1000
+
+    def stats(self) -> Stats:
+        """All of it as the client is told."""
+        return Stats(self.ms(), self.encode_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
+
+
+class Work(Generator[_Event | None, None, None]):
+    """The work on one request: each step does at most one forward pass; None is a step with nothing to report.
+
+    Closing it stops the work and frees all it holds.
+    """
+
+    def __init__(self, deadline: float | None) -> None:
+        """`deadline` is in seconds of `time.monotonic()`."""
+        self._deadline = deadline
+        self._counters = Counters()
+        self._events = self._work()
+
+    def send(self, value: None, /) -> _Event | None:
+        """The next event. Raises StopIteration after Done."""
+        return self._events.send(value)
+
+    def throw(self, *error: Any) -> _Event | None:
+        """Raises the error where the work stands; `close` uses it to end the work."""
+        return self._events.throw(*error)
+
+    @abstractmethod
+    def _work(self) -> Generator[_Event | None, None, None]:
+        """All events, Done last."""
+
+    def _late(self) -> bool:
+        return self._is_after(time.monotonic(), 1.0)
+
+    def _is_after(self, time_s: float, share: float) -> bool:
+        """Whether a time comes after this share of that from the beginning to the deadline."""
+        started = self._counters.started
+        return self._deadline is not None and time_s >= started + share * (self._deadline - started)
+
+    def _encode(
+        self, context: Context, ids: Sequence[int], *, share: float | None = None
+    ) -> Generator[None, None, bool]:
+        """Reads a prefix. False: given up, since it is late and more is left to read than a short prefix has.
+
+        With a `share` of the time until the deadline, it is given up as soon as it would take more than that.
+        """
+        left, began, unread = 0, time.monotonic(), len(ids) - context.reused_tokens
+        first_s, reads = began, False
+        for left in context.encode():
+            reads = True
+            self._counters.encode_ms += (time.monotonic() - began) * 1000
+            yield None
+            began = time.monotonic()
+            s_per_token = (began - first_s) / max(1, unread - left)
+            ends_s = began if share is None else began + left * s_per_token
+            if left > prompt.SHORT_PREFIX_TOKENS and self._is_after(ends_s, share or 1.0):
+                break
+        if not reads and unread > prompt.SHORT_PREFIX_TOKENS and self._late():
+            return False  # it would be read with its canvas, in one piece
+        self._counters.prefix_tokens += len(ids) - left
+        self._counters.reused_tokens += context.reused_tokens
+        return left == 0

@@ -1,0 +1,34 @@
+"""What the model `auto` stands for: the best one that was pulled and runs well here, else the embedded one.
+
+Asked in the worker, before torch is imported where nothing was pulled.
+"""
+
+from typing import NamedTuple
+
+from inference.models import catalogue, downloads
+from inference.models.catalogue import EMBEDDED
+
+
+class Choice(NamedTuple):
+    """A model's name, and why it was chosen, for users."""
+
+    model: str
+    why: str
+
+
+def choose(device: str | None) -> Choice:
+    """The model for this machine, where the user names at most a device. Raises ModelError."""
+    here = [entry for entry in catalogue.ENTRIES if entry.repo and downloads.is_here(entry)]
+    if not here:
+        return Choice(EMBEDDED, "no other model is on this machine")
+    from inference.models import recommend  # it imports torch
+
+    machine = recommend.this_machine(device)
+    fits = {entry.name: recommend.judge(entry, machine) for entry in here}
+    able = [entry for entry in here if fits[entry.name].verdict is recommend.Verdict.RUNS]
+    if not able:
+        reasons = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())
+        return Choice(EMBEDDED, f"of what was pulled nothing runs well here: {reasons}")
+    best = recommend.best(able)
+    left = "; ".join(f"{entry.name} {fits[entry.name].words}" for entry in here if entry not in able)
+    return Choice(best.name, f"the best of what was pulled: {fits[best.name].words}{left and f'; {left}'}")

@@ -1,0 +1,117 @@
+"""A model that fills the middle, behind the `MiddleFamily` protocol."""
+
+from collections.abc import Iterable, Sequence
+
+from tokenizers import Tokenizer
+
+from inference.messages import Snippet
+from inference.models import devices, fim_tokens
+from inference.models.checkpoint import Checkpoint
+from inference.models.family import LengthSignal, ModelError, NoiseKind, OnProgress, Traits
+from inference.models.fim import formats, weights
+from inference.models.fim.context import PromptContext
+from inference.models.fim.network import Network
+from inference.models.fim.rows import Prompts
+from inference.models.masked import token_files
+
+_TURN, _END_OF_TURN = "<|im_start|>", "<|im_end|>"
+_SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+"""The system message that the model's own template uses by default."""
+_KEPT_TEXTS = 16
+_NEW_SHARE = 0.2
+"""How much the latest pass counts in the mean of all."""
+_FEW_ROWS, _MANY_ROWS = 4, 64
+"""A pass of so many rows at most is one that writes, of so many at least one that reads a prompt."""
+
+
+class FillInMiddle:
+    """A loaded model. Only the prompts that it keeps change."""
+
+    def __init__(self, found: Checkpoint, tokenizer: Tokenizer, network: Network, dtype: str) -> None:
+        """Raises ModelError where the tokenizer has no tokens for filling the middle."""
+        self.name, self.properties, self.tokenizer = found.name, found.properties, tokenizer
+        self.network, self.device, self.dtype = network, network.device, dtype
+        self.prompts = Prompts(network.empty_rows(0))
+        tokenizer.encode_special_tokens = True
+        special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
+        tokens = fim_tokens.of_vocabulary(special)
+        if tokens is None:
+            raise ModelError(
+                f"{found.name}: its tokenizer has no fill-in-the-middle tokens, so it writes from left to right alone "
+                "and cannot fill holes; give a model such as Qwen2.5-Coder"
+            )
+        self._tokens, self._special = tokens, special
+        stated = (found.config.get("eos_token_id"), found.properties.eos_token_id)
+        self.end_ids = frozenset(special[name] for name in tokens.controls if name in special) | {
+            id_ for id_ in stated if isinstance(id_, int)
+        }
+        self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
+        self._encoded: dict[str, list[int]] = {}
+        self.token_ms = self.prompt_token_ms = 0.0
+        self.traits = Traits(
+            noise=NoiseKind.UNIFORM,
+            length_signal=LengthSignal.NONE,
+            vocabulary_size=network.config.vocab_size,
+            can_score=True,
+            continuable_tokens=network.config.max_position_embeddings,
+            fills_middle=True,
+            free_rows=_FEW_ROWS if network.on_cpu else _MANY_ROWS,
+        )
+
+    @classmethod
+    def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "FillInMiddle":
+        """See `FamilyModule.load`."""
+        tokenizer, place = token_files.tokenizer(found), devices.choose_device(device)
+        progress(0.05, "checking memory")
+        candidates = formats.candidates(place, dtype)
+        free = devices.free_bytes(place)
+        precision = devices.fitting(
+            found.name, place, free, candidates, lambda one: weights.weight_bytes(found, one), packs_itself=True
+        )
+        network = weights.Reader(found, place, precision).network(progress)
+        return cls(found, tokenizer, network, precision.name)
+
+    def open(self, prefix_ids: Sequence[int]) -> PromptContext:
+        """See `Family.open`."""
+        return PromptContext(self.network, self.prompts, prefix_ids, self._passed)
+
+    def middle_prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
+        """See `MiddleFamily`."""
+        return self._ids(self._tokens.parts(prefix, suffix, path, files))
+
+    def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
+        """See `MiddleFamily`. Models that were trained to chat end their answers with the end of a turn.
+
+        Their base models have the same tokens and template and end theirs with the end of the text.
+        """
+        if not self._chats:
+            return None
+        turns = (("system", _SYSTEM), ("user", message))
+        said = [
+            part
+            for who, text in turns
+            for part in ((True, _TURN), (False, f"{who}\n{text}"), (True, _END_OF_TURN), (False, "\n"))
+        ]
+        return self._ids([*said, (True, _TURN), (False, f"assistant\n{answer}")])
+
+    def _ids(self, parts: Iterable[tuple[bool, str]]) -> list[int]:
+        found: list[int] = []
+        for is_control, text in parts:
+            found += [self._special[text]] * bool(text) if is_control else self._text_ids(text)
+        return found
+
+    def _text_ids(self, text: str) -> list[int]:
+        """The tokens of a text, remembered: prefix and suffix stay the same while a line is typed."""
+        if text not in self._encoded:
+            if len(self._encoded) >= _KEPT_TEXTS:
+                del self._encoded[next(iter(self._encoded))]
+            self._encoded[text] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return self._encoded[text]
+
+    def _passed(self, rows: int, seconds: float) -> None:
+        """Takes note of how long a pass took."""
+        ms = 1000 * seconds
+        if rows <= _FEW_ROWS:
+            self.token_ms += (_NEW_SHARE if self.token_ms else 1.0) * (ms - self.token_ms)
+        elif rows >= _MANY_ROWS:
+            self.prompt_token_ms += (_NEW_SHARE if self.prompt_token_ms else 1.0) * (ms / rows - self.prompt_token_ms)

@@ -1,0 +1,141 @@
+"""A prompt that is read in pieces, and what the model writes behind it."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from inference.models.fim.network import Network
+from inference.models.fim.rows import Prompt, Prompts, Rows
+
+PIECE_TOKENS = 256
+"""Read in one pass, some tenths of a second on a laptop: so long a request that was cancelled goes on."""
+_SCORED_TOKENS = 32
+"""So many rows of logits stand in memory at a time where a text is scored."""
+
+OnPass = Callable[[int, float], None]
+"""Told of how many rows a pass was, and how many seconds it took."""
+
+
+class PromptContext:
+    """A `Context`: the rows of a prompt, all but the last token's, which is fed with what follows it."""
+
+    def __init__(self, network: Network, prompts: Prompts, ids: Sequence[int], on_pass: OnPass) -> None:
+        self._network, self._prompts, self._on_pass = network, prompts, on_pass
+        self._before, self._last = list(ids[:-1]), list(ids[-1:])
+        self._prompt: Prompt | None = prompts.take(self._before)
+        self.reused_tokens = len(self._prompt.ids)
+        self._writer: PromptContinuation | None = None
+
+    def encode(self) -> Iterator[int]:
+        """See `Context`. The last token is left to what is asked for first."""
+        prompt = self._open
+        while (done := len(prompt.ids)) < len(self._before):
+            piece = self._before[done : done + PIECE_TOKENS]
+            _pass(self._network, torch.tensor([piece], device=self._network.device), prompt.rows, 0, self._on_pass)
+            prompt.ids += piece
+            yield len(self._before) - len(prompt.ids)
+
+    def predict(
+        self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
+    ) -> Tensor:
+        """Never: see `Traits.fills_middle`."""
+        raise NotImplementedError
+
+    def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
+        """Never: see `Traits.fills_middle`."""
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
+        """See `Context`. One pass for each."""
+        return [self._scored([*self._last, *ids]) for ids in continuations]
+
+    def _scored(self, ids: list[int]) -> Tensor:
+        if len(ids) < 2:
+            return torch.empty(0, device=self._network.device)
+        rows = self._open.rows.copied(len(self._before), len(self._before) + len(ids))
+        fed = torch.tensor([ids], device=self._network.device)
+        hidden, found = self._network.forward(fed[:, :-1], rows, len(ids) - 1)[0], []
+        for first in range(0, len(hidden), _SCORED_TOKENS):
+            chances = self._network.logits(hidden[first : first + _SCORED_TOKENS]).log_softmax(-1)
+            found.append(chances.gather(1, fed[0, first + 1 : first + 1 + len(chances), None])[:, 0])
+        return torch.cat(found)
+
+    def continuation(self, count: int, room_tokens: int) -> "PromptContinuation":
+        """See `Context`. What a single one writes is known to later contexts; a second one works on a copy."""
+        prompt, length = self._open, len(self._before) + 1 + room_tokens
+        if count == 1 and self._writer is None:
+            prompt.rows.reserve(length)
+            self._writer = PromptContinuation(self._network, prompt.rows, self._last, self._on_pass, prompt)
+            return self._writer
+        rows = prompt.rows.copied(len(self._before), length, count)
+        return PromptContinuation(self._network, rows, self._last * count, self._on_pass)
+
+    def close(self) -> None:
+        """See `Context`."""
+        if self._prompt is not None:
+            self._prompts.give_back(self._prompt)
+        self._prompt = None
+
+    @property
+    def _open(self) -> Prompt:
+        assert self._prompt is not None, "the context is closed"
+        return self._prompt
+
+
+class PromptContinuation:
+    """A `Continuation`. `prompt` learns what a single one feeds; None: nobody does."""
+
+    def __init__(
+        self, network: Network, rows: Rows, last: list[int], on_pass: OnPass, prompt: Prompt | None = None
+    ) -> None:
+        self._network, self._rows, self._on_pass, self._prompt = network, rows, on_pass, prompt
+        self._pending = torch.tensor([last], dtype=torch.long, device=network.device).view(rows.content.shape[2], -1)
+        self._first = rows.length
+
+    @torch.inference_mode()
+    def feed(self, ids: Tensor) -> Tensor:
+        """See `Continuation`."""
+        return self._fed(ids, all_rows=False)[:, -1]
+
+    @torch.inference_mode()
+    def feed_rows(self, ids: Tensor) -> Tensor:
+        """See `Continuation`.
+
+        In float32 a row is the same, but for rounding in the last bits, whether it is fed alone or among others, and so
+        is the likeliest token. In 8 bits the products of up to four rows (`Speed.few`) are those of one, bit for bit;
+        of more they are rounded otherwise. There, and in bfloat16, two tokens that are nearly as likely may change
+        places: a draft is then verified by the rows of its own pass, and what is written is what the model finds
+        likeliest to the precision that it is computed in, not always what single rows would give.
+        """
+        return self._fed(ids, all_rows=True)
+
+    def trim(self, count: int) -> None:
+        """See `Continuation`."""
+        self._rows.length -= count
+        if self._prompt is not None:
+            self._prompt.cut(self._rows.length)
+
+    def keep(self, parents: Tensor) -> None:
+        """See `Continuation`."""
+        self._rows.keep(parents, self._first)
+
+    def _fed(self, ids: Tensor, *, all_rows: bool) -> Tensor:
+        fed = torch.cat([self._pending, ids.to(self._pending.device)], 1)
+        self._pending = self._pending[:, :0]
+        self._rows.reserve(self._rows.length + fed.shape[1])
+        logits = _pass(self._network, fed, self._rows, fed.shape[1] if all_rows else 1, self._on_pass)
+        if self._prompt is not None:
+            self._prompt.ids += fed[0].tolist()
+        return logits
+
+
+def _pass(network: Network, ids: Tensor, rows: Rows, wanted: int, on_pass: OnPass) -> Tensor:
+    """Appends tokens (B, n); the logits (B, wanted, V) of what follows the last of them."""
+    began = time.perf_counter()
+    hidden = network.forward(ids, rows, wanted)
+    logits = network.logits(hidden) if wanted else hidden
+    on_pass(ids.shape[1], time.perf_counter() - began)
+    return logits

@@ -1,0 +1,140 @@
+"""Qwen2's layers, causal, over keys and values that grow: written for passes of few rows on a CPU.
+
+A pass over one row takes as long as reading the weights does, if nothing else is in its way: queries, keys and values
+are one product, and so are the two sides of the MLP; positions turn pairs of neighbours, for which the rows of these
+weights are ordered (`paired`); heads that share keys are rows of one head. What is added up is float32 throughout.
+Shapes: B sequences, n rows of each, T rows that they see, H heads of which each of G has its own keys, D their size, d
+the width, V the vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from inference.models.fim.matrices import Matrix, Plain
+from inference.models.fim.rows import Rows
+from inference.models.qwen2 import Qwen2Config
+
+_SURE = 64
+"""The likeliest tokens by a rough head whose logits are computed exactly."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The weights of one layer."""
+
+    norm: Tensor  # (d,)
+    queries_keys_values: Matrix  # ((H + 2 G) * D, d)
+    bias: Tensor  # ((H + 2 G) * D,)
+    out: Matrix  # (d, H * D)
+    mlp_norm: Tensor  # (d,)
+    gate_up: Matrix
+    down: Matrix
+
+
+class Network:
+    """The stack of layers between the embedding and the logits."""
+
+    def __init__(
+        self, config: Qwen2Config, layers: Sequence[Layer], embedding: Matrix, norm: Tensor, head: Matrix
+    ) -> None:
+        self.config, self.layers = config, layers
+        self.embedding, self.norm, self.head = embedding, norm, head
+        self.device = norm.device
+        self._turns = torch.empty(0, config.head_size // 2, dtype=torch.complex64, device=self.device)
+
+    def empty_rows(self, capacity: int, count: int = 1) -> Rows:
+        """Room for the keys and values of so many tokens of `count` sequences."""
+        config = self.config
+        shape = (config.num_hidden_layers, 2, count, config.num_key_value_heads, capacity, config.head_size)
+        return Rows(torch.empty(shape, device=self.device, dtype=torch.float32 if self.on_cpu else torch.bfloat16))
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it is computed on a CPU."""
+        return self.device.type == "cpu"
+
+    @torch.inference_mode()
+    def forward(self, ids: Tensor, rows: Rows, wanted: int) -> Tensor:
+        """Appends tokens (B, n) to `rows`; the hidden states (B, wanted, d) of the last of them, float32."""
+        count, width = ids.shape
+        start, end = rows.length, rows.length + width
+        turns, mask = self._turns_of(start, end), self._mask(start, end, rows.keys.dtype)
+        hidden = self.embedding.rows(ids.flatten())  # (B * n, d)
+        for number, layer in enumerate(self.layers):
+            normed = functional.rms_norm(hidden, layer.norm.shape, layer.norm, self.config.rms_norm_eps)
+            queries, keys, values = self._queries_and_seen(layer, normed, turns, rows, number, (count, width))
+            if wanted == 0 and number + 1 == len(self.layers):
+                break  # nobody asks for what comes of these rows, and later ones read keys and values alone
+            hidden = hidden + layer.out(self._mixed(queries, (keys, values), mask, (count, width)))
+            normed = functional.rms_norm(hidden, layer.norm.shape, layer.mlp_norm, self.config.rms_norm_eps)
+            gate, up = layer.gate_up(normed).chunk(2, -1)
+            hidden = hidden + layer.down(functional.silu(gate) * up)
+        rows.length = end
+        if wanted == 0:
+            return hidden.new_empty(count, 0, hidden.shape[1])
+        last = hidden.view(count, width, -1)[:, width - wanted :]
+        return functional.rms_norm(last, self.norm.shape, self.norm, self.config.rms_norm_eps)
+
+    def _queries_and_seen(
+        self, layer: Layer, normed: Tensor, turns: Tensor, rows: Rows, number: int, size: tuple[int, int]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """(B * n, d) -> queries (B, n, H, D), and keys and values (B, G, T, D), to which those of these rows went."""
+        heads, keys = self.config.num_attention_heads, self.config.num_key_value_heads
+        made = (layer.queries_keys_values(normed) + layer.bias).view(*size, heads + 2 * keys, -1)
+        pairs = torch.view_as_complex(made[:, :, : heads + keys].view(*size, heads + keys, -1, 2))
+        turned = torch.view_as_real(pairs * turns).flatten(-2)  # (B, n, H + G, D)
+        return turned[:, :, :heads], *rows.append(number, turned[:, :, heads:], made[:, :, heads + keys :])
+
+    def _mixed(
+        self, queries: Tensor, seen: tuple[Tensor, Tensor], mask: Tensor | None, size: tuple[int, int]
+    ) -> Tensor:
+        """Queries (B, n, H, D) -> (B * n, H * D)."""
+        (count, width), keys, head_size = size, self.config.num_key_value_heads, self.config.head_size
+        sharing = self.config.num_attention_heads // keys
+        stacked = queries.view(count, width, keys, sharing, head_size).permute(0, 2, 3, 1, 4)
+        stacked = stacked.reshape(count, keys, sharing * width, head_size).to(seen[0].dtype)
+        mixed = functional.scaled_dot_product_attention(stacked, seen[0], seen[1], attn_mask=mask)
+        mixed = mixed.view(count, keys, sharing, width, head_size).permute(0, 3, 1, 2, 4)
+        return mixed.reshape(count * width, -1).float()
+
+    def _mask(self, start: int, end: int, dtype: torch.dtype) -> Tensor | None:
+        """(H / G * n, T) added to the attention: no row sees those behind it."""
+        width = end - start
+        if width == 1:
+            return None
+        hidden = torch.full((width, width), -torch.inf, device=self.device, dtype=dtype).triu(1)
+        sharing = self.config.num_attention_heads // self.config.num_key_value_heads
+        return torch.cat([hidden.new_zeros(width, start), hidden], 1).repeat(sharing, 1)
+
+    def _turns_of(self, start: int, end: int) -> Tensor:
+        """(n, 1, D / 2) complex: what the pairs of queries and keys at these positions are multiplied by."""
+        if end > len(self._turns):
+            size, most = self.config.head_size, 1 << max(8, (end - 1).bit_length())
+            powers = torch.arange(0, size, 2, device=self.device, dtype=torch.float32) / size
+            angles = torch.arange(most, device=self.device, dtype=torch.float32)[:, None] / self.config.theta**powers
+            self._turns = torch.polar(torch.ones_like(angles), angles)
+        return self._turns[start:end, None]
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., d) -> float32 (..., V). A rough head's likeliest tokens are looked at again in float32."""
+        flat = hidden.flatten(0, -2)
+        logits = self.head(flat).float()
+        if not (isinstance(self.head, Plain) and self.head.weight.dtype == torch.float32):
+            best = logits.topk(min(_SURE, logits.shape[1])).indices
+            exact = torch.stack([self.head.rows(one) @ row for one, row in zip(best, flat, strict=True)])
+            logits.scatter_(1, best, exact)
+        return logits.view(*hidden.shape[:-1], -1)
+
+
+def paired(weight: Tensor, head_size: int) -> Tensor:
+    """The rows of a query or key weight, or its bias, so that a position turns neighbours, not halves of a head.
+
+    Products of queries and keys stay the same, for both are ordered alike.
+    """
+    heads = weight.view(-1, 2, head_size // 2, *weight.shape[1:])
+    return heads.transpose(1, 2).reshape(weight.shape)

@@ -1,0 +1,124 @@
+"""The keys and values of tokens that a model has read, and what of them is kept from one request to the next.
+
+Shapes: L layers, B sequences, G heads, T tokens, D the size of a head.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_SPARE_TOKENS = 256
+"""Room is made for so many more tokens than are needed, so that typing seldom copies."""
+_KEPT_PROMPTS, _KEPT_BYTES = 8, 64 << 20
+_SAME_TEXT = 0.5
+"""Kept tokens that a new prompt shares less of are another text's: they are copied from and not cut."""
+
+
+class Rows:
+    """Keys and values (L, 2, B, G, capacity, D), of which the first `length` tokens count."""
+
+    def __init__(self, content: Tensor) -> None:
+        self.content, self.length = content, 0
+
+    @property
+    def keys(self) -> Tensor:
+        """(L, B, G, capacity, D)."""
+        return self.content[:, 0]
+
+    @property
+    def capacity(self) -> int:
+        """How many tokens there is room for."""
+        return self.content.shape[-2]
+
+    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Writes (B, n, G, D) behind the rows of a layer; all of both, (B, G, T, D). `length` stays as it is."""
+        end = self.length + keys.shape[1]
+        both = self.content[layer]
+        both[0, :, :, self.length : end] = keys.transpose(1, 2)
+        both[1, :, :, self.length : end] = values.transpose(1, 2)
+        return both[0, :, :, :end], both[1, :, :, :end]
+
+    def reserve(self, capacity: int) -> None:
+        """Makes room for so many tokens."""
+        if capacity > self.capacity:
+            grown = self.content.new_empty((*self.content.shape[:-2], capacity + _SPARE_TOKENS, self.content.shape[-1]))
+            grown[..., : self.length, :] = self.content[..., : self.length, :]
+            self.content = grown
+
+    def copied(self, length: int, capacity: int, count: int = 1) -> "Rows":
+        """The first `length` tokens of the one sequence, `count` times, with room for so many tokens."""
+        shape = list(self.content.shape)
+        shape[2], shape[-2] = count, capacity
+        made = Rows(self.content.new_empty(shape))
+        made.content[..., :length, :] = self.content[..., :length, :]
+        made.length = length
+        return made
+
+    def keep(self, parents: Tensor, first: int) -> None:
+        """(B,) each sequence becomes a copy of the one named at its place, from token `first` on."""
+        if not torch.equal(parents, torch.arange(len(parents), device=parents.device)):
+            self.content[..., first : self.length, :] = self.content[:, :, parents, :, first : self.length]
+
+
+@dataclass(eq=False)
+class Prompt:
+    """The rows of one sequence, and the tokens that they were made of. One context at a time reads and extends it."""
+
+    rows: Rows
+    ids: list[int]
+    is_open: bool = True
+
+    def cut(self, length: int) -> None:
+        """Forgets all tokens but the first `length`."""
+        self.rows.length = length
+        del self.ids[length:]
+
+
+class Prompts:
+    """The latest prompts with what was written behind them, for the requests that follow.
+
+    Not more than eight, and not more than 64 MB beside what is being read; the least recently used goes first.
+    """
+
+    def __init__(self, empty: Rows) -> None:
+        """`empty`: rows of the network's shape, without room."""
+        self._empty = empty
+        self._kept: list[Prompt] = []
+        """The least recently used first."""
+
+    def take(self, ids: Sequence[int]) -> Prompt:
+        """What is known of `ids`: all tokens of the prompt are their first. There is room for the others.
+
+        To be given back.
+        """
+        best = max(self._kept, key=lambda each: _common(each.ids, ids), default=None)
+        shared = 0 if best is None else _common(best.ids, ids)
+        if best is None or best.is_open or shared < _SAME_TEXT * len(best.ids):
+            source = self._empty if best is None else best.rows
+            best = Prompt(source.copied(shared, len(ids) + _SPARE_TOKENS), list(ids[:shared]))
+        else:
+            self._kept.remove(best)
+            best.is_open = True
+            best.cut(shared)
+            best.rows.reserve(len(ids))
+        self._kept.append(best)
+        return best
+
+    def give_back(self, prompt: Prompt) -> None:
+        """The prompt is read no more."""
+        prompt.is_open = False
+        idle = [each for each in self._kept if not each.is_open]
+        while len(idle) > 1 and (len(idle) > _KEPT_PROMPTS or self.size_bytes() > _KEPT_BYTES):
+            self._kept.remove(idle.pop(0))
+
+    def size_bytes(self) -> int:
+        """What all of them take."""
+        return sum(each.rows.content.nbytes for each in self._kept)
+
+
+def _common(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many tokens two sequences share at their start."""
+    pairs = zip(left, right, strict=False)
+    return next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(left), len(right)))

@@ -1,0 +1,113 @@
+"""Reads the weights of a checked checkpoint, one tensor at a time, into the network."""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from inference.models.checkpoint import Checkpoint
+from inference.models.devices import EIGHT_BIT, Precision
+from inference.models.family import ModelError, OnProgress
+from inference.models.fim import formats
+from inference.models.fim.matrices import Matrix, Packed, Plain, Unpacking, packed_rows
+from inference.models.fim.network import Layer, Network, paired
+from inference.models.qwen2 import qwen2_config, weight_shapes
+from inference.models.shards import opened
+
+_EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
+_LOADED_AT, _LAYERS_DONE_AT = 0.1, 0.7
+_SAME = 0.1
+"""Conversions pack a tied matrix twice, more finely as the head: the two then differ by less than this share."""
+
+_Rows = Iterator[tuple[int, Tensor]]
+
+
+def weight_bytes(found: Checkpoint, precision: Precision) -> float:
+    """How much memory the weights take."""
+    size = 1 if precision.name == EIGHT_BIT else precision.dtype.itemsize
+    return float(sum(prod(shape) * size for shape in found.shapes().values()))
+
+
+class Reader:
+    """Makes a network of what a checkpoint holds."""
+
+    def __init__(self, found: Checkpoint, device: torch.device, precision: Precision) -> None:
+        """Raises ModelError."""
+        self._config, self._weights = qwen2_config(found), opened(found)
+        self._shapes, self._device, self._precision = weight_shapes(self._config), device, precision
+        is_packed = precision.name == EIGHT_BIT
+        self._unpacking = Unpacking(precision.dtype, formats.speed().few) if is_packed else None
+
+    def network(self, progress: OnProgress) -> Network:
+        """The network, on its device. Raises ModelError where the weights are not what the checkpoint says."""
+        count, layers = self._config.num_hidden_layers, []
+        for number in range(count):
+            share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * number / count
+            progress(share, f"layer {number + 1} of {count}")
+            layers.append(self._layer(f"model.layers.{number}."))
+        progress(_LAYERS_DONE_AT, "vocabulary")
+        head = self._streamed(_HEAD if _HEAD in self._weights.shapes else _EMBEDDING)
+        embedding = head if self._is_tied() else self._streamed(_EMBEDDING)
+        return Network(self._config, layers, embedding, self._tensor("model.norm.weight"), head)
+
+    def _layer(self, prefix: str) -> Layer:
+        def read(name: str) -> Tensor:
+            return self._tensor(prefix + name)
+
+        def fused(kind: str) -> Tensor:
+            turned = [paired(read(f"self_attn.{one}_proj.{kind}"), self._config.head_size) for one in "qk"]
+            return torch.cat([*turned, read(f"self_attn.v_proj.{kind}")])
+
+        heads = fused("weight")
+        return Layer(
+            norm=read("input_layernorm.weight"),
+            queries_keys_values=self._made((heads.shape[0], heads.shape[1]), iter([(0, heads)]), prefix + "self_attn"),
+            bias=fused("bias"),
+            out=self._streamed(prefix + "self_attn.o_proj.weight"),
+            mlp_norm=read("post_attention_layernorm.weight"),
+            gate_up=self._streamed(prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight"),
+            down=self._streamed(prefix + "mlp.down_proj.weight"),
+        )
+
+    def _tensor(self, name: str) -> Tensor:
+        value = self._weights.tensor(name, self._shapes[name], self._device, torch.float32)
+        if value.ndim == 1:
+            self._require_finite(name, value)
+        return value
+
+    def _streamed(self, *names: str) -> Matrix:
+        """Matrices below each other, none of which stands in memory in float32 as a whole."""
+        high, wide = sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]
+        return self._made((high, wide), self._rows(names), names[0])
+
+    def _rows(self, names: Sequence[str]) -> _Rows:
+        above = 0
+        for name in names:
+            yield from ((above + first, block) for first, block in self._weights.rows(name, self._shapes[name]))
+            above += self._shapes[name][0]
+
+    def _made(self, shape: tuple[int, int], blocks: _Rows, name: str) -> Matrix:
+        if self._unpacking is None:
+            plain = torch.empty(shape, dtype=self._precision.dtype, device=self._device)
+            for first, block in blocks:
+                self._require_finite(name, block)
+                plain[first : first + len(block)] = block
+            return Plain(plain)
+        packed, scales = torch.empty(shape, dtype=torch.int8), torch.empty(shape[0], dtype=torch.bfloat16)
+        for first, block in blocks:
+            packed[first : first + len(block)], scales[first : first + len(block)] = packed_rows(block)
+        self._require_finite(name, scales)  # as none is where one weight of its channel is not
+        return Packed(packed, scales, self._unpacking)
+
+    def _is_tied(self) -> bool:
+        """Whether embedding and head are one matrix, of which the files may hold two copies, the head's the finer."""
+        if _HEAD not in self._weights.shapes:
+            return True
+        (_, one), (_, other) = (next(self._weights.rows(name, self._shapes[name])) for name in (_EMBEDDING, _HEAD))
+        one, other = one[:256].float(), other[:256].float()
+        return bool((one - other).norm() < _SAME * other.norm())
+
+    def _require_finite(self, name: str, value: Tensor) -> None:
+        if not bool(value.isfinite().all()):
+            raise ModelError(f"{self._weights.name}: {name} holds NaN or infinity; download the checkpoint again")

@@ -1,0 +1,130 @@
+"""The fill-in-the-middle tokens of each family of models, as its makers published them.
+
+Qwen2.5-Coder: its README and arXiv 2409.12186. StarCoder2: arXiv 2402.19173, section 5. CodeGemma:
+ai.google.dev/gemma/docs/codegemma/prompt-structure. DeepSeek-Coder: its README. Codestral: mistral-common's
+`encode_fim`, suffix first. Granite: its model cards; from Granite 4 on with bars. Their texts are not those of code, so
+text that has them is cut there: it would end the prompt.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from inference.messages import Snippet
+
+_LONGEST_PATH = 200
+
+
+@dataclass(frozen=True)
+class FimTokens:
+    """How a family is shown a hole. `ends` are the tokens that come after a fill, beside those of the prompt.
+
+    `repository` begins a prompt with other files and `file` each file in it; empty: it knows none.
+    """
+
+    prefix: str
+    suffix: str
+    middle: str
+    ends: tuple[str, ...]
+    is_suffix_first: bool = False
+    repository: str = ""
+    file: str = ""
+    names_file_inside: bool = False
+    """Whether the name of the file with the hole stands behind the prefix token and not before it."""
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """All tokens that no code may bring into a prompt, and no fill out of an answer."""
+        own = (self.prefix, self.suffix, self.middle, self.repository, self.file, *self.ends)
+        return tuple(token for token in own if token)
+
+    def prompt(self, prefix: str, suffix: str, path: str, context: Sequence[Snippet]) -> str:
+        """The prompt behind which the fill is written. Other files that hold control tokens are left out."""
+        shown = [each for each in context if not any(token in each.text for token in self.controls)]
+        return "".join(text for _, text in self.parts(prefix, suffix, path, shown))
+
+    def parts(self, prefix: str, suffix: str, path: str, context: Sequence[Snippet]) -> Iterator[tuple[bool, str]]:
+        """The same in parts that are either a control token, True, or text, whatever that spells."""
+        if self.is_suffix_first:
+            yield from ((True, self.suffix), (False, suffix), (True, self.prefix), (False, prefix), (True, self.middle))
+            return
+        name = f"{self._name(path)}\n" if path else ""
+        if self.repository and context:
+            yield from ((True, self.repository), (False, "project\n"))
+            for each in context:
+                yield from ((True, self.file), (False, f"{self._name(each.path)}\n{each.text.rstrip()}\n"))
+            yield from ((True, self.file), (False, "" if self.names_file_inside else name))
+        else:
+            name = ""
+        yield from ((True, self.prefix), (False, (name if self.names_file_inside else "") + prefix))
+        yield from ((True, self.suffix), (False, suffix), (True, self.middle))
+
+    def _name(self, path: str) -> str:
+        """The end of a path, as it may stand in a prompt."""
+        shown = "".join(character if character.isprintable() else " " for character in path[-_LONGEST_PATH:])
+        for token in self.controls:
+            shown = shown.replace(token, " ")
+        return shown
+
+
+_BARS = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
+_ANGLES = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
+
+TABLE = {
+    "qwen2.5-coder": FimTokens(
+        *_BARS,
+        ends=("<|endoftext|>", "<|fim_pad|>", "<|im_start|>", "<|im_end|>"),
+        repository="<|repo_name|>",
+        file="<|file_sep|>",
+    ),
+    "starcoder2": FimTokens(
+        *_ANGLES,
+        ends=("<|endoftext|>", "<fim_pad>"),
+        repository="<repo_name>",
+        file="<file_sep>",
+        names_file_inside=True,
+    ),
+    "codegemma": FimTokens(*_BARS, ends=("<|file_separator|>", "<start_of_turn>", "<end_of_turn>", "<eos>")),
+    "deepseek-coder": FimTokens(
+        "<｜fim▁begin｜>",
+        "<｜fim▁hole｜>",
+        "<｜fim▁end｜>",
+        ends=("<｜end▁of▁sentence｜>", "<｜begin▁of▁sentence｜>", "<|EOT|>"),
+    ),
+    "codestral": FimTokens("[PREFIX]", "[SUFFIX]", "", ends=("[MIDDLE]", "</s>"), is_suffix_first=True),
+    "granite": FimTokens(*_ANGLES, ends=("<|endoftext|>", "<|end_of_text|>", "<fim_pad>", "<filename>", "<reponame>")),
+}
+_GRANITE_4 = FimTokens(*_BARS, ends=("<|end_of_text|>", "<|fim_pad|>", "<|filename|>", "<|reponame|>"))
+_IS_GRANITE_4 = re.compile(r"granite[-_. ]?[4-9](?![0-9]*b)", re.IGNORECASE)
+
+_NAMES = {
+    "qwen2.5-coder": re.compile(r"qwen(2[._]?5|3)[-_.]?coder"),
+    "starcoder2": re.compile(r"starcoder[-_.]?2"),
+    "codegemma": re.compile(r"codegemma(?!.*-it\b)"),
+    "deepseek-coder": re.compile(r"deepseek[-_.]?coder"),
+    "codestral": re.compile(r"codestral(?!.*mamba)"),
+    "granite": re.compile(r"granite[-_. ]?([4-9](?![0-9]*b)|3[._]?3|.*code)"),
+}
+
+
+def kind_of(model: str) -> str | None:
+    """The family of a model by the name that its server has for it; None where that tells of none."""
+    name = model.lower()
+    return next((kind for kind, pattern in _NAMES.items() if pattern.search(name)), None)
+
+
+def of_kind(kind: str, model: str) -> FimTokens:
+    """The tokens of a family; those of Granite follow the version in the model's name."""
+    return _GRANITE_4 if kind == "granite" and _IS_GRANITE_4.search(model) else TABLE[kind]
+
+
+def of_vocabulary(tokens: Collection[str]) -> FimTokens | None:
+    """The tokens of the family that a tokenizer with these tokens was made for; None where it knows none.
+
+    A tokenizer without the tokens of a repository is of a model that was shown none.
+    """
+    known = [each for each in TABLE.values() if {each.prefix, each.suffix, each.middle or each.suffix} <= set(tokens)]
+    if not known:
+        return None
+    whole = [each for each in known if each.repository and {each.repository, each.file} <= set(tokens)]
+    return whole[0] if whole else replace(known[0], repository="", file="")

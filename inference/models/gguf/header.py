@@ -1,0 +1,324 @@
+"""Reads the header of a GGUF file as untrusted input: its metadata, and where each tensor stands.
+
+The format is ggml's, version 2 or 3: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Arrays, such as a
+vocabulary of 150,000 tokens, are skipped here and read when they are asked for. Knows no architecture.
+"""
+
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isfinite, prod
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from inference.models.family import ModelError
+
+SUFFIX = ".gguf"
+ARCHITECTURE = "general.architecture"
+MAGIC = b"GGUF"
+HEADER_LIMIT_BYTES = 128 << 20
+"""The largest published vocabularies take some 15 MB."""
+MAX_KEYS, MAX_TENSORS, MAX_ITEMS = 4096, 1 << 16, 1 << 22
+MAX_NAME_BYTES, MAX_STRING_BYTES = 256, 1 << 20
+MAX_DIMENSIONS, MAX_SIZE = 4, 1 << 40
+_CHUNK_BYTES = 4 << 20
+_VERSIONS = (2, 3)
+_AGAIN = "download it again"
+
+
+class TensorType(NamedTuple):
+    """How ggml stores numbers: in blocks of `weights` numbers and `bytes_` bytes."""
+
+    name: str
+    weights: int
+    bytes_: int
+
+
+TYPES: Final = {
+    0: TensorType("F32", 1, 4),
+    1: TensorType("F16", 1, 2),
+    2: TensorType("Q4_0", 32, 18),
+    3: TensorType("Q4_1", 32, 20),
+    6: TensorType("Q5_0", 32, 22),
+    7: TensorType("Q5_1", 32, 24),
+    8: TensorType("Q8_0", 32, 34),
+    10: TensorType("Q2_K", 256, 84),
+    11: TensorType("Q3_K", 256, 110),
+    12: TensorType("Q4_K", 256, 144),
+    13: TensorType("Q5_K", 256, 176),
+    14: TensorType("Q6_K", 256, 210),
+    30: TensorType("BF16", 1, 2),
+}
+"""By the number of ggml's `ggml_type`."""
+
+_STRING, _ARRAY = 8, 9
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+"""By the number of a metadata type, its format for `struct`."""
+
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor: its `shape`, as torch has it, and the bytes `[begin, end)` of the file that hold it."""
+
+    shape: tuple[int, ...]
+    type_: TensorType
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Array:
+    """Where an array of the metadata stands in the file, checked to be `count` items of this type."""
+
+    type_: int
+    count: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    """A file whose header passed the checks. `metadata` has no arrays; `tensors` go by ggml's names."""
+
+    path: Path
+    size_bytes: int
+    metadata: dict[str, Scalar]
+    arrays: dict[str, _Array]
+    tensors: dict[str, StoredTensor]
+
+    def strings(self, key: str) -> list[str]:
+        """An array of strings; empty where there is none. Raises ModelError."""
+        if key not in self.arrays:
+            return []
+        found = self.arrays[key]
+        if found.type_ != _STRING:
+            raise ModelError(f"{self.path}: {key} is no list of texts; {_AGAIN}")
+        content, at, texts = self.bytes_at(found.begin, found.end), 0, []
+        try:
+            for _ in range(found.count):
+                (length,) = struct.unpack_from("<Q", content, at)
+                texts.append(content[at + 8 : at + 8 + length].decode())
+                at += 8 + length
+        except (struct.error, UnicodeDecodeError, OverflowError) as error:
+            raise ModelError(f"{self.path}: {key} cannot be read: {error}; {_AGAIN}") from error
+        return texts
+
+    def numbers(self, key: str) -> tuple[int, ...]:
+        """An array of whole numbers; empty where there is none. Raises ModelError."""
+        if key not in self.arrays:
+            return ()
+        found = self.arrays[key]
+        format_ = _SCALARS.get(found.type_, "f")
+        if format_ in "fd?":
+            raise ModelError(f"{self.path}: {key} is no list of whole numbers; {_AGAIN}")
+        return struct.unpack(f"<{found.count}{format_}", self.bytes_at(found.begin, found.end))
+
+    def bytes_at(self, begin: int, end: int) -> bytes:
+        """These bytes of the file. Raises ModelError where they are not there any more."""
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(begin)
+                content = stream.read(end - begin)
+        except OSError as error:
+            raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
+        if len(content) < end - begin:
+            raise ModelError(f"{self.path} has become shorter since it was opened; load it again")
+        return content
+
+
+def read(path: Path) -> GgufFile:
+    """The header of a file. Raises ModelError where it is missing, no GGUF file, cut off, or contradicts itself."""
+    with _opened(path) as reader:
+        return reader.file()
+
+
+def architecture(path: Path) -> str:
+    """What a file calls its architecture, which stands near its beginning; "" where it says nothing.
+
+    What comes behind it is not looked at. Raises ModelError.
+    """
+    with _opened(path) as reader:
+        return reader.architecture()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator["_Reader"]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(descriptor, "rb") as stream:
+            found = os.fstat(stream.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise ModelError(f"{path} is no regular file; give a downloaded {SUFFIX} file")
+            yield _Reader(path, stream, found.st_size)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}; give a downloaded {SUFFIX} file") from error
+
+
+class _Reader:
+    """Goes through a header from its first byte on. What does not stand in the file raises ModelError."""
+
+    def __init__(self, path: Path, stream: BinaryIO, size: int) -> None:
+        self._path, self._stream, self._size = path, stream, size
+        self._bytes, self._at = bytearray(), 0
+
+    def file(self) -> GgufFile:
+        """The whole header."""
+        tensors, keys = self._counts()
+        metadata: dict[str, Scalar] = {}
+        arrays: dict[str, _Array] = {}
+        for key, value in self._values(keys):
+            if key in metadata or key in arrays:
+                raise self._wrong(f"the key {key} stands there twice")
+            if isinstance(value, _Array):
+                arrays[key] = value
+            else:
+                metadata[key] = value
+        stated = list(self._tensors(tensors))
+        return GgufFile(self._path, self._size, metadata, arrays, self._placed(stated, metadata))
+
+    def architecture(self) -> str:
+        """See the function of this name."""
+        _, keys = self._counts()
+        found = (value for key, value in self._values(keys) if key == ARCHITECTURE)
+        return str(next(found, ""))
+
+    def _counts(self) -> tuple[int, int]:
+        """How many tensors and keys there are."""
+        if self._take(4) != MAGIC:
+            raise ModelError(f"{self._path} is no GGUF file; give a {SUFFIX} file or a checkpoint folder")
+        version = self._number("I")
+        if version not in _VERSIONS:
+            reason = "it is for big-endian machines" if version >= 1 << 16 else f"it is of version {version}"
+            raise ModelError(f"{self._path}: {reason}; only GGUF of version 2 and 3 can be used; download a newer file")
+        tensors, keys = self._number("Q"), self._number("Q")
+        if tensors > MAX_TENSORS or keys > MAX_KEYS:
+            raise self._wrong(f"it claims {tensors} tensors and {keys} keys")
+        return tensors, keys
+
+    def _values(self, keys: int) -> Iterator[tuple[str, Scalar | _Array]]:
+        for _ in range(keys):
+            key = self._name()
+            yield key, self._value(key)
+
+    def _value(self, key: str) -> Scalar | _Array:
+        type_ = self._number("I")
+        if type_ == _STRING:
+            return self._text(MAX_STRING_BYTES)
+        if type_ == _ARRAY:
+            return self._array(key)
+        if type_ not in _SCALARS:
+            raise self._wrong(f"{key} is of type {type_}, which GGUF does not have")
+        (value,) = struct.unpack("<" + _SCALARS[type_], self._take(struct.calcsize("<" + _SCALARS[type_])))
+        if isinstance(value, float) and not isfinite(value):
+            raise self._wrong(f"{key} is {value}")
+        return value  # type: ignore[no-any-return]
+
+    def _array(self, key: str) -> _Array:
+        type_, count, begin = self._number("I"), self._number("Q"), self._at
+        if count > MAX_ITEMS:
+            raise self._wrong(f"{key} claims {count} items")
+        if type_ in _SCALARS:
+            self._skip(count * struct.calcsize("<" + _SCALARS[type_]))
+        elif type_ == _STRING:
+            for _ in range(count):
+                length = self._number("Q")
+                if length > MAX_STRING_BYTES:
+                    raise self._wrong(f"{key} claims a text of {length} bytes")
+                self._skip(length)
+        else:
+            raise self._wrong(f"{key} is a list of items of type {type_}, which no model needs")
+        return _Array(type_, count, begin, self._at)
+
+    def _tensors(self, count: int) -> Iterator[tuple[str, tuple[int, ...], TensorType, int]]:
+        """Name, shape, type and offset of each. ggml's first dimension is torch's last."""
+        for _ in range(count):
+            name, dimensions = self._name(), self._number("I")
+            if not 1 <= dimensions <= MAX_DIMENSIONS:
+                raise self._wrong(f"{name} has {dimensions} dimensions")
+            sizes = struct.unpack(f"<{dimensions}Q", self._take(8 * dimensions))
+            number, offset = self._number("I"), self._number("Q")
+            if number not in TYPES:
+                known = ", ".join(one.name for one in TYPES.values())
+                raise ModelError(
+                    f"{self._path}: {name} is quantised in a way (type {number}) that this release cannot read; "
+                    f"download a file of another quantisation, such as Q4_K_M (it reads {known})"
+                )
+            if prod(sizes) > MAX_SIZE or 0 in sizes or sizes[0] % TYPES[number].weights:
+                raise self._wrong(f"{name} cannot be of the sizes {list(sizes)} in {TYPES[number].name}")
+            yield name, sizes[::-1], TYPES[number], offset
+
+    def _placed(
+        self, stated: list[tuple[str, tuple[int, ...], TensorType, int]], metadata: dict[str, Scalar]
+    ) -> dict[str, StoredTensor]:
+        """The tensors by name, each with its place in the file, which no other one shares."""
+        alignment = metadata.get("general.alignment", 32)
+        if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 16 or alignment & (alignment - 1):
+            raise self._wrong(f"general.alignment is {str(alignment)[:40]}, not a power of two")
+        first = -(-self._at // alignment) * alignment
+        placed: dict[str, StoredTensor] = {}
+        for name, shape, type_, offset in stated:
+            begin = first + offset
+            end = begin + prod(shape) // type_.weights * type_.bytes_
+            if name in placed:
+                raise self._wrong(f"the tensor {name} stands there twice")
+            if offset % alignment or end > self._size:
+                raise self._wrong(f"{name} does not stand at bytes {begin} to {end} of {self._size}")
+            placed[name] = StoredTensor(shape, type_, begin, end)
+        ends = 0
+        for name, tensor in sorted(placed.items(), key=lambda item: item[1].begin):
+            if tensor.begin < ends:
+                raise self._wrong(f"the bytes of {name} are those of another tensor as well")
+            ends = tensor.end
+        return placed
+
+    def _name(self) -> str:
+        return self._text(MAX_NAME_BYTES)
+
+    def _text(self, limit_bytes: int) -> str:
+        length = self._number("Q")
+        if length > limit_bytes:
+            raise self._wrong(f"it claims a text of {length} bytes where {limit_bytes} are allowed")
+        try:
+            text = self._take(length).decode()
+        except UnicodeDecodeError as error:
+            raise self._wrong(f"a text in its header is not UTF-8: {error}") from error
+        if limit_bytes == MAX_NAME_BYTES and not text.isprintable():
+            raise self._wrong(f"it has a name with control characters: {text[:80]!a}")
+        return text
+
+    def _number(self, format_: str) -> int:
+        length, at = 8 if format_ == "Q" else 4, self._at
+        if at + length > len(self._bytes):
+            self._reach(at + length)
+        self._at = at + length
+        return int.from_bytes(self._bytes[at : at + length], "little")
+
+    def _take(self, count: int) -> bytes:
+        at = self._at
+        self._skip(count)
+        return bytes(self._bytes[at : self._at])
+
+    def _skip(self, count: int) -> None:
+        if self._at + count > len(self._bytes):
+            self._reach(self._at + count)
+        self._at += count
+
+    def _reach(self, end: int) -> None:
+        """Reads on until `end`. Nothing is reserved for what the file does not have."""
+        if end > self._size:
+            raise self._wrong(f"it is cut off: its header goes on behind its {self._size} bytes")
+        if end > HEADER_LIMIT_BYTES:
+            raise self._wrong(f"its header has more than the {HEADER_LIMIT_BYTES} bytes allowed")
+        while len(self._bytes) < end:
+            block = self._stream.read(_CHUNK_BYTES)
+            if not block:
+                raise self._wrong(f"it is cut off after {len(self._bytes)} bytes")
+            self._bytes += block
+
+    def _wrong(self, what: str) -> ModelError:
+        return ModelError(f"{self._path} is damaged or no model: {what}; {_AGAIN}")

@@ -1,0 +1,59 @@
+"""What the work on a request has in common whichever server does it: events, amendments, an end, a deadline."""
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from inference.engine.canvas.segments import text_and_holes
+from inference.engine.errors import RequestError
+from inference.engine.work import Counters
+from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
+
+RemoteEvent = Draft | Candidate | Done
+
+
+class RemoteWork(ABC):
+    """The work on one request: drafts if it wants them, the candidates, best first, then Done.
+
+    Cancelling the task that waits for an item, and `aclose`, abort what is asked of the server.
+    """
+
+    def __init__(self, request: InfillRequest, deadline: float | None) -> None:
+        """`deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense."""
+        self._request, self._deadline = request, deadline
+        self._parts = text_and_holes(request)
+        self._counters = Counters()
+        self._news = asyncio.Event()
+        """Set whenever there may be something to report, or to do anew."""
+        self._events = self._work()
+
+    def __aiter__(self) -> AsyncIterator[RemoteEvent]:
+        """The events as they come."""
+        return self._events
+
+    def amend(self, hole: int, text: str) -> None:
+        """Pin `text`, all that now stands at the start of a hole. Raises RequestError where there is no such hole."""
+        if not 0 <= hole < len(self._parts.holes):
+            raise RequestError(f"the request has no hole {hole}")
+        self._pin(hole, text)
+        self._news.set()
+
+    async def aclose(self) -> None:
+        """Abort what still runs."""
+        await self._events.aclose()
+
+    @abstractmethod
+    def _work(self) -> AsyncGenerator[RemoteEvent, None]:
+        """All events, Done last."""
+
+    @abstractmethod
+    def _pin(self, hole: int, text: str) -> None:
+        """`text` now stands at the start of a hole of the request."""
+
+    def _done(self) -> Done:
+        outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
+        return Done(self._request.id, outcome, self._counters.stats())
+
+    def _late(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline

@@ -1,0 +1,128 @@
+"""What a process that may import torch finds of this machine and its models, and what to say of that.
+
+Loads no model.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from shutil import which
+from typing import Any
+
+import msgspec
+
+from inference.messages import WorkerOptions
+from inference.models import extras
+from inference.models.catalogue import AUTO, EMBEDDED
+from inference.models.extras import shown
+from lsp_server.diagnosis.check import Check, Verdict
+from lsp_server.diagnosis.models import best_of, next_step
+from lsp_server.diagnosis.workers import size
+from lsp_server.worker.options import problem_of, resolved
+
+PROBE_S = 120.0
+"""How long the probe may take; it imports torch, which takes long from a cold disk."""
+REINSTALL = f"install it again: {shown(extras.reinstall())}"
+_INSTALL_FOUR_BIT = f"install it: {shown(extras.install('4bit'))}"
+
+
+def probed(options: WorkerOptions) -> Iterator[Check]:
+    """What only torch and the engine can tell."""
+    if problem_of(options):
+        words, _, advice = problem_of(options).partition("; ")
+        yield Check("model", Verdict.FAIL, words, advice)
+        return
+    try:
+        found = probe(options)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        yield Check("engine", Verdict.FAIL, f"it cannot be asked: {error}", REINSTALL)
+        return
+    if problem := found.get("torch_problem"):
+        yield Check("engine", Verdict.FAIL, f"torch cannot be imported: {problem}", REINSTALL)
+    yield _device(found, options)
+    options = msgspec.structs.replace(options, model=found["model"])
+    yield _model(found, options)
+    yield from (runs(needs, options) for needs in found["needs"])
+    if found["catalogue"]:
+        yield best_here(found["catalogue"], options)
+
+
+def probe(options: WorkerOptions) -> dict[str, Any]:
+    """What `inference.serving.probe` prints. Raises OSError, ValueError or subprocess.SubprocessError."""
+    words, nothing = probe_words(options), subprocess.DEVNULL
+    done = subprocess.run(words, stdin=nothing, capture_output=True, text=True, timeout=PROBE_S, check=False)
+    return read_probe(done.returncode, done.stdout, done.stderr)
+
+
+def probe_words(options: WorkerOptions) -> list[str]:
+    """The command that looks at this machine."""
+    words = [sys.executable, "-P", "-m", "inference.serving.probe", "--model", resolved(options).model]
+    words += ["--device", options.device] if options.device else []
+    words += ["--dtype", options.dtype] if options.dtype else []
+    return words
+
+
+def read_probe(status: int | None, output: str, errors: str) -> dict[str, Any]:
+    """What that command has found. Raises ValueError where it has failed."""
+    if status or not output.strip():
+        raise ValueError((errors.strip().splitlines() or ["no output"])[-1])
+    found: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+    return found
+
+
+def _device(found: dict[str, Any], options: WorkerOptions) -> Check:
+    if problem := found["device_problem"]:
+        words, _, advice = problem.partition("; ")
+        return Check("device", Verdict.FAIL, words, advice or "leave out --device and --dtype to let the worker choose")
+    devices = ", ".join(_describe_device(device) for device in found["devices"])
+    if devices:
+        return Check("device", Verdict.OK, devices)
+    if which("nvidia-smi") and not found.get("cuda_build"):
+        advice = "there is an NVIDIA driver, but torch is a build for the CPU: install torch's CUDA build"
+        return Check("device", Verdict.WARN, "cpu", advice)
+    if options.model in (AUTO, EMBEDDED):
+        return Check("device", Verdict.OK, "cpu; enough for the embedded model")
+    return Check("device", Verdict.WARN, "cpu", "a large model needs a GPU; `infill-ls models` shows which run here")
+
+
+def _describe_device(device: dict[str, Any]) -> str:
+    memory = f", {size(device['free_bytes'])} of {size(device['total_bytes'])} free" if device["total_bytes"] else ""
+    return f"{device['device']} ({device['name']}{memory})"
+
+
+def _model(found: dict[str, Any], options: WorkerOptions) -> Check:
+    if problem := found["model_problem"]:
+        words, _, advice = problem.partition("; ")
+        return Check("model", Verdict.FAIL, words, advice)
+    why = f": {found['choice']}" if found["choice"] else ""
+    return Check("model", Verdict.OK, resolved(options).model + why)
+
+
+def runs(needs: dict[str, Any], options: WorkerOptions) -> Check:
+    """In which dtype a checkpoint runs on this machine, and what the next better one needs, or the least one."""
+    free, dtypes = needs["free_bytes"], needs["dtypes"]
+    fitting = next((place for place, one in enumerate(dtypes) if one["needed_bytes"] <= free), len(dtypes))
+    larger = [f"{one['dtype']} needs {size(one['needed_bytes'])}" for one in dtypes[:fitting]]
+    has = f"{needs['device']} has {size(free)} free"
+    if fitting == len(dtypes):
+        least = dtypes[-1]
+        advice = f"free {size(least['needed_bytes'] - free)} more for {least['dtype']}, or choose another device"
+        return _does_not_run(needs, options, f"not here: {', '.join(larger)}; {has}", advice)
+    found = f"{dtypes[fitting]['dtype']}: needs {size(dtypes[fitting]['needed_bytes'])}, {has}"
+    if dtypes[fitting]["dtype"] in ("8bit", "4bit") and not needs["four_bit"]:
+        return _does_not_run(needs, options, f"{found}, but the package bitsandbytes is missing", _INSTALL_FOUR_BIT)
+    return Check(f"runs {needs['model']}", Verdict.OK, "; ".join([found, *larger[-1:]]))
+
+
+def best_here(catalogue: dict[str, Any], options: WorkerOptions) -> Check:
+    """The model of the catalogue that is best on this machine, and what to do where another one is chosen."""
+    best = best_of(catalogue)
+    advice = "" if resolved(options).model == best["name"] else next_step(best)
+    return Check("best model here", Verdict.OK, f"{best['name']}: {best['words']}", advice)
+
+
+def _does_not_run(needs: dict[str, Any], options: WorkerOptions, found: str, advice: str) -> Check:
+    """A failure only where it is the checkpoint that was chosen, to run in whatever dtype it can."""
+    chosen = needs["model"] == resolved(options).model and options.dtype is None
+    return Check(f"runs {needs['model']}", Verdict.FAIL if chosen else Verdict.OK, found, advice)

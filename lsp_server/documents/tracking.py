@@ -1,0 +1,86 @@
+"""Ranges of a text that is being edited, and edits that the editor was given but may not apply."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lsp_server.documents.change import Change, difference
+
+_MOST_GROWTH = 2
+"""A text up to so many times as long as the range, in place of all of it and more, is what stands there now."""
+
+
+def smallest(change: Change) -> Change:
+    """The same change without what is equal at both ends: some editors send whole lines, or the whole text."""
+    if not change.removed:
+        return change
+    inner = difference(change.removed, change.added)
+    return Change(change.start + inner.start, inner.removed, inner.added)
+
+
+@dataclass(frozen=True)
+class TextRange:
+    """`[start, end)` of the current text."""
+
+    start: int
+    end: int
+
+    def of(self, text: str) -> str:
+        """What stands in it."""
+        return text[self.start : self.end]
+
+    def overlaps(self, other: "TextRange") -> bool:
+        """Whether both have a character in common."""
+        return self.start < other.end and other.start < self.end
+
+    def after(self, change: Change, began_as: str = "", *, grows: bool = False) -> "TextRange | None":
+        """The range after a change, made `smallest`; None where nobody can tell where it is.
+
+        Text typed right before or right behind the range belongs to it only if it `grows`. `began_as` is looked for in
+        a change that replaces the range and what is around it, as a formatter does.
+        """
+        at_edge = change.start == change.end and change.start in (self.start, self.end)
+        if grows and (at_edge or (change.start, change.end) == (self.start, self.end)):
+            return TextRange(self.start, self.end + change.shift)
+        if change.end <= self.start:
+            return TextRange(self.start + change.shift, self.end + change.shift)
+        if change.start >= self.end:
+            return self
+        if change.start <= self.start and self.end <= change.end:
+            return self._replaced(change, began_as)
+        ends_inside = change.end <= self.end
+        return TextRange(
+            min(self.start, change.start), self.end + change.shift if ends_inside else change.start + len(change.added)
+        )
+
+    def _replaced(self, change: Change, began_as: str) -> "TextRange | None":
+        if began_as and change.added.count(began_as) == 1:
+            start = change.start + change.added.index(began_as)
+            return TextRange(start, start + len(began_as))
+        if len(change.added) > _MOST_GROWTH * (self.end - self.start):
+            return None
+        return TextRange(change.start, change.start + len(change.added))
+
+
+class ExpectedEdit:
+    """An edit that the editor was given. It has happened once the document is the text that it leads to.
+
+    `ranges` of `text` become `texts`; `places` says where those stand afterwards. Once something else was typed, that
+    text can come about only by chance, so the edit `is_given_up`.
+    """
+
+    def __init__(self, text: str, ranges: Sequence[TextRange], texts: Sequence[str]) -> None:
+        parts, places, end, length = list[str](), list[TextRange](), 0, 0
+        for place, new in zip(ranges, texts, strict=True):
+            parts += [text[end : place.start], new]
+            length += place.start - end
+            places.append(TextRange(length, length + len(new)))
+            length, end = length + len(new), place.end
+        self.text = "".join([*parts, text[end:]])
+        self.places = tuple(places)
+        self.is_given_up = False
+        self._added = {difference(place.of(text), new).added for place, new in zip(ranges, texts, strict=True)}
+
+    def has_happened(self, changes: Sequence[Change], text: str) -> bool:
+        """To be asked after each change: whether the document, which is `text` now, is the expected one."""
+        self.is_given_up = self.is_given_up or any(smallest(change).added not in self._added for change in changes)
+        return text == self.text

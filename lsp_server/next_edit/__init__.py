@@ -1,0 +1,1 @@
+"""Next edit: what no longer fits after a change, one place after the other."""

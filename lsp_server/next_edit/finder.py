@@ -1,0 +1,93 @@
+"""Which next edit follows from what changed. Pure: knows no editor, no worker and no clock."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+from tree_sitter import Tree
+
+from inference.messages import HoleKind
+from lsp_server.carve import Span
+from lsp_server.documents.change import difference
+from lsp_server.fill.fitting.breakage import errors_of, errors_with
+from lsp_server.fill.fitting.unseen import brings_unseen
+from lsp_server.next_edit.names import Names
+from lsp_server.next_edit.recent import Comparison
+from lsp_server.next_edit.renames import Compared, NextEdit, after_renames
+from lsp_server.next_edit.repeats import after_repeats
+from lsp_server.next_edit.signatures import after_signatures
+from lsp_server.syntax.parsing import edit_tree, parse
+from lsp_server.syntax.source import ParsedText, Source
+
+MOST_OFFERS = 200
+"""Of one change; a user who has to take more will do it in another way."""
+_MOST_TRIED = 16
+"""Each by itself: a parse of the file."""
+
+
+def next_edits(now: Source, earlier: Iterable[str], stop: Callable[[], bool] = lambda: False) -> list[NextEdit]:
+    """The edits that follow from the changes since one of the `earlier` texts, which come newest first; in order.
+
+    None of them breaks the parse, and none touches another. Empty where nothing follows, where the change itself broke
+    the parse, or once `stop` says so.
+    """
+    names = Names.of(now)
+    if names is None or now.tree is None:
+        return []
+    errors = errors_of(now.tree)
+    for text in earlier:
+        before = None if stop() else _parsed(now, now.tree, text)
+        old = None if before is None else Names.of(before)
+        if before is None or before.tree is None or old is None or errors > errors_of(before.tree):
+            continue
+        found = _apart(_found(Compared(Comparison(text, now.text), old, names), stop))
+        kept = [] if stop() else offerable(now, found)
+        if kept or stop():
+            return [] if stop() else kept
+    return []
+
+
+def _parsed(now: Source, tree: Tree, text: str) -> Source:
+    """An earlier text with its tree, which has most of the present one's."""
+    change, tree = difference(now.text, text), tree.copy()
+    edit_tree(tree, now.text, change.start, change.end, change.added)
+    return ParsedText(text, now.language_id, parse(now.language_id, text, tree), now.uri)
+
+
+def nearest(edits: Sequence[NextEdit], cursor: int) -> NextEdit | None:
+    """The edit to offer first."""
+    return min(edits, key=lambda edit: (abs(edit.start - cursor), edit.start), default=None)
+
+
+def offerable(now: Source, edits: Iterable[NextEdit]) -> list[NextEdit]:
+    """The edits that bring nothing that cannot be seen, and after which the text parses at least as well.
+
+    All of them are tried together, then a few by themselves.
+    """
+    seen = [edit for edit in edits if not brings_unseen(edit.text, now.text)]
+    if now.tree is None or not seen:
+        return seen
+    errors, apart = errors_of(now.tree), _apart(seen)
+    if len(apart) == len(seen) and _keeps_parse(now, apart, errors):
+        return seen
+    return [edit for edit in seen[:_MOST_TRIED] if _keeps_parse(now, [edit], errors)]
+
+
+def _found(compared: Compared, stop: Callable[[], bool]) -> Iterator[NextEdit]:
+    for find in (after_renames, after_signatures, after_repeats):
+        if not stop():
+            yield from find(compared)
+
+
+def _apart(found: Iterable[NextEdit]) -> list[NextEdit]:
+    """The edits in order. Of those that touch each other the widest is kept."""
+    kept: list[NextEdit] = []
+    for edit in sorted(islice(found, MOST_OFFERS), key=lambda edit: edit.start - edit.end):
+        if all(edit.end < other.start or other.end < edit.start for other in kept):
+            kept.append(edit)
+    return sorted(kept, key=lambda edit: edit.start)
+
+
+def _keeps_parse(now: Source, edits: Sequence[NextEdit], errors: int) -> bool:
+    spans = [Span(edit.start, edit.end, HoleKind.EXPRESSION) for edit in edits]
+    left = errors_with(now, spans, [edit.text for edit in edits])
+    return left is not None and left <= errors

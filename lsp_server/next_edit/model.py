@@ -1,0 +1,95 @@
+"""Next edits from the model, where the syntax alone finds none: changes go out, and edits come back."""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Protocol
+
+from inference.messages import Hunk, NextEditRequest, Status
+from inference.models.catalogue import EMBEDDED
+from lsp_server.documents.document import Snapshot
+from lsp_server.documents.uris import path_of
+from lsp_server.next_edit.finder import offerable
+from lsp_server.next_edit.recent import LINE
+from lsp_server.next_edit.renames import NextEdit
+from lsp_server.settings.schema import Settings
+from lsp_server.syntax.source import well_formed
+from lsp_server.worker import WorkerClient, WorkerFailure, alive
+from lsp_server.worker.state import ClientState
+
+log = logging.getLogger(__name__)
+_ids = itertools.count(1)
+_MOST_EDITS = 6
+"""How far back the model looks."""
+WHY = "the model expects it after your last edits"
+
+
+class Host(Protocol):
+    """What is asked of a session."""
+
+    @property
+    def model_client(self) -> WorkerClient:
+        """The client of the model's worker."""
+
+    @property
+    def model_status(self) -> Status | None:
+        """What that worker has last said of itself."""
+
+    def settings_of(self, uri: str) -> Settings:
+        """The settings for a document."""
+
+    async def may_send(self, snapshot: Snapshot) -> bool:
+        """Whether the model may see a document."""
+
+
+async def propose(host: Host, snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
+    """The edits of a document that the model proposes, best first; none where no such model is loaded.
+
+    `earlier` is what the document was before its recent edits, the newest first. Cancelling this cancels the request.
+    """
+    settings, client, status = host.settings_of(snapshot.uri), host.model_client, host.model_status
+    is_local = status is not None and not status.server
+    if settings.model == EMBEDDED or not is_local or client.state not in (ClientState.READY, ClientState.BUSY):
+        return ()
+    hunks, may_send = await asyncio.gather(asyncio.to_thread(_hunks, snapshot.text, earlier), host.may_send(snapshot))
+    if not may_send or not hunks:
+        return ()
+    deadline_ms = settings.deadline_ms.invoked
+    name = path_of(snapshot.uri).rpartition("/")[2]
+    request = NextEditRequest(
+        f"next-{next(_ids)}", well_formed(snapshot.text), hunks, snapshot.language_id, name, deadline_ms=deadline_ms
+    )
+    try:
+        found = await alive.while_alive(client, client.next_edits(request), deadline_ms / 1000 + alive.GRACE_S)
+    except WorkerFailure as failure:
+        log.info("the model proposes no next edit: %s", failure)
+        return ()
+    edits = [NextEdit(edit.start, edit.end, edit.text, WHY) for edit in found]
+    return await asyncio.to_thread(offerable, snapshot, edits)
+
+
+def _hunks(text: str, earlier: Sequence[str]) -> tuple[Hunk, ...]:
+    """What has changed, by whole lines; what the last edit has changed comes last."""
+    newest, oldest = earlier[0], earlier[:_MOST_EDITS][-1]
+    last = {hunk.line for hunk in _line_hunks(newest, text)}
+    found = _line_hunks(oldest, text)
+    return tuple(sorted(found, key=lambda hunk: any(line in last for line in _lines_of(hunk))))
+
+
+def _lines_of(hunk: Hunk) -> range:
+    return range(hunk.line, hunk.line + max(1, hunk.new.count("\n")))
+
+
+def _line_hunks(old: str, new: str) -> list[Hunk]:
+    before, after = (LINE.findall(well_formed(text)) for text in (old, new))
+    first = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
+    if first is None:
+        first = min(len(before), len(after))
+    matcher = SequenceMatcher(None, before[first:], after[first:], autojunk=False)
+    return [
+        Hunk(first + k, "".join(before[first + i : first + j]), "".join(after[first + k : first + m]))
+        for tag, i, j, k, m in matcher.get_opcodes()
+        if tag != "equal"
+    ]

@@ -1,0 +1,211 @@
+"""Who is who: the occurrences of a name in a parsed text, what each one is, and which scope binds it.
+
+Only the occurrences of names that are asked about are visited, never the whole tree. Knows no edits.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import pairwise
+
+from tree_sitter import Node
+
+from lsp_server.syntax.languages.table import BindingRules
+from lsp_server.syntax.source import Source
+from lsp_server.syntax.view import View
+
+MOST_OCCURRENCES = 1000
+"""A name that occurs more often is not followed."""
+_TYPE_NAME = re.compile(r"(\w+)\s*(?:[\[<].*)?\)?$", re.DOTALL)
+_MEMBERS_ALONE = frozenset({"property_identifier", "field_identifier", "private_property_identifier"})
+"""Kinds of tokens that are never plain names."""
+
+
+class Role(Enum):
+    """What an occurrence of a name is."""
+
+    USE = "use"
+    DEFINITION = "definition"
+    PARAMETER = "parameter"
+    MEMBER = "definition of a member of a class"
+    FIELD = "use of a member"
+    KEYWORD = "name of an argument"
+
+
+@dataclass(frozen=True, eq=False)
+class Name:
+    """One occurrence.
+
+    `above` holds the nodes around it, the innermost first, and `scopes` the ids of those whose names it sees. `binder`
+    is the scope that a definition binds in. `receiver` is what a FIELD is a member of, and what is called with a
+    KEYWORD. `owner` is the class of a MEMBER, and of a FIELD of the object itself. `joint` is what joins two names
+    where this one stands for both, as in `{name}`.
+    """
+
+    start: int
+    end: int
+    text: str
+    role: Role
+    node: Node
+    above: Sequence[Node]
+    scopes: tuple[int, ...]
+    binder: Node | None = None
+    receiver: str = ""
+    owner: str = ""
+    joint: str = ""
+
+    @property
+    def depth(self) -> int:
+        """How deep in the tree it is."""
+        return len(self.above)
+
+
+class Names:
+    """The names of one source. Not for several threads at once."""
+
+    def __init__(self, view: View, rules: BindingRules) -> None:
+        self.view, self.rules = view, rules
+        self._known: dict[str, tuple[Name, ...]] = {}
+        self._owners, self._fields, self._joints = dict(rules.owners), dict(rules.fields), dict(rules.shorthand)
+        self._calls = {kind: called for kind, called, _ in rules.calls}
+        groups = (rules.binds, rules.passes, rules.outside, rules.members, rules.assigned, rules.keywords)
+        places = [place for group in (*groups, self._fields, self._joints) for place in group]
+        self._kinds = frozenset(place.partition(".")[0] for place in places)
+
+    @classmethod
+    def of(cls, source: Source) -> "Names | None":
+        """The names of a source; None where it has no tree, or its language no rules for names."""
+        view = View.of(source)
+        return None if view is None or view.table.binding is None else cls(view, view.table.binding)
+
+    def all(self, word: str) -> tuple[Name, ...]:
+        """The occurrences of a name, in order; none where there are too many. Strings and comments have no names."""
+        if word not in self._known:
+            found = re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", self.view.text)
+            starts = [match.start() for _, match in zip(range(MOST_OCCURRENCES + 1), found, strict=False)]
+            names = map(self.at, starts) if len(starts) <= MOST_OCCURRENCES else ()
+            self._known[word] = self._outward([name for name in names if name is not None])
+        return self._known[word]
+
+    def at(self, offset: int) -> Name | None:
+        """The name that starts at `offset`; None where that is no name, or one that means nothing elsewhere."""
+        view = self.view
+        node = view.leaf_at(offset)
+        if node is None or node.type not in self.rules.names or view.start(node) != offset:
+            return None
+        above = view.ancestors(node)[1:]
+        return self._classified(node, above) if above else None
+
+    def binder_of(self, name: Name) -> int:
+        """The id of the scope that binds a plain name; 0 where the file has no definition of it."""
+        if name.binder is not None:
+            return name.binder.id
+        binding = {each.binder.id for each in self.all(name.text) if each.binder is not None}
+        return next((scope for scope in name.scopes if scope in binding), 0)
+
+    def place(self, child: Node, parent: Node) -> str:
+        """`kind.field` of a child, or `kind.` for one without a field; empty where no rule names such a place."""
+        if parent.type not in self._kinds:
+            return ""
+        number = next((at for at, each in enumerate(parent.children) if each.id == child.id), 0)
+        return f"{parent.type}.{parent.field_name_for_child(number) or ''}"
+
+    def itself(self, name: Name, receiver: str) -> str:
+        """The class around a name, where `receiver` there is an object of it; else empty."""
+        of_itself = receiver in self.rules.selves or receiver in self._receivers(name.above)
+        return self._owner(name.above) if of_itself else ""
+
+    def _classified(self, node: Node, above: Sequence[Node]) -> Name | None:
+        rules, view, place = self.rules, self.view, self.place(node, above[0])
+        joint = self._joints.get(node.type) or self._joints.get(place) or ""
+        role, binder, receiver, owner = Role.USE, None, "", ""
+        if place in rules.members:
+            role, owner = Role.MEMBER, self._owner(above)
+        elif found := self._bound(node, above):
+            role, binder = found
+            owner = self._owner(above) if role is Role.MEMBER else ""
+        elif place in rules.keywords or (len(above) > 1 and self.place(above[0], above[1]) in rules.keywords):
+            role, receiver = Role.KEYWORD, self.called(above)
+        elif (of := self._receiver(above[0], place)) is not None:
+            receiver = view.code(of)
+            of_itself = receiver in rules.selves or receiver in self._receivers(above)
+            is_target = len(above) > 1 and self.place(above[0], above[1]) in rules.assigned
+            role, owner = (
+                Role.MEMBER if of_itself and is_target else Role.FIELD,
+                self._owner(above) if of_itself else "",
+            )
+        elif node.type in _MEMBERS_ALONE or any(each.type in rules.paths for each in above):
+            return None
+        scopes = tuple(self._seen(node, above))
+        return Name(
+            view.start(node), view.end(node), view.code(node), role, node, above, scopes, binder, receiver, owner, joint
+        )
+
+    def _outward(self, names: Sequence[Name]) -> tuple[Name, ...]:
+        """The names, of which those that a scope declares to be an outer scope's are no definitions there."""
+        outward = {name.scopes[0] for name in names if name.above[0].type in self.rules.outward and name.scopes}
+        return tuple(
+            replace(name, role=Role.USE, binder=None) if name.binder is not None and name.binder.id in outward else name
+            for name in names
+        )
+
+    def _bound(self, node: Node, above: Sequence[Node]) -> tuple[Role, Node] | None:
+        """The role of a definition and the scope that it binds in; None for any other name."""
+        rules = self.rules
+        places = (
+            (self.place(child, parent), height) for height, (child, parent) in enumerate(pairwise((node, *above)))
+        )
+        place, height = next((each for each in places if each[0] not in rules.passes), ("", 0))
+        if place not in rules.binds:
+            return None
+        parent = above[height]
+        is_parameter = place in rules.parameters
+        names_scope = parent.type in rules.scopes and not is_parameter and place.endswith(".name")
+        around = [each for each in above[height + names_scope :] if each.type in rules.scopes]
+        if any(each.type in rules.hoisted for each in above):  # `var`
+            around = [each for each in around if each.type not in self.view.table.blocks] or around
+        if not around:
+            return None
+        binder = around[0]
+        if is_parameter:
+            return Role.PARAMETER, binder
+        holder = above[min(above.index(binder) + 1, len(above) - 1)]
+        is_member = binder.type in self._owners or holder.type in self._owners
+        return Role.MEMBER if is_member else Role.DEFINITION, binder
+
+    def _seen(self, node: Node, above: Sequence[Node]) -> Iterator[int]:
+        """The ids of the scopes whose names are seen here, the innermost first."""
+        skipped = inside = False
+        for child, parent in pairwise((node, *above)):
+            skipped = skipped or self.place(child, parent) in self.rules.outside
+            if parent.type not in self.rules.scopes:
+                continue
+            is_class = parent.type in self._owners and parent.type not in self.view.table.functions
+            hidden = inside and is_class and not self.rules.members_in_scope
+            if not skipped and not hidden:
+                yield parent.id
+            skipped, inside = False, True
+
+    def _receiver(self, parent: Node, place: str) -> Node | None:
+        """What the name at `place` is a member of."""
+        return parent.child_by_field_name(self._fields[place]) if place in self._fields else None
+
+    def called(self, nodes: Iterable[Node]) -> str:
+        """What the first of the nodes that is a call calls; empty where none is."""
+        call = next((node for node in nodes if node.type in self._calls), None)
+        called = None if call is None else call.child_by_field_name(self._calls[call.type])
+        return "" if called is None else self.view.code(called)
+
+    def _owner(self, above: Sequence[Node]) -> str:
+        """The name of the class around."""
+        node = next((each for each in above if each.type in self._owners), None)
+        named = None if node is None else node.child_by_field_name(self._owners[node.type])
+        found = None if named is None else _TYPE_NAME.search(self.view.code(named))
+        return found[1] if found else ""
+
+    def _receivers(self, above: Sequence[Node]) -> tuple[str, ...]:
+        """What a method calls its own object, where each method says so itself."""
+        node = next((each for each in above if self._owners.get(each.type) == "receiver"), None)
+        named = None if node is None else node.child_by_field_name("receiver")
+        return () if named is None else tuple(re.findall(r"\w+", self.view.code(named))[:1])

@@ -1,0 +1,178 @@
+"""What changed: the recent edits of a document, in memory alone, and how an earlier text differs from the present one.
+
+An edit grows while the user types where it ends, and is gone once it is undone.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+
+from lsp_server.documents.change import Change, difference
+
+MOST_EDITS = 24
+MOST_CHARACTERS = 20_000
+"""Of removed and of added text, in all; what is larger is no edit to follow, and ends what was before it."""
+_MOST_EARLIER = 5
+"""Texts, because each of them is parsed."""
+_MOST_TOKENS = 1_500
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+class RecentEdits:
+    """The recent edits of one document, the oldest first."""
+
+    def __init__(self) -> None:
+        self._edits: list[Change] = []
+        self._open = 0
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        """The document has changed. A change continues one of the edits that the last changes made, or is a new one."""
+        began = len(self._edits) - self._open
+        for change in changes:
+            self._add(change, max(began, 0))
+        self._open = min(len(changes), len(self._edits))
+        while len(self._edits) > MOST_EDITS or sum(map(_size, self._edits)) > MOST_CHARACTERS:
+            self._edits.pop(0)
+
+    def close(self) -> None:
+        """What comes now is another edit, wherever it is."""
+        self._open = 0
+
+    def clear(self) -> None:
+        """Nothing has changed yet."""
+        self._edits, self._open = [], 0
+
+    def earlier(self, text: str) -> Iterator[str]:
+        """What `text`, the document's, was before the last edit, before the last two, and so on; at last before all."""
+        for number, edit in enumerate(reversed(self._edits), 1):
+            text = Change(edit.start, edit.added, edit.removed).applied(text)
+            if number < _MOST_EARLIER or number == len(self._edits):
+                yield text
+
+    def _add(self, change: Change, began: int) -> None:
+        """Add a change; edits before `began` are closed."""
+        moved = change  # as it would have been before the edits that were made later
+        for at in range(len(self._edits) - 1, began - 1, -1):
+            edit = self._edits[at]
+            end = edit.start + len(edit.added)
+            is_inside = edit.start <= moved.start and moved.end <= end
+            if is_inside or (at == len(self._edits) - 1 and moved.start <= end and edit.start <= moved.end):
+                self._merge(at, moved)
+                return
+            if moved.start < end and edit.start < moved.end:  # it covers more than one edit
+                break
+            if moved.start >= end:
+                moved = Change(moved.start - edit.shift, moved.removed, moved.added)
+        self._edits.append(change)
+
+    def _merge(self, at: int, change: Change) -> None:
+        """An edit has grown by a change that touches it; those that were made later behind it move."""
+        self._edits[at] = merged = _merged(self._edits[at], change)
+        place = change.start
+        for later in range(at + 1, len(self._edits)):
+            edit = self._edits[later]
+            if edit.start > place:
+                self._edits[later] = Change(edit.start + change.shift, edit.removed, edit.added)
+            else:
+                place += edit.shift
+        if merged.removed == merged.added:
+            del self._edits[at]
+
+
+def _size(change: Change) -> int:
+    return len(change.removed) + len(change.added)
+
+
+def _merged(edit: Change, change: Change) -> Change:
+    """One change that does what both do, one after the other. They touch."""
+    end = edit.start + len(edit.added)
+    before = change.removed[: max(edit.start - change.start, 0)]
+    after = change.removed[len(change.removed) - max(change.end - end, 0) :]
+    kept = edit.added[: max(change.start - edit.start, 0)], edit.added[len(edit.added) - max(end - change.end, 0) :]
+    return Change(min(edit.start, change.start), before + edit.removed + after, kept[0] + change.added + kept[1])
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """`old[old_start:old_end]` became `new[start:end]`: whole words, or nothing."""
+
+    old_start: int
+    old_end: int
+    start: int
+    end: int
+
+
+class Comparison:
+    """How one text became another, word by word."""
+
+    def __init__(self, old: str, new: str) -> None:
+        self.old, self.new = old, new
+
+    @cached_property
+    def hunks(self) -> tuple[Hunk, ...]:
+        """The differences, in order."""
+        return tuple(self._hunks())
+
+    @cached_property
+    def renamed(self) -> tuple[tuple[int, int], ...]:
+        """The places of words that stand where another one stood: in the old text and in the new one."""
+        return tuple(pair for hunk in self.hunks for pair in self._pairs(hunk))
+
+    def is_new(self, start: int, end: int) -> bool:
+        """Whether any of [start, end) of the new text is not in the old one."""
+        return any(hunk.start < end and start < hunk.end for hunk in self.hunks)
+
+    def _hunks(self) -> Iterator[Hunk]:
+        change = difference(self.old, self.new)
+        if not change.removed and not change.added:
+            return
+        first = self.old.rfind("\n", 0, change.start) + 1
+        tail = len(self.old) - change.end
+        to_line_end = (self.old.find("\n", change.end) + 1 or len(self.old)) - change.end
+        old_lines = LINE.findall(self.old[first : change.end + to_line_end])
+        new_lines = LINE.findall(self.new[first : len(self.new) - tail + to_line_end])
+        at, new_at = _starts(old_lines, first), _starts(new_lines, first)
+        for tag, i, j, k, m in SequenceMatcher(None, old_lines, new_lines).get_opcodes():
+            if tag != "equal":
+                yield from self._within(Hunk(at[i], at[j], new_at[k], new_at[m]))
+
+    def _within(self, hunk: Hunk) -> Iterator[Hunk]:
+        """The words of a changed part of lines that differ."""
+        olds = [match.span() for match in _TOKEN.finditer(self.old, hunk.old_start, hunk.old_end)]
+        news = [match.span() for match in _TOKEN.finditer(self.new, hunk.start, hunk.end)]
+        if len(olds) + len(news) > _MOST_TOKENS:
+            yield hunk
+            return
+        words = [self.old[start:end] for start, end in olds]
+        new_words = [self.new[start:end] for start, end in news]
+        olds.append((hunk.old_end, hunk.old_end))
+        news.append((hunk.end, hunk.end))
+        for tag, i, j, k, m in SequenceMatcher(None, words, new_words, autojunk=False).get_opcodes():
+            if tag != "equal":
+                old_end = olds[j - 1][1] if j > i else olds[i][0]
+                yield Hunk(olds[i][0], old_end, news[k][0], news[m - 1][1] if m > k else news[k][0])
+
+    def _pairs(self, hunk: Hunk) -> Iterator[tuple[int, int]]:
+        olds = list(_TOKEN.finditer(self.old, hunk.old_start, hunk.old_end))
+        news = list(_TOKEN.finditer(self.new, hunk.start, hunk.end))
+        if [_shape(match[0]) for match in olds] != [_shape(match[0]) for match in news]:
+            olds, news = ([match for match in found if _shape(match[0]) == "w"] for found in (olds, news))
+            if (len(olds), len(news)) != (1, 1):
+                return
+        for old, new in zip(olds, news, strict=True):
+            if old[0] != new[0] and old[0].isidentifier() and new[0].isidentifier():
+                yield old.start(), new.start()
+
+
+def _starts(lines: Sequence[str], first: int) -> list[int]:
+    starts = [first]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    return starts
+
+
+def _shape(token: str) -> str:
+    return "w" if token.isidentifier() else token

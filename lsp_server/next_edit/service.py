@@ -1,0 +1,232 @@
+"""The next edits of a session's documents: when to look for them, which one to offer, and what has become of it.
+
+Belongs to one event loop; looks for edits in threads. Keeps what has changed in memory alone.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Event as Stop
+
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.next_edit.finder import nearest, next_edits
+from lsp_server.next_edit.recent import RecentEdits
+from lsp_server.next_edit.renames import NextEdit
+from lsp_server.syntax.lines import is_word
+from lsp_server.usage.document_usage import language_of
+from lsp_server.usage.events import NEXT_EDIT, Decided, Event, Shown
+
+PAUSE_S = 0.3
+"""After the last edit; none after an edit that was offered."""
+_MOST_DISMISSED = 100
+_MOST_OFFERED = 16
+
+TakeSnapshot = Callable[[], Awaitable[Snapshot | None]]
+Propose = Callable[[Snapshot, Sequence[str]], Awaitable[Sequence[NextEdit]]]
+"""Asks the model for edits of a document, which was so before its recent edits, the newest first."""
+
+
+async def nobody(_snapshot: Snapshot, _earlier: Sequence[str]) -> Sequence[NextEdit]:
+    """Proposes nothing."""
+    return ()
+
+
+@dataclass
+class Offer:
+    """An edit that was offered for one version of a document."""
+
+    id: str
+    edit: NextEdit
+    key: int
+    is_told: bool = False
+
+
+@dataclass
+class _State:
+    """One document. `known` are the edits found for its present text, None where nobody has looked.
+
+    `stop` is set once that text is out of date, and the model is asked no longer.
+    """
+
+    recent: RecentEdits = field(default_factory=RecentEdits)
+    changed_s: float = 0.0
+    last: Change | None = None
+    stop: Stop = field(default_factory=Stop)
+    known: list[NextEdit] | None = None
+    offers: dict[str, Offer] = field(default_factory=dict)
+    dismissed: list[Change] = field(default_factory=list)
+    asking: set[asyncio.Future[Sequence[NextEdit]]] = field(default_factory=set)
+
+    def end(self) -> None:
+        """The text is out of date."""
+        self.stop.set()
+        for each in tuple(self.asking):
+            each.cancel()
+
+
+class NextEditService:
+    """`is_on` says whether a document's edits may be followed; `tell` is given each event and its document."""
+
+    def __init__(
+        self,
+        documents: Mapping[str, Document],
+        is_on: Callable[[str], bool],
+        tell: Callable[[str, Event], None],
+        propose: Propose = nobody,
+    ) -> None:
+        self._documents = documents
+        self._is_on, self._tell, self._propose = is_on, tell, propose
+        self._states: dict[str, _State] = {}
+
+    def changed(self, uri: str, changes: Sequence[Change]) -> None:
+        """A document has changed: what is looked for or offered is out of date."""
+        if not self._is_on(uri):
+            self.forget(uri)
+            return
+        state = self._states.setdefault(uri, _State())
+        state.end()
+        state.stop, state.known = Stop(), None
+        is_offer = len(changes) == 1 and any(_same(changes[0], offer.edit) for offer in state.offers.values())
+        if is_offer:
+            state.recent.close()
+        state.recent.changed(changes)
+        state.changed_s = 0.0 if is_offer else time.monotonic()
+        state.last = changes[-1] if changes else state.last
+        state.dismissed = [moved for each in state.dismissed if (moved := _moved(each, changes)) is not None]
+
+    def forget(self, uri: str) -> None:
+        """The document was closed, or must not be followed any more."""
+        if state := self._states.pop(uri, None):
+            state.end()
+
+    def ask(self, uri: str, cursor: int, parsed: TakeSnapshot) -> Awaitable[Offer | None]:
+        """What to offer where the cursor is, once the user pauses; None where nothing follows.
+
+        None, too, where the text changes after this call, even before anybody waits for the result.
+        """
+        state = self._states.get(uri) or _State()
+        return self._asked(state, state.stop, cursor, parsed)
+
+    async def _asked(self, state: _State, stop: Stop, cursor: int, parsed: TakeSnapshot) -> Offer | None:
+        await asyncio.sleep(max(state.changed_s + PAUSE_S - time.monotonic(), 0))
+        snapshot = None if stop.is_set() else await parsed()
+        if snapshot is None or stop.is_set() or _is_half_deleted(state.last, snapshot.text, cursor):
+            return None
+        found = await self.known(snapshot)
+        edit = nearest(found, cursor)
+        return None if edit is None or stop.is_set() else _offer(state, edit)
+
+    async def known(self, snapshot: Snapshot, *, quick: bool = False) -> list[NextEdit]:
+        """The edits that follow in the present text, in order, without those that the user does not want.
+
+        Empty where the text changes before they are found. `quick`: nobody waits for the model.
+        """
+        state = self._states.get(snapshot.uri)
+        if state is None:
+            return []
+        stop = state.stop
+        if state.known is None:
+            earlier = list(state.recent.earlier(snapshot.text))
+            found = await asyncio.to_thread(next_edits, snapshot, earlier, stop.is_set)
+            if quick and not found:
+                return []
+            if not found and earlier and not stop.is_set():
+                found = await self._proposed(state, snapshot, earlier)
+            if not stop.is_set():
+                state.known = found
+        return [] if stop.is_set() else [edit for edit in state.known or () if not _is_any_of(edit, state.dismissed)]
+
+    async def _proposed(self, state: _State, snapshot: Snapshot, earlier: Sequence[str]) -> list[NextEdit]:
+        """What the model proposes; nothing where the text changes before, which ends its work."""
+        stop, asking = state.stop, asyncio.ensure_future(self._propose(snapshot, earlier))
+        state.asking.add(asking)
+        try:
+            return list(await asking)
+        except asyncio.CancelledError:
+            if stop.is_set():
+                return []
+            raise
+        finally:
+            state.asking.discard(asking)
+
+    def offer(self, uri: str, edit: NextEdit) -> Offer:
+        """An edit of the present text is offered in another way than `ask` does."""
+        return _offer(self._states.setdefault(uri, _State()), edit)
+
+    def shown(self, uri: str, offer_id: str) -> None:
+        """The user sees an offer."""
+        if offer := self._find(uri, offer_id):
+            self._tell_shown(uri, offer)
+
+    def accepted(self, uri: str, offer_id: str) -> None:
+        """The user has taken an offer: the next one comes at once."""
+        offer = self._find(uri, offer_id, ends=True)
+        if offer is not None:
+            self._tell_shown(uri, offer)
+            self._tell(uri, Decided(offer.key, "whole", len(offer.edit.text)))
+            self._states[uri].changed_s = 0.0
+
+    def dismissed(self, uri: str, offer_id: str) -> None:
+        """The user does not want an offer: it never comes back while that text stands there."""
+        offer = self._find(uri, offer_id, ends=True)
+        document = self._documents.get(uri)
+        if offer is None or document is None:
+            return
+        edit, state = offer.edit, self._states[uri]
+        removed = document.text[edit.start : edit.end]
+        state.dismissed = [*state.dismissed, Change(edit.start, removed, edit.text)][-_MOST_DISMISSED:]
+        self._tell_shown(uri, offer)
+        self._tell(uri, Decided(offer.key, "rejected", 0))
+
+    def _find(self, uri: str, offer_id: str, *, ends: bool = False) -> Offer | None:
+        state = self._states.get(uri)
+        if state is None:
+            return None
+        return state.offers.pop(offer_id, None) if ends else state.offers.get(offer_id)
+
+    def _tell_shown(self, uri: str, offer: Offer) -> None:
+        document = self._documents.get(uri)
+        if not offer.is_told and document is not None:
+            offer.is_told = True
+            language, characters = language_of(document), len(offer.edit.text)
+            self._tell(uri, Shown(offer.key, time.time(), language, NEXT_EDIT, "typing", None, characters))
+
+
+def _offer(state: _State, edit: NextEdit) -> Offer:
+    """The offer of an edit: the same one each time it is asked for."""
+    known = next((offer for offer in state.offers.values() if offer.edit == edit), None)
+    if known is None:
+        known = Offer(f"next-{secrets.token_hex(8)}", edit, secrets.randbits(62))
+        state.offers[known.id] = known
+        while len(state.offers) > _MOST_OFFERED:
+            del state.offers[next(iter(state.offers))]
+    return known
+
+
+def _same(change: Change, edit: NextEdit) -> bool:
+    return (change.start, change.end, change.added) == (edit.start, edit.end, edit.text)
+
+
+def _is_any_of(edit: NextEdit, dismissed: Sequence[Change]) -> bool:
+    return any(_same(change, edit) for change in dismissed)
+
+
+def _moved(place: Change, changes: Sequence[Change]) -> Change | None:
+    """Where a place is after the changes; None where one of them touched it."""
+    start, end = place.start, place.end
+    for change in changes:
+        if change.start < end and start < change.end:
+            return None
+        shift = change.shift if change.end <= start else 0
+        start, end = start + shift, end + shift
+    return Change(start, place.removed, place.added)
+
+
+def _is_half_deleted(last: Change | None, text: str, cursor: int) -> bool:
+    """Whether the end of a name was just deleted before the cursor: what takes its place is still to come."""
+    if last is None or last.added or last.start != cursor:
+        return False
+    return is_word(text[cursor - 1 : cursor]) and not is_word(text[cursor : cursor + 1])

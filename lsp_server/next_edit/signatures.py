@@ -1,0 +1,247 @@
+"""What no longer fits after a change of a function's head: arguments of its calls, and a missing or needless `await`.
+
+Offers only what is certain. Where a call needs an argument that nobody has written yet, that is for a model to write.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tree_sitter import Node
+
+from lsp_server.next_edit.names import Name, Names, Role
+from lsp_server.next_edit.renames import Compared, NextEdit, calls
+
+_MANY = re.compile(r"splat|rest|variadic|spread|separator|self_parameter|^[*/]$")
+"""Kinds of parameters and arguments that stand for several, or for none."""
+_OPTIONAL = re.compile(r"default|optional|assignment")
+_ASYNC = re.compile(r"\basync\b")
+_YIELD = re.compile(r"\byield\b")
+_HALF_TYPED = re.compile(r",\s*[,)]|\(\s*,")
+_CHAINED = re.compile(r"\s*\.\s*(?:then|catch|finally)\b")
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of a function: the name in it, its node, and its arguments."""
+
+    name: Name
+    node: Node
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function whose head has changed, in both texts."""
+
+    old: Node
+    node: Node
+    name: Name
+
+
+def after_signatures(compared: Compared) -> Iterator[NextEdit]:
+    """The calls that no longer fit the functions whose heads have changed."""
+    for function in _changed(compared):
+        yield from _after_parameters(compared, function)
+        yield from _after_async(compared, function)
+
+
+def _changed(compared: Compared) -> Iterator[_Function]:
+    seen = set[int]()
+    for hunk in compared.texts.hunks:
+        old, new = _function_over(compared.old, hunk.old_start), _function_over(compared.new, hunk.start)
+        if old is None or new is None or new.id in seen:
+            continue
+        seen.add(new.id)
+        name, before = _name_of(compared.new, new), _name_of(compared.old, old)
+        if name is None or before is None or name.text != before.text or _is_decorated(compared.new, new):
+            continue
+        yield _Function(old, new, name)
+
+
+def _function_over(names: Names, offset: int) -> Node | None:
+    """The function in whose head `offset` lies."""
+    view = names.view
+    leaf = view.leaf_at(min(offset, len(view.text) - 1))
+    for node in view.ancestors(leaf):
+        if node.type in view.table.functions:
+            body = node.child_by_field_name("body")
+            return node if body is None or offset < view.start(body) else None
+    return None
+
+
+def _name_of(names: Names, function: Node) -> Name | None:
+    """The name of a function, or of the variable that it is the value of."""
+    named = function.child_by_field_name("name")
+    if named is None and function.parent is not None:
+        named = function.parent.child_by_field_name("name")
+    return None if named is None else names.at(names.view.start(named))
+
+
+def _is_decorated(names: Names, function: Node) -> bool:
+    """Whether a decorator may have made something else of it."""
+    around = names.view.parent(function)
+    if around is None or around.type not in names.view.table.wrappers:
+        return False
+    before = names.view.text[names.view.start(around) : names.view.start(function)]
+    return not re.fullmatch(r"\s*@(?:staticmethod|classmethod)\s*", before)
+
+
+def _parameters(names: Names, function: Node) -> list[str] | None:
+    """The names of the parameters in order, without the object itself; None where one stands for several."""
+    listed = function.child_by_field_name("parameters")
+    found: list[str] = []
+    for child in () if listed is None else listed.named_children:
+        if child.type in names.view.table.comments or child.type == "self_parameter":
+            continue
+        if _MANY.search(child.type) or any(_MANY.search(inner.type) for inner in child.named_children):
+            return None
+        named = [names.at(names.view.start(leaf)) for leaf in _leaves(child)]
+        found += [name.text for name in named if name is not None and name.role is Role.PARAMETER]
+    return found[1:] if found[:1] and found[0] in names.rules.selves else found
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    if not node.child_count:
+        yield node
+    for child in node.children:
+        yield from _leaves(child)
+
+
+def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextEdit]:
+    old, new = _parameters(compared.old, function.old), _parameters(compared.new, function.node)
+    listed = function.node.child_by_field_name("parameters")
+    if old is None or new is None or old == new or listed is None:
+        return
+    if _HALF_TYPED.search(compared.new.view.code(listed)):
+        return
+    kept = [name for name in old if name in new]
+    for call in _calls(compared, function):
+        if len(new) == len(kept) == len(old) - 1:
+            gone = next(name for name in old if name not in new)
+            yield from _without(compared.new, call, old.index(gone), gone)
+        elif sorted(old) == sorted(new):
+            yield from _reordered(compared.new, call, [old.index(name) for name in new])
+
+
+def _calls(compared: Compared, function: _Function) -> Iterator[_Call]:
+    """The calls that stand as they did, and certainly mean this function."""
+    names, name = compared.new, function.name
+    word = name.owner if name.text == "__init__" else name.text
+    if not _is_alone(names, name):
+        return
+    for each in names.all(word):
+        call = _call_of(names, each)
+        if call is None or compared.texts.is_new(names.view.start(call.node), names.view.end(call.node)):
+            continue
+        called = f"{each.receiver}.{word}" if each.role is Role.FIELD else word
+        if calls(names, each, called, name):
+            yield call
+
+
+def _is_alone(names: Names, name: Name) -> bool:
+    if name.text == "__init__":
+        return True
+    defined = (each for each in names.all(name.text) if each.role in (Role.DEFINITION, Role.MEMBER, Role.PARAMETER))
+    return sum(1 for _ in defined) == 1
+
+
+def _call_of(names: Names, name: Name) -> _Call | None:
+    """The call in which a name says what is called."""
+    for kind, called_field, arguments_field in names.rules.calls:
+        node = next((each for each in name.above[:2] if each.type == kind), None)
+        called = None if node is None else node.child_by_field_name(called_field)
+        listed = None if node is None else node.child_by_field_name(arguments_field)
+        if node is None or called is None or listed is None or called.end_byte != name.node.end_byte:
+            continue
+        comments = names.view.table.comments
+        return _Call(name, node, tuple(each for each in listed.named_children if each.type not in comments))
+    return None
+
+
+def _without(names: Names, call: _Call, index: int, keyword: str) -> Iterator[NextEdit]:
+    """The call without the argument of a parameter that is gone."""
+    if any(_MANY.search(argument.type) for argument in call.arguments):
+        return
+    by_name = [_keyword_of(names, argument) for argument in call.arguments]
+    positional = by_name.index(next((name for name in by_name if name), "")) if any(by_name) else len(by_name)
+    at = by_name.index(keyword) if keyword in by_name else index
+    if at >= len(call.arguments) or (keyword not in by_name and index >= positional):
+        return
+    view, arguments = names.view, call.arguments
+    if at:
+        start, end = view.end(arguments[at - 1]), view.end(arguments[at])
+    else:
+        start = view.start(arguments[0])
+        end = view.start(arguments[1]) if len(arguments) > 1 else view.end(arguments[0])
+    yield NextEdit(start, end, "", f"{call.name.text} no longer takes {keyword}")
+
+
+def _reordered(names: Names, call: _Call, order: Sequence[int]) -> Iterator[NextEdit]:
+    """The call with its arguments in the new order."""
+    arguments, view = call.arguments, names.view
+    if len(arguments) != len(order) or any(_keyword_of(names, each) or _MANY.search(each.type) for each in arguments):
+        return
+    start, end = view.start(arguments[0]), view.end(arguments[-1])
+    between = [view.text[view.end(left) : view.start(right)] for left, right in pairwise(arguments)]
+    texts = [view.code(arguments[at]) for at in order]
+    text = "".join(text + gap for text, gap in zip(texts, [*between, ""], strict=True))
+    if text != view.text[start:end]:
+        yield NextEdit(start, end, text, f"{call.name.text} takes its arguments in another order")
+
+
+def _keyword_of(names: Names, argument: Node) -> str:
+    """The name by which an argument is given; empty for one that is given by its place."""
+    first = next(_leaves(argument))
+    name = names.at(names.view.start(first))
+    return name.text if name is not None and name.role is Role.KEYWORD and first.parent == argument else ""
+
+
+def _after_async(compared: Compared, function: _Function) -> Iterator[NextEdit]:
+    was, now = _is_async(compared.old, function.old), _is_async(compared.new, function.node)
+    code = compared.new.view.code(function.node)
+    if was == now or not compared.new.rules.awaits or _YIELD.search(code):
+        return
+    for call in _calls(compared, function):
+        edit = _awaited(compared.new, call) if now else _not_awaited(compared.new, call)
+        if edit is not None:
+            yield edit
+
+
+def _is_async(names: Names, function: Node) -> bool:
+    listed = function.child_by_field_name("parameters")
+    end = names.view.end(function) if listed is None else names.view.start(listed)
+    return bool(_ASYNC.search(names.view.text, names.view.start(function), end))
+
+
+def _awaited(names: Names, call: _Call) -> NextEdit | None:
+    """The call with an `await`, where it can have one and is not handed to somebody else who waits."""
+    view, rules = names.view, names.rules
+    above = view.ancestors(call.node)[1:]
+    function = next((node for node in above if node.type in view.table.functions or "lambda" in node.type), None)
+    if function is None or not _is_async(names, function) or above[0].type == rules.awaits:
+        return None
+    inside = above[: above.index(function)]
+    handed = filter(None, (names.called([node]) for node in inside))
+    if any(re.search(rules.waiters, called) for called in handed) or _CHAINED.match(view.text, view.end(call.node)):
+        return None
+    why = f"{call.name.text} is async now"
+    start, end = view.start(call.node), view.end(call.node)
+    if rules.await_after:
+        return NextEdit(end, end, rules.await_after, why)
+    if view.text[end : end + 1] in (".", "[", "("):  # its result goes on
+        return NextEdit(start, end, f"({rules.await_before}{view.text[start:end]})", why)
+    return NextEdit(start, start, rules.await_before, why)
+
+
+def _not_awaited(names: Names, call: _Call) -> NextEdit | None:
+    """The call without its `await`."""
+    view, rules = names.view, names.rules
+    around = view.parent(call.node)
+    if around is None or around.type != rules.awaits:
+        return None
+    why = f"{call.name.text} is no longer async"
+    if rules.await_after:
+        return NextEdit(view.end(call.node), view.end(around), "", why)
+    return NextEdit(view.start(around), view.start(call.node), "", why)

@@ -1,0 +1,33 @@
+"""Parse documents in threads where that takes long. Requests wait for the tree; key presses do not."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from lsp_server.documents.document import Document
+from lsp_server.documents.parse_job import ParseJob
+
+_T = TypeVar("_T")
+
+
+class Parsing:
+    """The parses that run for one editor's documents."""
+
+    def __init__(self, documents: Mapping[str, Document]) -> None:
+        self._documents = documents
+        self._running: dict[ParseJob, asyncio.Task[None]] = {}
+
+    async def parsed(
+        self, document: Document, job: ParseJob, handle: Callable[[], _T | Awaitable[_T]], otherwise: Callable[[], _T]
+    ) -> _T:
+        """The result of `handle` once `job` is done, of `otherwise` where the document is edited or closed before."""
+        running = self._running.get(job)
+        if running is None:
+            running = self._running[job] = asyncio.create_task(asyncio.to_thread(job.run))
+            running.add_done_callback(lambda _: (self._running.pop(job, None), document.take(job)))
+        await asyncio.shield(running)  # others may wait for it, too
+        if self._documents.get(document.uri) is not document or not document.take(job):
+            return otherwise()
+        result = handle()
+        return await result if inspect.isawaitable(result) else result

@@ -1,0 +1,81 @@
+"""Which documents may be filled: by their paths, by where the links on these lead, and by the settings there."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from lsp_server.documents.document import Document
+from lsp_server.documents.links import names_of
+from lsp_server.documents.notebooks import Notebooks
+from lsp_server.documents.uris import path_as_given, possible_paths
+from lsp_server.settings.file_system import FileSystem
+from lsp_server.settings.privacy import is_secret, why_off
+from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.schema import Settings
+
+
+class Permission:
+    """Answers for one editor's documents.
+
+    `on_secret` hears of each whose links turn out to lead to a secret, `on_settings` when settings files have changed.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        documents: Mapping[str, Document],
+        notebooks: Notebooks,
+        file_system: FileSystem,
+        on_secret: Callable[[str], None],
+        on_settings: Callable[[], None],
+    ) -> None:
+        self._configuration, self._documents, self._notebooks = configuration, documents, notebooks
+        self._file_system, self._on_secret, self._on_settings = file_system, on_secret, on_settings
+        self._links: dict[str, tuple[str, ...]] = {}
+        """Where the links on the path of each document have led when they were last followed."""
+
+    def forget(self, uri: str) -> None:
+        """The document was closed."""
+        self._links.pop(uri, None)
+
+    def is_secret(self, uri: str) -> bool:
+        """Whether a document may hold secrets, by its path as the editor names it."""
+        return any(is_secret(path, self._settings_of(uri)) for path in self._paths_of(uri))
+
+    def why_off(self, uri: str) -> str | None:
+        """Why a document gets no fills; None where it does. What is known of its links counts; none is followed."""
+        document, links = self._documents.get(uri), self._links.get(uri, ())
+        language = document.language_id if document else ""
+        path, *others = self._paths_of(uri)
+        reason = why_off(path, language, self._settings_of(uri), (*others, *links))
+        there = (why_off(link, language, self._configuration.at(Path(link))) for link in links)
+        return reason or next(filter(None, there), None)
+
+    async def follow_links(self, uri: str) -> bool:
+        """Whether it is known where the links on a document's path lead; they are followed anew.
+
+        Changed settings files are read in the same question to the file system, since each takes a thread.
+        """
+        path = path_as_given(self._notebooks.home_of(uri))
+        question = partial(_looked_at, path, self._configuration.have_files_changed)
+        have_changed, names = await self._file_system.ask(path, question) or (False, None)
+        if have_changed:
+            self._on_settings()
+        if names and uri in self._documents:
+            links, mine = names[1:], self._settings_of(uri)
+            if any(is_secret(link, mine) or is_secret(link, self._configuration.at(Path(link))) for link in links):
+                self._on_secret(uri)
+            self._links[uri] = links
+        return names is not None
+
+    def _settings_of(self, uri: str) -> Settings:
+        return self._configuration.of(self._notebooks.home_of(uri))
+
+    def _paths_of(self, uri: str) -> tuple[str, ...]:
+        """Every path that a document may be at; a cell is also at that of its notebook."""
+        return tuple(path for each in (self._notebooks.home_of(uri), uri) for path in possible_paths(each))
+
+
+def _looked_at(path: Path | None, have_files_changed: Callable[[], bool]) -> tuple[bool, tuple[str, ...]]:
+    """Whether settings files have changed, and the names that a path has by its links. For a thread."""
+    return have_files_changed(), tuple(name.as_posix() for name in names_of(path)) if path else ()

@@ -1,0 +1,332 @@
+"""One editor's session: its documents, its settings, and the connections to it and to the worker. For one event loop.
+
+A request takes the snapshot and the settings it needs when it arrives, and looks here again only to see whether the
+document has moved on.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+
+from inference.messages import Snippet, Status
+from lsp_server.context import ContextSource
+from lsp_server.context.provider import ASKED_MS, TYPING_MS
+from lsp_server.diagnosis.model_offer import is_first_time
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.notebooks import Notebooks
+from lsp_server.documents.tracking import TextRange
+from lsp_server.documents.uris import path_of
+from lsp_server.fill.other_files import other_files
+from lsp_server.inline import InlineService
+from lsp_server.inline.suggestion import computation_of
+from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.lsp.editor_connection import EditorConnection
+from lsp_server.lsp.edits import range_of
+from lsp_server.lsp.partner_connection import PartnerConnection
+from lsp_server.lsp.status_board import CHANGED, NO_MODEL
+from lsp_server.lsp.worker_connection import WorkerConnection
+from lsp_server.next_edit import model as next_edit_model
+from lsp_server.next_edit.service import NextEditService
+from lsp_server.refine import Refining
+from lsp_server.session.parsing import Parsing
+from lsp_server.session.permission import Permission
+from lsp_server.session.record import Record
+from lsp_server.settings.file_system import FileSystem
+from lsp_server.settings.launch import worker_options
+from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.schema import PARTNER, Settings
+from lsp_server.shadow import Shadow, other_options
+from lsp_server.usage import Usage
+from lsp_server.usage.usage import Recorder
+from lsp_server.worker import WorkerClient
+
+REFINED = "infill/refined"
+"""Tells that the partner has written something better."""
+OnChange = Callable[[str, Sequence[Change]], None]
+_T = TypeVar("_T")
+_UNANSWERED = "its file system does not answer, so nobody knows where its path leads; ask again once it does"
+_LOST = "could not be read; close the file and open it again to get fills in it"
+_ALL_LOST = (
+    "an edit could not be read, nor which file it was in; close the files that are open now and open them again to get "
+    "fills in them"
+)
+
+
+class Session:
+    """One client: its documents, settings and connections. `flags` are the command line's settings; they win."""
+
+    def __init__(self, server: LanguageServer, flags: Mapping[str, Any]) -> None:
+        self.features = ClientFeatures()
+        self.configuration = Configuration(flags, os.environ)
+        self.documents: dict[str, Document] = {}
+        self.notebooks = Notebooks(self.documents)
+        self.editor = EditorConnection(server)
+        self.worker = WorkerConnection(server, self.editor.show_once, self._tell_status)
+        self.partner: PartnerConnection | None = None
+        self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
+        self.recorder = Recorder(lambda uri: self.settings_of(uri).statistics == "on", self._warn)
+        self.usage = Usage(self.recorder.add)
+        self.shadow = Shadow(self, self.recorder.add)
+        self.refining = Refining(self, self._tell_refined, self._leave_out)
+        propose = partial(next_edit_model.propose, self)
+        self.next_edits = NextEditService(self.documents, self.follows_edits, self.recorder.add, propose)
+        self.record = Record(self.documents, self.usage, self.shadow.answered, self.refining)
+        self.inline = self._new_service()
+        self.completions = self.inline
+        """The same service, unless the client asks for both: then neither answer makes the other one stale."""
+        self._context = ContextSource()
+        self._parsing = Parsing(self.documents)
+        self._permission = Permission(
+            self.configuration, self.documents, self.notebooks, FileSystem(), self.forget, self.refresh_settings
+        )
+        self._following: set[asyncio.Task[bool]] = set()
+        self._lost: dict[str, str] = {}
+        """The documents of which an edit could not be read, and their languages."""
+
+    @property
+    def inline_services(self) -> tuple[InlineService, ...]:
+        """The services that must be told of changes of documents."""
+        return (self.inline,) if self.completions is self.inline else (self.inline, self.completions)
+
+    @property
+    def change_listeners(self) -> tuple[OnChange, ...]:
+        """Who hears of a change of a document, in this order.
+
+        The services tell what was taken and where it stands after the change. So listeners that follow accepted texts
+        come first, and those that ask for suggestions that may be gone come last.
+        """
+        services = (service.changed for service in self.inline_services)
+        first = self.usage.changed, self.shadow.changed, self.refining.changed
+        return (*first, *services, self.refining.drop_gone, self.next_edits.changed)
+
+    def changed(self, uri: str, changes: Sequence[Change]) -> None:
+        """A document has changed; each change is of the text that the one before has made."""
+        for listener in self.change_listeners:
+            listener(uri, changes)
+
+    def saved(self, uri: str) -> None:
+        """A document was saved."""
+        self.usage.saved(uri)
+        self.shadow.saved(uri)
+
+    @property
+    def is_computing(self) -> bool:
+        """Whether a suggestion is computed."""
+        return any(service.is_computing for service in self.inline_services)
+
+    @property
+    def model_client(self) -> WorkerClient:
+        """The client of the model's worker."""
+        return self.worker.client
+
+    @property
+    def model_status(self) -> Status | None:
+        """What the model's worker has last said of itself."""
+        return self.worker.client.last_status
+
+    @property
+    def settings(self) -> Settings:
+        """The settings for no document in particular; for a document ask `settings_of`."""
+        return self.configuration.settings
+
+    def settings_of(self, uri: str) -> Settings:
+        """The settings for a document, by the workspace folder it is in; for a cell by that of its notebook."""
+        return self.configuration.of(self.notebooks.home_of(uri))
+
+    def follows_edits(self, uri: str) -> bool:
+        """Whether next edits are wanted in a document."""
+        return self.settings_of(uri).next_edit.enabled and self.why_off(uri) is None
+
+    def start(self, features: ClientFeatures, options: Any, folders: Sequence[str] = ()) -> None:
+        """The client has said what it can do, its start options, and the URIs of its workspace folders."""
+        self.features = features
+        self.configuration.start(options, folders)
+        if features.inline_completion:
+            self.completions = self._new_service()
+        sends_token = self.configuration.sends_token
+        self.worker.configure(self.settings, sends_token=sends_token, progress=features.progress)
+        sends_partner_token = self.configuration.sends_partner_token
+        if self.settings.partner.url is not None and self.settings.model != PARTNER:
+            self.partner = self._connect_partner(self.settings, sends_token=sends_partner_token)
+        other = other_options(self.settings, sends_token=sends_partner_token)
+        self.shadow.configure(worker_options(self.settings, sends_token=sends_token), other)
+
+    def status_report(self) -> dict[str, Any]:
+        """How the worker is, and the partner."""
+        return self.worker.status.report() | {"partner": self.partner.report() if self.partner else None}
+
+    @property
+    def partner_connection(self) -> WorkerConnection | None:
+        """The connection to the partner, which may be the model itself; None where there is none."""
+        return self.worker if self.settings.model == PARTNER else self.partner
+
+    def refresh_settings(self) -> None:
+        """Read the settings files that have changed."""
+        if self.configuration.refresh():
+            self.show_problems()
+
+    def show_problems(self) -> None:
+        """Tell the user what is wrong with the settings; each thing once."""
+        for problem in self.configuration.problems:
+            self.editor.show_once(problem, types.MessageType.Warning)
+
+    def open(self, uri: str, language_id: str, version: int, text: str) -> None:
+        """Keep a document, unless it may hold secrets. Where links on its path lead is known a moment later."""
+        self.forget(uri)
+        self.refresh_settings()
+        if not self._permission.is_secret(uri):
+            around = self.notebooks.surroundings_of(uri)
+            self.documents[uri] = Document(uri, language_id, version, text, around)
+            for service in self.inline_services:
+                service.open(uri)
+            following = asyncio.create_task(self._permission.follow_links(uri))
+            self._following.add(following)
+            following.add_done_callback(self._following.discard)
+
+    def forget(self, uri: str) -> None:
+        """The document was closed, or what we have of it can no longer be trusted."""
+        for service in self.inline_services:
+            service.forget(uri)
+        self.usage.forget(uri)
+        self.next_edits.forget(uri)
+        self.shadow.forget(uri)
+        self.refining.forget(uri)
+        if document := self.documents.pop(uri, None):
+            document.stop_parsing()
+        self._permission.forget(uri)
+        self._lost.pop(uri, None)
+
+    def close(self) -> None:
+        """The client is gone: stop the prefetches and keep no document, for documents take by far the most memory."""
+        for uri in tuple(self.documents):
+            self.forget(uri)
+        self._context.close()
+
+    def lose(self, uri: str) -> None:
+        """An edit could not be read, so our text is no longer the editor's: the document gets no more fills."""
+        if self._lose(uri):
+            self.editor.show_once(f"an edit of {path_of(uri).rpartition('/')[2]} {_LOST}", types.MessageType.Warning)
+
+    def lose_all(self) -> None:
+        """An edit could not be read, nor which document it was of: none of them gets fills."""
+        lost = [uri for uri in tuple(self.documents) if self._lose(uri)]
+        if lost:
+            self.editor.show_once(_ALL_LOST, types.MessageType.Warning)
+
+    def found_again(self, uri: str, version: int, text: str) -> None:
+        """The editor has sent the whole text of a document, which is opened again where an edit of it was lost."""
+        if uri in self._lost:
+            self.open(uri, self._lost[uri], version, text)
+
+    def _new_service(self) -> InlineService:
+        return InlineService(
+            self.documents,
+            self.worker,
+            self.gather_context,
+            self.may_send,
+            self.record,
+            lambda why: self.editor.show(why, types.MessageType.Warning),
+        )
+
+    def _tell_status(self, _report: dict[str, Any]) -> None:
+        self.editor.notify(CHANGED, self.status_report())
+        if self.worker.status.makes_do and not self.features.plugin and is_first_time():
+            self.editor.show_once(NO_MODEL, types.MessageType.Info)
+
+    def _tell_refined(self, uri: str, what: str | TextRange) -> None:
+        """There is something better than a suggestion, or than a fill just made."""
+        if isinstance(what, str):
+            self.editor.notify(REFINED, {"uri": uri, "id": what})
+            return
+        place = range_of(self.documents[uri].lines, what.start, what.end, self.features.encoding)
+        self.editor.notify(REFINED, {"uri": uri, "range": place})
+
+    def _leave_out(self, uri: str, what: str | TextRange) -> None:
+        """The partner is asked to improve this: whatever comes of it, it is no part of the sample.
+
+        Were it left out only where the partner's text is better, the draft would keep all that it wins.
+        """
+        if isinstance(what, str):
+            self.shadow.leave_out(uri, computation_of(what))
+        else:
+            self.shadow.leave_out(uri, places=[what])
+
+    def _warn(self, message: str) -> None:
+        self.editor.show_once(message, types.MessageType.Warning)
+
+    def _lose(self, uri: str) -> bool:
+        """Whether the document was open. One that was lost before stays lost."""
+        document, language = self.documents.get(uri), self._lost.get(uri)
+        self.forget(uri)
+        if document is not None:
+            language = document.language_id
+        if language is not None:
+            self._lost[uri] = language
+        return document is not None
+
+    def why_off(self, uri: str) -> str | None:
+        """Why a document gets no fills; None where it does. What is known of its links counts; none is followed."""
+        unknown = f"an edit of it {_LOST}" if uri in self._lost else "the document is not open"
+        return self._permission.why_off(uri) or (None if uri in self.documents else unknown)
+
+    async def why_off_now(self, uri: str) -> str | None:
+        """The same, after following its links again and reading changed settings files.
+
+        To be asked before a text goes to the model, not with each key.
+        """
+        answers = await self._permission.follow_links(uri)
+        return self.why_off(uri) or (None if answers else _UNANSWERED)
+
+    async def may_send(self, snapshot: Snapshot) -> bool:
+        """Whether the model may see a document, after following its links again."""
+        return await self.why_off_now(snapshot.uri) is None
+
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """The document as it stands, if it is open and may be filled."""
+        return None if self.why_off(uri) else self.documents[uri].snapshot(quick=True)
+
+    def when_parsed(
+        self, uri: str, handle: Callable[[], _T | Awaitable[_T]], otherwise: Callable[[], _T]
+    ) -> _T | Awaitable[_T]:
+        """The result of `handle` once there is a tree for it: at once, or after a parse in a thread if that takes long.
+
+        The result of `otherwise` where the document is edited or closed before that.
+        """
+        document = None if self.why_off(uri) else self.documents.get(uri)
+        job = None if document is None else document.parse_job()
+        return handle() if document is None or job is None else self._parsing.parsed(document, job, handle, otherwise)
+
+    def mark_used(self, uri: str) -> None:
+        """The user works in this document: of the open ones it is the one used last."""
+        self.shadow.asked()
+        if document := self.documents.pop(uri, None):
+            self.documents[uri] = document
+
+    async def gather_context(self, snapshot: Snapshot, offset: int, invoked: bool) -> tuple[Snippet, ...]:
+        """The parts of other files that help to fill a hole at `offset`; none where the model has no use for them."""
+        patience_ms = ASKED_MS if invoked else TYPING_MS
+        return await self.context_for(snapshot, offset, self.worker.client.last_status, patience_ms)
+
+    async def context_for(
+        self, snapshot: Snapshot, offset: int, status: Status | None, max_ms: int = ASKED_MS
+    ) -> tuple[Snippet, ...]:
+        """The same for a model of this status, as far as found within `max_ms`."""
+        await self._permission.follow_links(snapshot.uri)
+        if snapshot.uri not in self.documents:
+            return ()
+        wanted, folders = self.settings_of(snapshot.uri).context, self.configuration.readable_folders
+        opened = [other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri]
+        return await other_files(
+            self._context, snapshot, offset, wanted, status, folders=folders, opened=opened, max_ms=max_ms
+        )
+
+    def is_current(self, snapshot: Snapshot) -> bool:
+        """Whether the document still stands as it did when `snapshot` was taken."""
+        now = self.documents.get(snapshot.uri)
+        return now is not None and now.version == snapshot.version and now.text == snapshot.text

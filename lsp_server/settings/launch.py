@@ -1,0 +1,33 @@
+"""From settings to what a worker is started with."""
+
+from inference.messages import WorkerOptions
+from lsp_server.settings.schema import PARTNER, Settings
+
+
+def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
+    """The worker of the model. `sends_token`: the user, and not a workspace, chose the server."""
+    if settings.model == PARTNER:
+        return partner_options(settings, sends_token=sends_token)
+    return WorkerOptions(
+        model=settings.model,
+        device=settings.device,
+        dtype=settings.dtype,
+        idle_s=settings.idle_seconds,
+        server_model=settings.server.model,
+        server_tokenizer=settings.server.tokenizer,
+        plain_http=settings.server.plain_http,
+        sends_token=sends_token,
+    )
+
+
+def partner_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
+    """The worker that asks the partner; where none is configured, `problem_of` it says so."""
+    partner = settings.partner
+    return WorkerOptions(
+        model=partner.url or "",
+        idle_s=settings.idle_seconds,
+        server_model=partner.model,
+        plain_http=partner.plain_http,
+        sends_token=sends_token,
+        partner=partner.kind,
+    )

@@ -1,0 +1,64 @@
+"""Statistics files of no use, which are moved aside, and which of them are deleted when the user forgets all."""
+
+import re
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+APPLICATION_ID = 0x494E464C
+"""`INFL`: how a file is known to be ours."""
+FIRST_TABLES = {"suggestion", "answer", "lost"}
+"""The tables that each of our files has at least."""
+NOT_PLAIN = "it is not a file of its own (a link, or no file at all)"
+
+
+_SET_ASIDE = re.compile(r"\.set-aside-\d+(?:-wal|-shm)?")
+
+
+def set_aside(file: Path) -> list[Path]:
+    """What lies beside `file` because it was moved aside at some time."""
+    found = file.parent.glob(f"{file.name}.set-aside-*")
+    return sorted(part for part in found if _SET_ASIDE.fullmatch(part.name.removeprefix(file.name)))
+
+
+def forget_set_aside(file: Path) -> list[Path]:
+    """Delete what was moved aside, but for what was never ours: links, folders, databases of other programs.
+
+    Returns what is left. Raises OSError.
+    """
+    left = [part for part in set_aside(file) if not is_plain(part) or _is_of_others(part)]
+    for part in set_aside(file):
+        if part not in left:
+            part.unlink()
+    return left
+
+
+def move_aside(file: Path) -> Path:
+    """Rename `file` and what SQLite has put beside it. Returns the new path. Raises OSError."""
+    number, moved = 1, file.with_name(f"{file.name}.set-aside-1")
+    while moved.exists() or moved.is_symlink():
+        number, moved = number + 1, file.with_name(f"{file.name}.set-aside-{number + 1}")
+    for suffix in ("-wal", "-shm", ""):
+        part = file.with_name(file.name + suffix)
+        if part.exists() or part.is_symlink():
+            part.rename(moved.with_name(moved.name + suffix))
+    return moved
+
+
+def is_plain(file: Path) -> bool:
+    """Whether this is a file of its own, or nothing."""
+    return not file.is_symlink() and (file.is_file() or not file.exists())
+
+
+def read_only(file: Path) -> sqlite3.Connection:
+    """A connection that writes nothing, not even beside `file`. Raises sqlite3.Error."""
+    return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+
+
+def _is_of_others(file: Path) -> bool:
+    """Whether this is a database that we have never made, and whole."""
+    with suppress(sqlite3.Error), closing(read_only(file)) as connection:
+        ((application,),) = connection.execute("PRAGMA application_id")
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        return bool(tables) and application != APPLICATION_ID and not tables >= FIRST_TABLES
+    return False

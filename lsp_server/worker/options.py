@@ -1,0 +1,68 @@
+"""What `WorkerOptions` mean on this machine: absolute paths, one way to write a URL, and what is wrong with them."""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from inference.messages import WorkerOptions
+from inference.models import catalogue
+from inference.remote import address
+
+
+def is_remote(options: WorkerOptions) -> bool:
+    """Whether a server has the model, so that text leaves this process's machine, or may."""
+    return options.partner is not None or address.is_url(options.model)
+
+
+def resolved(options: WorkerOptions) -> WorkerOptions:
+    """The same with absolute paths and one way to write a URL, so that it names one worker from wherever asked.
+
+    What does not count for this model is left out. What cannot be resolved stays as it is; `problem_of` says what is
+    wrong with it.
+    """
+    try:
+        if not is_remote(options):
+            return WorkerOptions(_resolved_model(options.model), options.device, options.dtype, options.idle_s)
+        tokenizer = options.server_tokenizer and _resolved_model(options.server_tokenizer)
+        url = address.parse(options.model).url
+        return replace(options, model=url, device=None, dtype=None, server_tokenizer=tokenizer or None)
+    except (OSError, RuntimeError, ValueError):
+        return options
+
+
+def problem_of(options: WorkerOptions) -> str:
+    """Why no worker can be started with this model, and what to do; empty when nothing speaks against it."""
+    if is_remote(options):
+        return _server_problem(options)
+    try:
+        _resolved_model(options.model)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
+        what = "give a folder, or a name that `infill-ls models` shows"
+        return f"model: {options.model[:200]!r} cannot be resolved: {reason}; {what}"
+    return ""
+
+
+def _server_problem(options: WorkerOptions) -> str:
+    if options.partner is not None and not address.is_url(options.model):
+        shown = f"{options.model[:200]!r} is no URL" if options.model else "no URL is set"
+        return f"partner.url: {shown}; give the URL of a server that you run, such as http://localhost:8080"
+    names = address.MODEL if options.partner is None else address.PARTNER
+    try:
+        return address.parse(options.model, names).why_refused(plain_http=options.plain_http, names=names)
+    except address.AddressError as error:
+        return str(error)
+
+
+def _resolved_model(model: str) -> str:
+    """`model`, as an absolute path where it names a folder.
+
+    Raises OSError, RuntimeError (a loop of links, an unknown user) or ValueError (a NUL, half a surrogate pair).
+    """
+    if entry := catalogue.find(model):
+        return entry.name
+    if catalogue.names_no_folder(model):
+        return model
+    folder = Path(model).expanduser().resolve()
+    folder.is_dir()  # raises where no folder can have this name
+    return str(folder)

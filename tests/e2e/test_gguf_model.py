@@ -1,0 +1,55 @@
+"""A GGUF file as the model: it fills through the real server, and a damaged one is told of once, with its reason."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lsprotocol.types import Position
+
+from tests.e2e.conftest import PATIENT, StartEditor
+from tests.e2e.editor import capabilities
+from tests.inference.models.test_gguf import FIM
+from tests.served.to_gguf import main as write_gguf
+from tests.workers import PATIENCE_S
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tests/data/fim as one file."""
+    file = tmp_path_factory.mktemp("gguf") / "small.gguf"
+    write_gguf(FIM, file)
+    return file
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_gguf_file_fills_and_is_named_in_status(start_editor: StartEditor, file: Path) -> None:
+    editor = await start_editor(capabilities(), {**PATIENT, "model": str(file), "device": "cpu", "idleSeconds": 5})
+    uri = editor.open("import os\n\n\ndef size(path):\n    return os.path.getsize(\n")
+    await editor.complete(uri, Position(4, 27))
+    status = await editor.status()
+    assert (status.model, status.device, status.lastFailure) == (str(file), "cpu", None)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_damaged_file_says_why(start_editor: StartEditor, file: Path, tmp_path: Path) -> None:
+    torn = tmp_path / "torn.gguf"
+    torn.write_bytes(file.read_bytes()[:100_000])
+    editor = await start_editor(capabilities(), {**PATIENT, "model": str(torn), "device": "cpu"})
+    uri = editor.open("x = ")
+    assert await editor.complete(uri, Position(0, 4)) == []
+    status = await editor.status()
+    assert str(torn) in status.lastFailure
+    assert "cut off" in status.lastFailure
+
+
+def test_doctor_names_the_file_or_what_is_wrong_with_it(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "torn.gguf").write_bytes(b"GGUF")
+    for model, verdict, words in ((file, "ok", str(file)), (tmp_path / "torn.gguf", "fail", "cut off")):
+        command = [sys.executable, "-m", "lsp_server.cli", "doctor", "--device", "cpu", "--json", "--model", str(model)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=os.environ, check=False)
+        (check,) = (one for one in json.loads(done.stdout)["checks"] if one["name"] == "model")
+        assert check["verdict"] == verdict
+        assert words in check["found"]

@@ -1,0 +1,83 @@
+"""`infill-ls.pullModel`: an editor's button downloads a model from a real hub on this machine, and it is used."""
+
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from lsprotocol.types import Position
+
+from tests.e2e.conftest import PATIENT
+from tests.e2e.editor import Editor, capabilities, here
+from tests.e2e.workbench import Workbench
+from tests.hub_server import Hub, hub_of
+from tests.workers import kill
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+DOWNLOAD = "Download the model qwen2.5-coder-0.5b (491 MB)"
+NAME, REPO = "open-dcoder-0.5b", "fredzzp/open-dcoder-0.5B"
+TWIN = Path(__file__).parents[1] / "data" / "twin"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """A hub with a small real checkpoint under a name of the catalogue."""
+    files = tmp_path_factory.mktemp("hub") / "files"
+    shutil.copytree(TWIN, files)
+    with hub_of(REPO, files) as served:
+        yield served
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bench(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workbench]:
+    """A user who has set no model and pulled none, with a worker of their own."""
+    home = tmp_path_factory.mktemp("home")
+    more = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home / "models"), "HF_HUB_OFFLINE": "0"}
+    can = capabilities()
+    can.experimental = None
+    editor = await Editor.start(home / "run", can, {**PATIENT, "device": "cpu"}, **more)
+    yield Workbench(editor)
+    status = await editor.status()
+    assert await editor.quit() == 0
+    if status.pid:
+        kill(status.pid)
+
+
+async def test_a_user_without_a_model_is_offered_one(bench: Workbench) -> None:
+    uri = bench.open("x = \n")
+    await bench.editor.complete(uri, Position(0, 4))
+    (message,) = bench.editor.client.messages
+    assert f"pick the code action “{DOWNLOAD}”" in message.message
+    *_, action = await bench.editor.actions(uri, here(Position(0, 4)))
+    assert (action.title, action.command.command) == (DOWNLOAD, "infill-ls.pullModel")
+    assert list(action.command.arguments) == [{"model": "qwen2.5-coder-0.5b"}]
+
+
+async def test_what_cannot_be_pulled_says_why(bench: Workbench) -> None:
+    for model, words in {
+        "embedded": "there is no model 'embedded' to download",
+        "../x": "there is no model '../x' to download",
+        "qwen2.5-coder-3b": "is to be read and accepted: run in a terminal: infill-ls models pull qwen2.5-coder-3b",
+    }.items():
+        answer = await bench.command("infill-ls.pullModel", {"model": model})
+        assert answer["applied"] is False
+        assert words in answer["reason"]
+
+
+async def test_a_download_that_fails_says_why_and_changes_nothing(bench: Workbench, hub: Hub) -> None:
+    hub.damaged = "model.safetensors"
+    answer = await bench.command("infill-ls.pullModel", {"model": NAME})
+    assert answer["applied"] is False
+    assert "model.safetensors is not what the hub promised" in answer["reason"]
+    hub.damaged = ""
+
+
+async def test_a_pulled_model_is_used_at_once_with_its_progress_shown(bench: Workbench) -> None:
+    answer = await bench.command("infill-ls.pullModel", {"model": NAME}, token="pull")
+    assert answer == {"applied": True, "reason": None}
+    assert bench.kinds("pull")[0] == "begin"
+    assert bench.kinds("pull")[-1] == "end"
+    status = await bench.editor.status()
+    assert status.model == NAME
+    assert "the best of what was pulled" in status.choice

@@ -1,0 +1,121 @@
+"""The next edit in a real Neovim: a rename over three places takes three Tabs, and every key stays the user's own."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.editors.conftest import StartNeovim
+from tests.editors.neovim import Neovim
+from tests.editors.places import until
+
+OFFERS = "infill.next_edit"
+TEXT = "def f():\n    count = 1\n    print(count)\n    return count\n"
+RENAMED = TEXT.replace("count", "total")
+
+
+@pytest.fixture
+def neovim(start_neovim: StartNeovim, plugin_init: Path) -> Neovim:
+    """Without ghost text, whose model is still loading for a while."""
+    plugin_init.write_text(plugin_init.read_text().replace("setup({", "setup({ suggestions = false,", 1))
+    neovim = start_neovim(TEXT, plugin_init)
+    until(lambda: neovim.lua("return #vim.lsp.get_clients({ name = 'infill', bufnr = 0 })"), "the server has started")
+    return neovim
+
+
+def rename(neovim: Neovim) -> None:
+    neovim.type("jwcwtotal<Esc>")
+    offered(neovim)
+
+
+def offered(neovim: Neovim, text: str = "total") -> None:
+    until(lambda: text in neovim.shown(OFFERS), "the next edit is shown")
+
+
+def test_a_rename_over_three_places_takes_three_tabs(neovim: Neovim) -> None:
+    rename(neovim)
+    neovim.type("<Tab>")
+    until(lambda: neovim.lua("return vim.fn.line('.')") == 3, "the cursor is at the first place")
+    assert neovim.text == TEXT.replace("count", "total", 1)
+    neovim.type("<Tab>")
+    until(lambda: neovim.lua("return vim.fn.line('.')") == 4, "the first is taken, and the cursor at the second")
+    neovim.type("<Tab>")
+    until(lambda: neovim.text == RENAMED, "all are renamed")
+    until(lambda: neovim.shown(OFFERS) == [], "nothing is left to show")
+
+
+def test_old_and_new_text_are_on_the_screen(neovim: Neovim) -> None:
+    rename(neovim)
+    assert neovim.screen[2] == "    print(counttotal)"
+    assert neovim.text == TEXT.replace("count", "total", 1)
+
+
+def test_one_undo_takes_back_one_edit(neovim: Neovim) -> None:
+    rename(neovim)
+    neovim.type("<Tab><Tab>")
+    until(lambda: neovim.text == TEXT.replace("count", "total", 2), "the first is taken")
+    neovim.type("u")
+    until(lambda: neovim.text == TEXT.replace("count", "total", 1), "and given back")
+
+
+def test_escape_takes_a_place_off_for_good(neovim: Neovim) -> None:
+    rename(neovim)
+    assert len(neovim.shown(OFFERS)) == 2
+    neovim.type("<Esc>")
+    until(lambda: neovim.shown(OFFERS) == [], "it is gone")
+    neovim.type("Gox = 1<Esc>")
+    until(lambda: neovim.screen[3] == "    return counttotal", "the other place is shown")
+    assert neovim.screen[2] == "    print(count)"
+
+
+def test_the_keys_are_the_users_own_where_nothing_is_shown(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    mapped = "vim.api.nvim_create_autocmd('BufEnter', { callback = function(event)\n"
+    mapped += "  vim.keymap.set('n', '<Tab>', 'ix<Esc>', { buf = event.buf })\nend })\n"
+    options = "setup({ suggestions = false,"
+    plugin_init.write_text(mapped + plugin_init.read_text().replace("setup({", options, 1))
+    neovim = start_neovim(TEXT, plugin_init)
+    until(lambda: neovim.lua("return #vim.lsp.get_clients({ name = 'infill', bufnr = 0 })"), "the server has started")
+    neovim.type("<Tab>")
+    until(lambda: neovim.text == "x" + TEXT, "the user's own key")
+    neovim.type("u")
+    rename(neovim)
+    neovim.type("<Tab><Esc>")
+    until(lambda: neovim.shown(OFFERS) == [], "dismissed")
+    assert neovim.text == TEXT.replace("count", "total", 1)
+    neovim.type("gg0<Tab>")
+    until(lambda: neovim.text.startswith("x"), "the user's own key again")
+
+
+def test_what_is_typed_meanwhile_is_not_overwritten(neovim: Neovim) -> None:
+    """Typing and Tab without a pause, in insert mode, where Tab takes an edit too: all that was typed is there."""
+    rename(neovim)
+    for number in range(5):
+        neovim.type(f"Go# {number}<Esc>gg<Tab>")
+    offered(neovim)
+    while neovim.shown(OFFERS):
+        neovim.type("<Tab>")
+        neovim.lua("vim.wait(50)")
+    comments = "".join(f"# {number}\n" for number in range(5))
+    until(lambda: neovim.text == RENAMED + comments, "everything stands")
+
+
+def test_an_edit_is_taken_in_insert_mode_too(neovim: Neovim) -> None:
+    neovim.type("jwcwtotal")
+    offered(neovim)
+    neovim.type("<Tab><Tab>")
+    until(lambda: neovim.text == TEXT.replace("count", "total", 2), "the first is taken")
+    until(lambda: neovim.lua("return vim.fn.line('.')") == 4, "the cursor is at the second")
+    neovim.type("<Tab>")
+    until(lambda: neovim.text == RENAMED, "and the second is taken")
+    neovim.type("<Esc>u")
+    until(lambda: neovim.text == TEXT.replace("count", "total", 2), "one undo takes back one edit")
+
+
+def test_the_hint_says_where_a_place_out_of_sight_is(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    options = "setup({ suggestions = false,"
+    plugin_init.write_text(plugin_init.read_text().replace("setup({", options, 1))
+    neovim = start_neovim("limit = 1\n" + "\n" * 60 + "print(limit)\n", plugin_init)
+    until(lambda: neovim.lua("return #vim.lsp.get_clients({ name = 'infill', bufnr = 0 })"), "the server has started")
+    neovim.type("cwmost<Esc>")
+    offered(neovim, " line 62: most")
+    neovim.type("<Tab><Tab>")
+    until(lambda: neovim.text.endswith("print(most)\n"), "it is taken")

@@ -1,0 +1,44 @@
+"""What the tests of causal models ask, and what must be true of every answer."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from inference.engine import Engine
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
+
+BEFORE = "import os\n\n\ndef list_files(folder):\n    names = []\n    for name in os.listdir(folder):\n        "
+AFTER = "\n    return names\n\n\ndef main():\n    print(list_files('.'))\n"
+
+
+class Answer:
+    """All events of one request, checked for their order."""
+
+    def __init__(self, events: Iterable[Any]) -> None:
+        found = [event for event in events if event is not None]
+        kinds = [type(event) for event in found]
+        assert kinds == sorted(kinds, key=[Draft, Candidate, Done].index)
+        assert kinds.count(Done) == 1
+        self.drafts = [event for event in found if isinstance(event, Draft)]
+        self.candidates = [event for event in found if isinstance(event, Candidate)]
+        self.done: Done = found[-1]
+
+    @property
+    def text(self) -> str:
+        """The first hole of the best candidate."""
+        return self.candidates[0].texts[0]
+
+
+def fill(engine: Engine, *segments: Text | Hole | str, **options: Any) -> Answer:
+    """The answer to a request."""
+    return Answer(engine.infill(request(*segments, **options)))
+
+
+def request(*segments: Text | Hole | str, **options: Any) -> InfillRequest:
+    """A request, in which a string is pinned text."""
+    parts = tuple(Text(each) if isinstance(each, str) else each for each in segments)
+    return InfillRequest("r", parts, **options)
+
+
+def line(**options: Any) -> Hole:
+    """A hole of one line."""
+    return Hole(single_line=True, **options)

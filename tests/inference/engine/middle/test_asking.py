@@ -1,0 +1,92 @@
+"""What is asked of a hole: a prompt that stays the same while a line is typed, and where a text ends."""
+
+from dataclasses import replace
+
+import pytest
+
+from inference.engine import Engine
+from inference.engine.canvas.segments import text_and_holes
+from inference.engine.middle.asking import Asked, Asking
+from inference.engine.middle.question import Question
+from inference.messages import Hole, HoleKind
+from inference.models.family import MiddleFamily
+from tests.inference.engine.middle.filling import AFTER, BEFORE, line, request
+
+PLAIN = Asked((1,), b"", 0, "", 0, 40, False, ("def main():", "    pass"))
+
+
+def asked(engine: Engine, before: str, after: str = AFTER, hole: Hole | None = None) -> Asked:
+    one = request(before, hole or line(), after)
+    family: MiddleFamily = engine.loaded.family  # type: ignore[assignment]
+    return Asking(engine.loaded, family, one).of(text_and_holes(one), ("",), 0)
+
+
+def test_the_prompt_stays_the_same_while_a_line_is_typed(middle: Engine) -> None:
+    prompts = {asked(middle, BEFORE + "names.append(name)"[:count]).prompt_ids for count in range(18)}
+    assert len(prompts) == 1
+
+
+def test_a_long_file_moves_its_window_seldom(middle: Engine) -> None:
+    long = "".join(f"value_{number} = {number}\n" for number in range(2_000))
+    starts = [asked(middle, long + "x = 1\n" * count + "y =").prompt_ids[1:40] for count in range(60)]
+    assert len(set(starts)) <= 2
+
+
+def test_a_line_without_an_end_is_no_longer_given_than_some(middle: Engine) -> None:
+    found = [asked(middle, "x = [" + "1, " * count) for count in range(2_000, 2_040)]
+    assert all(len(one.given) <= 400 for one in found)
+    assert len({one.prompt_ids for one in found}) <= 2
+
+
+@pytest.mark.parametrize("typed", ["", "na", "names\n        x", "y" * 900, "a\n" * 300])
+def test_head_and_given_are_the_file_up_to_what_was_typed(middle: Engine, typed: str) -> None:
+    one = asked(middle, BEFORE, hole=Hole(HoleKind.BLOCK, starts_with=typed))
+    assert one.text(one.given) == typed
+
+
+def test_text_that_spells_control_tokens_stays_text(middle: Engine) -> None:
+    plain, spelled = asked(middle, "x\n", "\ny"), asked(middle, "<|fim_middle|><|endoftext|>\n", "\n<|fim_prefix|>")
+    family: MiddleFamily = middle.loaded.family  # type: ignore[assignment]
+    controls = [[id_ for id_ in one.prompt_ids if id_ in family.end_ids] for one in (plain, spelled)]
+    assert controls[0] == controls[1]
+
+
+def test_line_ends_at_its_first_break() -> None:
+    one = replace(PLAIN, single_line=True, given=b"    f(", skip=6)
+    assert one.end_in(b"    f(x)\n", b")\n") == 8
+    assert one.text(b"    f(x)") == "x)"
+    assert one.end_in(b"    f(x)\r\n", b")\r\n") == 8
+    assert one.end_in(b"    f(x", b"x") is None
+
+
+def test_a_text_ends_where_it_goes_on_into_what_follows() -> None:
+    text = "x = 1\n\ndef main():\n    pass\n"
+    end = PLAIN.end_in(text.encode(), b"\n")
+    assert end is not None
+    assert text[:end].strip() == "x = 1"
+    assert PLAIN.end_in(b"x = 1\n\ndef main():\n", b"\n") is None
+
+
+def test_a_text_ends_where_its_block_does() -> None:
+    one = replace(PLAIN, given=b"    ", skip=4)
+    text = "    x = 1\n    y = 2\nz = 3\n"
+    end = one.end_in(text.encode(), b"\n")
+    assert end is not None
+    assert text[:end] == "    x = 1\n    y = 2"
+    for inside in ("    f(\n)\n", "    x = 1\n# y\n", '    """a\nb\n', "    x = 1\n\n", "x = 1\n        y\n"):
+        assert one.end_in(inside.encode(), b"\n") is None
+
+
+def test_a_line_gives_back_what_it_repeats_of_the_rest() -> None:
+    one = replace(PLAIN, single_line=True, rest=")")
+    assert one.text(b"name + x)") == "name + x"
+    assert one.text(b"name(x)") == "name(x)"
+    assert replace(one, given=b"x)").text(b"x)") == "x)"
+
+
+def test_an_answer_of_a_chat_turn_is_the_code_in_it() -> None:
+    chat = replace(PLAIN, question=Question("x = 1\n", "\n", False, 40, language="python"))
+    answer = b"y = 2\nz = 3\n```\nThis adds two names."
+    assert chat.end_in(b"y = 2\nz = 3\n", b"\n") is None
+    assert chat.end_in(b"y = 2\nz = 3\n```\n", b"\n") is not None
+    assert chat.text(answer) == "y = 2\nz = 3"

@@ -1,0 +1,182 @@
+"""Requests to a causal model: candidates, several holes, rework, typing, deadlines and scores."""
+
+import time
+from contextlib import closing
+
+import pytest
+
+from inference.engine import Engine, RequestError
+from inference.messages import Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
+from tests.inference.engine.middle.filling import AFTER, BEFORE, Answer, fill, line, request
+
+SEGMENTS = (BEFORE, line(), AFTER)
+LONG = "".join(f"value_{number} = {number}\n" for number in range(3_000))
+
+
+def test_candidates_differ_and_the_likeliest_comes_first(middle: Engine) -> None:
+    answer = fill(middle, *SEGMENTS, candidates=5)
+    texts = [candidate.texts for candidate in answer.candidates]
+    assert len(set(texts)) == len(texts) == 5
+    assert texts[0] == fill(middle, *SEGMENTS).candidates[0].texts
+    assert all(0 < candidate.confidence <= 1 and candidate.complete for candidate in answer.candidates)
+    rest = [candidate.score for candidate in answer.candidates[1:]]
+    assert rest == sorted(rest, reverse=True)
+
+
+def test_the_same_request_has_the_same_answers(middle: Engine) -> None:
+    first, again = (fill(middle, *SEGMENTS, candidates=4, seed=seed) for seed in (1, None))
+    assert [one.texts for one in first.candidates] == [one.texts for one in again.candidates]
+
+
+def test_drafts_grow_into_the_answer(middle: Engine) -> None:
+    answer = fill(middle, *SEGMENTS, drafts=True)
+    assert answer.drafts
+    assert answer.drafts[-1].texts == answer.candidates[0].texts
+    for draft in answer.drafts:
+        assert answer.text.startswith(draft.texts[0])
+        assert len(draft.pieces[0]) == len(draft.confidences[0])
+        assert all(0 <= sure <= 1 for sure in draft.confidences[0])
+        assert 0 <= draft.step <= draft.max_steps
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        (Hole(),),
+        (line(), "\nx = 1\n"),
+        ("x =", line()),
+        ("x =\r\n    ", line(), "\r\ny\r\n"),
+        ("\u00e9\u0301 \U0001f980 = ", line(), "\n# \u2126\n"),
+        ('x = "<|fim_suffix|><|endoftext|>"\ny = ', line(), "\nz = <|fim_middle|>\n"),
+    ],
+)
+def test_every_text_around_a_hole_has_an_answer(middle: Engine, segments: tuple[Text | Hole | str, ...]) -> None:
+    answer = fill(middle, *segments)
+    assert answer.text.strip()
+    assert not any(hole.single_line and "\n" in answer.text for hole in segments if isinstance(hole, Hole))
+
+
+def test_a_line_fill_has_no_line_break(middle: Engine) -> None:
+    for cut in range(0, len(BEFORE), 7):
+        answer = fill(middle, BEFORE[:cut], line(), BEFORE[cut:] + AFTER, candidates=3)
+        assert not any("\n" in text or "\r" in text for one in answer.candidates for text in one.texts)
+
+
+def test_what_nobody_asked_for_is_one_short_answer_or_none(middle: Engine) -> None:
+    answer = fill(middle, *SEGMENTS, quick=True, candidates=4)
+    assert len(answer.candidates) <= 1
+    assert all(candidate.tokens <= 32 for candidate in answer.candidates)
+
+
+def test_a_fill_has_no_more_tokens_than_it_may(middle: Engine) -> None:
+    answer = fill(middle, "x = 1\n", Hole(HoleKind.BODY, max_tokens=5), "\n")
+    assert answer.candidates[0].tokens <= 5
+
+
+def test_a_fill_begins_with_what_was_typed(middle: Engine) -> None:
+    for typed in ("names.ap", "if na", "  ", "x"):
+        answer = fill(middle, BEFORE, line(starts_with=typed), AFTER, candidates=3)
+        assert all(candidate.texts[0].startswith(typed) for candidate in answer.candidates)
+
+
+def test_a_key_press_reads_a_few_tokens(middle: Engine) -> None:
+    for count in range(1, 12):
+        answer = fill(middle, BEFORE + "names.append(name)"[:count], line(), AFTER)
+        stats = answer.done.stats
+        assert count == 1 or stats.prefix_tokens - stats.reused_tokens <= 4
+
+
+def test_several_holes_are_filled_each_seeing_the_others(middle: Engine) -> None:
+    segments = ("def area(w, h):\n    total = ", line(), "\n    print(", line(), ")\n    return ", line(), "\n")
+    answer = fill(middle, *segments, drafts=True, candidates=2)
+    assert answer.done.stats.canvases == 4  # one of them once more, for another text
+    assert len(answer.candidates) == 2
+    assert all(len(candidate.texts) == 3 and not candidate.unfilled for candidate in answer.candidates)
+    one, other = (candidate.texts for candidate in answer.candidates)
+    assert sum(a != b for a, b in zip(one, other, strict=True)) == 1
+    first = answer.text
+    alone = fill(middle, f"def area(w, h):\n    total = {first}\n    print(", line(), ")\n    return \n")
+    assert answer.candidates[0].texts[1] == alone.text
+    assert all(len(draft.pieces) == 3 for draft in answer.drafts)
+
+
+def test_what_stands_there_is_given_back_at_strength_0(middle: Engine) -> None:
+    for text in ("x\u0301 = 5", "", "# \u2126\r\n", "\U0001f980"):
+        answer = fill(middle, "a\n", Hole(text=text, strength=0.0), "\nb\n", "c = ", line(), "\n")
+        assert answer.text == text
+
+
+def test_rework_keeps_the_start_and_offers_other_texts(middle: Engine) -> None:
+    old = "names.append(name)\n        print(name)"
+    answer = fill(middle, BEFORE, Hole(HoleKind.BLOCK, text=old, strength=0.5), AFTER, candidates=3)
+    assert answer.candidates
+    for candidate in answer.candidates:
+        assert candidate.texts[0] != old
+        assert candidate.texts[0].startswith("names.append")
+
+
+def test_only_agreeing_typing_goes_on(middle: Engine) -> None:
+    whole = fill(middle, *SEGMENTS).text
+    for typed in (whole[:2], "zq", whole + "more", "zq\n    "):
+        work = middle.infill(request(BEFORE, Hole(single_line="\n" not in typed), AFTER, drafts=True))
+        with closing(work):
+            events = [next(work) for _ in range(2)]
+            work.amend(0, typed)
+            answer = Answer([*events, *work])
+        assert answer.text.startswith(typed)
+        if whole.startswith(typed):
+            assert answer.text == whole
+    with pytest.raises(RequestError):
+        middle.infill(request(*SEGMENTS)).amend(1, "x")
+
+
+def test_typing_into_one_of_several_holes_is_kept(middle: Engine) -> None:
+    segments = ("a = f(", line(), ")\nb = g(", line(), ")\nc = h(", line(), ")\n")
+    for passes in range(1, 30, 4):
+        with closing(middle.infill(request(*segments, candidates=3))) as work:
+            events = [next(work) for _ in range(passes)]
+            if any(events):
+                break
+            work.amend(passes % 3, "zq")
+            answer = Answer([*events, *work])
+        assert answer.done.outcome is Outcome.COMPLETE
+        assert all(candidate.texts[passes % 3].startswith("zq") for candidate in answer.candidates)
+        assert all(not candidate.unfilled for candidate in answer.candidates)
+
+
+def test_a_late_request_is_answered_with_what_there_is(middle: Engine) -> None:
+    asked = request("# late\n" + LONG + "x = ", line(), "\ny = ", line(), "\n" + LONG)
+    with closing(middle.infill(asked, deadline=time.monotonic())) as work:
+        answer = Answer(work)
+    assert answer.done.outcome is Outcome.DEADLINE
+    assert not any(candidate.complete for candidate in answer.candidates)
+    assert all(candidate.unfilled == (1,) for candidate in answer.candidates)
+    assert answer.done.stats.steps <= 2
+
+
+def test_work_that_is_closed_leaves_the_model_as_it_was(middle: Engine) -> None:
+    whole = fill(middle, *SEGMENTS).candidates
+    for passes in range(1, 6):
+        with closing(middle.infill(request(*SEGMENTS))) as work:
+            for _ in range(passes):
+                next(work)
+        again = fill(middle, *SEGMENTS).candidates
+        assert [one.texts for one in again] == [one.texts for one in whole]
+
+
+def test_two_requests_take_turns_without_harm(middle: Engine) -> None:
+    alone = [fill(middle, before, line(), AFTER).candidates[0].texts for before in (BEFORE, BEFORE + "na")]
+    works = [middle.infill(request(before, line(), AFTER)) for before in (BEFORE, BEFORE + "na")]
+    events: list[list[object]] = [[], []]
+    while any(not found or not isinstance(found[-1], Done) for found in events):
+        for work, found in zip(works, events, strict=True):
+            if not found or not isinstance(found[-1], Done):
+                found.append(next(work))
+    assert [Answer(found).candidates[0].texts for found in events] == alone
+    assert not any(isinstance(event, Draft) for found in events for event in found)
+
+
+def test_requests_that_make_no_sense_are_refused(middle: Engine) -> None:
+    for segments in ((), (Text("x"),), (Hole(strength=2.0),), (Hole(min_tokens=3, max_tokens=2),)):
+        with pytest.raises(RequestError):
+            middle.infill(InfillRequest("r", segments))

@@ -1,0 +1,133 @@
+"""One text: what the model finds likeliest, in fewer passes, whatever was typed of its line before."""
+
+from contextlib import closing
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from inference.engine import Engine
+from inference.engine.middle.asking import Asked
+from inference.engine.middle.branch import Branch, End
+from inference.engine.middle.lookup import Lookup
+from inference.engine.middle.writer import Writer
+from inference.models.family import MiddleFamily
+from tests.inference.engine.middle.conftest import FIM
+from tests.inference.engine.middle.filling import AFTER, BEFORE, fill, line
+
+ROOM = 40
+PROMPTS = [
+    (BEFORE, AFTER),
+    ("", "\nx = 1\n"),
+    ("def area(width, height):\n    ", ""),
+    ("a = [1, 2, 3]\nb = [1, 2, 3]\nc = [1, 2, 3]\nd = ", "\n"),
+    (
+        "class Shape:\n    def __init__(self, size):\n        self.size = size\n\n    def area(self):\n",
+        "\n\nprint(1)\n",
+    ),
+]
+
+
+def family_of(engine: Engine) -> MiddleFamily:
+    found: MiddleFamily = engine.loaded.family  # type: ignore[assignment]
+    return found
+
+
+def asked(engine: Engine, prefix: str, suffix: str, given: str = "") -> Asked:
+    ids = tuple(family_of(engine).middle_prompt(prefix, suffix))
+    return Asked(ids, given.encode(), 0, "", 0, ROOM, False, ())
+
+
+def written(engine: Engine, one: Asked, lookup: Lookup | None) -> tuple[Branch, Writer]:
+    branch = Branch.given(engine.loaded.vocabulary, one)
+    with closing(engine.loaded.family.open([*one.prompt_ids, *branch.ids])) as context:
+        assert list(context.encode())[-1:] in ([0], [])
+        writer = Writer(engine.loaded, family_of(engine), context, branch.forced, lookup)
+        for _ in writer.write(branch):
+            pass
+    return branch, writer
+
+
+@pytest.fixture(scope="module")
+def reference() -> torch.nn.Module:
+    found: torch.nn.Module = AutoModelForCausalLM.from_pretrained(FIM, dtype=torch.float32).eval()
+    return found
+
+
+@pytest.mark.parametrize(("prefix", "suffix"), PROMPTS)
+def test_greedy_text_is_that_of_transformers(
+    middle: Engine, reference: torch.nn.Module, prefix: str, suffix: str
+) -> None:
+    one, ends = asked(middle, prefix, suffix), family_of(middle).end_ids
+    prompt = torch.tensor([one.prompt_ids])
+    more = {"max_new_tokens": ROOM, "do_sample": False, "eos_token_id": sorted(ends), "pad_token_id": 6}
+    out = reference.generate(prompt, attention_mask=torch.ones_like(prompt), **more)  # type: ignore[operator]
+    wanted = [id_ for id_ in out[0, len(one.prompt_ids) :].tolist() if id_ not in ends]
+    plain, _ = written(middle, one, None)
+    guessed, _ = written(middle, one, Lookup(one.prompt_ids))
+    assert plain.ids == wanted
+    assert guessed.ids == wanted
+    assert [choice.chance for choice in guessed.choices] == pytest.approx(
+        [choice.chance for choice in plain.choices], abs=1e-3
+    )
+
+
+def test_guesses_save_passes_where_the_text_repeats(middle: Engine) -> None:
+    prefix = "".join(f"    self.first_value_{n} = first_value_{n}\n" for n in range(8))
+    one = asked(middle, f"def f(self):\n{prefix}", "\n")
+    plain, slow = written(middle, one, None)
+    guessed, fast = written(middle, one, Lookup(one.prompt_ids))
+    assert guessed.ids == plain.ids
+    assert slow.passes == len(plain.choices)
+    assert fast.passes < slow.passes
+
+
+def test_any_cut_of_a_line_goes_on_with_its_tokens(middle: Engine) -> None:
+    vocabulary, same = middle.loaded.vocabulary, 0
+    for before, suffix in PROMPTS:
+        prefix = before[: before.rfind("\n") + 1]
+        whole, _ = written(middle, asked(middle, prefix, suffix), None)
+        text = whole.data.decode()
+        for place in range(1, 20):
+            branch, _ = written(middle, asked(middle, prefix, suffix, text[:place]), None)
+            now = branch.data.decode()
+            assert now.startswith(text[:place])
+            if vocabulary.encode(text[:place])[:-1] == whole.ids[: branch.forced]:
+                same += 1
+                assert now.startswith(text) or text.startswith(now)
+    assert same > 20
+
+
+@pytest.mark.parametrize(
+    "typed", ["# \U0001f980 crab", "# na\u00efve", "x\u0301 = ", "# \u2126", "\t\tif ", "        "]
+)
+def test_what_is_typed_stays_byte_for_byte(middle: Engine, typed: str) -> None:
+    branch, _ = written(middle, asked(middle, BEFORE, AFTER, typed), None)
+    assert branch.data.startswith(typed.encode())
+    answer = fill(middle, "x = 1\n" + typed, line(), "\n")
+    assert "\ufffd" not in answer.text
+
+
+def test_half_a_character_at_the_end_is_left_out(middle: Engine) -> None:
+    one = asked(middle, "", "")
+    assert one.text("né".encode()[:-1]) == "n"
+    assert one.text("n\U0001f980".encode()[:-2]) == "n"
+    assert one.text(b"\xffn") == "\ufffdn"
+
+
+@pytest.mark.parametrize(
+    ("given", "written", "kept"),
+    [
+        ("", "self._client.rea", "self._client."),
+        ("", "sum(numbers) / le", "sum(numbers) /"),
+        ("", "numb", "numb"),
+        ("names.app", "names.append(na", "names.append("),
+        ("names.app", "names.appen", "names.appen"),
+        ("", "\n    caf\u00e9 = pr\u00eat", "\n    caf\u00e9 ="),
+    ],
+)
+def test_a_late_line_ends_with_a_whole_word(given: str, written: str, kept: str) -> None:
+    line = Asked((1,), given.encode(), 0, "", 0, ROOM, single_line=True, behind=())
+    branch = Branch(line, [], 0, written.encode())
+    branch.stop(End.LATE)
+    assert branch.data.decode() == kept

@@ -1,0 +1,265 @@
+"""The model reads and writes as transformers' does, whatever it keeps and however many rows a pass has."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from inference.engine import Engine
+from inference.messages import Snippet
+from inference.models import registry
+from inference.models.family import ModelError
+from inference.models.fim import formats
+from inference.models.fim.adapter import FillInMiddle
+from tests.inference.models.fim.checkpoints import (
+    FIM,
+    MIDDLE,
+    PREFIX,
+    SUFFIX,
+    changed,
+    greedy,
+    loaded,
+    stock,
+    stock_greedy,
+    stock_logits,
+    with_drafts,
+    with_shared_heads,
+)
+
+BEFORE = "import os\n\n\ndef sizes(folder):\n    found = []\n    for name in os.listdir(folder):\n        "
+AFTER = "\n    return found\n"
+CASES = [
+    (BEFORE, AFTER),
+    ("x = ", "\n"),
+    ("class A:\n    def f(self, value):\n        self.", "\n\n    def g(self):\n"),
+]
+
+
+@pytest.fixture(scope="module")
+def family() -> FillInMiddle:
+    return loaded()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_writes_token_for_token_as_transformers(family: FillInMiddle, case: tuple[str, str]) -> None:
+    ids = family.middle_prompt(*case)
+    wanted = stock_greedy(stock(), ids, family.end_ids, 24)
+    assert greedy(family, ids, 24) == wanted
+    assert wanted
+
+
+def test_drafts_change_the_passes_and_not_the_text(family: FillInMiddle) -> None:
+    for case in CASES:
+        ids = family.middle_prompt(*case)
+        plain = greedy(family, ids, 24)
+        for draft in (plain, [7, *plain[:3], 9, 9, 9, *plain[4:]], ids):
+            written, passes = with_drafts(family, ids, 24, draft)
+            assert written == plain
+            assert draft is not plain or len(plain) < 4 or passes < len(plain)
+
+
+def test_every_row_is_what_transformers_says(family: FillInMiddle) -> None:
+    ids = family.middle_prompt(BEFORE, AFTER)
+    wanted = stock_logits(stock(), ids)
+    context = family.open(ids[:5])
+    list(context.encode())
+    writing = context.continuation(1, len(ids))
+    rows = [writing.feed_rows(torch.tensor([ids[5:12]])), writing.feed_rows(torch.tensor([ids[12:]]))]
+    torch.testing.assert_close(torch.cat(rows, 1)[0], wanted[4:], atol=2e-4, rtol=1e-4)
+    context.close()
+
+
+def test_heads_that_share_keys_are_those_of_transformers(tmp_path: Path) -> None:
+    folder = with_shared_heads(tmp_path)
+    family = loaded(folder)
+    ids = family.middle_prompt(BEFORE, AFTER)
+    wanted = stock_logits(stock(folder), ids)
+    context = family.open(ids[:7])
+    list(context.encode())
+    writing = context.continuation(1, len(ids))
+    rows = [writing.feed(torch.empty(1, 0, dtype=torch.long))[:, None], writing.feed_rows(torch.tensor([ids[7:]]))]
+    torch.testing.assert_close(torch.cat(rows, 1)[0], wanted[6:], atol=2e-4, rtol=1e-4)
+    context.close()
+
+
+def test_log_probabilities_are_those_of_one_causal_pass(family: FillInMiddle) -> None:
+    ids = family.middle_prompt(BEFORE, AFTER)
+    wanted = stock_logits(stock(), ids).log_softmax(-1)
+    for prefix in (0, 1, 30):
+        context = family.open(ids[:prefix])
+        list(context.encode())
+        found, short = context.log_probabilities([ids[prefix:], ids[prefix : prefix + 1]])
+        first = max(prefix, 1)
+        right = wanted[first - 1 : -1].gather(1, torch.tensor(ids[first:])[:, None])[:, 0]
+        torch.testing.assert_close(found, right, atol=2e-4, rtol=1e-4)
+        torch.testing.assert_close(short, right[: min(prefix, 1)], atol=2e-4, rtol=1e-4)
+        context.close()
+
+
+def test_continuations_side_by_side_go_on_from_their_parents(family: FillInMiddle) -> None:
+    ids, model = family.middle_prompt(BEFORE, AFTER), stock()
+    context = family.open(ids)
+    list(context.encode())
+    writing = context.continuation(2, 4)
+    first = writing.feed(torch.tensor([[10, 11], [20, 21]]))
+    torch.testing.assert_close(first[1], stock_logits(model, [*ids, 20, 21])[-1], atol=2e-4, rtol=1e-4)
+    writing.keep(torch.tensor([1, 1]))
+    second = writing.feed(torch.tensor([[30], [31]]))
+    for row, last in zip(second, (30, 31), strict=True):
+        wanted = stock_logits(model, [*ids, 20, 21, last])[-1]
+        torch.testing.assert_close(row, wanted, atol=2e-4, rtol=1e-4)
+    context.close()
+
+
+def test_continuations_do_not_disturb_each_other(family: FillInMiddle) -> None:
+    ids, model = family.middle_prompt(BEFORE, AFTER), stock()
+    context = family.open(ids)
+    list(context.encode())
+    one, other = context.continuation(1, 4), context.continuation(1, 4)
+    one.feed(torch.tensor([[10]]))
+    other.feed(torch.tensor([[20]]))
+    context.log_probabilities([[40, 41]])
+    found = one.feed(torch.tensor([[11]]))[0]
+    torch.testing.assert_close(found, stock_logits(model, [*ids, 10, 11])[-1], atol=2e-4, rtol=1e-4)
+    context.close()
+
+
+def test_a_key_press_reads_what_is_new_and_says_the_same(family: FillInMiddle) -> None:
+    ids = family.middle_prompt(BEFORE, AFTER)
+    greedy(family, ids, 4)
+    other = [*ids[:-8], 99, *ids[-8:]]
+    context, fresh = family.open(other), loaded().open(other)
+    assert context.reused_tokens == len(ids) - 8
+    assert fresh.reused_tokens == 0
+    logits = []
+    for each in (context, fresh):
+        left = list(each.encode())
+        assert left[-1] == 0
+        logits.append(each.continuation(1, 1).feed(torch.empty(1, 0, dtype=torch.long)))
+        each.close()
+    torch.testing.assert_close(*logits, atol=2e-4, rtol=1e-4)
+
+
+def test_two_open_contexts_share_nothing_that_either_changes(family: FillInMiddle) -> None:
+    ids = family.middle_prompt(BEFORE, AFTER)
+    one, other = family.open(ids), family.open([*ids[:-3], 50, 51])
+    for _ in zip(one.encode(), other.encode(), strict=False):
+        pass
+    for each in (one, other):
+        list(each.encode())
+    writing = one.continuation(1, 2)
+    other.continuation(1, 2).feed(torch.tensor([[12]]))
+    found = writing.feed(torch.empty(1, 0, dtype=torch.long))[0]
+    torch.testing.assert_close(found, stock_logits(stock(), ids)[-1], atol=2e-4, rtol=1e-4)
+    one.close()
+    other.close()
+
+
+def test_long_prompt_is_read_in_pieces(family: FillInMiddle) -> None:
+    ids = family.middle_prompt("value = 1\n" * 300, AFTER)
+    context = family.open(ids)
+    reading = context.encode()
+    left = next(reading)
+    assert 0 < left < len(ids)
+    context.close()
+    again = family.open(ids)
+    assert again.reused_tokens == len(ids) - 1 - left
+    again.close()
+
+
+def test_control_tokens_in_a_text_stay_text(family: FillInMiddle) -> None:
+    text = "a = '<|fim_middle|><|endoftext|>'\n"
+    ids = family.middle_prompt(text, text, files=[Snippet("b.py", text)])
+    assert (ids[0], ids[-1], ids.count(PREFIX), ids.count(MIDDLE), ids.count(SUFFIX)) == (PREFIX, MIDDLE, 1, 1, 1)
+    assert not family.end_ids & {*ids[1:-1]} - {SUFFIX}
+    middle = ids.index(SUFFIX)
+    assert family.tokenizer.decode(ids[1:middle]) == text == family.tokenizer.decode(ids[middle + 1 : -1])
+
+
+@pytest.mark.parametrize("text", ["e\u0301 \u2126 \u00e9", "\r\n\tx\u2028\x0b y", "\ufeff\U0001f600", ""])
+def test_every_character_of_a_text_reaches_the_prompt(family: FillInMiddle, text: str) -> None:
+    ids = family.middle_prompt(text, "")
+    assert family.tokenizer.decode(ids[1 : ids.index(SUFFIX)]) == text
+
+
+def test_a_base_model_has_no_chat_and_an_instruct_model_one(family: FillInMiddle, tmp_path: Path) -> None:
+    assert family.chat_prompt("hello") is None
+    chats = loaded(changed(tmp_path, eos_token_id=2))
+    ids = chats.chat_prompt("Say <|im_end|>.", "def f")
+    assert ids is not None
+    shown = chats.tokenizer.decode(ids, skip_special_tokens=False)
+    assert shown.endswith("<|im_start|>user\nSay <|im_end|>.<|im_end|>\n<|im_start|>assistant\ndef f")
+    assert ids.count(1) == 3 and ids.count(2) == 2
+    assert 2 in chats.end_ids
+
+
+def test_a_model_without_the_tokens_is_refused(tmp_path: Path) -> None:
+    folder = changed(tmp_path)
+    file = folder / "tokenizer.json"
+    file.write_text(file.read_text().replace("<|fim_", "<|no_"))
+    with pytest.raises(ModelError, match="no fill-in-the-middle tokens"):
+        registry.load(str(folder), device="cpu")
+
+
+def test_stretched_positions_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="'yarn' is not supported"):
+        registry.find(str(changed(tmp_path, rope_scaling={"type": "yarn", "factor": 4})))
+
+
+@pytest.mark.parametrize("dtype", ["8bit", "bfloat16"])
+def test_fewer_bits_say_nearly_the_same(family: FillInMiddle, dtype: str) -> None:
+    """A product of few rows, and of many, which takes another way."""
+    other = loaded(dtype=dtype)
+    assert other.dtype == dtype
+    ids = family.middle_prompt(BEFORE, AFTER)
+    for rows in (ids[:6], ids):
+        found, wanted = (each.open([]).log_probabilities([rows])[0] for each in (other, family))
+        torch.testing.assert_close(found, wanted, atol=0.25, rtol=0.05)
+
+
+def test_formats_that_do_not_run_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="dtype '4bit' does not run .* 8bit, bfloat16, float32"):
+        loaded(dtype="4bit")
+    assert registry.find(str(FIM)).model_type == "qwen2"
+
+
+def test_passes_are_timed_where_they_write_and_where_they_read(family: FillInMiddle) -> None:
+    engine = Engine(loaded())
+    assert (engine.token_ms, engine.prompt_token_ms) == (0, 0)
+    other = family.middle_prompt("value = 1\n" * 40, AFTER)
+    assert isinstance(engine.loaded.family, FillInMiddle)
+    greedy(engine.loaded.family, other, 2)
+    assert engine.token_ms > 0
+    assert engine.prompt_token_ms > 0
+
+
+def test_a_machine_is_measured_once_whatever_the_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    threads = torch.get_num_threads()
+    try:
+        for count in (threads + 1, 1):
+            torch.set_num_threads(count)
+            formats.speed.cache_clear()
+            formats.speed()
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(threads)
+        formats.speed.cache_clear()
+    (file,) = tmp_path.rglob("speed.json")
+    assert len(json.loads(file.read_bytes())) == 1
+
+
+def test_what_was_measured_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    formats.speed.cache_clear()
+    found = formats.speed()
+    assert {*found.formats} == {"8bit", "bfloat16", "float32"}
+    assert found.unpacked in ("bfloat16", "float32")
+    (file,) = tmp_path.rglob("speed.json")
+    for content in (file.read_bytes().replace(b'"few":', b'"few":9'), b"no JSON", b"{}"):
+        file.write_bytes(content)
+        formats.speed.cache_clear()
+        again = formats.speed()
+        assert (again.few >= 90) == (b'"few":9' in content)
+    formats.speed.cache_clear()

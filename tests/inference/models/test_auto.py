@@ -1,0 +1,65 @@
+"""Which model `auto` stands for, by what was pulled and how the machine is."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inference.models import catalogue
+from inference.models.catalogue import EMBEDDED
+
+TWIN = Path(__file__).parents[2] / "data" / "twin"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where pulled models are; none is."""
+    return tmp_path / "infill-ls"
+
+
+def chosen(folder: Path) -> tuple[str, str]:
+    """What a process chooses that looks there, and why."""
+    program = "import json; from inference.models import auto; print(json.dumps(auto.choose('cpu')))"
+    environment = {**os.environ, "HF_HOME": str(folder.parent), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
+    model, why = json.loads(done.stdout)
+    return model, why
+
+
+def put(folder: Path, name: str, *, complete: bool = True) -> None:
+    """As a pull leaves it, but for what `auto` does not read."""
+    shutil.copytree(TWIN, folder / name)
+    repo = catalogue.known(name).repo
+    record = {"repo": repo, "revision": "r", "licence": "mit", "files": {}, "complete": complete}
+    (folder / name / "pulled.json").write_text(json.dumps(record))
+
+
+def test_with_nothing_pulled_it_is_the_embedded_one(folder: Path) -> None:
+    assert chosen(folder) == (EMBEDDED, "no other model is on this machine")
+
+
+def test_a_pulled_model_that_runs_here_is_chosen(folder: Path) -> None:
+    put(folder, "open-dcoder-0.5b")
+    assert chosen(folder)[0] == "open-dcoder-0.5b"
+
+
+def test_what_is_half_pulled_or_damaged_is_not(folder: Path) -> None:
+    put(folder, "open-dcoder-0.5b", complete=False)
+    put(folder, "qwen2.5-coder-0.5b-mdlm")
+    (folder / "qwen2.5-coder-0.5b-mdlm" / "pulled.json").write_text("no JSON")
+    assert chosen(folder)[0] == EMBEDDED
+
+
+def test_what_is_too_slow_here_is_not_and_it_says_so(folder: Path) -> None:
+    put(folder, "dreamon-7b")
+    model, why = chosen(folder)
+    assert model == EMBEDDED
+    assert "dreamon-7b" in why
+    put(folder, "open-dcoder-0.5b")
+    model, why = chosen(folder)
+    assert model == "open-dcoder-0.5b"
+    assert "dreamon-7b" in why

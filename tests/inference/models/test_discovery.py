@@ -1,0 +1,134 @@
+"""Models of other programs: where they are looked for, what is said of them, and folders that mean harm."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from inference.models import discovery
+from inference.models.discovery import Found
+from tests.inference.models.test_gguf import HOSTILE, QWEN, key, packed, whole
+
+GOOD = whole(keys=QWEN, key_count=1)
+OTHER = whole(keys=key("general.architecture", 8, packed("llama\x1b[31m")), key_count=1)
+DIGEST = "ab" * 32
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home in which nobody has downloaded anything."""
+    return tmp_path / "home"
+
+
+def here(home: Path, **environment: str) -> list[Found]:
+    return discovery.found(environment or {"NOTHING": "set"}, home)
+
+
+def put(path: Path, content: bytes = GOOD) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def manifest(models: Path, *parts: str, layers: object = None) -> None:
+    """A manifest as Ollama writes it."""
+    model = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{DIGEST}", "size": 1}
+    put(models.joinpath("manifests", *parts), json.dumps({"layers": [model] if layers is None else layers}).encode())
+
+
+def test_models_of_each_program_are_found_with_their_names(home: Path) -> None:
+    ollama = home / ".ollama" / "models"
+    manifest(ollama, "registry.ollama.ai", "library", "qwen2.5-coder", "0.5b")
+    blob = put(ollama / "blobs" / f"sha256-{DIGEST}")
+    studio = put(home / ".lmstudio" / "models" / "bartowski" / "Qwen2.5-Coder-GGUF" / "Qwen2.5-Coder-Q4_K_M.gguf")
+    cached = put(home / ".cache" / "llama.cpp" / "ggml-org_qwen2.5-coder.gguf")
+    hub = put(home / ".cache" / "huggingface" / "hub" / "models--a--b" / "snapshots" / "c" / "x.gguf", OTHER)
+    found = {(one.program, one.name): one for one in here(home)}
+    assert {place: one.path for place, one in found.items()} == {
+        ("Ollama", "qwen2.5-coder:0.5b"): str(blob),
+        ("LM Studio", "Qwen2.5-Coder-Q4_K_M"): str(studio),
+        ("llama.cpp", "ggml-org_qwen2.5-coder"): str(cached),
+        ("Hugging Face", "x"): str(hub),
+    }
+    assert [one.fills for one in here(home)] == [True, True, True, False]
+    assert found["Hugging Face", "x"].problem == "architecture 'llama\\x1b[31m' cannot fill holes here"
+
+
+def test_folders_that_the_environment_names_are_looked_into(home: Path, tmp_path: Path) -> None:
+    manifest(tmp_path / "o", "host", "library", "coder", "tag")
+    put(tmp_path / "o" / "blobs" / f"sha256-{DIGEST}")
+    put(tmp_path / "l" / "a.gguf")
+    put(tmp_path / "h" / "models--x" / "snapshots" / "r" / "b.gguf")
+    folders = {"OLLAMA_MODELS": "o", "LLAMA_CACHE": "l", "HF_HUB_CACHE": "h"}
+    found = here(home, **{name: str(tmp_path / folder) for name, folder in folders.items()})
+    assert {one.name for one in found} == {"coder:tag", "a", "b"}
+
+
+def test_parts_of_split_files_are_left_out(home: Path) -> None:
+    put(home / ".lmstudio" / "models" / "x" / "y" / "big-00001-of-00002.gguf")
+    assert here(home) == []
+
+
+def test_a_file_that_two_programs_share_is_told_once(home: Path) -> None:
+    real = put(home / ".cache" / "llama.cpp" / "a.gguf")
+    link = home / ".lmstudio" / "models" / "p" / "a.gguf"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(real)
+    assert len(here(home)) == 1
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_told_with_its_problem(home: Path, name: str) -> None:
+    put(home / ".cache" / "llama.cpp" / "coder.gguf", HOSTILE[name][0])
+    if HOSTILE[name][0].count(b"qwen2"):  # damaged further on than its architecture, which is all that is looked at
+        return
+    (one,) = here(home)
+    assert one.problem and one.problem.isprintable()
+    assert not one.fills
+
+
+BAD_LAYERS = {
+    "a path": [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:../../../../etc/passwd"}],
+    "no hash": [{"mediaType": "application/vnd.ollama.image.model", "digest": None}],
+    "numbers": [1, 2, 3],
+    "text": "layers",
+    "nothing": [],
+    "another kind": [{"mediaType": "application/x", "digest": f"sha256:{DIGEST}"}],
+}
+
+
+@pytest.mark.parametrize("layers", BAD_LAYERS.values(), ids=BAD_LAYERS)
+def test_a_manifest_that_makes_no_sense_names_nothing(home: Path, layers: object) -> None:
+    manifest(home / ".ollama" / "models", "r", "library", "m", "t", layers=layers)
+    put(home / ".ollama" / "models" / "blobs" / f"sha256-{DIGEST}")
+    assert here(home) == []
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"[" * 100_000, b'{"layers": ' + b"1" * 400_000 + b"}", b"[]"])
+def test_a_manifest_that_is_none_is_passed_over(home: Path, content: bytes) -> None:
+    put(home / ".ollama" / "models" / "manifests" / "r" / "library" / "m" / "t", content)
+    assert here(home) == []
+
+
+def test_pipes_loops_of_links_and_odd_names_do_no_harm(home: Path) -> None:
+    folder = home / ".cache" / "llama.cpp"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "pipe.gguf")
+    (folder / "loop.gguf").symlink_to(folder / "loop.gguf")
+    (folder / "round").symlink_to(folder)
+    put(folder / "coder\x1b]0;x\x07.gguf")
+    manifests = home / ".ollama" / "models" / "manifests"
+    manifests.mkdir(parents=True)
+    os.mkfifo(manifests / "pipe")
+    os.mkfifo(put(manifests / "r" / "library" / "m" / "t", b"{}").parent / "pipe")
+    (one,) = here(home)
+    assert one.name == "coder?]0;x?"
+
+
+def test_thousands_of_files_are_not_all_looked_at(home: Path) -> None:
+    folder = home / ".cache" / "llama.cpp"
+    folder.mkdir(parents=True)
+    for number in range(1000):
+        (folder / f"{number}.gguf").write_bytes(b"")
+    assert len(here(home)) <= 200

@@ -1,0 +1,294 @@
+"""GGUF files: what is read of a real one, and that a hostile one gives one clear error before memory is reserved."""
+
+import json
+import random
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+from inference.models import checkpoint, registry, shards
+from inference.models.checkpoint import Checkpoint
+from inference.models.family import ModelError, Properties
+from inference.models.gguf import header, tokenizer
+from tests.served.to_gguf import main as write_gguf
+
+FIM = Path(__file__).parents[2] / "data" / "fim"
+TEXTS = (
+    "def f(x):\n    return x + 1\n",
+    "\tif (a&&b) {\r\n\t\treturn 0x1F;\r\n\t}\r\n\r\n",
+    "  leading and trailing   \n\n\n   ",
+    "naïve café e\u0301 \u2126 日本語 👩‍👩‍👧 \u200b\ufeff",
+    "I'm they'Re 1234567 $x->y[0] += `q` ... ?!\n",
+    "<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|><|endoftext|> <tool_call>",
+    "\x00\x07 \x1b[0m \ud7ff\U0010ffff",
+)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tests/data/fim as a GGUF file in float32."""
+    file = tmp_path_factory.mktemp("gguf") / "fim.gguf"
+    write_gguf(FIM, file)
+    return file
+
+
+def opened(file: Path) -> Checkpoint:
+    return checkpoint.find(str(file), {"qwen2": lambda _folder, _config: Properties()})
+
+
+def test_its_config_is_that_of_the_folder(file: Path) -> None:
+    stated, found = json.loads((FIM / "config.json").read_text()), opened(file).config
+    for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
+        assert found[key] == stated[key]
+    assert found["num_key_value_heads"] == stated["num_key_value_heads"]
+    assert found["rope_theta"] == stated["rope_parameters"]["rope_theta"]
+    assert found["rms_norm_eps"] == pytest.approx(stated["rms_norm_eps"])
+    assert (found["tie_word_embeddings"], found["eos_token_id"]) == (True, stated["eos_token_id"])
+
+
+def test_its_weights_are_those_of_the_folder(file: Path) -> None:
+    wanted = load_file(FIM / "model.safetensors")
+    weights = shards.opened(opened(file))
+    assert dict(weights.shapes) == {name: tuple(value.shape) for name, value in wanted.items()}
+    for name, value in wanted.items():
+        assert torch.equal(weights.tensor(name, value.shape, torch.device("cpu"), value.dtype), value), name
+
+
+KINDS = ("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+
+
+def one_tensor(file: Path, kind: str, values: np.ndarray) -> None:
+    """A file whose only layer weight is of one kind."""
+    writer = gguf.GGUFWriter(file, "qwen2")
+    type_ = gguf.GGMLQuantizationType[kind]
+    writer.add_tensor("blk.0.ffn_up.weight", gguf.quants.quantize(values, type_), raw_dtype=type_)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_quantisation_is_undone(kind: str, tmp_path: Path) -> None:
+    from inference.models.gguf.weights import GgufWeights
+
+    values = np.random.default_rng(1).normal(size=(70, 256)).astype(np.float32)
+    one_tensor(tmp_path / "one.gguf", kind, values)
+    weights = GgufWeights("one", header.read(tmp_path / "one.gguf"))
+    found = weights.tensor("model.layers.0.mlp.up_proj.weight", (70, 256), torch.device("cpu"), torch.float32)
+    assert np.abs(found.numpy() - values).max() < {"F16": 0.01, "BF16": 0.02, "Q8_0": 0.03}.get(kind, 0.5)
+
+
+SCALES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+"""Where a block of 256 weights has its half-precision numbers."""
+
+
+@pytest.mark.parametrize("kind", SCALES)
+def test_k_quantisations_are_undone_as_transformers_does(kind: str, tmp_path: Path) -> None:
+    from transformers.integrations.gguf import dequant
+
+    from inference.models.gguf.weights import GgufWeights
+
+    type_, size = gguf.GGMLQuantizationType[kind], gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]][1]
+    drawn = np.random.default_rng(2)
+    blocks = drawn.integers(0, 256, (60, size), np.uint8)
+    for at in SCALES[kind]:
+        blocks[:, at : at + 2] = drawn.uniform(0.01, 0.1, (60, 1)).astype(np.float16).view(np.uint8)
+    writer = gguf.GGUFWriter(tmp_path / "k.gguf", "qwen2")
+    writer.add_tensor("blk.0.ffn_up.weight", blocks.reshape(30, 2 * size), raw_dtype=type_)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    weights = GgufWeights("k", header.read(tmp_path / "k.gguf"))
+    found = weights.tensor("model.layers.0.mlp.up_proj.weight", (30, 512), torch.device("cpu"), torch.float32)
+    wanted = dequant.dequantize(torch.from_numpy(blocks).flatten(), type_.value, torch.float32).view(30, 512)
+    assert torch.allclose(found, wanted, atol=1e-5)
+
+
+def test_sizes_of_types_are_those_of_ggml() -> None:
+    for number, type_ in header.TYPES.items():
+        known = gguf.GGMLQuantizationType(number)
+        assert (known.name, gguf.GGML_QUANT_SIZES[known]) == (type_.name, (type_.weights, type_.bytes_))
+
+
+def test_tokenizer_is_the_one_transformers_makes(file: Path) -> None:
+    theirs = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).backend_tokenizer
+    ours = opened(file).tokenizer()
+    same_tokens(ours, theirs, TEXTS)
+    assert ours.get_vocab(with_added_tokens=True) == theirs.get_vocab(with_added_tokens=True)
+
+
+def test_tokenizer_is_the_folders(file: Path) -> None:
+    folders = Tokenizer.from_file(str(FIM / "tokenizer.json"))
+    folders.normalizer = None  # a file's tokenizer changes no byte
+    same_tokens(opened(file).tokenizer(), folders, TEXTS)
+
+
+def same_tokens(ours: Tokenizer, theirs: Tokenizer, texts: tuple[str, ...]) -> None:
+    drawn = random.Random(7)
+    code = Path(__file__).read_text()
+    cuts = [code[at : at + drawn.randrange(200)] for at in drawn.choices(range(len(code)), k=200)]
+    for text in (*texts, *cuts):
+        found = ours.encode(text, add_special_tokens=False).ids
+        assert found == theirs.encode(text, add_special_tokens=False).ids, text
+        assert ours.decode(found, skip_special_tokens=False) == theirs.decode(found, skip_special_tokens=False)
+
+
+def packed(text: str) -> bytes:
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def whole(
+    *, keys: bytes = b"", key_count: int = 0, tensors: bytes = b"", tensor_count: int = 0, version: int = 3
+) -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", version, tensor_count, key_count) + keys + tensors
+
+
+def key(name: str, type_: int, value: bytes) -> bytes:
+    return packed(name) + struct.pack("<I", type_) + value
+
+
+def tensor(name: str, sizes: tuple[int, ...], type_: int = 0, offset: int = 0) -> bytes:
+    return packed(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, type_, offset)
+
+
+QWEN = key("general.architecture", 8, packed("qwen2"))
+HOSTILE = {
+    "empty": (b"", "cut off"),
+    "another format": (b"PK\3\4" + bytes(100), "no GGUF file"),
+    "version 1": (whole(version=1), "version 1"),
+    "big-endian": (b"GGUF\0\0\0\3" + bytes(16), "big-endian"),
+    "absurd count of keys": (whole(key_count=1 << 60), "claims"),
+    "absurd count of tensors": (whole(tensor_count=1 << 60), "claims"),
+    "more keys than it has": (whole(keys=QWEN, key_count=2), "cut off"),
+    "a key of gigabytes": (whole(keys=struct.pack("<Q", 1 << 33), key_count=1), "claims a text"),
+    "a text of gigabytes": (whole(keys=key("a", 8, struct.pack("<Q", 1 << 40)), key_count=1), "claims a text"),
+    "a text that is no text": (whole(keys=key("a", 8, struct.pack("<Q", 2) + b"\xff\xfe"), key_count=1), "UTF-8"),
+    "a name with an escape": (whole(keys=key("\x1b]0;", 7, b"\1"), key_count=1), "control"),
+    "a key twice": (whole(keys=QWEN * 2, key_count=2), "twice"),
+    "an unknown type": (whole(keys=key("a", 99, b""), key_count=1), "type 99"),
+    "not a number": (whole(keys=key("a", 6, struct.pack("<f", float("nan"))), key_count=1), "nan"),
+    "lists in lists": (whole(keys=key("a", 9, struct.pack("<IQ", 9, 1) * 50), key_count=1), "no model needs"),
+    "a list of trillions": (whole(keys=key("a", 9, struct.pack("<IQ", 4, 1 << 42)), key_count=1), "claims"),
+    "a long list in a short file": (whole(keys=key("a", 9, struct.pack("<IQ", 4, 1 << 22)), key_count=1), "cut off"),
+    "no dimensions": (whole(tensors=tensor("a", ()), tensor_count=1), "0 dimensions"),
+    "nine dimensions": (whole(tensors=tensor("a", (1,) * 9), tensor_count=1), "9 dimensions"),
+    "an absurd size": (whole(tensors=tensor("a", (1 << 40, 1 << 40)), tensor_count=1), "sizes"),
+    "nothing in it": (whole(tensors=tensor("a", (0,)), tensor_count=1), "sizes"),
+    "half a block": (whole(tensors=tensor("a", (33, 2), 8), tensor_count=1), "sizes"),
+    "a quantisation of tomorrow": (whole(tensors=tensor("a", (32,), 77), tensor_count=1), "type 77"),
+    "beyond the end": (whole(tensors=tensor("a", (32,), 0, 1 << 50), tensor_count=1), "does not stand"),
+    "an odd offset": (whole(tensors=tensor("a", (1,), 0, 3), tensor_count=1) + bytes(99), "does not stand"),
+    "an odd alignment": (whole(keys=key("general.alignment", 4, struct.pack("<I", 7)), key_count=1), "alignment"),
+    "a tensor twice": (whole(tensors=tensor("a", (1,)) * 2, tensor_count=2) + bytes(99), "twice"),
+    "shared bytes": (
+        whole(tensors=tensor("a", (16,)) + tensor("b", (16,), 0, 32), tensor_count=2) + bytes(200),
+        "another tensor",
+    ),
+    "no architecture": (whole(), "architecture ''"),
+    "another architecture": (whole(keys=key("general.architecture", 8, packed("clip")), key_count=1), "'clip'"),
+    "a part": (whole(keys=QWEN + key("split.count", 2, struct.pack("<H", 3)), key_count=2), "several parts"),
+    "no weights": (whole(keys=QWEN, key_count=1), "token_embd.weight is missing"),
+    "no shape": (
+        whole(keys=QWEN, key_count=1, tensors=tensor("token_embd.weight", (8, 8)), tensor_count=1) + bytes(300),
+        "qwen2.embedding_length is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_one_clear_error(name: str, tmp_path: Path) -> None:
+    content, words = HOSTILE[name]
+    file = tmp_path / "bad.gguf"
+    file.write_bytes(content)
+    with pytest.raises(ModelError, match=words) as caught:
+        opened(file)
+    assert str(file) in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_every_cut_of_a_header_is_one_clear_error(file: Path, tmp_path: Path) -> None:
+    content, drawn = file.read_bytes(), random.Random(3)
+    for end in [*range(0, 200, 7), *(drawn.randrange(len(content)) for _ in range(60))]:
+        (tmp_path / "cut.gguf").write_bytes(content[:end])
+        with pytest.raises(ModelError):
+            opened(tmp_path / "cut.gguf")
+
+
+def test_any_changed_byte_loads_or_is_a_clear_error(file: Path, tmp_path: Path) -> None:
+    content, drawn = bytearray(file.read_bytes()), random.Random(5)
+    begin = min(one.begin for one in header.read(file).tensors.values())
+    for at in (drawn.randrange(begin) for _ in range(150)):
+        changed = content.copy()
+        changed[at] ^= 1 << drawn.randrange(8)
+        (tmp_path / "changed.gguf").write_bytes(changed)
+        try:
+            opened(tmp_path / "changed.gguf").tokenizer()
+        except ModelError as error:
+            assert str(error)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    subprocess.run(["mkfifo", tmp_path / "pipe.gguf"], check=True)
+    with pytest.raises(ModelError, match="no regular file"):
+        opened(tmp_path / "pipe.gguf")
+
+
+@pytest.mark.parametrize("name", ["blk.0.ffn_up.weight", "blk.3.attn_norm.weight", "token_embd.weight"])
+@pytest.mark.parametrize("dtype", ["8bit", "float32"])
+def test_nan_in_a_weight_is_a_clear_error(file: Path, tmp_path: Path, name: str, dtype: str) -> None:
+    content = bytearray(file.read_bytes())
+    begin = header.read(file).tensors[name].begin
+    content[begin : begin + 4] = struct.pack("<f", float("nan"))
+    (tmp_path / "nan.gguf").write_bytes(content)
+    with pytest.raises(ModelError, match="NaN"):
+        registry.load(str(tmp_path / "nan.gguf"), device="cpu", dtype=dtype)
+
+
+def test_a_file_that_shrinks_is_a_clear_error(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "short.gguf").write_bytes(file.read_bytes())
+    found = opened(tmp_path / "short.gguf")
+    (tmp_path / "short.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ModelError, match="shorter"):
+        found.tokenizer()
+    with pytest.raises(ModelError, match="shorter"):
+        shards.opened(found).tensor("model.norm.weight", (192,), torch.device("cpu"), torch.float32)
+
+
+def test_torch_is_not_imported_to_read_a_header(file: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from inference.models.gguf import header; "
+        "header.read(Path(sys.argv[1])); assert not {'torch', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, file], check=True)
+
+
+def test_a_folder_with_one_file_of_it_is_that_file(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").write_bytes(file.read_bytes())
+    assert opened(tmp_path).source == tmp_path / "a.gguf"
+    (tmp_path / "b.gguf").write_bytes(file.read_bytes())
+    with pytest.raises(ModelError, match="2 \\*.gguf files"):
+        opened(tmp_path)
+
+
+def test_what_lies_beside_a_file_is_not_read(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").write_bytes(file.read_bytes())
+    (tmp_path / "infill.json").write_text("no JSON")
+    (tmp_path / "config.json").write_text("no JSON")
+    assert opened(tmp_path / "a.gguf").config["hidden_size"] == 192
+
+
+def test_unknown_tokenizer_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").write_bytes(whole(keys=QWEN + key("tokenizer.ggml.model", 8, packed("llama")), key_count=2))
+    with pytest.raises(ModelError, match="'llama'"):
+        tokenizer.read(header.read(tmp_path / "a.gguf"))

@@ -1,0 +1,23 @@
+"""The benchmark of passes fills real lines with a small model and says how long each part took."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from inference.bench import passes
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def test_reading_writing_and_passes_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert passes.main([str(DATA / "tuning.jsonl.gz"), "--model", str(DATA / "fim"), "--limit", "2"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["lines"] == 2
+    assert all(found["ours"][key] > 0 for key in ("cold_s", "next_key_s", "prompt_tokens_s", "output_tokens_s"))
+    assert set(found["pass_ms_by_rows"]) == {"1", "2", "4", "8", "16"}
+
+
+def test_a_model_with_canvases_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert passes.main([str(DATA / "tuning.jsonl.gz"), "--model", str(DATA / "masked")]) == 2
+    assert "does not fill the middle" in capsys.readouterr().err

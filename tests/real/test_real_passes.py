@@ -1,0 +1,51 @@
+"""The real weights in float32: token for token what transformers writes, with drafts and without."""
+
+import pytest
+import torch
+
+from inference.models import registry
+from inference.models.fim.adapter import FillInMiddle
+from inference.models.qwen2 import qwen2_config, weight_shapes
+from inference.models.shards import opened
+from tests.inference.models.fim.checkpoints import greedy, stock_greedy, with_drafts
+from tests.real.conftest import MODEL
+
+TOKENS = 16
+BEFORE = "import os\n\n\ndef sizes(folder):\n    found = {}\n    for name in os.listdir(folder):\n        "
+AFTER = "\n    return found\n"
+
+
+@pytest.fixture(scope="module")
+def family(pulled: None) -> FillInMiddle:
+    loaded = registry.load(MODEL, device="cpu", dtype="float32")
+    assert isinstance(loaded, FillInMiddle)
+    return loaded
+
+
+def stock() -> torch.nn.Module:
+    """transformers' network with the weights of the file; the finer of its two copies of the tied matrix twice."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    found = registry.find(MODEL)
+    weights, shapes = opened(found), weight_shapes(qwen2_config(found))
+    keys = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    more = ("num_key_value_heads", "rms_norm_eps", "max_position_embeddings")
+    rope = {"rope_theta": found.config["rope_theta"], "rope_type": "default"}
+    config = Qwen2Config(
+        **{key: found.config[key] for key in keys + more}, tie_word_embeddings=True, rope_parameters=rope
+    )
+    model = Qwen2ForCausalLM(config).eval()
+    cpu = torch.device("cpu")
+    state = {name: weights.tensor(name, shapes[name], cpu, torch.float32) for name in weights.shapes}
+    state["model.embed_tokens.weight"] = state.get("lm_head.weight", state["model.embed_tokens.weight"])
+    model.load_state_dict(state, strict=False)
+    return model
+
+
+def test_real_text_is_that_of_transformers(family: FillInMiddle) -> None:
+    ids = family.middle_prompt(BEFORE, AFTER)
+    written = greedy(family, ids, TOKENS)
+    assert len(written) > 4
+    assert written == stock_greedy(stock(), ids, family.end_ids, TOKENS)
+    for draft in (written, [*written[:3], 9, 9, *written[4:]], ids):
+        assert with_drafts(family, ids, TOKENS, draft)[0] == written
