@@ -75,6 +75,11 @@ def resident(runtime_folder: Path) -> WorkerPaths:
     return asyncio.run(start())
 
 
+def short_folder() -> "tempfile.TemporaryDirectory[str]":
+    """A folder for sockets and state. A process that is ending may still write into it while it is deleted."""
+    return tempfile.TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True)
+
+
 def fill(request_id: str = "r", *, max_steps: int = 2, **other: object) -> InfillRequest:
     """A request that is quickly done."""
     segments = (Text("def add(a, b):\n    return "), Hole(max_tokens=4), Text("\n"))

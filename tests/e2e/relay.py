@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from inference.messages import LENGTH_BYTES, InfillRequest, decode_client_message
+from tests.workers import short_folder
 
 
 class Relay:
@@ -43,7 +43,7 @@ class Relay:
 @asynccontextmanager
 async def relay_to(worker: Path, name: str = "") -> AsyncIterator[Relay]:
     """A relay to the worker at a socket. `name` is that of the socket where clients look; by default the same."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+    with short_folder() as folder:
         relay = Relay(Path(folder), worker)
         async with await asyncio.start_unix_server(relay.serve, relay.folder / (name or worker.name)):
             yield relay

@@ -12,14 +12,13 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import StartRaw
 from tests.e2e.raw_client import RawClient
-from tests.workers import kill
+from tests.workers import kill, short_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -48,7 +47,7 @@ def within(invoked_ms: int, automatic_ms: int = 3_000) -> dict[str, Any]:
 @asynccontextmanager
 async def cold() -> AsyncIterator[RawClient]:
     """A server whose worker is not there yet."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+    with short_folder() as folder:
         options = within(1, 1)
         client = await RawClient.start(Path(folder), options, capabilities=CAN)
         client.open(URI, TEXT)

@@ -5,7 +5,6 @@ so that is where the holes are; once as a model of known lengths, once as one th
 """
 
 import json
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import Editor, capabilities, everywhere
 from tests.e2e.workbench import Workbench, marked
 from tests.inference.models.random_masked import random_qwen2
-from tests.workers import ATTEMPTS
+from tests.workers import ATTEMPTS, short_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CODE = """\
@@ -36,7 +35,7 @@ INFILL = {"expand": ({"expand_token_id": 4, "delete_token_id": 1}, "single"), "f
 def checkpoint(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A folder with random weights."""
     more, schedule = INFILL[request.param]
-    with tempfile.TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as name:
+    with short_folder() as name:
         folder = Path(name)
         random_qwen2(vocab_size=4096).save_pretrained(folder)
         (folder / "tokenizer.json").write_bytes((registry.find("embedded").folder / "tokenizer.json").read_bytes())

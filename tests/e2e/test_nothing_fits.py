@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import pytest_asyncio
@@ -15,6 +14,7 @@ from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.e2e.editor import Editor, capabilities, everywhere
 from tests.e2e.workbench import Workbench
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
+from tests.workers import short_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 USELESS = ["", "\ufffd", " "]
@@ -24,7 +24,7 @@ WHY = "the model found nothing that fits here; what it wrote is empty (2×), is 
 @pytest_asyncio.fixture(loop_scope="session")
 async def useless(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedWorker]:
     """A worker whose answers are of no use, where commands and servers that a test starts look for one."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+    with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as worker:
             worker.fills = USELESS

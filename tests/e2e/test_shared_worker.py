@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from pygls.exceptions import JsonRpcException
 from lsp_server.worker.paths import WorkerPaths
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import Editor, capabilities, here
-from tests.workers import PATIENCE_S, RawClient, kill
+from tests.workers import PATIENCE_S, RawClient, kill, short_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -29,7 +28,7 @@ MANY_HOLES = "def add(a, b):\n    return ???\n\n\n" * 12
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """A runtime folder of our own: the worker in it is killed on the way."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as name:
+    with short_folder() as name:
         yield Path(name)
 
 
@@ -80,7 +79,7 @@ async def test_a_worker_killed_in_mid_request_is_replaced(editors: list[Editor],
 
 
 async def test_status_says_when_nothing_runs() -> None:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as empty:
+    with short_folder() as empty:
         nothing = {"running": False, "workers": [], "silent": []}
         assert await infill_ls(Path(empty), "status", "--json") == (3, nothing)
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from lsprotocol import types
@@ -12,7 +11,7 @@ from lsprotocol.types import Position
 
 from tests.e2e.conftest import PATIENT, StartEditor
 from tests.e2e.editor import Editor, capabilities
-from tests.workers import PATIENCE_S
+from tests.workers import PATIENCE_S, short_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -67,7 +66,7 @@ async def test_it_tells_what_is_wrong_with_the_settings(start_editor: StartEdito
 
 async def test_loading_shows_progress_and_survives_a_cancel() -> None:
     """A cold start in a runtime folder of its own: progress in the editor, states told, the first fill waits for it."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+    with short_folder() as folder:
         editor = await Editor.start(Path(folder), capabilities(), PATIENT)
         uri = editor.open("x = ")
         impatient = asyncio.create_task(editor.complete(uri, Position(0, 4)))
@@ -86,7 +85,7 @@ async def test_loading_shows_progress_and_survives_a_cancel() -> None:
 
 
 async def test_failed_load_is_explained_once() -> None:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+    with short_folder() as folder:
         editor = await Editor.start(Path(folder), capabilities(), {"model": f"{folder}/no-such-model"})
         uri = editor.open("x = ")
         for _ in range(3):

@@ -58,23 +58,30 @@ class Helix:
         """
 
         def look() -> list[str]:
-            self.terminal.press("Escape", "Space", "a")
-            time.sleep(1)
-            found = [ENTRY.match(row) for row in self.terminal.screen]
-            entries = [entry[1] for entry in found if entry]
+            entries = self._menu()
             return entries if {entry.split()[0] for entry in entries} >= set(wanted) else []
 
         return until(look, "both servers offer code actions")
 
     def opens_menu_with(self, entry: str) -> None:
         """Open the menu of code actions until it has this entry, which may stand beside a diagnostic."""
+        until(lambda: any(entry in row for row in self._menu()), f"the menu has: {entry}")
 
-        def look() -> bool:
-            self.terminal.press("Escape", "Space", "a")
-            time.sleep(1)
-            return any(entry in row for row in self.terminal.screen)
+    def _menu(self) -> list[str]:
+        """What a newly opened menu of code actions offers; empty where none has opened in `TRY_S`.
 
-        until(look, f"the menu has: {entry}")
+        An answer that came after the next try would open its menu over the one in which an entry is being chosen.
+        """
+        self.terminal.press("Escape")
+        until(lambda: not self._entries(), "the menu has closed")
+        self.terminal.press("Space", "a")
+        give_up = time.monotonic() + TRY_S
+        while not (entries := self._entries()) and time.monotonic() < give_up:
+            time.sleep(0.2)
+        return entries
+
+    def _entries(self) -> list[str]:
+        return [match[1] for row in self.terminal.screen if (match := ENTRY.match(row))]
 
     def completion(self, line: int) -> str:
         """What is offered at the end of a line (from 1) in a menu that stays open; empty when nothing is."""

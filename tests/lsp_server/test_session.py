@@ -5,7 +5,6 @@ import gc
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from weakref import ref
 
 import pytest
@@ -16,6 +15,7 @@ from lsp_server.handlers.did_accept import accept
 from lsp_server.handlers.did_change import did_change
 from lsp_server.handlers.inline_completion import inline_completion
 from lsp_server.handlers.notebook_did_change import notebook_did_change
+from lsp_server.handlers.shutdown import leave
 from lsp_server.inline import InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures
@@ -25,6 +25,7 @@ from lsp_server.session import Session
 from lsp_server.worker import ClientState
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
+from tests.workers import short_folder
 
 URI = "file:///a.py"
 
@@ -50,14 +51,14 @@ async def working(
     monkeypatch: pytest.MonkeyPatch, fill: str, *folders: str, **options: object
 ) -> AsyncIterator[tuple[Session, ScriptedWorker]]:
     """A session of an editor with ghost text, and its worker, which always finds the same."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as worker:
             worker.fills = [fill]
             session = InfillServer({}).session
             session.start(ClientFeatures(inline_completion=True), options, folders)
             yield session, worker
-            await session.worker.close()
+            await leave(session)
 
 
 async def test_accepting_from_a_list_counts_beside_ghost_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +172,7 @@ async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
     with pytest.raises(AttributeError):
         notebook_did_change(session, types.DidChangeNotebookDocumentParams(document, change))
     assert {uri: document.text for uri, document in session.documents.items()} == {"cell:1": "y"}
-    await session.worker.close()
+    await leave(session)
 
 
 async def test_document_with_two_lost_edits_is_found_again() -> None:
@@ -185,7 +186,7 @@ async def test_document_with_two_lost_edits_is_found_again() -> None:
     whole = types.TextDocumentContentChangeWholeDocument("y")
     did_change(session, types.DidChangeTextDocumentParams(types.VersionedTextDocumentIdentifier(2, URI), [whole]))
     assert session.documents[URI].text == "y"
-    await session.worker.close()
+    await leave(session)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,7 @@ async def test_no_way_to_write_a_uri_hides_a_secret(uri: str) -> None:
     session.open(uri, "plaintext", 1, "TOKEN=1\n")
     assert uri not in session.documents
     assert "may hold secrets" in (session.why_off(uri) or "")
-    await session.worker.close()
+    await leave(session)
 
 
 @pytest.mark.parametrize("cell", ["file:///w/.env", "vscode-notebook-cell:/w/id_rsa#W1", "file:///w/.ssh/a#1"])
@@ -222,7 +223,7 @@ async def test_a_cell_with_a_secret_name_is_no_document(cell: str) -> None:
     assert list(session.documents) == ["cell:1"]
     assert "may hold secrets" in (session.why_off(cell) or "")
     assert session.documents["cell:1"].snapshot().before == ""
-    await session.worker.close()
+    await leave(session)
 
 
 async def test_a_secret_named_from_outside_is_one_without_an_event(

@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import pytest_asyncio
@@ -17,7 +16,7 @@ from tests.canvas_server import canvas_server
 from tests.e2e.editor import environment
 from tests.faulty_server import Fault, FaultyServer, faulty_server
 from tests.inference.remote.asking import EMBEDDED
-from tests.workers import PATIENCE_S
+from tests.workers import PATIENCE_S, short_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -51,7 +50,7 @@ async def server(embedded: Engine) -> AsyncIterator[FaultyServer]:
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def port(server: FaultyServer) -> AsyncIterator[int]:
     """Where a language server listens whose model is behind the faulty server."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+    with short_folder() as folder:
         words = ["--model", server.url, "--server-tokenizer", str(EMBEDDED)]
         command = [sys.executable, "-P", "-m", "lsp_server.cli", "serve", "--tcp", "127.0.0.1:0", *words]
         process = await asyncio.create_subprocess_exec(

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import repeat
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from lsp_server.documents.reading import BadInput
 from lsp_server.documents.writing import COPY_PREFIX, replace_text
-from tests.workers import PATIENCE_S
+from tests.workers import PATIENCE_S, short_folder
 
 NOBODY = 65_534
 OLD, NEW = "old\n" * 100, "new text\n" * 200
@@ -38,7 +37,7 @@ for old, new in pairwise(cycle(texts)):
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that everybody may look into, unlike pytest's own."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as name:
+    with short_folder() as name:
         Path(name).chmod(0o755)
         yield Path(name)
 

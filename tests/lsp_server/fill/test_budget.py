@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from tempfile import TemporaryDirectory
 
 import pytest
 import pytest_asyncio
@@ -18,6 +17,7 @@ from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
+from tests.workers import short_folder
 
 DEADLINE_MS = 600_000
 """Longer than any machine is busy."""
@@ -60,7 +60,7 @@ def invoked(deadline_ms: int = DEADLINE_MS) -> Budget:
 
 @pytest_asyncio.fixture
 async def asked(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asked]:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as worker, WorkerClient(WorkerOptions(), name="tests") as client:
             yield Asked(worker, client)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from tempfile import TemporaryDirectory
 
 import pytest
 import pytest_asyncio
@@ -19,6 +18,7 @@ from lsp_server.inline.suggestion import Cursor
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
+from tests.workers import short_folder
 
 URI = "file:///a.py"
 TEXT = "x = \ny = \n"
@@ -100,7 +100,7 @@ class Scene:
 
 @pytest_asyncio.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as worker, WorkerClient(WorkerOptions(), name="tests") as client:
             scene = Scene(worker, client)

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from tempfile import TemporaryDirectory
 
 import pytest
 import pytest_asyncio
@@ -18,6 +17,7 @@ from lsp_server.usage.events import Answered, Decided, Event, Shown
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
+from tests.workers import short_folder
 
 URI = "file:///a.py"
 BUDGET = Budget(candidates=3, deadline_ms=60_000, max_steps=1)
@@ -63,7 +63,7 @@ class Scene:
 
 @pytest_asyncio.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as worker, WorkerClient(WorkerOptions(), name="tests") as client:
             scene = Scene(worker, client)

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -30,6 +29,7 @@ from lsp_server.settings.schema import PartnerSettings, Settings
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
+from tests.workers import short_folder
 
 URI = "file:///a.py"
 TEXT = "x = \nprint(x)\n"
@@ -81,7 +81,7 @@ def refines() -> "list[asyncio.Task[Any]]":
 
 @asynccontextmanager
 async def scene(monkeypatch: pytest.MonkeyPatch, **settings: object) -> AsyncIterator[Scene]:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as model, scripted_worker(PARTNERS) as partner:
             session = InfillServer({}).session
@@ -128,7 +128,7 @@ async def test_cut_text_is_not_offered_for_a_broken_draft(
 async def test_code_stays_where_the_partners_text_was_cut_off(
     monkeypatch: pytest.MonkeyPatch, kind: ActionKind
 ) -> None:
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker(PARTNERS) as partner:
             with pytest.raises(NotDone, match=r"cut off.*deadlineMs\.invoked"):
@@ -137,7 +137,7 @@ async def test_code_stays_where_the_partners_text_was_cut_off(
 
 async def test_what_another_model_has_by_its_deadline_is_a_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of text diffusion has a draft of the whole hole after each step."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as worker:
             assert await _cut_off(worker, WorkerOptions(), ActionKind.REWORK) == ("y = 2",)

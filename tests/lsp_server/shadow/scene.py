@@ -5,7 +5,6 @@ import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -22,6 +21,7 @@ from lsp_server.usage.events import Event, Pair, PairLook
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
+from tests.workers import short_folder
 
 URI = "file:///a.py"
 PATIENCE_S = 30.0
@@ -112,7 +112,7 @@ class Scene:
 @asynccontextmanager
 async def scene(monkeypatch: pytest.MonkeyPatch, **more: object) -> AsyncIterator[Scene]:
     """The other model finds `better(x)` at once; with `worker.fills` None it is silent."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as worker:
             worker.fills = ["better(x)"]

@@ -3,19 +3,18 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from lsp_server.worker.survey import running_workers
-from tests.workers import kill
+from tests.workers import kill, short_folder
 
 
 @pytest.fixture
 def own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A runtime folder for the workers of one test, which are killed after it."""
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         yield Path(folder)
         for worker in asyncio.run(running_workers("tests")):

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,7 +12,7 @@ from inference.messages import Draft, ErrorCode, Hole, InfillRequest, Outcome, S
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from lsp_server.worker.survey import running_workers
-from tests.workers import PATIENCE_S, RawClient, fill, is_alive, is_idle, kill, long_fill
+from tests.workers import PATIENCE_S, RawClient, fill, is_alive, is_idle, kill, long_fill, short_folder
 
 
 async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> None:
@@ -30,7 +29,7 @@ async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> 
 async def test_where_no_log_can_be_written_fills_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As where the folder for state cannot be written. A crash of the worker is still told."""
     (tmp_path / "state").write_text("no folder")
-    with TemporaryDirectory(prefix="ils-", dir="/tmp") as folder:
+    with short_folder() as folder:
         monkeypatch.delenv(FOLDER_VARIABLE)
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
