@@ -16,7 +16,7 @@ from inference.remote.token import PARTNER, token_file
 from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import RawClient
 from tests.partner_server import Asked, PartnerServer, partner_server
-from tests.workers import ATTEMPTS, PATIENCE_S
+from tests.workers import ATTEMPTS, PATIENCE_S, short_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 URI = "file:///project/main.py"
@@ -279,16 +279,23 @@ async def test_refining_switched_off_while_loading_sends_nothing(start_raw: Star
     assert [asked.draft.strip() for asked in partner.fills] == ["1"], "what the user asked for, and no more"
 
 
-async def test_what_appears_by_itself_is_never_sent_to_the_partner(start_raw: StartRaw, partner: PartnerServer) -> None:
-    user = await user_of(start_raw, with_partner(partner, refine="unsure", confidenceFloor=0))
-    for _ in range(ATTEMPTS):  # the small model may find nothing that fits
-        if drafts := await user.suggestions(invoked=False):
-            break
-    accepted = {"textDocument": {"uri": URI}, "id": drafts[0]["command"]["arguments"][0]}
-    user.client.send({"method": "infill/didAccept", "params": accepted})
-    user.change(AT, AT, drafts[0]["insertText"])
-    await user.suggestions((3, 0), invoked=False)
-    assert partner.asked == []
+async def test_what_appears_by_itself_is_never_sent_to_the_partner(partner: PartnerServer) -> None:
+    """In a folder of its own, where no worker of an earlier partner at the same port is found running."""
+    with short_folder() as folder:
+        options = with_partner(partner, refine="unsure", confidenceFloor=0, idleSeconds=1)
+        client = await RawClient.start(Path(folder), options, capabilities=CAN)
+        await client.becomes("ready")
+        user = User(client, DOCUMENT)
+        for _ in range(ATTEMPTS):  # the small model may find nothing that fits
+            if drafts := await user.suggestions(invoked=False):
+                break
+        accepted = {"textDocument": {"uri": URI}, "id": drafts[0]["command"]["arguments"][0]}
+        client.send({"method": "infill/didAccept", "params": accepted})
+        user.change(AT, AT, drafts[0]["insertText"])
+        await user.suggestions((3, 0), invoked=False)
+        assert partner.asked == []
+        assert (await client.status())["partner"]["state"] == "stopped"
+        assert await client.quit() == 0
 
 
 BODY = "def add(a, b):\n    \n\n\nprint(add(1, 2))\n"
