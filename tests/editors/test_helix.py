@@ -22,8 +22,8 @@ BETTER = "number / 2"
 NAMED = "def f():\n    return 1\n\n\ncount = f()\nprint(count)\nprint(-count)\n"
 OFFERED = re.compile(r"^\s*(?:\d+|~)\s+(\S.*?)\s+text\s*$")
 """A row of the menu of completions, over rows with nothing but a number: the label, and of what kind it is."""
-ENTRY = re.compile(r"^\s*(?:\d+|~)?\s+((?:Download|Fill|Next edit:|Refine|Rework|Rewrite|Write|Ruff:) .*\S)")
-"""A row of the menu of code actions."""
+ENTRY = re.compile(r"\s((?:Download|Fill|Next edit:|Refine|Rework|Rewrite|Write|Ruff:) .*\S)")
+"""A row of the menu of code actions, which may stand beside code."""
 
 
 TRY_S = 8.0
@@ -65,7 +65,7 @@ class Helix:
 
     def opens_menu_with(self, entry: str) -> None:
         """Open the menu of code actions until it has this entry, which may stand beside a diagnostic."""
-        until(lambda: any(entry in row for row in self._menu()), f"the menu has: {entry}")
+        until(lambda: any(row.startswith(entry) for row in self._menu()), f"the menu has: {entry}")
 
     def _menu(self) -> list[str]:
         """What a newly opened menu of code actions offers; empty where none has opened in `TRY_S`.
@@ -81,7 +81,7 @@ class Helix:
         return entries
 
     def _entries(self) -> list[str]:
-        return [match[1] for row in self.terminal.screen if (match := ENTRY.match(row))]
+        return [match[1] for row in self.terminal.screen if (match := ENTRY.search(row))]
 
     def completion(self, line: int) -> str:
         """What is offered at the end of a line (from 1) in a menu that stays open; empty when nothing is."""
