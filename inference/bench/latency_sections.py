@@ -45,7 +45,7 @@ class LatencyBench:
         return PrefixCache(self.network, _BUDGET_BYTES)
 
     def encoded(self, cache: PrefixCache, ids: Sequence[int]) -> EncodedContext:
-        """The whole prefix, after encoding what is not in the cache. The caller closes it."""
+        """Returns the whole prefix after encoding whatever the cache lacks. The caller closes it."""
         context = EncodedContext(self.network, cache.acquire(ids), ids)
         for _ in context.encode():
             pass

@@ -96,7 +96,7 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
 def weight_files(folder: Path) -> tuple[Path, ...]:
     """The safetensors files that hold the weights: model.safetensors, or those that the index names.
 
-    Raises ModelError where there are none, or where the index names what is not in the folder.
+    Raises ModelError if there are none, or if the index names a file missing from the folder.
     """
     files = [folder / "model.safetensors"]
     if not files[0].exists():

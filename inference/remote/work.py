@@ -25,11 +25,11 @@ class RemoteWork(ABC):
         self._parts = text_and_holes(request)
         self._counters = Counters()
         self._news = asyncio.Event()
-        """Set whenever there may be something to report, or to do anew."""
+        """Set when there may be something to report or redo."""
         self._events = self._work()
 
     def __aiter__(self) -> AsyncIterator[RemoteEvent]:
-        """The events as they come."""
+        """Yields events as they arrive."""
         return self._events
 
     def amend(self, hole: int, text: str) -> None:

@@ -62,7 +62,7 @@ class RemoteJobs:
         self._start_next()
 
     async def close(self) -> None:
-        """Fail what is not answered yet, abort it, and leave the server. Never raises."""
+        """Fails and aborts every open request and disconnects from the server. Never raises."""
         self.fail(ErrorCode.STOPPED, _STOPPED, waiting_only=False)
         tasks = {running.task for running in self._running.values() if running.task}
         if tasks:
@@ -199,7 +199,7 @@ async def _closed(closing: Coroutine[Any, Any, None]) -> None:
 async def connection(
     arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, observer: LoadObserver
 ) -> AsyncIterator[None]:
-    """Connect in the background and let `jobs` run; at the end what is not answered fails, and the server is left."""
+    """Connects in the background while `jobs` run. On exit, fails open requests and disconnects."""
     connecting = asyncio.create_task(_connect(arguments, connect, jobs, observer))
     try:
         yield

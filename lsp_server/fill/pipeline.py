@@ -170,7 +170,7 @@ async def _answered(
     to_fit_ms = min(left_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
     request = replace(request, deadline_ms=max(int(left_ms - to_fit_ms), 1))
     asking = alive.answer(worker, request, on_draft)
-    try:  # what is not waited for is cancelled by whoever asks again
+    try:  # a quick request has no deadline here: the next one cancels it
         answer = await (asking if budget.quick else alive.in_time(worker, asking, left_ms, budget.deadline_ms))
     except TimeoutError:
         return FillResult([], late=True)

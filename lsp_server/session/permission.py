@@ -52,9 +52,9 @@ class Permission:
         return reason or next(filter(None, there), None)
 
     async def follow_links(self, uri: str) -> bool:
-        """Whether it is known where the links on a document's path lead; they are followed anew.
+        """Follows the links on a document's path again. Returns whether their targets are known.
 
-        Changed settings files are read in the same question to the file system, since each takes a thread.
+        The same call to the file system also reads changed settings files, since each call takes a thread.
         """
         path = path_as_given(self._notebooks.home_of(uri))
         question = partial(_looked_at, path, self._configuration.have_files_changed)

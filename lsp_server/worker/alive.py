@@ -57,10 +57,10 @@ async def answer(worker: WorkerClient, request: InfillRequest, on_draft: OnDraft
 
 
 async def in_time(worker: WorkerClient, work: Coroutine[Any, Any, _T], left_ms: float, deadline_ms: int) -> _T:
-    """The result of `work`, which waits for the worker and ends with this, however that ends.
+    """Returns the result of `work`, which waits for the worker. `work` never outlives this call.
 
-    What is not there by the deadline raises SilentError of a worker that is stopped, StillLoadingError where there is
-    no model yet, and else, a moment later, TimeoutError.
+    At the deadline, raises SilentError if the worker is stopped, StillLoadingError if it has no model yet, and
+    otherwise TimeoutError a moment later.
     """
     asked = asyncio.create_task(work)
     try:

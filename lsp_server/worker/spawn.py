@@ -150,13 +150,13 @@ def require_folders(paths: WorkerPaths) -> None:
 
 
 def _errors_of(paths: WorkerPaths) -> BinaryIO:
-    """An empty file for what a new worker says on stderr: beside its log, else beside its socket. Raises OSError."""
+    """Opens an empty file for a new worker's stderr: beside its log, else beside its socket. Raises OSError."""
     with suppress(OSError):  # a folder may lie in its place
         paths.spare_errors.unlink(missing_ok=True)
     for file in (paths.errors, paths.spare_errors):
         with suppress(OSError):
             return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_LINKS, 0o600), "wb")
-    return open(os.devnull, "wb")  # noqa: PTH123 - the disk may be full: nothing is said then
+    return open(os.devnull, "wb")  # noqa: PTH123 - the disk may be full: drop the output
 
 
 def _last_words(paths: WorkerPaths) -> str:

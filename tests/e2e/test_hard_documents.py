@@ -1,4 +1,4 @@
-"""Documents that are hard to work on: each request gets one reply, and whoever asks for something else is answered."""
+"""Hard documents: each request gets exactly one reply, and other requests are still answered."""
 
 import random
 import string

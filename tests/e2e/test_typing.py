@@ -150,7 +150,7 @@ async def test_prefetched_after_an_accepted_suggestion(start_raw: StartRaw, runt
         assert await user.becomes_idle(after=asked) == ["complete"]
         if await user.items(user.ask()) and await user.requests() == asked + 1:
             return
-    raise AssertionError("behind none of the accepted suggestions anything was there in time")
+    raise AssertionError("no suggestion arrived in time after any accepted one")
 
 
 async def test_rest_of_a_partly_accepted_one_is_recomputed(start_raw: StartRaw, runtime_folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The editors that the tests drive. One that is not on this machine has its tests skipped, and that is said loudly."""
+"""The editors that the tests drive. If one is missing from this machine, its tests are skipped with a loud warning."""
 
 import os
 import re

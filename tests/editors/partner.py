@@ -25,7 +25,7 @@ NAME = "thinker"
 _TOLD = ("kind", "prefix", "suffix", "draft")
 _TICK_S = 0.02
 _BREAKS_AFTER_S = 0.3
-"""By then the first token has gone out. If not, it has gone before that, which is no easier for whoever asked."""
+"""By then the first token has gone out. If not, the server went away even earlier, which is just as hard."""
 
 
 class Partner:

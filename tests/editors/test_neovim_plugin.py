@@ -49,7 +49,7 @@ def test_a_word_is_accepted_then_the_next_then_the_rest(start_neovim: StartNeovi
     assert {method for method, _ in neovim.recorded("sent")} == {"infill/didAccept"}
     assert neovim.recorded("sent")[0][1]["acceptedLength"] == len(first)
     neovim.type("<Tab>")
-    until(lambda: neovim.text == f"{before}{ghost}\n", "Tab takes the rest, whoever shows it")
+    until(lambda: neovim.text == f"{before}{ghost}\n", "Tab takes the rest, from Neovim or from the plugin")
 
 
 def test_a_line_is_accepted_and_what_follows_it_is_left(start_neovim: StartNeovim, plugin_init: Path) -> None:

@@ -52,7 +52,7 @@ def drafted(neovim: Neovim) -> str:
 
 
 def on_screen(neovim: Neovim) -> str:
-    """The suggestion that is on screen, whoever draws it."""
+    """The suggestion on screen, from Neovim or from the plugin."""
     return "".join(neovim.shown(GHOSTS) + neovim.shown(DRAFTS))
 
 

@@ -108,7 +108,7 @@ def _write_shard(file: Path, shapes: dict[str, tuple[int, ...]], dense: bool, ge
 
 
 def _values(name: str, shape: tuple[int, ...], dense: bool, generator: torch.Generator) -> Iterator[Tensor]:
-    """The first rows of a weight; what is not written stays zero."""
+    """Writes the first rows of a weight; the rest stays zero."""
     if len(shape) == 1:  # norms and scalars; attention is unscaled, so a query's norm has what keeps its scores near 1
         yield torch.full(shape, shape[0] ** -0.5 if "q_norm" in name else 1.0)
         return

@@ -1,9 +1,9 @@
 """The embedded checkpoint fills lines it never saw about as well as it did when it was committed.
 
 The floors catch a broken sampler, constraint, healing or checkpoint, not a slightly worse one. FLOOR lies between what
-the checkpoint reaches (0.52 edit similarity) and what answers to other holes reach (0.11), below what other processors'
-rounding may change: measure it anew for a new checkpoint. The other tests compare the checkpoint with itself; when they
-were written it reached 0.38 without what follows the hole, and 0.39 with one step.
+the checkpoint reaches (0.52 edit similarity) and what answers to other holes reach (0.11), with room for other
+processors' rounding. Measure it again for a new checkpoint. The other tests compare the checkpoint with itself; when
+they were written it reached 0.38 without what follows the hole, and 0.39 with one step.
 """
 
 import statistics

@@ -74,7 +74,7 @@ async def test_worker_that_lost_its_place_ends(start_worker: StartWorker) -> Non
     assert await first.exit_status() == 0
     other = await RawClient.open(second.paths)
     other.send(fill("x"))
-    assert isinstance(await other.final("x"), Done), "whoever lost has left the socket of the other alone"
+    assert isinstance(await other.final("x"), Done), "the loser left the winner's socket alone"
     assert (await other.status()).pid == second.popen.pid
     third = start_worker(folder=first.paths.folder)
     assert await third.exit_status() == 3

@@ -46,7 +46,7 @@ async def bench(runtime_folder: Path, pulled: None) -> AsyncIterator[Workbench]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says in red what was not tested."""
+    """Reports skipped tests in red."""
     if _why_not:
         terminalreporter.section("NOT TESTED", red=True, bold=True)
         terminalreporter.line(f"no real model: {_why_not[0]}", red=True)

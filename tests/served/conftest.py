@@ -59,14 +59,14 @@ def _started(checkpoint: Path, folders: pytest.TempPathFactory, flags: Sequence[
 
 @pytest.fixture
 def team_programs() -> None:
-    """What a team's tests run is there: vLLM, and vllm-router."""
+    """Skips unless the programs that a team's tests run are installed: vLLM and vllm-router."""
     for program in (ENVIRONMENT / "bin" / "vllm", ROUTER):
         if not program.exists():
             _skip(f"no {program}: see what tests/served/install.sh said")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says in red what was not tested."""
+    """Reports skipped tests in red."""
     if _why_not:
         terminalreporter.section("NOT TESTED", red=True, bold=True)
         for why in dict.fromkeys(_why_not):

@@ -38,7 +38,7 @@ SPARE_MB, WORKER_MB = 20, 650
 CALM = 1 / 3
 """In the last part of the time nobody harms the worker, so that one that lives long is seen not to grow."""
 SETTLE_S = 120.0
-"""How long after the end the last reply may come: a worker that was killed is started anew and loads its model."""
+"""How long after the end the last reply may come: a killed worker restarts and loads its model."""
 SETTINGS = {
     "model": "embedded",
     "deadlineMs": {"automatic": 1_500, "invoked": 10_000},

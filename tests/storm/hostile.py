@@ -180,7 +180,7 @@ async def pulls(folder: Path, chance: random.Random, until: float) -> tuple[Coun
 
 
 def _pull(model: Path, home: Path, kind: str, size: float) -> tuple[int | None, str]:
-    """The exit status, None where it hangs, and all that is said."""
+    """Returns the exit status (None if it hangs) and all output."""
     words = [sys.executable, "-m", "lsp_server.cli", "models", "pull", "team/model"]
     nothing, pipe, both = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     with hub_of("team/model", model) as hub:

@@ -15,9 +15,9 @@ export interface Change {
 }
 
 /**
- * How long the part of `offered` is that stands in the document after `change`, in UTF-16 units from the start of its
- * text, when the change took a part of it (a word, a line) at once. Undefined when it did something else: typed one
- * character, took the whole, or wrote what was not offered. `standing` is what stood of it before.
+ * Length of `offered` now in the document, in UTF-16 units from the start of its text, when `change` accepted part of
+ * it (a word, a line). Undefined for any other change: typing one character, accepting the whole, or writing other
+ * text. `standing` is the part already in the document before.
  */
 export function takenBy(change: Change, offered: Offered, standing: string): number | undefined {
   const before = change.offset - offered.start;

@@ -22,7 +22,7 @@ test('ends that lie long apart do not add up', () => {
   }
 });
 
-test('after the user has asked for a start, it counts anew', () => {
+test('after the user has asked for a start, it counts from zero', () => {
   const backoff = new Backoff(clock().now);
   Array.from({ length: 6 }, () => backoff.ended());
   backoff.reset();

@@ -24,7 +24,7 @@ test('the setting comes first, and ~ is the home folder', () => {
   assert.deepEqual(found, { file: '/home/me/x/infill-ls', origin: 'the setting' });
 });
 
-test('a setting that names nothing is said, and nothing else is used in its stead', () => {
+test('a setting that names nothing is reported, and nothing replaces it', () => {
   for (const setting of ['/nowhere', 'relative/infill-ls']) {
     const found = findServer(around([ON_PATH], { setting }));
     assert.ok('problem' in found && found.problem.includes(setting));

@@ -14,7 +14,7 @@ test('ready and busy name the model and the device', () => {
   }
 });
 
-test('where text goes is said, and a server that fails is a warning until it answers', () => {
+test('the status says where text goes, and a failing server is a warning until it answers', () => {
   const served = { ...REPORT, model: 'gemma', device: 'gpu:443', server: 'https://gpu', serverProblem: '' };
   assert.match(lookOf(served).tooltip, /gemma on gpu:443\n\nText goes to https:\/\/gpu/);
   assert.doesNotMatch(lookOf({ ...REPORT, server: '' }).tooltip, /Text goes/);

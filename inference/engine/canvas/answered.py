@@ -82,9 +82,9 @@ class Canvases:
         self.is_amended = True
 
     def go_on(self, group: Group, earlier: Sequence[str], agrees: Callable[[int, str], bool]) -> bool:
-        """Whether the present canvas agrees with what was typed, so that it need not be begun anew.
+        """Whether the current canvas agrees with what was typed. If it does, work on it continues.
 
-        `agrees` is asked about its own holes, by their numbers on it, and what stands at their starts.
+        `agrees` takes a hole's number on this canvas and the text the hole must start with.
         """
         typed, self._typed = self._typed, {}
         for number, text in typed.items():

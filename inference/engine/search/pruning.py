@@ -1,9 +1,9 @@
 """Drops the canvases of unlikely lengths early: many lengths are tried, few are finished.
 
-After an eighth of the steps only a few canvases go on; until then all see only the beginning of the suffix. (One round
+After an eighth of the steps only a few canvases continue; until then all see only the start of the suffix. (One round
 of successive halving: Jamieson and Talwalkar, 2016, https://arxiv.org/abs/1502.07943.) The likelihood tells good from
 bad early and not at the end, when even a canvas that is too long has become fluent. More rounds, the first after one or
-two steps, found worse fills with both of our checkpoints. How many go on is said by policy.py.
+two steps, found worse fills with both of our checkpoints. policy.py sets how many continue.
 """
 
 from collections.abc import Sequence

@@ -63,7 +63,7 @@ def scores(
 ) -> list[float]:
     """The mean log-probability per token of each candidate, weighted with that of its suffix; higher is better.
 
-    `context` is the prefix up to the first hole. Without a prefix nothing is said of a fill's first token. With a
+    `context` is the prefix up to the first hole. Without a prefix, a fill's first token has no score. With a
     `file_text` its predictions count too; `prefix` are then the tokens before the first hole.
     """
     continuations = [[*one.fill, *one.suffix] for one in candidates]

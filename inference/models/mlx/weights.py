@@ -100,7 +100,7 @@ def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str
 
 
 def _four_bits(model: Model, path: str, module: Any) -> Sizes:
-    """As MLX's own tools pack a matrix in four bits: what is not an expert in eight."""
+    """Packs as MLX's own tools do: experts in four bits, everything else in eight."""
     if module.weight.shape[-1] % size.GROUP:
         return False
     how = model.quant_predicate(path, module)

@@ -97,7 +97,7 @@ class Chain:
         return len(self.fills) == len(self._asking.parts.holes)
 
     async def run(self) -> None:
-        """Writes what is not written yet, until the deadline. Raises ServerError; cancelling aborts what is asked."""
+        """Fills the remaining holes until the deadline. Raises ServerError; cancelling aborts open requests."""
         while not self.is_complete and not self._late():
             hole = self._asking.parts.holes[len(self.fills)]
             if hole.strength <= 0.0:

@@ -91,7 +91,7 @@ class CanvasSearch:
         await denoise(self._reader, trial, self._model.properties, self.most_steps, on_step, heat)
 
     async def _finished(self) -> None:
-        """Waits for all canvases. Raises the first error where none of them was read to its end."""
+        """Waits for all canvases. Raises the first error if no canvas was read to its end."""
         await asyncio.wait(self._working)
         tasks = [task for task in self._working if not task.cancelled()]
         errors = [error for task in tasks if (error := task.exception()) is not None]

@@ -17,7 +17,7 @@ from inference.remote.vllm.trial import Noise
 SUFFIX_TOKENS = 8
 _SUFFIX_WEIGHT, _LENGTH_WEIGHT = 1.0, 0.075
 _LEAST = -20.0
-"""The log-probability of what is not even named."""
+"""The log-probability of tokens the server does not list."""
 
 
 def by_confidence(written: Written) -> float:

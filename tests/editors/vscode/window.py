@@ -43,7 +43,7 @@ class Window:
         self.page.locator(_LINES).first.click(position={"x": 2, "y": 2})
 
     def close_all(self) -> None:
-        """Closes every file; what was not saved is lost."""
+        """Closes every file and discards unsaved changes."""
         self.press("Escape", "Escape")
         self.run("View: Close All Editors")
         until(self._is_empty, "every file is closed")

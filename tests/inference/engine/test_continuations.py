@@ -103,7 +103,7 @@ def test_the_first_is_the_likeliest(embedded: Engine) -> None:
 
 
 def test_best_come_first_by_one_whole_pass(embedded: Engine) -> None:
-    """Written token by token beside others; here computed anew, in one pass of each and without a cache."""
+    """Sampled token by token in a batch; recomputed here in one pass each, without a cache."""
     with case(without_file_text(embedded), Text(SOURCE + "urn "), LINE, Text(REST)) as one:
         (hole,), suffix = one.plan.layout.holes, one.plan.layout.suffix
         prefix, scores = [*one.plan.prefix_ids, *hole.forced], list[float]()

@@ -1,4 +1,4 @@
-"""Models of other programs: where they are looked for, what is said of them, and folders that mean harm."""
+"""Models of other programs: where the server looks for them, how it describes them, and malicious folders."""
 
 import json
 import os

@@ -36,6 +36,6 @@ def test_a_path_with_a_space_is_one_word() -> None:
 
 
 def test_looking_for_pip_leaves_setuptools_as_it_is() -> None:
-    """torch.compile imports it. It takes whoever looks for pip in the common way for pip itself, and then fails."""
+    """torch.compile imports it. It mistakes the usual lookup of pip for pip itself, and then fails."""
     words = [sys.executable, "-c", "from inference.models import extras; extras.install('mlx'); import setuptools"]
     subprocess.run(words, check=True)

@@ -1,4 +1,4 @@
-"""Which model is recommended on which machine, and what is said of the others."""
+"""Which model is recommended on which machine, and why the others are not."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Where MLX is not installed, whoever asks for it is told what to install, and all else is as ever."""
+"""Without MLX, asking for it names the package to install; everything else works."""
 
 import json
 import shutil

@@ -29,7 +29,7 @@ async def server(embedded: Engine) -> AsyncIterator[CanvasServer]:
 
 
 def canvas(body: dict[str, Any], token: int, named: dict[str, float] | None = None, **more: Any) -> Answer:
-    """A canvas with the same token in each row, and what is said to be likely there."""
+    """A canvas with the same token in each row, and the tokens reported as likely there."""
     width = body["vllm_xargs"]["diffusion_canvas_length"]
     rows = [{f"token_id:{token}": -0.01} if named is None else named] * width
     return 200, {}, {"choices": [{"token_ids": [token] * width, "logprobs": {"top_logprobs": rows}}], **more}

@@ -178,7 +178,7 @@ async def test_what_is_typed_and_agrees_is_not_asked_for_again(server: CanvasSer
         events = [event async for event in _amended(steps, typed)]
         candidates = [event for event in events if isinstance(event, Candidate)]
     assert all(each.texts[0].startswith(typed) for each in candidates)
-    assert len(server.asked) <= 2 * count - 1, "nothing was begun anew"
+    assert len(server.asked) <= 2 * count - 1, "it restarted a canvas"
     assert server.asked[-1]["prompt"] == server.asked[1]["prompt"]
 
 

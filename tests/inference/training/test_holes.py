@@ -170,7 +170,7 @@ def test_slots_tell_the_kind_and_nothing_of_the_length(small_tokenizer: Tokenize
         if usual >= 20:
             assert abs(of_middle.count(usual) - of_short.count(usual)) / draws < 0.1
         else:
-            assert of_middle.count(0) / draws > DEFAULT_SHARE - 0.1, "those it does not fit into are not drawn anew"
+            assert of_middle.count(0) / draws > DEFAULT_SHARE - 0.1, "samples it does not fit into are not redrawn"
 
 
 def test_noise_in_order_hides_the_end_of_each_hole() -> None:

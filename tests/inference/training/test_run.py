@@ -79,7 +79,7 @@ def test_the_command_says_what_is_wrong_with_a_configuration(
 
 
 def test_every_configuration_that_ships_can_be_read(config: RunConfig) -> None:
-    """And what is said of it holds: the embedded model is small."""
+    """Its description holds: the embedded model is small."""
     shipped = {file.stem: read(file) for file in MINIATURE.parent.glob("*.toml")}
     assert {"embedded-cpu", "embedded-gpu", "miniature", "lora"} <= set(shipped)
     assert msgspec.structs.replace(config) == shipped["miniature"]

@@ -120,7 +120,7 @@ def test_nothing_more_is_read_when_nobody_waits(workspace: Workspace) -> None:
 
 
 def test_typing_does_not_change_what_is_shown(workspace: Workspace) -> None:
-    """Or the model would read its prompt anew with every key."""
+    """Otherwise the model would reread its prompt on every keystroke."""
     workspace.write(helpers=HELPERS, billing=OTHERS)
     other = workspace.buffer("billing.py", OTHERS)
     texts = [f"from helpers import load\n{OTHERS}x = {'call(arg)'[:length]}" for length in range(9)]

@@ -44,7 +44,7 @@ def test_tokens_are_rather_overestimated() -> None:
 
 
 async def test_a_request_takes_what_there_is_when_its_time_is_up(workspace: Workspace) -> None:
-    """Forty files take longer than a millisecond; what is not done by then is there for the next request."""
+    """Forty files take longer than a millisecond; the rest is ready for the next request."""
     workspace.write(**{f"mod_{number}": HELPERS for number in range(40)})
     names = "".join(f"import mod_{number}\n" for number in range(40))
     source, query = ContextSource(), workspace.query("main.py", names)

@@ -113,7 +113,7 @@ def test_the_advice_fits_what_is_wrong(project: Path) -> None:
 
 
 def test_a_secret_file_is_not_even_opened(project: Path) -> None:
-    """A pipe without a writer: whoever opens it to read waits for ever."""
+    """A pipe without a writer: opening it for reading blocks for ever."""
     os.mkfifo(project / "id_rsa")
     assert "may hold secrets" in examined(project / "id_rsa")["file"].found
 

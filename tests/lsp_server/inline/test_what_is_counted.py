@@ -1,4 +1,4 @@
-"""What the service tells of its suggestions to whoever counts: shown, taken and rejected, once each."""
+"""The service reports each suggestion once as shown, accepted or rejected."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field

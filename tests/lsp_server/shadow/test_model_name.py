@@ -1,4 +1,4 @@
-"""What a model is called in the records: the same before its server has said it, whoever says so."""
+"""A model has one name in the records, before and after its server has reported it."""
 
 import pytest
 

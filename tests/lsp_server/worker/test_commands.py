@@ -82,7 +82,7 @@ def test_status_tells_of_the_worker_that_runs(resident: WorkerPaths) -> None:
 
 
 async def test_status_counts_the_clients(resident: WorkerPaths) -> None:
-    """Whoever else is connected stays as it is while one comes and goes."""
+    """Other connections are unaffected when one comes and goes."""
 
     async def clients() -> int:
         found = await asyncio.to_thread(infill_ls, "status", "--json")

@@ -1,4 +1,4 @@
---- `:Infill …`: each subcommand, what it sends to the server, and what is said when nothing came of it.
+--- `:Infill …`: each subcommand, what it sends to the server, and its message when nothing comes back.
 
 local M = {}
 

@@ -61,7 +61,7 @@ local function is_key(value)
   return value == false or (type(value) == 'string' and value ~= '')
 end
 
---- For each option: what it must be, and how that is said.
+--- For each option: a check and its description.
 ---@type table<string, [any, string]>
 local kinds = {
   cmd = { is_strings, 'a list of strings' },
