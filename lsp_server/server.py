@@ -10,36 +10,16 @@ from typing import Any
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from lsp_server.handlers.code_action import code_action
-from lsp_server.handlers.code_action_resolve import code_action_resolve
+from lsp_server.handlers import documents, settings
+from lsp_server.handlers.code_action import code_action, code_action_resolve
 from lsp_server.handlers.completion import completion
-from lsp_server.handlers.completion_resolve import completion_resolve
-from lsp_server.handlers.did_accept import METHOD as DID_ACCEPT
-from lsp_server.handlers.did_accept import did_accept
-from lsp_server.handlers.did_change import did_change
-from lsp_server.handlers.did_change_configuration import did_change_configuration
-from lsp_server.handlers.did_change_watched_files import did_change_watched_files
-from lsp_server.handlers.did_change_workspace_folders import did_change_workspace_folders
-from lsp_server.handlers.did_close import did_close
-from lsp_server.handlers.did_open import did_open
-from lsp_server.handlers.did_reject import METHOD as DID_REJECT
-from lsp_server.handlers.did_reject import did_reject
-from lsp_server.handlers.did_save import did_save
 from lsp_server.handlers.execute_command import execute_command
-from lsp_server.handlers.initialize import initialize
-from lsp_server.handlers.initialized import initialized
-from lsp_server.handlers.inline_completion import inline_completion
+from lsp_server.handlers.inline_completion import DID_ACCEPT, DID_REJECT, did_accept, did_reject, inline_completion
 from lsp_server.handlers.inline_edit import DID_FOCUS, DID_SHOW, did_focus, did_show_inline_edit, inline_edit
 from lsp_server.handlers.inline_edit import METHOD as INLINE_EDIT
-from lsp_server.handlers.model_offer import METHOD as MODEL_OFFER
-from lsp_server.handlers.model_offer import model_offer
-from lsp_server.handlers.notebook_did_change import notebook_did_change
-from lsp_server.handlers.notebook_did_close import notebook_did_close
-from lsp_server.handlers.notebook_did_open import notebook_did_open
-from lsp_server.handlers.notebook_did_save import notebook_did_save
-from lsp_server.handlers.shutdown import LIMIT_S, leave, shutdown
-from lsp_server.handlers.status import status
-from lsp_server.handlers.work_done_progress_cancel import work_done_progress_cancel
+from lsp_server.handlers.lifecycle import LIMIT_S, initialize, initialized, leave, shutdown
+from lsp_server.handlers.status import MODEL_OFFER, model_offer, status
+from lsp_server.lsp.completion_items import documented
 from lsp_server.lsp.dispatch import InfillProtocol, Phase
 from lsp_server.lsp.status_board import METHOD as STATUS
 from lsp_server.lsp.transports import Writer
@@ -48,26 +28,26 @@ from lsp_server.session import Session
 HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
     types.INITIALIZE: initialize,
     types.INITIALIZED: initialized,
-    types.TEXT_DOCUMENT_DID_OPEN: did_open,
-    types.TEXT_DOCUMENT_DID_CHANGE: did_change,
-    types.TEXT_DOCUMENT_DID_CLOSE: did_close,
-    types.TEXT_DOCUMENT_DID_SAVE: did_save,
-    types.WORKSPACE_DID_CHANGE_CONFIGURATION: did_change_configuration,
-    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: did_change_watched_files,
-    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: did_change_workspace_folders,
+    types.TEXT_DOCUMENT_DID_OPEN: documents.did_open,
+    types.TEXT_DOCUMENT_DID_CHANGE: documents.did_change,
+    types.TEXT_DOCUMENT_DID_CLOSE: documents.did_close,
+    types.TEXT_DOCUMENT_DID_SAVE: documents.did_save,
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: settings.did_change_configuration,
+    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: settings.did_change_watched_files,
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: settings.did_change_workspace_folders,
     types.TEXT_DOCUMENT_INLINE_COMPLETION: inline_completion,
     types.TEXT_DOCUMENT_COMPLETION: completion,
-    types.COMPLETION_ITEM_RESOLVE: completion_resolve,
+    types.COMPLETION_ITEM_RESOLVE: lambda session, item: documented(item, session.features.completion),
     types.TEXT_DOCUMENT_CODE_ACTION: code_action,
     types.CODE_ACTION_RESOLVE: code_action_resolve,
     types.WORKSPACE_EXECUTE_COMMAND: execute_command,
-    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: work_done_progress_cancel,
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda session, params: session.editor.progress.cancel(params.token),
     DID_ACCEPT: did_accept,
     DID_REJECT: did_reject,
-    types.NOTEBOOK_DOCUMENT_DID_OPEN: notebook_did_open,
-    types.NOTEBOOK_DOCUMENT_DID_CHANGE: notebook_did_change,
-    types.NOTEBOOK_DOCUMENT_DID_CLOSE: notebook_did_close,
-    types.NOTEBOOK_DOCUMENT_DID_SAVE: notebook_did_save,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN: documents.notebook_did_open,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE: documents.notebook_did_change,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE: documents.notebook_did_close,
+    types.NOTEBOOK_DOCUMENT_DID_SAVE: documents.notebook_did_save,
     INLINE_EDIT: inline_edit,
     DID_SHOW: did_show_inline_edit,
     DID_FOCUS: did_focus,

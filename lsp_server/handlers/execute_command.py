@@ -18,7 +18,7 @@ from lsp_server.diagnosis import model_pull
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.action_edit import perform
-from lsp_server.handlers.did_accept import accept
+from lsp_server.handlers.inline_completion import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
 from lsp_server.lsp.progress import StoppedByUser
 from lsp_server.lsp.replies import ReplyError, read_raw

@@ -1,4 +1,4 @@
-"""`textDocument/inlineCompletion`: what could stand at the cursor, as ghost text.
+"""`textDocument/inlineCompletion`: what could stand at the cursor, as ghost text; and what became of it.
 
 A request that something newer stopped, that is out of date or that failed is answered with an empty list, since typing
 must never raise a message.
@@ -6,19 +6,26 @@ must never raise a message.
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from functools import partial
+from typing import Annotated, Any
 
 from lsprotocol import types
 from lsprotocol.types import InlineCompletionList, InlineCompletionTriggerKind
+from msgspec import Meta, Struct
 
 from inference.messages import Draft
+from lsp_server.documents.positions import first_units
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import DraftedHole, InlineAnswer, InlineRequest, InlineResult, OnDraft
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.completion_items import ghost_text
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.edits import offset_of, offsets_of
+from lsp_server.lsp.replies import read_raw
 from lsp_server.session import Session
+
+DID_ACCEPT, DID_REJECT = "infill/didAccept", "infill/didReject"
 
 
 def inline_completion(
@@ -82,3 +89,55 @@ def _draft_sender(session: Session, uri: str, token: types.ProgressToken | None)
         drafts.send(draft, document, lambda: of.holes(draft, document.text) if document else [])
 
     return send
+
+
+class TextDocument(Struct, frozen=True):
+    """A document, by its URI."""
+
+    uri: str
+
+
+class DidAcceptParams(Struct, frozen=True, rename="camel"):
+    """`accepted_length` counts units of the negotiated encoding from the start of the item's text; None: all of it."""
+
+    text_document: TextDocument
+    id: str
+    accepted_length: Annotated[int, Meta(ge=0)] | None = None
+
+
+def did_accept(session: Session, params: Any) -> None:
+    """The user accepted an inline completion, or the start of one. `params` is raw JSON."""
+    accepted: DidAcceptParams = read_raw(f"params for {DID_ACCEPT}", params, DidAcceptParams)
+    accept(session, accepted.text_document.uri, accepted.id, accepted.accepted_length)
+
+
+def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
+    """Prefetch what follows, unless the user has switched that off, or fills for this document."""
+    session.next_edits.accepted(uri, suggestion_id)
+    service = next(
+        (service for service in session.inline_services if service.shown(uri, suggestion_id) is not None), None
+    )
+    shown = service.shown(uri, suggestion_id) if service else None
+    if service is None or shown is None or units == 0:
+        return
+    taken = shown if units is None else first_units(shown, units, session.features.encoding)
+    settings = session.settings_of(uri)
+    prefetches = settings.prefetch and not session.why_off(uri)
+    budget = replace(Budget.of(settings, invoked=False), candidates=1) if prefetches else None
+    service.accepted(uri, suggestion_id, None if taken == shown else len(taken), budget, settings.marker)
+
+
+class DidRejectParams(Struct, frozen=True, rename="camel"):
+    """`id` is the first argument of the item's command."""
+
+    text_document: TextDocument
+    id: str
+
+
+def did_reject(session: Session, params: Any) -> None:
+    """The user rejected an inline completion; it does not come back by itself. `params` is raw JSON."""
+    rejected: DidRejectParams = read_raw(f"params for {DID_REJECT}", params, DidRejectParams)
+    for service in session.inline_services:
+        service.rejected(rejected.text_document.uri, rejected.id)
+    session.next_edits.dismissed(rejected.text_document.uri, rejected.id)
+    session.refining.drop_gone(rejected.text_document.uri)

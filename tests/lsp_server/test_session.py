@@ -11,11 +11,9 @@ import pytest
 from lsprotocol import types
 
 from lsp_server.fill.pipeline import Budget
-from lsp_server.handlers.did_accept import accept
-from lsp_server.handlers.did_change import did_change
-from lsp_server.handlers.inline_completion import inline_completion
-from lsp_server.handlers.notebook_did_change import notebook_did_change
-from lsp_server.handlers.shutdown import leave
+from lsp_server.handlers.documents import did_change, notebook_did_change
+from lsp_server.handlers.inline_completion import accept, inline_completion
+from lsp_server.handlers.lifecycle import leave
 from lsp_server.inline import InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures

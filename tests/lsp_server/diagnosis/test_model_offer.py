@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lsp_server.diagnosis.model_offer import MachineLook
-from lsp_server.handlers.model_offer import model_offer
+from lsp_server.handlers.status import model_offer
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.server import InfillServer
 from lsp_server.worker import WorkerOptions

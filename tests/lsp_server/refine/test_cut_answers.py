@@ -16,8 +16,8 @@ from lsp_server.actions.action import Action
 from lsp_server.actions.kinds import ActionKind, NotDone, holes_of
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.handlers import shutdown
-from lsp_server.handlers.did_change import did_change
+from lsp_server.handlers import lifecycle
+from lsp_server.handlers.documents import did_change
 from lsp_server.inline import InlineRequest, InlineResult
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.lsp.capabilities import ClientFeatures
@@ -91,7 +91,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch, **settings: object) -> AsyncIte
             try:
                 yield Scene(session, model, partner)
             finally:
-                await shutdown.leave(session)
+                await lifecycle.leave(session)
 
 
 async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

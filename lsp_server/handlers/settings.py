@@ -1,7 +1,7 @@
-"""`workspace/didChangeConfiguration`: the section `infill-ls` or `infill` of the editor's settings.
+"""The client's settings, settings files and workspace folders change, and their settings with them.
 
-Clients that can be asked often send nothing here, or leave out the settings of single folders: ask those
-(`workspace/configuration`).
+`workspace/didChangeConfiguration` brings the section `infill-ls` or `infill`. Clients that can be asked often send
+nothing there, or leave out the settings of single folders: ask those (`workspace/configuration`).
 """
 
 from collections.abc import Awaitable, Mapping
@@ -46,3 +46,18 @@ async def ask_for_settings(session: Session) -> None:
         if raw is not None or folder is not None:  # without an answer, what the client sent unasked stays
             session.configuration.take_sent(raw, folder)
     use_settings(session)
+
+
+def did_change_watched_files(session: Session, _: types.DidChangeWatchedFilesParams) -> None:
+    """The only files that we have watched are settings files."""
+    session.refresh_settings()
+    register_completion(session)
+
+
+def did_change_workspace_folders(
+    session: Session, params: types.DidChangeWorkspaceFoldersParams
+) -> Awaitable[None] | None:
+    event = params.event
+    session.configuration.change_folders([it.uri for it in event.added], [it.uri for it in event.removed])
+    use_settings(session)
+    return ask_for_settings(session) if session.features.configuration else None

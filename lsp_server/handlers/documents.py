@@ -1,0 +1,102 @@
+"""Keeps our copy of the open documents and notebooks as the editor's: opened, edited, saved, closed.
+
+A save reads the settings files again, which may have been saved, and sees what of the fills still stands.
+"""
+
+from collections.abc import Sequence
+
+from lsprotocol import types
+
+from lsp_server.documents.document import Edit
+from lsp_server.session import Session
+
+
+def did_open(session: Session, params: types.DidOpenTextDocumentParams) -> None:
+    opened = params.text_document
+    session.open(opened.uri, opened.language_id, opened.version, opened.text)
+
+
+def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> None:
+    uri = params.text_document.uri
+    if whole := _whole_text(params.content_changes):
+        session.found_again(uri, params.text_document.version, whole.text)
+    document = session.documents.get(uri)
+    if document is None:  # it was never opened, or must not be read
+        return
+    try:
+        edits = [_edit(change) for change in params.content_changes]
+        changes = document.apply(edits, params.text_document.version, session.features.encoding)
+    except Exception:
+        session.lose(uri)  # better no fills than fills for a text that the editor does not have
+        raise
+    session.changed(uri, changes)
+
+
+def _whole_text(
+    changes: Sequence[types.TextDocumentContentChangeEvent],
+) -> types.TextDocumentContentChangeWholeDocument | None:
+    """The first of the changes, where it replaces all of the text; those behind it then change that."""
+    first = changes[0] if changes else None
+    return first if isinstance(first, types.TextDocumentContentChangeWholeDocument) else None
+
+
+def _edit(change: types.TextDocumentContentChangeEvent) -> Edit:
+    if isinstance(change, types.TextDocumentContentChangePartial):
+        start, end = change.range.start, change.range.end
+        return Edit((start.line, start.character), (end.line, end.character), change.text)
+    return Edit(None, None, change.text)
+
+
+def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> None:
+    session.forget(params.text_document.uri)
+
+
+def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
+    session.refresh_settings()
+    session.saved(params.text_document.uri)
+
+
+def notebook_did_open(session: Session, params: types.DidOpenNotebookDocumentParams) -> None:
+    notebook = params.notebook_document
+    session.notebooks.open(notebook.uri, [cell.document for cell in notebook.cells])
+    for cell in params.cell_text_documents:
+        session.open(cell.uri, cell.language_id, cell.version, cell.text)
+
+
+def notebook_did_change(session: Session, params: types.DidChangeNotebookDocumentParams) -> None:
+    """Updates the cells of a notebook, and their text like that of any document."""
+    cells = params.change.cells
+    if cells is None:  # only its metadata changed
+        return
+    if cells.structure is not None:
+        _restructure(session, params.notebook_document.uri, cells.structure)
+    failed: Exception | None = None
+    for content in cells.text_content or ():
+        try:
+            did_change(session, types.DidChangeTextDocumentParams(content.document, content.changes))
+        except Exception as error:  # that cell is lost; the edits of the others are not
+            failed = error
+    if failed is not None:
+        raise failed
+
+
+def _restructure(session: Session, notebook: str, change: types.NotebookDocumentCellChangeStructure) -> None:
+    array = change.array
+    session.notebooks.splice(notebook, array.start, array.delete_count, [cell.document for cell in array.cells or ()])
+    for closed in change.did_close or ():
+        session.forget(closed.uri)
+    for cell in change.did_open or ():
+        session.open(cell.uri, cell.language_id, cell.version, cell.text)
+
+
+def notebook_did_close(session: Session, params: types.DidCloseNotebookDocumentParams) -> None:
+    """Forgets a notebook and all cells it has had."""
+    for cell in session.notebooks.close(params.notebook_document.uri):
+        session.forget(cell)
+    for closed in params.cell_text_documents:
+        session.forget(closed.uri)
+
+
+def notebook_did_save(session: Session, params: types.DidSaveNotebookDocumentParams) -> None:
+    for cell in session.notebooks.cells_of(params.notebook_document.uri):
+        session.saved(cell)

@@ -1,0 +1,95 @@
+"""`initialize`, `initialized` and `shutdown`: a client says what it can do, begins to listen, and leaves."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping
+from importlib.metadata import version
+from typing import Any
+from uuid import uuid4
+
+from lsprotocol import types
+
+from lsp_server.handlers.completion import options_at_start
+from lsp_server.handlers.execute_command import COMMANDS
+from lsp_server.handlers.settings import ask_for_settings, use_settings
+from lsp_server.lsp.capabilities import client_features, server_capabilities
+from lsp_server.lsp.dispatch import InfillProtocol
+from lsp_server.lsp.replies import ReplyError
+from lsp_server.session import Session
+from lsp_server.settings.file import NAME
+
+LIMIT_S = 2.0
+log = logging.getLogger(__name__)
+
+
+def initialize(session: Session, params: Any) -> types.InitializeResult:
+    """The client learns what the server offers. `params` is raw JSON: see `InfillProtocol._decoded`."""
+    if not isinstance(params, Mapping):
+        raise ReplyError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
+    session.start(client_features(params.get("capabilities")), params.get("initializationOptions"), _folders(params))
+    return types.InitializeResult(
+        capabilities=server_capabilities(session.features, list(COMMANDS), options_at_start(session)),
+        server_info=types.ServerInfo(name="infill-ls", version=version("infill-ls")),
+    )
+
+
+def _folders(params: Mapping[str, Any]) -> list[str]:
+    """The URIs of the workspace folders; older clients have one root instead."""
+    listed = params.get("workspaceFolders")
+    found = [item.get("uri") for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
+    return [uri for uri in found or [params.get("rootUri")] if isinstance(uri, str)]
+
+
+def initialized(session: Session, _: types.InitializedParams) -> Awaitable[None] | None:
+    """The client listens now: show problems, ask for its settings, and begin to load the model."""
+    use_settings(session)
+    if session.partner is not None and session.partner.problem:
+        session.editor.show_once(session.partner.problem, types.MessageType.Warning)
+    session.worker.warm_up()
+    registrations = _registrations(session)
+    return _introduce(session, registrations) if registrations or session.features.configuration else None
+
+
+async def _introduce(session: Session, registrations: list[types.Registration]) -> None:
+    """Ask to be told of changes before asking for the settings, so that no change falls between the two.
+
+    A client that registers nothing has its settings files read when a document is opened or saved.
+    """
+    if registrations:
+        await session.editor.register(registrations)
+    if session.features.configuration:
+        await ask_for_settings(session)
+
+
+def _registrations(session: Session) -> list[types.Registration]:
+    registrations = []
+    if session.features.registers_watchers:
+        watchers = [types.FileSystemWatcher(glob_pattern=f"**/{NAME}")]
+        options = types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers)
+        registrations.append(_registration(types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options))
+    if session.features.registers_configuration:
+        registrations.append(_registration(types.WORKSPACE_DID_CHANGE_CONFIGURATION, None))
+    return registrations
+
+
+def _registration(method: str, options: object) -> types.Registration:
+    return types.Registration(id=str(uuid4()), method=method, register_options=options)
+
+
+async def shutdown(session: Session, protocol: InfillProtocol) -> None:
+    """Answer every request that still runs, keep nothing, and leave the worker to others."""
+    await protocol.drain(LIMIT_S)
+    await leave(session)
+
+
+async def leave(session: Session) -> None:
+    """Forget the documents and leave the worker, but do not wait for one that hangs."""
+    session.close()
+    await session.shadow.close()
+    await session.recorder.close()
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            connections = (session.worker, session.partner)
+            await asyncio.gather(*(each.close() for each in connections if each is not None))
+    except TimeoutError:
+        log.warning("a worker did not let go in %g s; left it as it is", LIMIT_S)
