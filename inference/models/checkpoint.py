@@ -17,7 +17,6 @@ from inference.models import catalogue, checkpoint_files, downloads
 from inference.models.catalogue import EMBEDDED
 from inference.models.family import ENTROPY_BOUND, ModelError, NoiseKind, Properties
 from inference.models.gguf import header, stated
-from inference.models.gguf import tokenizer as gguf_tokenizer
 from inference.models.gguf.header import GgufFile
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
@@ -56,7 +55,7 @@ class Checkpoint:
     def tokenizer(self) -> Tokenizer:
         """Reads it. Raises ModelError if it cannot be read or is of a kind whose tokens have no bytes."""
         if self.gguf:
-            return self._checked(gguf_tokenizer.read(self.gguf), self.gguf.path)
+            return self._checked(stated.tokenizer(self.gguf), self.gguf.path)
         file = self.folder / "tokenizer.json"
         try:
             content = checkpoint_files.read(file, checkpoint_files.TOKENIZER_LIMIT_BYTES)

@@ -6,6 +6,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -13,9 +14,14 @@ from torch import Tensor
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
+from inference.models.gguf import stated
+from inference.models.gguf.header import GgufFile, StoredTensor
 
 _BLOCK_WEIGHTS: Final = 1 << 22
 """About so many weights of a tensor are read at a time."""
+_UNPACKED_WEIGHTS: Final = 1 << 18
+"""About so many weights are dequantised at a time: 1 MB in float32, which a cache holds. Blocks of 16 MB took no less
+time, and left 110 MB more to the allocator where half a billion weights were packed."""
 
 
 class Weights(Protocol):
@@ -44,8 +50,6 @@ def opened(checkpoint: Checkpoint) -> Weights:
     """The weights of a checkpoint. Raises ModelError where they cannot be read."""
     if not checkpoint.gguf:
         return Shards(checkpoint)
-    from inference.models.gguf.weights import GgufWeights
-
     return GgufWeights(checkpoint.name, checkpoint.gguf)
 
 
@@ -94,3 +98,44 @@ class Shards:
     def elements(self, name: str) -> int:
         """How many numbers a tensor has."""
         return prod(self.shapes[name])
+
+
+class GgufWeights:
+    """What a GGUF file holds, each tensor dequantised when it is asked for. Nothing stays mapped."""
+
+    def __init__(self, name: str, file: GgufFile) -> None:
+        """`name`: what the user calls the model."""
+        self.name, self._file, self._stored = name, file, stated.stored_tensors(file)
+        self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
+
+    def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
+        """See `Weights`."""
+        made = torch.empty(tuple(shape), device=device, dtype=dtype)
+        rows = made.view(-1, made.shape[-1])
+        for first, block in self.rows(name, shape):
+            rows[first : first + len(block)] = block
+        return made
+
+    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+        """See `Weights`: in float32."""
+        found = self._stored.get(name)
+        if found is None or found.shape != tuple(shape):
+            what = "missing" if found is None else f"of shape {list(found.shape)}, not {list(shape)}"
+            raise ModelError(f"{self.name}: the weight {name} is {what}; download the file again")
+        yield from _blocks(self._file, found)
+
+
+def _blocks(file: GgufFile, tensor: StoredTensor) -> Iterator[tuple[int, Tensor]]:
+    from gguf.constants import GGMLQuantizationType  # few checkpoints need it
+    from gguf.quants import dequantize
+
+    columns, type_ = tensor.shape[-1], tensor.type_
+    row_bytes, rows = columns // type_.weights * type_.bytes_, prod(tensor.shape[:-1])
+    step = max(1, _UNPACKED_WEIGHTS // columns)
+    for first in range(0, rows, step):
+        last = min(rows, first + step)
+        raw = file.bytes_at(tensor.begin + first * row_bytes, tensor.begin + last * row_bytes)
+        stored = np.frombuffer(raw, np.uint8).reshape(last - first, row_bytes)
+        with np.errstate(invalid="ignore", over="ignore"):  # a family looks for what broken scales give
+            plain = dequantize(stored, GGMLQuantizationType[type_.name])
+        yield first, torch.from_numpy(np.array(plain, np.float32, copy=None if plain.flags.writeable else True))

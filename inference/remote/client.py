@@ -7,6 +7,7 @@ not followed: the text would go elsewhere.
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from uuid import uuid4
 
 import httpx2
 
-from inference.remote import answers, certificates
+from inference.remote import answers
 from inference.remote.pause import BusyError, Pause, ServerError, retry_after_s
 from inference.remote.token import PARTNER, SERVER, Place
 
@@ -57,7 +58,8 @@ class Client:
             limits=httpx2.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=60.0),
             follow_redirects=False,
             trust_env=url.startswith("https:") and not is_here,  # plain http goes by no proxy
-            verify=certificates.context(),
+            # trusts whom the system trusts, or the file that SSL_CERT_FILE names (SSL_CERT_DIR: the folder) instead
+            verify=httpx2.create_ssl_context(trust_env=True),
         )
 
     async def get(self, path: str) -> bytes:
@@ -154,7 +156,7 @@ class Client:
         try:
             yield
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            if untrusted := certificates.problem(error):
+            if untrusted := certificate_problem(error):
                 raise ServerError(f"the server {self.url} is not asked: {untrusted}") from error
             raise BusyError(self._error("cannot be reached", error)) from error
         except httpx2.ReadTimeout as error:
@@ -188,3 +190,21 @@ class Client:
         else:
             what = "refused a request"
         return ServerError(f"the server {self.url} {what} ({shown})", status)
+
+
+_COMPANY = (
+    "where your company signs certificates itself, set SSL_CERT_FILE to the PEM file of its authority in the "
+    "environment that starts your editor, and restart the worker"
+)
+
+
+def certificate_problem(error: BaseException) -> str:
+    """What is wrong with a server's certificate, and what to do; empty where `error` came of something else."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({seen.verify_message.rstrip('.')}); {_COMPANY}"
+        if isinstance(seen, ssl.SSLError) and seen.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            return "it does not speak TLS; see that the port is the one for https, or write http:// where it is not"
+        seen = seen.__cause__ or seen.__context__
+    return ""

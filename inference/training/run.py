@@ -11,23 +11,32 @@ import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from safetensors.torch import load_file
 
 from inference.training import config as configs
 from inference.training import (
     corpus,
+    corruption,
     lora,
-    material,
     model,
     sources,
     trainable,
 )
+from inference.training.batches import Batch, Batches, BatchShape, Mixture
 from inference.training.config import ConfigError, Conventions, RunConfig
 from inference.training.corpus import SourceFile
+from inference.training.corruption import Corrupted
+from inference.training.feed import Feed
+from inference.training.holes import TrainingDocument
+from inference.training.objective import InfillingObjective
+from inference.training.tokenizer import Tokens
 from inference.training.trainable import TrainableModel, device
-from inference.training.trainer import Trainer, TrainingPhase
+from inference.training.trainer import Material, Trainer, TrainingPhase
 
 _CONFIGS = Path(__file__).parent / "configs"
 
@@ -70,7 +79,7 @@ def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
         shutil.copyfile(start / "tokenizer.json", out / "tokenizer.json")
     files = corpus.load(out / "corpus.msgpack", config.data.source_mb, _sources(config.data.sources))
     chosen = _model_of(config, out / "tokenizer.json", files)
-    trainer = Trainer(chosen.model, config, material.of(config, files, chosen), out)
+    trainer = Trainer(chosen.model, config, material(config, files, chosen), out)
     count = sum(one.numel() for one in model.trained(trainer.model).values())
     text = sum(len(file.text) for file in files)
     resumed = trainer.resume()
@@ -148,3 +157,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, help="how long to train; without it until stopped, 0: not at all")
     parser.add_argument("--decay-minutes", type=float, help="how long to decay the learning rate then")
     return parser
+
+
+_HELD_OUT_SEED = 0
+"""Held-out losses of runs that differ in their seed can be compared."""
+
+
+def material(config: RunConfig, files: Sequence[SourceFile], chosen: TrainableModel) -> Material:
+    """Batches of the files, and the losses of the model that was chosen."""
+    data, training = config.data, config.training
+    shape = BatchShape(training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
+    mixture = Mixture(data.whole_canvases, data.longest_hole_characters, data.most_holes)
+    noise = partial(_corrupted, chosen.tokens, int(training.loss_rows * data.canvases * data.canvas_tokens))
+
+    def feed(held_out: bool, seed: int) -> Feed[Any]:
+        kept = [TrainingDocument.of(file.text, file.name) for file in files if file.held_out == held_out]
+        batches = Batches(kept, chosen.tokenizer, chosen.tokens, shape, seed, chosen.framing, mixture)
+        return Feed(batches, noise, seed)
+
+    objective = InfillingObjective(
+        chosen.model, training.causal_weight, autocast=training.autocast, compiled=training.compile
+    )
+    return Material(chosen.write, objective, feed(False, training.seed), feed(True, _HELD_OUT_SEED))
+
+
+def _corrupted(tokens: Tokens, rows: int, batch: Batch, rng: np.random.Generator) -> tuple[Batch, Corrupted]:
+    return batch, corruption.corrupt(batch, tokens, rows, rng)

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from inference.models.catalogue import AUTO
 from lsp_server.actions.action import Action
 from lsp_server.actions.kinds import CANNOT_APPLY, STALE, ActionKind, Cancelled, NotDone, holes_of
-from lsp_server.diagnosis import model_pull
+from lsp_server.diagnosis.models import NotPulled, pull
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.action_edit import perform
@@ -165,11 +165,11 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
     try:
         await session.editor.progress.run(
             f"downloading {given.model[:80]}",
-            partial(model_pull.pull, given.model),
+            partial(pull, given.model),
             token=params.work_done_token,
             may_create=session.features.progress,
         )
-    except (model_pull.NotPulled, StoppedByUser) as problem:
+    except (NotPulled, StoppedByUser) as problem:
         return command_answer(applied=False, reason=str(problem) or "stopped; asked again, it goes on where it was")
     return await _restart_worker(session) if session.settings.model == AUTO else command_answer(applied=True)
 

@@ -1,6 +1,6 @@
 """Which places no longer fit after a change, and what they would become, as a causal model sees it.
 
-Small changes like the one that was made are proposed (analogy.py), and the model judges each place by itself: in a diff
+Small changes like the one that was made are proposed, and the model judges each place by itself: in a diff
 that begins with what was changed, is a change of these lines likelier to come next than the lines as they are? How
 much likelier it is, and how much the place looks like the changed one, must together reach a margin: a needless offer
 costs more than a missing one.
@@ -8,15 +8,16 @@ costs more than a missing one.
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
 
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit import diff
-from inference.engine.next_edit.analogy import best, proposals
-from inference.engine.next_edit.tokens import Proposal, common_start, lines_of
+from inference.engine.next_edit.adding import added
+from inference.engine.next_edit.replacing import replaced
+from inference.engine.next_edit.tokens import Proposal, code, common_start, lines_of
 from inference.engine.work import Work
-from inference.messages import Done, Edit, NextEditRequest, NextEdits, Outcome
+from inference.messages import Done, Edit, Hunk, NextEditRequest, NextEdits, Outcome
 
 MARGIN, LIKENESS_NATS = 12.0, 10.0
 """How much likelier a change must be than none, in nats, where a place that is just like the changed one has some more.
@@ -140,3 +141,29 @@ def _whole_words(now: str, new: str, same: int) -> int:
     while same and (now[same - 1].isalnum() or now[same - 1] == "_"):
         same -= 1
     return same
+
+
+_REACH_LINES = 300
+"""How far from a change it is looked for what is like it: that takes time, and nobody waits for it."""
+
+
+def proposals(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
+    """What could be changed near a change as it was there. Nothing follows from a change of a comment."""
+    first = max(0, hunk.line - _REACH_LINES)
+    near, moved = lines[first : hunk.line + _REACH_LINES], Hunk(hunk.line - first, hunk.old, hunk.new)
+    if code(hunk.old) != code(hunk.new):
+        for one in chain(replaced(near, moved), added(near, moved)):
+            if code(one.text) != code(one.now):
+                yield replace(one, line=one.line + first, end=one.end + first)
+
+
+def best(found: Iterable[Proposal], hunks: Sequence[Hunk]) -> list[Proposal]:
+    """Each proposal once, the most alike first. A line that was changed already is left alone."""
+    taken = {line for hunk in hunks for line in range(hunk.line, hunk.line + hunk.new.count("\n"))}
+    kept: dict[tuple[int, int, str], Proposal] = {}
+    for one in found:
+        if taken.isdisjoint(range(one.line, one.end)):
+            known = kept.setdefault((one.line, one.end, one.text), one)
+            if known.likeness < one.likeness:
+                kept[one.line, one.end, one.text] = one
+    return sorted(kept.values(), key=lambda one: -one.likeness)

@@ -1,7 +1,9 @@
-"""What a GGUF file states of its model, in the words of config.json and of the hub's tensor names."""
+"""What a GGUF file states of its model, in the words of config.json and of the hub's tensor names; its tokenizer."""
 
 import re
-from typing import Any
+from typing import Any, Final
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
 from inference.models.family import ModelError
 from inference.models.gguf import header
@@ -87,3 +89,41 @@ def _number(file: GgufFile, key: str, default: float | None = None) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ModelError(f"{file.path}: {key} is {'missing' if value is None else 'no number'}; download it again")
     return value
+
+
+_SPLITS: Final = {
+    "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+",
+}
+"""By `tokenizer.ggml.pre`, how text is split before its pieces are merged."""
+_CONTROL, _USER_DEFINED = 3, 4
+
+
+def tokenizer(file: GgufFile) -> Tokenizer:
+    """The tokenizer of a file; it has no normaliser, so that no byte changes. Raises ModelError."""
+    kind, split = (str(file.metadata.get(f"tokenizer.ggml.{key}", ""))[:40] for key in ("model", "pre"))
+    if kind != "gpt2" or split not in _SPLITS:
+        raise ModelError(f"{file.path}: its tokenizer ({kind!r}, {split!r}) is not known; Qwen2's ('gpt2', 'qwen2') is")
+    tokens, types = file.strings("tokenizer.ggml.tokens"), file.numbers("tokenizer.ggml.token_type")
+    merges = [tuple(line.split(" ")) for line in file.strings("tokenizer.ggml.merges")]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    if not tokens or len(vocabulary) < len(tokens) or len(types) != len(tokens):
+        raise ModelError(f"{file.path}: its vocabulary is empty, has a token twice or lacks types; download it again")
+    if any(len(pair) != 2 for pair in merges):
+        raise ModelError(f"{file.path}: its merges are no pairs of tokens; download it again")
+    try:
+        made = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))  # type: ignore[arg-type]
+    except Exception as error:  # the library raises bare Exception for every problem
+        raise ModelError(f"{file.path}: its tokens and merges make no tokenizer: {error}; download it again") from error
+    pieces = pre_tokenizers.Split(Regex(_SPLITS[split]), "isolated")
+    made.pre_tokenizer = pre_tokenizers.Sequence([pieces, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    made.decoder = decoders.ByteLevel()
+    made.post_processor = processors.ByteLevel(trim_offsets=False)
+    named = [(token, type_) for token, type_ in zip(tokens, types, strict=True) if type_ in (_CONTROL, _USER_DEFINED)]
+    made.add_special_tokens(
+        [AddedToken(token, special=True, normalized=False) for token, type_ in named if type_ == _CONTROL]
+    )
+    made.add_tokens(
+        [AddedToken(token, special=False, normalized=False) for token, type_ in named if type_ == _USER_DEFINED]
+    )
+    return made

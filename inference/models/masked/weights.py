@@ -1,6 +1,7 @@
 """Reads the weights of a checked masked-diffusion checkpoint, one tensor at a time, into the network."""
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import torch
@@ -8,10 +9,10 @@ from torch import nn
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import Precision
+from inference.models.devices import EIGHT_BIT, FOUR_BIT, Precision
 from inference.models.family import ModelError, OnProgress
-from inference.models.masked import packed
 from inference.models.masked.network import Qwen2
+from inference.models.quantiser import library
 from inference.models.qwen2 import Qwen2Config, qwen2_config, weight_shapes
 from inference.models.shards import Weights, opened
 
@@ -45,7 +46,7 @@ def precisions(device: torch.device, wanted: str | None) -> list[Precision]:
     if device.type == "cpu" and not devices.fast_bfloat16():
         candidates = sorted(candidates, key=lambda one: one.name == "bfloat16")
     if device.type == "cpu" and not devices.native_bfloat16():
-        candidates = [replace(one, dtype=torch.float32) if one.name in packed.BITS else one for one in candidates]
+        candidates = [replace(one, dtype=torch.float32) if one.name in BITS else one for one in candidates]
     return candidates
 
 
@@ -53,7 +54,7 @@ def weight_bytes(found: Checkpoint, precision: Precision) -> float:
     """How much memory the weights take. Raises ModelError where that depends on a file that cannot be read."""
     total = 0.0
     for name, shape in found.shapes().items():
-        total += packed.weight_bytes(name, shape, precision)
+        total += _bytes(name, shape, precision)
     return total
 
 
@@ -66,8 +67,8 @@ def read(found: Checkpoint, device: torch.device, precision: Precision, progress
         share = number / len(network.layers)
         progress(_LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * share, f"layer {number + 1} of {len(network.layers)}")
         _load(layer, f"model.layers.{number}.", shards, config, device, precision)
-        if precision.name in packed.BITS:
-            packed.pack(layer, precision)
+        if precision.name in BITS:
+            pack(layer, precision)
     for module, name in ((network.embed_tokens, _EMBEDDING), (network.norm, "model.norm.weight")):
         _give(module, "weight", name, shards, config, device, precision)
     if _HEAD in shards.shapes:  # some conversions say that it is tied and have one of its own
@@ -99,3 +100,49 @@ def _give(
     if not bool(value.isfinite().all()):
         raise ModelError(f"{shards.name}: {full} holds NaN or infinity; download the checkpoint again")
     setattr(module, name, nn.Parameter(value, requires_grad=False))
+
+
+BITS = {EIGHT_BIT: 8, FOUR_BIT: 4}
+_BLOCK = 64
+"""So many numbers share a scale of 8 bits in 4 bits; in 8 bits a row shares one of 32."""
+
+_OUTLIER = 6.0
+"""Inputs beyond it are multiplied in the dtype of the computation (LLM.int8())."""
+
+
+def _bytes(name: str, shape: tuple[int, ...], precision: Precision) -> float:
+    """How much memory the weight of this name and shape takes."""
+    if precision.name not in BITS or len(shape) != 2 or ".layers." not in name:
+        return prod(shape) * float(precision.dtype.itemsize)
+    scales = 4 * shape[0] if precision.name == EIGHT_BIT else prod(shape) / _BLOCK
+    return prod(shape) * BITS[precision.name] / 8 + scales
+
+
+def pack(layer: nn.Module, precision: Precision) -> None:
+    """Replaces the linear modules of a layer, which have their weights, by packed ones. Raises ModelError.
+
+    The embedding, the head and all that is no matrix stay in the dtype of the computation.
+    """
+    for owner in list(layer.modules()):
+        for name, linear in list(owner.named_children()):
+            if isinstance(linear, nn.Linear):
+                setattr(owner, name, _packed(linear, precision))
+
+
+def _packed(linear: nn.Linear, precision: Precision) -> nn.Module:
+    modules, weight = library().nn, linear.weight
+    shape = linear.in_features, linear.out_features, linear.bias is not None
+    made: Any
+    if precision.name == EIGHT_BIT:
+        with torch.device("meta"):
+            made = modules.Linear8bitLt(*shape, has_fp16_weights=False, threshold=_OUTLIER)
+        made.weight = modules.Int8Params(weight.data.cpu(), requires_grad=False, has_fp16_weights=False)
+    else:
+        with torch.device("meta"):
+            made = modules.Linear4bit(*shape, compute_dtype=precision.dtype, quant_type="nf4")
+        made.weight = modules.Params4bit(
+            weight.data.cpu(), requires_grad=False, quant_type="nf4", compress_statistics=True, blocksize=_BLOCK
+        )
+    made.weight = made.weight.to(weight.device)  # which packs it
+    made.bias = linear.bias
+    return made.requires_grad_(False).eval()  # type: ignore[no-any-return]

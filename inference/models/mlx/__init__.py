@@ -25,10 +25,10 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     here = machine.look()
     progress(0.05, "loading MLX")
     try:
-        from inference.models.mlx import loading
+        from inference.models.mlx import weights
     except ImportError as error:
         raise ModelError(f"device '{installed.DEVICE}' cannot be used here: {error}; {installed.INSTALL}") from error
-    return loading.load(found, here, dtype, progress)
+    return weights.load(found, here, dtype, progress)
 
 
 def dtypes(_device: str | None, wanted: str | None) -> tuple[str, ...]:

@@ -14,19 +14,24 @@ What was seen of vLLM 0.32, by asking it and in its source (utils/diffusion.py, 
   (trial.py): of 48 tuning lines at their true length edit similarity was 0.406 so, in 4 reads, and 0.324 in one run
   of 16 steps, 17 % and 10 % exact.
 - Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
-  named ones, which a slack token's curve and what follows a hole need (lengths.py, rank.py).
+  named ones, which a slack token's curve and what follows a hole need (lengths.py, canvas_search.py).
 - The server cannot be told which tokens a row may become. We choose among the likeliest (rules.py, trial.py).
 - What it refuses, and what ends its engine, stands in wire.py. What it serves, it says when refusing (server.py).
 """
 
 import asyncio
+import logging
 
+from inference.engine.canvas import prompt
+from inference.messages import InfillRequest
 from inference.models.family import OnProgress
 from inference.remote import address, meeting
-from inference.remote.client import MODEL_SERVER
-from inference.remote.meeting import MEETING_S
+from inference.remote.client import MODEL_SERVER, Client
+from inference.remote.meeting import MEETING_S, ServedInfiller, Watched
 from inference.remote.vllm import files, server
-from inference.remote.vllm.infiller import VllmInfiller
+from inference.remote.vllm.canvas_search import Model
+from inference.remote.vllm.infilling import RemoteInfilling
+from inference.remote.vllm.server import Served
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
@@ -43,3 +48,32 @@ async def connect(
         on_progress(0.5, "reading the tokenizer")
         model = await asyncio.to_thread(files.load, served, arguments.server_tokenizer, client.url)
     return VllmInfiller(client, at.place, arguments, served, model)
+
+
+log = logging.getLogger(__name__)
+
+
+class VllmInfiller(ServedInfiller):
+    """A model that a vLLM serves, as the worker knows it."""
+
+    def __init__(self, client: Client, place: str, arguments: WorkerArguments, served: Served, model: Model) -> None:
+        """`place` is the server's host and port."""
+        super().__init__(client, place, arguments)
+        self._know(served, model)
+
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Watched:
+        """The work on a request. `deadline` is in `time.monotonic()` seconds. Raises RequestError."""
+        steps = RemoteInfilling(self._client, self._served.name, self._model, request, deadline)
+        return Watched(steps, self._meeting.refused)
+
+    def _know(self, served: Served, model: Model) -> None:
+        self._served, self._model = served, model
+        self.model = meeting.shown(served.name)
+        self.context_tokens = prompt.context_tokens(model.vocabulary, model.properties)
+
+    async def _meet_again(self) -> None:
+        served = await server.meet(self._client, self._arguments.server_model)
+        if served != self._served:
+            tokenizer, url = self._arguments.server_tokenizer, self._client.url
+            self._know(served, await asyncio.to_thread(files.load, served, tokenizer, url))
+            log.info("another server answers at %s: it serves %s", url, self.model)

@@ -1,6 +1,15 @@
-"""Fills one canvas: settles the lengths, denoises a canvas of each beside the others, and ranks what they hold."""
+"""Fills one canvas: settles the lengths, denoises a canvas of each beside the others, and ranks what they hold.
+
+vLLM gives no causal likelihood of a fill to rank by. (`prompt_logprobs` would be one. In 0.32 it ends the engine of a
+diffusion model.) What it does tell is how likely the first tokens behind a hole are where the fill stands and they do
+not: one read of a canvas on which they are open.
+
+Of 62 tuning lines with the embedded checkpoint, 4 lengths each: the likeliest length gave edit similarity 0.308 (8 %
+exact), the surest fill 0.302 (10 %), this score 0.368 (11 %), a choice that knows the truth 0.461 (16 %).
+"""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +23,6 @@ from inference.engine.search.effort import Effort
 from inference.messages import Hole
 from inference.models.family import Properties
 from inference.remote.pause import ServerError
-from inference.remote.vllm import rank
 from inference.remote.vllm.lengths import Lengths
 from inference.remote.vllm.reading import Reader
 from inference.remote.vllm.rules import TextRules
@@ -51,7 +59,7 @@ class CanvasSearch:
                 await self._denoise(on_step)
                 return await self._ranked()
         except TimeoutError:
-            return self._ranked_by([(each.written, rank.by_confidence(each.written)) for each in self._read()])
+            return self._ranked_by([(each.written, _by_confidence(each.written)) for each in self._read()])
         finally:
             await self._stop()
 
@@ -105,13 +113,13 @@ class CanvasSearch:
         """All that was filled, best first. Where there is one answer alone, nothing is asked about it."""
         written = [each.written for each in self._trials if each.is_text and not each.left]
         if len({self._texts(each) for each in written}) < 2:
-            return self._ranked_by([(each, rank.by_confidence(each)) for each in written])
-        asked = (rank.suffix_likelihood(self._reader, self.plan, each, self._noise) for each in written)
+            return self._ranked_by([(each, _by_confidence(each)) for each in written])
+        asked = (_suffix_likelihood(self._reader, self.plan, each, self._noise) for each in written)
         found = await asyncio.gather(*asked, return_exceptions=True)
         behind = [None if isinstance(each, BaseException) else each for each in found]
         if any(each is None for each in behind):
             behind = [None] * len(behind)
-        scores = [rank.score(each, suffix) for each, suffix in zip(written, behind, strict=True)]
+        scores = [_score(each, suffix) for each, suffix in zip(written, behind, strict=True)]
         return self._ranked_by(list(zip(written, scores, strict=True)))
 
     def _ranked_by(self, scored: Sequence[tuple[Written, float]]) -> list[RankedFill]:
@@ -141,3 +149,41 @@ class CanvasSearch:
 def begin_as_they_must(found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
     """Those of the answers whose texts begin as their holes must."""
     return [each for each in found if answered.agrees(each.texts, holes)]
+
+
+_SUFFIX_TOKENS = 8
+_SUFFIX_WEIGHT, _LENGTH_WEIGHT = 1.0, 0.075
+_LEAST = -20.0
+"""The log-probability of tokens the server does not list."""
+
+
+def _by_confidence(written: Written) -> float:
+    """The mean log-probability with which the model chose the tokens it wrote; 0 where all were given."""
+    chosen = [written.confidences[row] for _, first, end in written.spans for row in range(first, end)]
+    return sum(max(_LEAST, math.log(sure)) if sure > 0 else _LEAST for sure in chosen) / len(chosen) if chosen else 0.0
+
+
+async def _suffix_likelihood(reader: Reader, plan: Plan, written: Written, noise: Noise) -> float | None:
+    """The mean log-probability of the first tokens behind the last hole, were they not known; None without any.
+
+    Raises ServerError, and TimeoutError at the deadline.
+    """
+    end = written.spans[-1][2]
+    rows = range(end, min(end + _SUFFIX_TOKENS, len(written.ids)))
+    if not rows:
+        return None
+    seed = [noise.token() if row in rows else id_ for row, id_ in enumerate(written.ids)]
+    wanted = [written.ids[row] for row in rows]
+    answer = await reader.read(seed, [row for row in range(len(seed)) if row not in rows], tokens=sorted(set(wanted)))
+    found = [max(_LEAST, answer.log_probabilities[row].get(id_, _LEAST)) for row, id_ in zip(rows, wanted, strict=True)]
+    return sum(found) / len(found)
+
+
+def _score(written: Written, suffix: float | None) -> float:
+    """How good a fill is, by how sure the model was of it and of what follows it; higher is better.
+
+    A little more for each e-fold of its tokens: a model is the surer the shorter a fill is.
+    """
+    tokens = sum(end - first for first, _, end in written.spans)
+    found = _by_confidence(written) + (0.0 if suffix is None else _SUFFIX_WEIGHT * suffix)
+    return found / (1 + _SUFFIX_WEIGHT) + _LENGTH_WEIGHT * math.log(max(1, tokens))

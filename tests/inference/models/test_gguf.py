@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 from inference.models import checkpoint, registry, shards
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError, Properties
-from inference.models.gguf import header, tokenizer
+from inference.models.gguf import header, stated
 from tests.served.to_gguf import main as write_gguf
 
 FIM = Path(__file__).parents[2] / "data" / "fim"
@@ -79,7 +79,7 @@ def one_tensor(file: Path, kind: str, values: np.ndarray) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_quantisation_is_undone(kind: str, tmp_path: Path) -> None:
-    from inference.models.gguf.weights import GgufWeights
+    from inference.models.shards import GgufWeights
 
     values = np.random.default_rng(1).normal(size=(70, 256)).astype(np.float32)
     one_tensor(tmp_path / "one.gguf", kind, values)
@@ -96,7 +96,7 @@ SCALES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_
 def test_k_quantisations_are_undone_as_transformers_does(kind: str, tmp_path: Path) -> None:
     from transformers.integrations.gguf import dequant
 
-    from inference.models.gguf.weights import GgufWeights
+    from inference.models.shards import GgufWeights
 
     type_, size = gguf.GGMLQuantizationType[kind], gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]][1]
     drawn = np.random.default_rng(2)
@@ -291,4 +291,4 @@ def test_what_lies_beside_a_file_is_not_read(file: Path, tmp_path: Path) -> None
 def test_unknown_tokenizer_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(whole(keys=QWEN + key("tokenizer.ggml.model", 8, packed("llama")), key_count=2))
     with pytest.raises(ModelError, match="'llama'"):
-        tokenizer.read(header.read(tmp_path / "a.gguf"))
+        stated.tokenizer(header.read(tmp_path / "a.gguf"))

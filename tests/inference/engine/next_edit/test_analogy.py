@@ -2,7 +2,7 @@
 
 import pytest
 
-from inference.engine.next_edit.analogy import best, proposals
+from inference.engine.next_edit.judging import best, proposals
 from inference.engine.next_edit.tokens import lines_of
 from inference.messages import Hunk
 
