@@ -1,4 +1,4 @@
-"""What a user was answered, so that another model can be asked the same."""
+"""Records an answer the user got, so that another model can be asked the same question."""
 
 import time
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from lsp_server.usage.events import Trigger
 
 @dataclass(frozen=True)
 class AnsweredRequest:
-    """`texts` for the holes `spans` of `snapshot`, which are at `places` by now.
+    """`texts` fill the holes `spans` of `snapshot`, which are now at `places`.
 
-    `whole_ms` counts from when the model was asked. `suggestions` are the keys of the statistics for each hole; None
-    where the text stays as it is. `computation` names where a suggestion came from.
+    `whole_ms` counts from the request to the model. `suggestions` holds each hole's key in the statistics; None where
+    the text does not change. `computation` names the source of a suggestion.
     """
 
     snapshot: Snapshot

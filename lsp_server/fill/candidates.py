@@ -1,7 +1,7 @@
-"""From the worker's candidates to answers that can be put in as they are. Knows no LSP types.
+"""Turns the worker's candidates into answers ready to insert.
 
-A hole for which a candidate has nothing of use keeps its current text: a marker stays a marker, and what the user has
-typed is never taken away.
+Knows no LSP types. A hole keeps its current text if a candidate has nothing useful for it: a marker stays a marker, and
+what the user has typed is never removed.
 """
 
 from collections import Counter
@@ -15,11 +15,11 @@ from lsp_server.documents.document import Snapshot
 from lsp_server.fill import fitting
 
 FEW_HOLES = 8
-"""Fitting this many takes a few milliseconds at most, where nothing is parsed."""
+"""Fitting this many takes a few milliseconds at most if nothing is parsed."""
 
 
 def current_texts(snapshot: Snapshot, spans: Sequence[carve.Span]) -> tuple[str, ...]:
-    """The text of each hole now."""
+    """The current text of each hole."""
     return tuple(snapshot.text[span.start : span.end] for span in spans)
 
 
@@ -29,10 +29,10 @@ def fitted(
     candidates: Sequence[Candidate],
     patience: fitting.Patience | None = None,
 ) -> tuple[list[Candidate], Counter[fitting.Drop]]:
-    """The different candidates that change something, ready to be put in, best first, and the drops by their reasons.
+    """Returns the distinct candidates that change something, best first, and the drops by reason.
 
-    Those that leave holes as they are come after those that fill them all, those that break the parse after the others.
-    Once `patience` is over, the rest of the holes stay as they are, but for the first few.
+    Candidates that leave holes unfilled come after those that fill them all, and candidates that break the parse come
+    last. When `patience` runs out, the remaining holes keep their text, except the first few.
     """
     current = current_texts(snapshot, spans)
     patience = patience or fitting.Patience()
@@ -46,13 +46,13 @@ def fitted(
 
 
 def without_new_markers(texts: Sequence[str], current: Sequence[str], marker: str) -> tuple[str, ...]:
-    """`texts`, but the current text of a hole where a fill would bring in another `marker`, that is a new hole."""
+    """`texts`, keeping a hole's current text where the fill would add another `marker`, which is a new hole."""
     pairs = zip(texts, current, strict=True)
     return tuple(old if new.count(marker) > old.count(marker) else new for new, old in pairs)
 
 
 def count_unfilled(texts: Sequence[str], current: Sequence[str]) -> int:
-    """How many holes an answer leaves as they are."""
+    """The number of holes an answer leaves unchanged."""
     return sum(text == before for text, before in zip(texts, current, strict=True))
 
 
@@ -63,9 +63,9 @@ def _fit_all(
     current: Sequence[str],
     patience: fitting.Patience,
 ) -> tuple[list[tuple[str, ...]], Counter[fitting.Drop]]:
-    """The text of each hole for each candidate, and why some had none.
+    """The text of each hole for each candidate, and the reasons for the drops.
 
-    Goes from hole to hole, since neighbours have most of the tree in common.
+    Goes hole by hole, since neighbours share most of the tree.
     """
     fitter = fitting.Fitter(snapshot, patience)
     texts: list[list[str]] = [[] for _ in candidates]

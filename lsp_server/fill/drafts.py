@@ -1,4 +1,4 @@
-"""Which part of a draft belongs to which hole, fitted like an answer, and how far the fill is.
+"""Maps a draft to its holes, fits each part like an answer, and reports progress.
 
 Knows no LSP types.
 """
@@ -18,7 +18,7 @@ _Confidences = tuple[float, ...]
 
 @dataclass(frozen=True)
 class HoleDraft:
-    """One hole of a draft: `text` for `[start, end)`, the same by token, and a probability (0 to 1) of each token."""
+    """One hole of a draft: `text` for `[start, end)`, the same text by token, and each token's probability (0 to 1)."""
 
     start: int
     end: int
@@ -27,14 +27,15 @@ class HoleDraft:
     confidences: _Confidences
 
     def part(self, first: int, length: int) -> "tuple[_Pieces, _Confidences]":
-        """The tokens, or parts of tokens, in `text[first : first + length]`, and their probabilities."""
+        """The tokens, or parts of them, in `text[first : first + length]`, and their probabilities."""
         return _within(first, first + length, self.pieces, self.confidences)
 
 
 class DraftReader:
-    """Reads the drafts of one fill of `spans`. Fits only the holes that changed: in a long fill most are settled.
+    """Reads the drafts of one fill of `spans`.
 
-    Of many that changed at once the rest follow with the next drafts. Parses nothing: the user is typing meanwhile.
+    Fits only the holes that changed, since most of a long fill is settled. If many change together, the rest follow
+    with later drafts. Parses nothing, because the user is typing.
     """
 
     def __init__(self, snapshot: Snapshot, spans: Sequence[carve.Span]) -> None:
@@ -43,7 +44,7 @@ class DraftReader:
         self._known: dict[int, tuple[_Pieces, _Confidences, HoleDraft | None]] = {}
 
     def read(self, draft: Draft) -> list[HoleDraft]:
-        """The holes for which the draft has something to put in; the others stay as they are."""
+        """The holes whose draft has something to insert; the others keep their text."""
         changed = [
             number
             for number, canvas in enumerate(zip(draft.pieces, draft.confidences, strict=True))
@@ -60,7 +61,8 @@ class DraftReader:
 
 
 class DraftProgress:
-    """Follows the drafts of one request. Holes that are near share a canvas; a new canvas starts at step 1 again."""
+    """Follows the drafts of one request. Neighbouring holes share a canvas, and each new canvas starts at step 1 again.
+    """
 
     def __init__(self) -> None:
         self._done = 0
@@ -68,7 +70,8 @@ class DraftProgress:
         self._step = 0
 
     def after(self, draft: Draft) -> tuple[str, int]:
-        """Words such as `step 3 of 8`, or with several canvases `holes 4 to 6 of 9, step 3 of 8`; and a percentage."""
+        """A message such as `step 3 of 8`, or `holes 4 to 6 of 9, step 3 of 8` for several canvases, and a percentage.
+        """
         holes = len(draft.pieces)
         begun = max((number for number, pieces in enumerate(draft.pieces, 1) if pieces), default=0)
         if draft.step < self._step and begun > self._begun:
@@ -82,7 +85,8 @@ class DraftProgress:
 
 
 def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
-    """The fitted `text` in the pieces it was made of; in one piece where fitting changed it beyond recognition."""
+    """The fitted `text` split at the original token boundaries, or one piece if fitting changed it beyond recognition.
+    """
     if "\r\n" in text:
         pieces = [piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in pieces]
     first = "".join(pieces).find(text)
@@ -97,7 +101,7 @@ def _within(first: int, end: int, pieces: Sequence[str], confidences: Sequence[f
 
 
 def _parts(first: int, end: int, pieces: Sequence[str], confidences: Sequence[float]) -> Iterator[tuple[str, float]]:
-    """The pieces, or parts of pieces, that lie in [first, end) of the text they make together."""
+    """The pieces, or parts of pieces, within [first, end) of their joined text."""
     at = 0
     for piece, confidence in zip(pieces, confidences, strict=True):
         part = piece[max(first - at, 0) : max(end - at, 0)]

@@ -1,4 +1,4 @@
-"""What the model is shown of other files beside the holes, as far as it has a use for it and the settings allow it.
+"""Collects the parts of other files that the model sees, if it can use them and the settings allow it.
 
 Knows no LSP types.
 """
@@ -25,10 +25,10 @@ async def other_files(
     opened: Iterable[Document] = (),
     max_ms: int = ASKED_MS,
 ) -> tuple[Snippet, ...]:
-    """The parts of other files that help to fill a hole at `offset`; none where the worker's model has no use for them.
+    """The parts of other files that help to fill a hole at `offset`; none if the worker's model cannot use them.
 
-    `opened` are the other open documents, the last used first; from `folders` files may be read. It takes no longer
-    than `max_ms`.
+    `opened` are the other open documents, most recently used first; it may read files under `folders`. Takes at most
+    `max_ms`.
     """
     max_tokens = min(settings.max_tokens, status.context_tokens if status else 0)
     document = _buffer_of(snapshot)
@@ -41,6 +41,6 @@ async def other_files(
 
 
 def _buffer_of(document: Document | Snapshot) -> Buffer | None:
-    """None where the document is no file on this machine."""
+    """None if the document is not a file on this machine."""
     path = local_path(document.uri)
     return Buffer(path, document.language_id, document.version, document.text) if path else None

@@ -1,7 +1,8 @@
-"""The fill pipeline: from the holes of a snapshot to texts that fit them. Knows no LSP types.
+"""The fill pipeline: turns the holes of a snapshot into texts that fit them. Knows no LSP types.
 
-Inline completion, completion, code actions, commands and `infill-ls fill` all call `fill`. It turns the holes into a
-request, asks the worker and fits its candidates. Text outside the holes is no part of an answer, so it cannot change.
+Inline completion, completion, code actions, commands and `infill-ls fill` all call `fill`. It builds a request from the
+holes, asks the worker and fits its candidates. An answer never includes text outside the holes, so that text cannot
+change.
 """
 
 import asyncio
@@ -27,13 +28,13 @@ from lsp_server.worker import WorkerClient, alive
 from lsp_server.worker.link import OnDraft
 
 _FIT_SHARE = 0.1
-"""At most this share of the deadline is kept for fitting,"""
+"""Reserve at most this share of the deadline for fitting,"""
 _FIT_HOLE_MS = 20
-"""and so much for each hole of each candidate,"""
+"""and this much per hole and candidate,"""
 _LEAST_FIT_MS = 100
-"""but however late an answer comes, it is fitted for so long."""
+"""but fit even a late answer for this long."""
 _MORE_CANDIDATES = 8
-"""Ask for so many where none of the first answers fits."""
+"""Ask for this many if none of the first answers fits."""
 TOO_LATE = "no answer within {} ms; try again, or raise deadlineMs.invoked"
 CUT_OFF = (
     "the partner's answer was cut off or empty, and would have lost what stands there; raise deadlineMs.invoked, "
@@ -48,11 +49,12 @@ _ids = count(1)
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a fill may cost. `max_steps` None: as many as the checkpoint says.
+    """The cost limit of a fill.
 
-    The deadline counts from `began_s` (by `time.monotonic`), when the request arrived, also while the model loads.
-    `retries`: where nothing fits, more candidates are asked for, while there is time. `quick`: nobody asked for it, so
-    the engine tries less. `background`: nobody waits for it, and any other request ends it.
+    `max_steps` None: the checkpoint's default. The deadline counts from `began_s` (by `time.monotonic`), when the
+    request arrived, and includes loading the model. `retries`: if nothing fits, ask for more candidates while there is
+    time. `quick`: the user did not ask for it, so the engine tries less. `background`: nobody waits for it, and any
+    other request ends it.
     """
 
     candidates: int
@@ -65,28 +67,28 @@ class Budget:
 
     @classmethod
     def of(cls, settings: Settings, *, invoked: bool) -> "Budget":
-        """More for what the user asked for than for what appears by itself."""
+        """A larger budget for explicit requests than for automatic ones."""
         if invoked:
             return cls(settings.candidates.invoked, settings.deadline_ms.invoked, settings.max_steps, retries=True)
         return cls(1, settings.deadline_ms.automatic, settings.max_steps, quick=True)
 
     @property
     def left_ms(self) -> float:
-        """How much time is left until the deadline."""
+        """The time left until the deadline."""
         return self.deadline_ms - (time.monotonic() - self.began_s) * 1000
 
     def from_now(self) -> "Budget":
-        """The same budget for work that begins now."""
+        """The same budget, starting now."""
         return dataclasses.replace(self, began_s=time.monotonic())
 
 
 @dataclass(frozen=True)
 class FillOptions:
-    """How much of the holes' current text is noised (1: all of it), and in words what the fills should be.
+    """How much noise to add to the holes' current text (1: replace all of it), and instructions for the fills.
 
-    A checkpoint that takes no instructions ignores them. `seed` None: unseeded. `drafts` stand for the current text
-    where they are given, one for each hole. `only_whole`: an answer that was cut off is none, since the rest of what it
-    takes the place of would be lost.
+    A checkpoint without instructions ignores them. `seed` None: unseeded. `drafts`, if given, replace the current text,
+    one per hole. `only_whole`: discard an answer that was cut off, since it would lose the rest of the text it
+    replaces.
     """
 
     strength: float = 1.0
@@ -101,12 +103,12 @@ FROM_SCRATCH = FillOptions()
 
 @dataclass(frozen=True)
 class FillResult:
-    """The candidates, best first, each with a text for every span that can be put in as it is.
+    """The candidates, best first; each has an insertable text for every span. A span keeps its current text if a
+    candidate has nothing useful for it.
 
-    A span for which a candidate has nothing of use keeps its current text. `late`: the deadline came first, and with
-    more time there might be more. `stopped`: the worker ended it for another request. `unchanged`: the model gave
-    back the current text, which is no answer. `cut`: there was no whole answer, and no other one was
-    wanted. `drops` says how many texts of holes were not used, and why.
+    `late`: the deadline came first, and more time might give more. `stopped`: the worker ended it for another request.
+    `unchanged`: the model returned the current text, which is no answer. `cut`: no whole answer came, and only a whole
+    one counts. `drops` counts the rejected texts by reason.
     """
 
     candidates: Sequence[Candidate]
@@ -117,7 +119,7 @@ class FillResult:
     drops: Mapping[fitting.Drop, int] = field(default_factory=dict)
 
     def why_empty(self, budget: Budget) -> str:
-        """Why there is no candidate, in words for the user."""
+        """Explains to the user why there is no candidate."""
         if self.cut:
             return CUT_OFF
         if self.late:
@@ -139,10 +141,10 @@ async def fill(
     context: tuple[Snippet, ...] = (),
     marker: str = "",
 ) -> FillResult:
-    """Fill all `spans` together. Raises WorkerFailure. Cancelling this cancels the request in the worker.
+    """Fills all `spans` together.
 
-    `request_id` is for `WorkerClient.amend`; it must be unique. `context` is text of other files. The model is not
-    shown a `marker` outside the holes.
+    Raises WorkerFailure. Cancelling this cancels the request in the worker. `request_id` is for `WorkerClient.amend`;
+    it must be unique. `context` is text of other files. The model never sees a `marker` outside the holes.
     """
     request = request_for(snapshot, spans, budget, options, context, marker)
     request = replace(request, id=request_id or str(next(_ids)), drafts=on_draft is not None)
@@ -176,7 +178,7 @@ async def _answered(
         return FillResult([], late=True)
     given = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
     patience = fitting.Patience.of(max(budget.left_ms, _LEAST_FIT_MS) / 1000)
-    try:  # in a thread, since typing must not wait for it
+    try:  # in a thread, so that typing does not wait for it
         candidates, drops = await asyncio.to_thread(fitted, snapshot, spans, given, patience)
     finally:
         patience.stop()
@@ -199,7 +201,7 @@ def request_for(
     context: Sequence[Snippet] = (),
     marker: str = "",
 ) -> InfillRequest:
-    """What the worker is asked, still without an id. Of the file's path it is told the name alone."""
+    """The request to the worker, without an id. It contains the file's name but not its path."""
     segments = carve.segments(snapshot.text, spans, snapshot.before, snapshot.after, marker=marker)
     return InfillRequest(
         id="",
@@ -218,7 +220,7 @@ def request_for(
 
 
 def left_as_they_are(texts: Sequence[str], current: Sequence[str]) -> str | None:
-    """In words for the user, how many holes an answer leaves as they are; None where it fills them all."""
+    """Tells the user how many holes an answer leaves unfilled; None if it fills them all."""
     left = count_unfilled(texts, current)
     return LEFT.format(left, len(current)) if left else None
 

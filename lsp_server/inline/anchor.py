@@ -1,4 +1,4 @@
-"""A range of a text that is being edited: each change moves it, and what is typed in it stays in it.
+"""A range of a text under edit: each change moves it, and it keeps text typed inside it.
 
 Replacing the range therefore gives the same text before and after the change.
 """
@@ -9,18 +9,18 @@ from lsp_server.documents.change import Change
 from lsp_server.syntax.lines import line_start
 
 MAX_CHANGED_ELSEWHERE_CHARACTERS = 300
-"""Once more than this has changed outside the range, what was computed for it was computed for another text."""
+"""After more changes than this outside the range, its result belongs to a different text."""
 MAX_TAKEN_BACK_CHARACTERS = 64
-"""The most that may be deleted in front of the range; a user who deletes more is doing something else."""
+"""Deleting more than this in front of the range means the user is doing something else."""
 MAX_LEAD_CHARACTERS = 1000
-"""Of a longer statement only the last part is compared."""
+"""Compare only the end of a longer statement."""
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """`[start, end)` of the current text. It began as `original`, with the cursor `cursor` characters into it.
+    """`[start, end)` of the current text, originally `original` with the cursor `cursor` characters into it.
 
-    What was computed for it depends on `lead`, the text in front of it from the line where its statement begins.
+    Its result depends on `lead`, the text in front of it from the line where its statement begins.
     """
 
     start: int
@@ -29,13 +29,13 @@ class Anchor:
     cursor: int
     lead: str = ""
     changed_elsewhere: int = 0
-    """How many characters have been typed or deleted outside the range since."""
+    """The number of characters typed or deleted outside the range since then."""
 
     @classmethod
     def of(cls, text: str, start: int, end: int, cursor: int, statement: int | None = None) -> "Anchor":
-        """`[start, end)` of `text`, with the cursor at the offset `cursor` of `text`.
+        """`[start, end)` of `text`, with the cursor at the offset `cursor`.
 
-        The statement around the range begins at `statement`; without it, the line counts as the statement.
+        Its statement begins at `statement`, by default at the start of the line.
         """
         first = line_start(text, min(start, start if statement is None else statement))
         return cls(start, end, text[start:end], cursor - start, text[max(first, start - MAX_LEAD_CHARACTERS) : start])
@@ -51,19 +51,19 @@ class Anchor:
         return self.original[self.cursor :]
 
     def is_fresh(self, text: str) -> bool:
-        """Whether its statement still reads the same in front of it, now that the whole text is `text`."""
+        """Whether the text of its statement in front of it is the same in `text`."""
         first = self.start - len(self.lead)
         begins_line = len(self.lead) == MAX_LEAD_CHARACTERS or first == line_start(text, first)
         return begins_line and text.startswith(self.lead, first)
 
     def contains(self, change: Change) -> bool:
-        """Whether `change` happens inside the range."""
+        """Whether `change` falls inside the range."""
         return self.start <= change.start and change.end <= self.end
 
     def after(self, change: Change) -> "tuple[Anchor, str] | None":
-        """The range after a change, and the text that was deleted in front of it; None where the range is lost.
+        """The range after a change, and the text deleted in front of it; None if the range is lost.
 
-        The deleted text belongs to the range from now on: typing it again makes no difference to the whole.
+        The deleted text becomes part of the range, so typing it again changes nothing overall.
         """
         if self.contains(change):
             return self._at(self.start, self.end + change.shift, self.changed_elsewhere), ""
@@ -86,7 +86,7 @@ class Anchor:
             shift = change.shift
         elif change.start > self.end:
             shift = 0
-        else:  # the text right behind the range, or on both sides of it, has changed
+        else:  # the text just behind the range, or on both sides of it, has changed
             return None
         return self._at(self.start + shift, self.end + shift, changed_elsewhere), ""
 

@@ -1,4 +1,4 @@
-"""One request to the worker for the hole at a cursor, and what the user types into that hole while it runs."""
+"""One request to the worker for the hole at a cursor, and what the user types into that hole meanwhile."""
 
 import asyncio
 import re
@@ -18,12 +18,12 @@ from lsp_server.inline.suggestion import Cursor, Suggestion
 _numbers = count(1)
 _LINE_END = re.compile(r"\r\n|[\r\n]")
 _PAIRS = ("()", "[]", "{}", '""', "''", "``")
-"""What an editor that closes brackets and quotes inserts at once: the cursor stands between the two."""
+"""Pairs that an editor inserts together when it closes brackets and quotes: the cursor ends up between them."""
 
 
 @dataclass(eq=False)
 class Computation:
-    """`anchor` is where the hole is in the current text, `typed` what stands in it before the cursor."""
+    """`anchor` is the hole's place in the current text, `typed` the text in it before the cursor."""
 
     snapshot: Snapshot
     hole: Span
@@ -32,14 +32,14 @@ class Computation:
     invoked: bool
     marker: str = DEFAULT_MARKER
     is_prefetch: bool = False
-    """Whether it started before anybody asked."""
+    """Whether it started ahead of any request."""
     selected: tuple[int, int, str] | None = None
     id: str = field(default_factory=lambda: f"inline-{next(_numbers)}")
     typed: str = ""
     sent_at_s: float | None = None
     """When the worker was asked, on the event loop's clock; None: not yet."""
     replies: list[PendingReply] = field(default_factory=list)
-    """The requests that wait for it."""
+    """The requests waiting for it."""
     task: "asyncio.Task[None] | None" = None
     grace: asyncio.TimerHandle | None = None
     """Ends it, unless another request takes it over first."""
@@ -49,7 +49,7 @@ class Computation:
 
     @classmethod
     def of(cls, snapshot: Snapshot, request: InlineRequest, cursor: Cursor) -> "Computation | None":
-        """The computation that answers `request` with the cursor at `cursor` of `snapshot`; None: there is no hole."""
+        """The computation for `request` with the cursor at `cursor` of `snapshot`; None if there is no hole."""
         hole = hole_for(snapshot, cursor, request.marker)
         if hole is None:
             return None
@@ -57,7 +57,7 @@ class Computation:
         return cls(snapshot, hole, anchor, request.budget, request.invoked, request.marker, selected=cursor.selected)
 
     def follow(self, change: Change) -> bool:
-        """Follow a change of the text. False: the result would be of no more use."""
+        """Follows a change of the text. False: the result has become useless."""
         found = self.anchor.after(change)
         if found is None or found[1]:
             return False
@@ -70,15 +70,15 @@ class Computation:
 
     @property
     def is_amended(self) -> bool:
-        """Whether anything was typed into the hole."""
+        """Whether the user typed into the hole."""
         return self.typed != self.anchor.head
 
     def amendment(self) -> str | None:
-        """What the worker must be told of `typed`; None while the fill will begin with it anyway."""
+        """The part of `typed` to send to the worker; None if the fill will begin with it anyway."""
         return None if self.hole.starts_with.startswith(self.typed) else self.typed
 
     def answers(self, text: str, request: InlineRequest) -> bool:
-        """Whether the result will answer `request` too."""
+        """Whether the result will also answer `request`."""
         if request.invoked and not self.invoked:
             return False
         cursor = request.cursor
@@ -88,7 +88,7 @@ class Computation:
         return cursor.offset == end and text[self.anchor.start : end] == self.typed
 
     def suggestions(self, filled: FillResult) -> list[Suggestion]:
-        """The answers as suggestions for the current text, best first; none that adds a marker."""
+        """The answers as suggestions for the current text, best first, leaving out any that adds a marker."""
         markers = max(self.anchor.original.count(self.marker), self.typed.count(self.marker))
         return [
             Suggestion(f"{self.id}.{number}", self.anchor, each.texts[0], self.hole, each.confidence, self.invoked)
@@ -97,18 +97,18 @@ class Computation:
         ]
 
     def show(self, draft: Draft) -> None:
-        """Pass a draft to the requests that want to see it."""
+        """Passes a draft to the requests that want it."""
         for reply in self.replies:
             if reply.request.on_draft is not None and not reply.result.done():
                 reply.first_draft_s = reply.first_draft_s or time.monotonic()
                 reply.request.on_draft(draft, DraftedHole(self.snapshot, self.hole, self.anchor, reply.cursor))
 
     def _can_pin(self, change: Change) -> bool:
-        """Whether `change` is more text right behind what was typed, such as the worker can pin."""
+        """Whether `change` appends to the typed text in a way the worker can pin."""
         hole, typed = self.hole, self.typed + change.added
         if self.sent_at_s is None or change.removed or change.start != self.anchor.start + len(self.typed):
             return False
         lines = len(_LINE_END.findall(change.added))
-        if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may not stand at its end
+        if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may be before its end
             return False
         return typed.startswith(hole.starts_with) or hole.starts_with.startswith(typed)

@@ -1,20 +1,20 @@
-"""How long to wait for a pause in typing before asking the model for something that appears by itself.
+"""How long to wait for a pause in typing before asking the model for an automatic suggestion.
 
-A short time where asking is cheap, longer where the user never sees most results. Times are in seconds, on any clock.
+Short where asking is cheap, longer where the user never sees most results. Times are in seconds, on any clock.
 """
 
 _WEIGHT = 0.3
-"""The weight of the newest observation against all before it."""
+"""The weight of the newest observation against all earlier ones."""
 _CHEAP_S = 0.4
-"""A fill that takes this long, or longer, is worth the whole pause."""
+"""A fill at least this slow deserves the whole pause."""
 _LEAST_SHARE = 0.3
 _MOST_SHARE = 4.0
 _PAUSE_S = 1.0
-"""Keystrokes further apart do not belong to one burst of typing."""
+"""Keystrokes further apart than this belong to separate bursts."""
 
 
 class Debounce:
-    """Observes how fast one user types, how long fills take, and how many of them are seen."""
+    """Observes the user's typing speed, the duration of fills, and how many of them are seen."""
 
     def __init__(self) -> None:
         self._typed_at = float("-inf")
@@ -29,15 +29,16 @@ class Debounce:
         self._interval_s = _PAUSE_S if passed_s > _PAUSE_S else _mean(self._interval_s, passed_s)
 
     def filled(self, took_s: float, *, used: bool) -> None:
-        """A fill took this long, and was shown, or came too late for anybody to see."""
+        """Records the duration of a fill, and whether it was shown or came too late."""
         self._fill_s = _mean(self._fill_s, took_s)
         self._wasted = _mean(self._wasted, 0.0 if used else 1.0)
 
     def wait_s(self, base_s: float, now_s: float) -> float:
-        """How long to wait from now. `base_s` is what the user has set; 0 never waits.
+        """The pause to wait from now.
 
-        From 0.3 times `base_s` for a quick fill to all of it for a slow one; up to three times as long while results
-        are thrown away; and at least the time between two keystrokes while the user types fast.
+        `base_s` is the user's setting; 0 never waits. Ranges from 0.3 times `base_s` for a quick fill to all of it for
+        a slow one, up to three times as long while results are thrown away, and at least the interval between two
+        keystrokes while the user types fast.
         """
         if not base_s:
             return 0.0

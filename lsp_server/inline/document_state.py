@@ -1,4 +1,4 @@
-"""The inline completions of one open document: the suggestions known, the computations running, the replies waiting.
+"""The inline completions of one open document: known suggestions, running computations, waiting replies.
 
 Decides what a change or a result means for each of them. Asks no worker and starts nothing: the service does.
 """
@@ -20,11 +20,11 @@ from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
 GRACE_S = 0.3
-"""How long a computation whose request was cancelled waits for the next request."""
+"""How long a computation outlives its cancelled request, waiting for the next one."""
 
 
 class DocumentState:
-    """One open document. `debounce` is told how long each computation took and whether anybody saw its result."""
+    """One open document. `debounce` learns how long each computation took and whether its result was seen."""
 
     def __init__(self, document: Document, debounce: Debounce, listener: SuggestionListener) -> None:
         self.document = document
@@ -39,7 +39,8 @@ class DocumentState:
         return any(computation.replies for computation in self.running)
 
     def supersede(self, *, keep_invoked: bool) -> None:
-        """Answer the requests that wait with nothing, for a newer one has come. The computations go on for now."""
+        """Answers the waiting requests with nothing, because a newer one has come. Their computations continue for now.
+        """
         for computation in self.running:
             for reply in tuple(computation.replies):
                 if not (keep_invoked and reply.request.invoked):
@@ -47,7 +48,7 @@ class DocumentState:
                     computation.replies.remove(reply)
 
     def recall(self, request: InlineRequest) -> InlineResult | None:
-        """The answer that needs no computation; None where one is needed."""
+        """The answer that needs no computation; None if one is needed."""
         if self.history.after_undo and not request.invoked:
             return NOTHING
         found = self._find(request, request.cursor.offset)
@@ -57,7 +58,7 @@ class DocumentState:
         return found
 
     def join(self, reply: PendingReply) -> bool:
-        """Have `reply` wait for a computation that runs and will answer it; False where there is none."""
+        """Attaches `reply` to a running computation that will answer it; False if there is none."""
         text = self.document.text
         running = next((each for each in self.running if each.answers(text, reply.request)), None)
         if running is None:
@@ -66,14 +67,14 @@ class DocumentState:
         return True
 
     def add(self, computation: Computation, task: "asyncio.Task[None]", reply: PendingReply | None = None) -> None:
-        """A computation was started, in `task`, for `reply` if anybody has asked."""
+        """A computation started in `task`, for `reply` unless it is a prefetch."""
         computation.task = task
         self.running.append(computation)
         if reply is not None:
             self._attach(computation, reply, joined=False)
 
     def follow(self, changes: Sequence[Change]) -> list[Computation]:
-        """The text has changed: end the computations that disagree. Returns those that the user has typed into."""
+        """Ends the computations that disagree with the new text. Returns those that the user has typed into."""
         self._tell_of(changes)
         typed_into = []
         for computation in tuple(self.running):
@@ -89,9 +90,9 @@ class DocumentState:
         return typed_into
 
     def complete(self, computation: Computation, filled: FillResult) -> list[PendingReply]:
-        """Keep what was computed, and answer the requests that wait for it with what continues the current text.
+        """Stores the results and answers the waiting requests with those that continue the current text.
 
-        Returns those that it cannot answer because it led elsewhere: they need a computation of their own.
+        Returns the requests it cannot answer because it led elsewhere: they need their own computation.
         """
         self._remove(computation)
         self.history.add(computation.suggestions(filled))
@@ -110,7 +111,7 @@ class DocumentState:
         return unanswered
 
     def fail(self, computation: Computation, error: Exception) -> None:
-        """Fail the waiting requests with our own bug, or log it if none waits."""
+        """Fails the waiting requests with an internal error, or logs it if none waits."""
         if computation in self.running:
             self._remove(computation)
         if all(reply.result.done() for reply in computation.replies):
@@ -119,7 +120,7 @@ class DocumentState:
             reply.fail(error)
 
     def end(self, computation: Computation) -> None:
-        """Stop `computation`; the requests that still wait for it get nothing."""
+        """Stops `computation` and answers its waiting requests with nothing."""
         if computation not in self.running:
             return
         self._remove(computation)
@@ -130,18 +131,18 @@ class DocumentState:
             reply.answer(NOTHING)
 
     def end_unwanted(self, *, prefetches: bool) -> None:
-        """Stop the computations that no request waits for: the prefetches, or all others."""
+        """Stops the computations that no request waits for: either the prefetches, or all others."""
         for computation in tuple(self.running):
             if not computation.replies and computation.is_prefetch is prefetches:
                 self.end(computation)
 
     def end_all(self) -> None:
-        """The document is gone."""
+        """Forgets the document."""
         for computation in tuple(self.running):
             self.end(computation)
 
     def _find(self, request: InlineRequest, offset: int) -> InlineResult:
-        """What is known for the cursor of `request`, which is at `offset` now."""
+        """The known suggestions for the cursor of `request`, now at `offset`."""
         cursor = request.cursor if offset == request.cursor.offset else Cursor(offset)
         found = self.history.find(
             self.document.text, cursor, invoked=request.invoked, floor=request.floor, limit=request.budget.candidates
@@ -167,9 +168,9 @@ class DocumentState:
             self._listener.shown(self.document.uri, told)
 
     def _tell_of(self, changes: Sequence[Change]) -> None:
-        """The suggestions move along, and some are taken or rejected by what was changed."""
+        """Moves the suggestions along; the changes may accept or reject some."""
         for suggestion in self.history.changed(changes, self.document.text):
-            if not self.history.is_shown(suggestion.computation):  # none of its other texts goes on
+            if not self.history.is_shown(suggestion.computation):  # none of its other texts continues
                 self._listener.rejected(self.document.uri, suggestion.computation)
         taken = self.history.put_in(changes, self.document.text)
         if taken is not None:
@@ -189,7 +190,7 @@ class DocumentState:
         reply.result.add_done_callback(ended)
 
     def _detach(self, computation: Computation, reply: PendingReply) -> None:
-        """A request was cancelled: its computation waits a moment for another one."""
+        """A request was cancelled: keep its computation for a moment in case another one takes it over."""
         if reply in computation.replies:
             computation.replies.remove(reply)
         if computation not in self.running or computation.replies or computation.is_prefetch:

@@ -1,6 +1,6 @@
-"""The suggestions known for one document: which may be shown again, which were rejected, whether the user has undone.
+"""The suggestions known for one document: which to show again, which were rejected, and whether the user has undone.
 
-Mutable; it must be told of every change of the text.
+Mutable; must see every change of the text.
 """
 
 from collections import OrderedDict
@@ -12,18 +12,18 @@ from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
 
 KEPT = 24
 AT_ONCE_CHARACTERS = 3
-"""Fewer in one change may be typed: editors gather what comes within a moment."""
+"""A shorter change may be typing: editors batch keystrokes."""
 _KEPT_TEXTS = 100
-"""How many earlier texts are recognised."""
+"""The number of earlier texts to recognise."""
 KEPT_REJECTED = 16
 SLIP_CHARACTERS = 2
-"""So many characters that disagree may be a slip of a key; more of them are meant."""
+"""This many wrong characters may be a typing slip; more are intended."""
 _NEAR_CHARACTERS = 100
-"""How far in front of the end of an insertion to look for the cursor."""
+"""How far before the end of an insertion to look for the cursor."""
 
 
 class SuggestionHistory:
-    """The suggestions that may be shown again, newest first, and those that may not."""
+    """The suggestions to show again, newest first, and those that were rejected."""
 
     def __init__(self, text: str) -> None:
         self._suggestions: list[Suggestion] = []
@@ -36,7 +36,7 @@ class SuggestionHistory:
         return self._undo.undone
 
     def changed(self, changes: Sequence[Change], text: str) -> list[Suggestion]:
-        """`changes`, one after the other, led to `text`. Returns the suggestions that were typed over with that."""
+        """`changes`, one after the other, led to `text`. Returns the suggestions that they typed over."""
         for change in changes:
             self._rejected.changed(change)
             moved = (suggestion.after(change) for suggestion in self._suggestions)
@@ -49,9 +49,9 @@ class SuggestionHistory:
         return typed_over
 
     def put_in(self, changes: Sequence[Change], text: str) -> Suggestion | None:
-        """The newest suggestion shown that `changes`, which led to `text`, have put in at once; None where none has.
+        """The newest shown suggestion that `changes`, which led to `text`, inserted in one go; None if there is none.
 
-        Not every editor says that one was accepted. One that is typed to its end, letter by letter, was not.
+        Not every editor reports an acceptance. A suggestion typed letter by letter does not count.
         """
         if not changes or len(difference(changes[-1].removed, changes[-1].added).added) < AT_ONCE_CHARACTERS:
             return None
@@ -59,22 +59,22 @@ class SuggestionHistory:
         return next((each for each in shown if text[each.anchor.start : each.anchor.end] == each.text), None)
 
     def is_shown(self, computation: str) -> bool:
-        """Whether anything that a computation found was shown, and neither rejected nor lost since."""
+        """Whether any result of a computation was shown, and neither rejected nor lost since."""
         return any(each.computation == computation and each.shown_from is not None for each in self._suggestions)
 
     def add(self, suggestions: Sequence[Suggestion]) -> None:
-        """Keep suggestions that were computed, best first."""
+        """Adds computed suggestions, best first."""
         self._suggestions = [*suggestions, *self._suggestions][:KEPT]
 
     def get(self, suggestion_id: str) -> Suggestion | None:
-        """The suggestion of this id as it stands now; None where it is no longer known."""
+        """The suggestion with this id, in its current place; None if unknown."""
         return next((each for each in self._suggestions if each.id == suggestion_id), None)
 
     def refine(self, asked: Suggestion, new_id: str, text: str, confidence: float, document_text: str) -> bool:
-        """From now on `text` is shown before a suggestion; False where that, or its place, is gone.
+        """Shows `text` ahead of a suggestion from now on; False if either has lost its place.
 
-        `asked` is the suggestion as it stood when `text` was asked for: what was deleted in front of it since then
-        belongs to both.
+        `asked` is the suggestion at the time `text` was requested: anything deleted in front of it since then belongs
+        to both.
         """
         found = self.get(asked.id)
         if found is None or not found.anchor.is_fresh(document_text):
@@ -89,22 +89,22 @@ class SuggestionHistory:
         return True
 
     def reject(self, suggestion_id: str) -> None:
-        """The user does not want this one."""
+        """Rejects this suggestion."""
         if suggestion := self.get(suggestion_id):
             self._rejected.add(suggestion)
             self._suggestions = [each for each in self._suggestions if each is not suggestion]
 
     def accept(self, suggestion_id: str) -> None:
-        """The whole of it was put in. Should the user take it out again, it does not come back by itself."""
+        """Its whole text was inserted. If the user removes it again, it does not reappear by itself."""
         self.reject(suggestion_id)
 
     def find(
         self, text: str, cursor: Cursor, *, invoked: bool, floor: float = 0.0, limit: int = 8
     ) -> list[tuple[Suggestion, Shown]]:
-        """What can be shown at the cursor in the current text, newest first and each once: at most `limit`.
+        """The distinct suggestions for the cursor in the current text, newest first, at most `limit`.
 
-        Rejected suggestions do not appear by themselves, nor do those with a confidence below `floor`, unless the user
-        has seen them before: what is on the screen does not vanish while it is typed.
+        An automatic request skips rejected suggestions and those with a confidence below `floor`, unless the user has
+        already seen them: a visible suggestion must not vanish while it is typed.
         """
         found: dict[Shown, Suggestion] = {}
         for suggestion in self._suggestions:
@@ -114,7 +114,7 @@ class SuggestionHistory:
         return [(suggestion, shown) for shown, suggestion in found.items()][:limit]
 
     def show(self, found: Sequence[tuple[Suggestion, Shown]], text: str, *, invoked: bool) -> None:
-        """Mark these as shown; what the user asked for is no longer rejected."""
+        """Marks these as shown; an explicitly requested one is no longer rejected."""
         starts = {suggestion.id: shown.start - suggestion.anchor.start for suggestion, shown in found}
         self._suggestions = [
             replace(each, shown_from=starts[each.id]) if each.id in starts else each for each in self._suggestions
@@ -128,10 +128,10 @@ class SuggestionHistory:
 
 
 class UndoDetector:
-    """Says whether the user has just undone something; then nothing appears by itself, least of all what was undone.
+    """Detects that the user has just undone something; then nothing appears by itself, least of all the undone text.
 
-    It recognises earlier texts by their hashes. A single character typed or deleted never counts as an undo, for that
-    would be every backspace. Nor does white space, which editors add and remove by the line.
+    Recognises earlier texts by their hashes. A single typed or deleted character never counts as an undo, or every
+    backspace would. Nor does white space, which editors add and remove by the line.
     """
 
     def __init__(self, text: str) -> None:
@@ -139,7 +139,7 @@ class UndoDetector:
         self.undone = False
 
     def changed(self, changes: Sequence[Change], text: str) -> None:
-        """`changes` came at once and led to `text`."""
+        """`changes` came together and led to `text`."""
         key = hash(text)
         characters = sum(max(len(change.removed.strip()), len(change.added.strip())) for change in changes)
         known = key in self._texts
@@ -151,36 +151,37 @@ class UndoDetector:
 
 
 class RejectedSuggestions:
-    """The suggestions rejected lately, each at its range of the current text. They appear again only on request.
+    """The recently rejected suggestions, each at its range of the current text.
 
-    A suggestion is rejected when the editor says so (`infill/didReject`), or when the user sees it and types something
-    else over it. One that merely vanished is not: no editor tells Escape from a cursor that moved, and one that never
-    comes back would annoy more than one that comes twice. Nor does a slip of a key reject anything.
+    They reappear only on request. A suggestion is rejected when the editor says so (`infill/didReject`), or when the
+    user sees it and types something else over it. One that merely vanished is not: no editor distinguishes Escape from
+    a moved cursor, and losing a suggestion for good annoys more than seeing it twice. Nor does a typing slip reject
+    anything.
     """
 
     def __init__(self) -> None:
         self._suggestions: list[Suggestion] = []
 
     def add(self, suggestion: Suggestion) -> None:
-        """Reject `suggestion`."""
+        """Rejects `suggestion`."""
         self._suggestions = [suggestion, *self._suggestions][:KEPT_REJECTED]
 
     def forget(self, suggestion: Suggestion, text: str) -> None:
-        """The user has asked for it after all."""
+        """Forgets a rejection, since the user has now asked for it."""
         self._suggestions = [other for other in self._suggestions if not _same(suggestion, other, text)]
 
     def changed(self, change: Change) -> None:
-        """The text has changed."""
+        """Follows a change of the text."""
         moved = (suggestion.after(change) for suggestion in self._suggestions)
         self._suggestions = [suggestion for suggestion in moved if suggestion is not None]
 
     def holds(self, suggestion: Suggestion, text: str) -> bool:
-        """Whether `suggestion` turns `text` into the same as a rejected one does."""
+        """Whether applying `suggestion` to `text` gives the same result as a rejected one."""
         return any(_same(suggestion, other, text) for other in self._suggestions)
 
 
 def _same(one: Suggestion, other: Suggestion, text: str) -> bool:
-    """Whether two suggestions turn `text` into the same."""
+    """Whether two suggestions give the same result."""
     first, last = sorted((one.anchor, other.anchor), key=lambda anchor: anchor.start)
     if first.end < last.start:
         return False
@@ -189,12 +190,12 @@ def _same(one: Suggestion, other: Suggestion, text: str) -> bool:
 
 
 def _within(suggestion: Suggestion, text: str, start: int, end: int) -> str:
-    """What `[start, end)` of `text` becomes."""
+    """The result for `[start, end)` of `text`."""
     return text[start : suggestion.anchor.start] + suggestion.text + text[suggestion.anchor.end : end]
 
 
 def is_typed_over(suggestion: Suggestion, change: Change, text: str) -> bool:
-    """Whether `change`, which led to `text`, leaves no doubt that the user wants something else than `suggestion`."""
+    """Whether `change`, which led to `text`, clearly shows that the user wants something other than `suggestion`."""
     anchor = suggestion.anchor
     end = change.start + len(change.added)
     if not change.added or not anchor.start <= change.start <= end <= anchor.end or not anchor.is_fresh(text):

@@ -1,4 +1,5 @@
-"""What the service tells of its suggestions: shown, taken and rejected. It does not know who listens."""
+"""The events that the service reports about its suggestions: shown, accepted, rejected. It does not know who listens.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,10 +10,11 @@ from lsp_server.inline.suggestion import Suggestion
 
 @dataclass(frozen=True)
 class Shown:
-    """A request was answered with suggestions. Taking the `first` would add `adds` characters.
+    """A request was answered with suggestions.
 
-    `asked_s` and `first_draft_s` say when the request arrived and its first draft was shown, by `time.monotonic`.
-    `computation` is the one that has ended with this answer; None where it was known, or others were answered before.
+    Accepting the `first` would add `adds` characters. `asked_s` and `first_draft_s` are the times when the request
+    arrived and its first draft was shown, by `time.monotonic`. `computation` is the one that this answer completed;
+    None if the answer was already known, or others got it first.
     """
 
     first: Suggestion
@@ -25,20 +27,20 @@ class Shown:
 
 
 class SuggestionListener(Protocol):
-    """Hears what becomes of suggestions."""
+    """Receives events about suggestions."""
 
     def shown(self, uri: str, shown: Shown) -> None:
         """A request was answered."""
 
     def taken(self, uri: str, suggestion: Suggestion, length: int) -> None:
-        """The first `length` characters of a suggestion stand at the start of its anchor."""
+        """The first `length` characters of a suggestion are now at the start of its anchor."""
 
     def rejected(self, uri: str, computation: str) -> None:
-        """The user wants no suggestion of this computation."""
+        """The user rejected the suggestions of this computation."""
 
 
 class Silent:
-    """Tells nobody."""
+    """Ignores all events."""
 
     def shown(self, uri: str, shown: Shown) -> None:
         """Does nothing."""

@@ -1,7 +1,7 @@
-"""What to compute before anybody asks: what follows an accepted suggestion, so that it is there at once.
+"""Computes ahead what follows an accepted suggestion, so that it appears immediately.
 
-After the whole suggestion that is the hole behind it; after a part of it, its rest once more, now that its start is
-settled. A prefetch gives way to everything else.
+After a whole suggestion that is the hole behind it; after a part of one, its rest again, now that its start is settled.
+A prefetch gives way to everything else.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from lsp_server.inline.suggestion import Cursor, Suggestion
 
 @dataclass(frozen=True)
 class Accepted:
-    """The user accepted `text`, the start of `suggestion` or all of it. Without a `budget` nothing is prefetched."""
+    """The user accepted `text`, the start of `suggestion` or all of it. Without a `budget`, prefetches nothing."""
 
     suggestion: Suggestion
     text: str
@@ -30,7 +30,7 @@ class Accepted:
         return self.text == self.suggestion.text
 
     def prefetch(self, snapshot: Snapshot, budget: Budget) -> Computation | None:
-        """The computation of what follows; `snapshot` is the document with the accepted text in it."""
+        """The computation for what follows; `snapshot` is the document including the accepted text."""
         anchor, marker = self.suggestion.anchor, self.marker
         cursor = anchor.start + len(self.text)
         hole: carve.Span | None
@@ -45,7 +45,8 @@ class Accepted:
 
 
 class AcceptedSuggestions:
-    """What was accepted of each document and is not in its text yet: editors tell us before or after they change it."""
+    """The accepted texts that are not in their documents yet: editors report an acceptance before or after the change.
+    """
 
     def __init__(self) -> None:
         self._by_uri: dict[str, Accepted] = {}
@@ -59,7 +60,7 @@ class AcceptedSuggestions:
         self._by_uri.pop(uri, None)
 
     def take_applied(self, uri: str, text: str, history: SuggestionHistory) -> Accepted | None:
-        """What was accepted, once `text` holds it: each is returned once, with the suggestion where it stands now."""
+        """The acceptance whose text is now in `text`, with the suggestion at its current place. Returned only once."""
         accepted = self._by_uri.get(uri)
         if accepted is None:
             return None

@@ -1,4 +1,4 @@
-"""A request for inline completions, its answer, and the hole that it is about."""
+"""A request for inline completions, its answer, and its hole."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,12 +15,12 @@ from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
 
 OnDraft = Callable[[Draft, "DraftedHole"], None]
 TakeSnapshot = Callable[[], Snapshot | None]
-"""The document as it stands; None where it may no longer be filled."""
+"""The current document; None if it may no longer be filled."""
 
 
 @dataclass(frozen=True)
 class DraftedHole:
-    """What a draft is of: `hole` of `snapshot`, which is at `anchor` of the document as it stands now."""
+    """The subject of a draft: `hole` of `snapshot`, now at `anchor` of the current document."""
 
     snapshot: Snapshot
     hole: carve.Span
@@ -28,9 +28,9 @@ class DraftedHole:
     cursor: int
 
     def holes(self, draft: Draft, text: str) -> list[HoleDraft]:
-        """The hole of `draft` as it would be shown now, in the document's `text`; empty where there is nothing to show.
+        """The hole of `draft` as the document's `text` would show it now; empty if there is nothing to show.
 
-        Of a hole that is partly typed, the rest is shown.
+        For a partly typed hole, the rest.
         """
         found = DraftReader(self.snapshot, [self.hole]).read(draft)
         return [moved for hole in found if (moved := self._moved(hole, text)) is not None]
@@ -45,7 +45,7 @@ class DraftedHole:
 
 @dataclass(frozen=True)
 class InlineRequest:
-    """What is asked for at a cursor. `floor` (least confidence) and `pause_s` are for what appears by itself."""
+    """A request at a cursor. `floor` (least confidence) and `pause_s` apply to automatic requests."""
 
     cursor: Cursor
     budget: Budget
@@ -58,7 +58,7 @@ class InlineRequest:
 
 @dataclass(frozen=True)
 class InlineResult:
-    """What to show, best first, in a text with these lines; by the time it is read, the document may have moved on."""
+    """What to show, best first, in a text with these lines; the document may have moved on when this is read."""
 
     found: Sequence[tuple[Suggestion, Shown]] = ()
     lines: LineIndex | None = None
@@ -68,7 +68,7 @@ class InlineResult:
 
     @property
     def is_a_choice(self) -> bool:
-        """Whether the user asked for these and has several to choose from, such as a draft and what came of it."""
+        """Whether the user asked explicitly and has several to choose from, such as a draft and its improvement."""
         if self.found and self.found[0][0].is_refined:
             return True
         return len(self.found) > 1 and all(suggestion.invoked for suggestion, _ in self.found)
@@ -79,7 +79,7 @@ NOTHING = InlineResult()
 
 @dataclass(eq=False)
 class PendingReply:
-    """A request that is not answered yet. `cursor` follows the changes of the text; `result` may be cancelled."""
+    """An open request. `cursor` follows the changes of the text; `result` may be cancelled."""
 
     request: InlineRequest
     take_snapshot: TakeSnapshot
@@ -88,15 +88,15 @@ class PendingReply:
     joined: bool = False
     """Whether it waits for a computation that another request started."""
     first_draft_s: float | None = None
-    """When it was first passed a draft, by `time.monotonic`."""
+    """When it first received a draft, by `time.monotonic`."""
 
     def answer(self, result: InlineResult) -> None:
-        """Answer the request, unless it has been answered."""
+        """Answers the request, unless it already has an answer."""
         if not self.result.done():
             self.result.set_result(result)
 
     def fail(self, error: Exception) -> None:
-        """Fail the request, unless it has been answered."""
+        """Fails the request, unless it already has an answer."""
         if not self.result.done():
             self.result.set_exception(error)
 
@@ -107,9 +107,9 @@ def anchor_at(snapshot: Snapshot, hole: carve.Span, cursor: int) -> Anchor:
 
 
 def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | None:
-    """The hole at a cursor, if it lies on one line: an editor can show a fill nowhere else.
+    """The hole at a cursor if it is on one line, since an editor can show a fill nowhere else.
 
-    With an item selected in the editor's list, the fill extends that item, in its place.
+    With an item selected in the editor's list, the fill extends that item and replaces the same range.
     """
     hole = carve.at_cursor(snapshot, cursor.offset, marker)
     if hole is None or snapshot.lines.line_of(hole.start) != snapshot.lines.line_of(hole.end):

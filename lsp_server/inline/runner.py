@@ -1,4 +1,4 @@
-"""Runs computations: gathers their context, asks the worker, and tells it what the user types meanwhile."""
+"""Runs computations: gathers their context, asks the worker, and forwards what the user types meanwhile."""
 
 import asyncio
 import logging
@@ -14,20 +14,20 @@ from lsp_server.worker.failure import SilentError, StillLoadingError
 
 log = logging.getLogger(__name__)
 GatherContext = Callable[[Snapshot, int, bool], Awaitable[tuple[Snippet, ...]]]
-"""Gathers context from other files for a hole at an offset; takes longer where True says that the user waits for it."""
+"""Gathers context from other files for a hole at an offset; may take longer if True says that the user is waiting."""
 MaySend = Callable[[Snapshot], Awaitable[bool]]
-"""Whether the model may see a document; takes its time, but not long."""
+"""Whether the model may see a document; may take a moment."""
 Tell = Callable[[str], None]
-"""Tells the user why there is nothing of what they asked for."""
+"""Tells the user why an explicit request found nothing."""
 
 
 async def no_context(_snapshot: Snapshot, _offset: int, _invoked: bool) -> tuple[Snippet, ...]:
-    """No context."""
+    """Gathers nothing."""
     return ()
 
 
 async def always(_snapshot: Snapshot) -> bool:
-    """The model may see every document."""
+    """Allows every document."""
     return True
 
 
@@ -36,7 +36,7 @@ class Connection(Protocol):
 
     @property
     def client(self) -> WorkerClient:
-        """The client, in whatever state."""
+        """The client, in any state."""
 
     async def loaded(self) -> WorkerClient:
         """The client, once its worker has loaded its model. Raises WorkerFailure."""
@@ -53,12 +53,12 @@ class ComputationRunner:
         self._may_send = may_send
 
     async def run(self, computation: Computation, pause_s: float, *, drafts: bool) -> FillResult:
-        """What the worker finds, asked after a pause; nothing where it fails. Cancelling this cancels the request."""
+        """The worker's results, requested after a pause; empty if it fails. Cancelling this cancels the request."""
         try:
             client = await self._client(computation)
             gathering = self._gather_context(computation.snapshot, computation.hole.start, computation.invoked)
             allowing = self._may_send(computation.snapshot)
-            context, may_send, _ = await asyncio.gather(gathering, allowing, asyncio.sleep(pause_s))  # all at once
+            context, may_send, _ = await asyncio.gather(gathering, allowing, asyncio.sleep(pause_s))  # together
             if not may_send:
                 return FillResult([], late=False)
             computation.sent_at_s = asyncio.get_running_loop().time()
@@ -73,27 +73,27 @@ class ComputationRunner:
                 marker=computation.marker,
             )
         except WorkerFailure as failure:
-            level = logging.INFO if self._failing else logging.WARNING  # not again at every letter
+            level = logging.INFO if self._failing else logging.WARNING  # not on every keystroke
             log.log(level, "no inline completion: %s", failure)
             self._failing = True
             if computation.invoked and isinstance(failure, StillLoadingError | SilentError):
-                self._tell(str(failure))  # of any other one the connection has told
+                self._tell(str(failure))  # the connection reports all others
             return FillResult([], late=False)
         self._failing = False
         return filled
 
     async def _client(self, computation: Computation) -> WorkerClient:
-        """The client; for what the user asked for once there is a model. Raises WorkerFailure."""
+        """The client; for an explicit request, once it has a model. Raises WorkerFailure."""
         client, budget = self._connection.client, computation.budget
         if not computation.invoked:
             return client
         return await alive.in_time(client, self._connection.loaded(), budget.left_ms, budget.deadline_ms)
 
     def amend(self, computation: Computation) -> None:
-        """Tell the worker what was typed into the hole."""
+        """Tells the worker what was typed into the hole."""
         text = computation.amendment()
         try:
             if text is not None:
                 self._connection.client.amend(computation.id, 0, text)
         except WorkerFailure as failure:
-            log.info("could not amend: %s", failure)  # the waiting request learns of it, too
+            log.info("could not amend: %s", failure)  # the waiting request fails too

@@ -1,9 +1,9 @@
-"""Answers requests for inline completions: from history, from a computation that runs, or by a new one.
+"""Answers requests for inline completions: from history, from a running computation, or by a new one.
 
-The newest request of a document wins: the older ones are answered with nothing, except that what appears by itself does
-not stop what the user asked for. A computation outlives its request for a moment, because an editor cancels its request
-with each key and asks again: where the typed text agrees with the hole, the next request takes the computation over.
-Belongs to one event loop.
+The newest request of a document wins: older ones get an empty answer, but an automatic request does not stop an
+explicit one. A computation outlives its request for a moment, because an editor cancels its request on each keystroke
+and asks again: if the typed text agrees with the hole, the next request takes the computation over. Belongs to one
+event loop.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ InlineAnswer = InlineResult | asyncio.Future[InlineResult]
 
 
 class InlineService:
-    """All inline completions of a session. It must be told of every change of a document."""
+    """All inline completions of a session. It must see every change of a document."""
 
     def __init__(
         self,
@@ -49,16 +49,16 @@ class InlineService:
 
     @property
     def is_computing(self) -> bool:
-        """Whether any suggestion is computed, for a request or ahead of one."""
+        """Whether any suggestion is being computed, for a request or as a prefetch."""
         return any(state.running for state in self._states.values())
 
     def open(self, uri: str) -> None:
-        """A document was opened: nothing is known of it yet."""
+        """A document was opened; nothing is known about it yet."""
         self.forget(uri)
         self._states[uri] = DocumentState(self._documents[uri], self._debounce, self._listener)
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """The document's text has changed; the computations that agree with the changes go on."""
+        """The document's text has changed; the computations that agree with it continue."""
         state = self._states.get(uri)
         if state is not None and changes:
             self._debounce.typed(_now_s())
@@ -67,16 +67,17 @@ class InlineService:
             self._prefetch(uri, state)
 
     def forget(self, uri: str) -> None:
-        """The document was closed, or what we have of it can no longer be trusted."""
+        """The document was closed, or our copy of it can no longer be trusted."""
         self._accepted.forget(uri)
         if state := self._states.pop(uri, None):
             state.end_all()
 
     def ask(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> InlineAnswer:
-        """The suggestions for a cursor, best first: at once where they are known, else when they are computed.
+        """The suggestions for a cursor, best first.
 
-        Calls `take_snapshot` only where something has to be computed. Cancelling the future cancels the request;
-        otherwise the future gets a result, which is empty when something newer came.
+        Resolves immediately if they are known, otherwise once they are computed. Calls `take_snapshot` only to start a
+        computation. Cancelling the future cancels the request; otherwise the future gets a result, which is empty if
+        something newer came.
         """
         answer = self.ask_known(uri, request, take_snapshot)
         if answer is not None:
@@ -87,7 +88,7 @@ class InlineService:
         return reply.result if found else NOTHING
 
     def ask_known(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> InlineAnswer | None:
-        """The same where nothing has to be computed that is not known or being computed; None where it has to be."""
+        """The same without starting a computation; None if that would be necessary."""
         state = self._states.get(uri)
         if state is None:
             return NOTHING
@@ -100,35 +101,35 @@ class InlineService:
         return answer
 
     def suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
-        """A suggestion as it stands now; None where it is no longer known, was taken or rejected."""
+        """A suggestion in its current place; None if it is unknown, accepted or rejected."""
         state = self._states.get(uri)
         return state.history.get(suggestion_id) if state else None
 
     def replace(self, uri: str, asked: Suggestion, text: str, confidence: float) -> bool:
-        """From now on `text` stands in for a suggestion; False where that is gone, or disagrees with the text.
+        """From now on, shows `text` instead of a suggestion; False if that is gone, or disagrees with the text.
 
-        `asked` is the suggestion as it stood when `text` was asked for.
+        `asked` is the suggestion at the time `text` was requested.
         """
         state = self._states.get(uri)
         new_id = f"refined-{next(_numbers)}.0"
         return state is not None and state.history.refine(asked, new_id, text, confidence, state.document.text)
 
     def rejected(self, uri: str, suggestion_id: str) -> None:
-        """The user does not want this suggestion."""
+        """The user rejected this suggestion."""
         found, state = self.suggestion(uri, suggestion_id), self._states.get(uri)
         if found is not None and state is not None:
             state.history.reject(suggestion_id)
             self._listener.rejected(uri, found.computation)
 
     def shown(self, uri: str, suggestion_id: str) -> str | None:
-        """What was last shown of a suggestion; None where it is no longer known."""
+        """The last shown part of a suggestion; None if unknown."""
         found = self.suggestion(uri, suggestion_id)
         return None if found is None or found.shown_from is None else found.text[found.shown_from :]
 
     def accepted(self, uri: str, suggestion_id: str, length: int | None, budget: Budget | None, marker: str) -> None:
-        """The user accepted the first `length` characters of what was shown, or (None) all of them.
+        """The user accepted the first `length` characters shown, or (None) all of them.
 
-        Prefetches what comes next within `budget`; without one, nothing.
+        Prefetches what comes next within `budget`; without one, prefetches nothing.
         """
         found = self.suggestion(uri, suggestion_id)
         if found is not None:
@@ -137,7 +138,7 @@ class InlineService:
             self._prefetch(uri, self._states[uri])
 
     def _pending(self, request: InlineRequest, take_snapshot: TakeSnapshot) -> PendingReply:
-        """A request is answered with nothing once it is late, whatever it waits for."""
+        """Answers a request with nothing once it is late, no matter what it waits for."""
         loop = asyncio.get_running_loop()
         result: asyncio.Future[InlineResult] = loop.create_future()
         reply = PendingReply(request, take_snapshot, request.cursor.offset, result)
@@ -146,7 +147,7 @@ class InlineService:
         return reply
 
     def _compute_for(self, state: DocumentState, reply: PendingReply) -> bool:
-        """Start a computation for a request; False where there is no hole. Prefetches give way to it."""
+        """Starts a computation for a request; False if there is no hole. Prefetches give way to it."""
         request, snapshot = reply.request, reply.take_snapshot()
         if snapshot is None:
             return False
@@ -162,7 +163,7 @@ class InlineService:
         return True
 
     def _prefetch(self, uri: str, state: DocumentState) -> None:
-        """Compute what follows an accepted suggestion once it is in the text, unless a request waits."""
+        """Computes what follows an accepted suggestion once that is in the text, unless a request waits."""
         accepted = self._accepted.take_applied(uri, state.document.text, state.history)
         if accepted is None:
             return
@@ -185,7 +186,7 @@ class InlineService:
                 for reply in state.complete(computation, filled):
                     if not self._compute_for(state, reply):
                         reply.answer(NOTHING)
-        except Exception as error:  # our own bug: fail the request, for nobody may wait for ever
+        except Exception as error:  # our own bug: fail the request, or it would wait for ever
             state.fail(computation, error)
 
 

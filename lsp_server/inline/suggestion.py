@@ -1,7 +1,7 @@
-"""One suggestion, and what of it is still to be typed.
+"""One suggestion, and the part of it still to be typed.
 
-A suggestion replaces its anchored range by its text. The range keeps all that is typed in it, so the result is the same
-however much of the suggestion was typed meanwhile. All there is to decide is whether to go on showing it.
+A suggestion replaces its anchored range with its text. The range keeps everything typed in it, so the result does not
+depend on how much of the suggestion was typed meanwhile. The only decision is whether to keep showing it.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ _QUOTES = "\"'`"
 
 
 def computation_of(suggestion_id: str) -> str:
-    """The id of the computation that a suggestion came from."""
+    """The id of the computation that produced a suggestion."""
     return suggestion_id.rpartition(".")[0]
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where the cursor stands, and the item selected in the editor's list of completions: a range and its new text."""
+    """The cursor, and the item selected in the editor's list of completions: a range and its new text."""
 
     offset: int
     selected: tuple[int, int, str] | None = None
@@ -30,7 +30,7 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Shown:
-    """What an editor can show: `text` replaces `[start, end)`, which lies on the cursor's line."""
+    """A suggestion as an editor can show it: `text` replaces `[start, end)`, which is on the cursor's line."""
 
     start: int
     end: int
@@ -50,21 +50,21 @@ class Suggestion:
     shown_from: int | None = None
     """The user last saw `text` from this character on; None: never."""
     is_refined: bool = False
-    """Whether the partner wrote it, in the place of another one."""
+    """Whether the partner wrote it to replace another one."""
 
     @property
     def computation(self) -> str:
-        """The id of the computation that it came from, which may have found others too."""
+        """The id of the computation that produced it, and possibly others."""
         return computation_of(self.id)
 
     def after(self, change: Change) -> "Suggestion | None":
-        """The same suggestion after a change of the text; None where that made it useless."""
+        """The same suggestion after a change of the text; None if that made it useless."""
         found = self.anchor.after(change)
         if found is None:
             return None
         anchor, taken_back = found
         shown_from = None if self.shown_from is None else self.shown_from + len(taken_back)
-        text = taken_back + self.text  # built by hand: each key builds many, and `replace` is slow
+        text = taken_back + self.text  # built by hand: each keystroke builds many, and `replace` is slow
         return Suggestion(self.id, anchor, text, self.hole, self.confidence, self.invoked, shown_from, self.is_refined)
 
     def applied(self, text: str) -> str:
@@ -72,7 +72,7 @@ class Suggestion:
         return text[: self.anchor.start] + self.text + text[self.anchor.end :]
 
     def at(self, text: str, cursor: Cursor) -> Shown | None:
-        """What to show at the cursor in `text`; None where it is stale or does not continue what stands there."""
+        """What to show at the cursor in `text`; None if it is stale or does not continue the text there."""
         if not self.anchor.is_fresh(text):
             return None
         if cursor.selected is not None:
@@ -81,7 +81,7 @@ class Suggestion:
         if not anchor.start <= offset <= anchor.end:
             return None
         typed, behind = text[anchor.start : offset], text[offset : anchor.end]
-        if (typed, behind) == (anchor.head, anchor.tail):  # as when it was made, whatever stands there
+        if (typed, behind) == (anchor.head, anchor.tail):  # as when it was made, whatever the text
             return Shown(anchor.start, anchor.end, self.text) if is_one_line(typed + behind) else None
         if not self.continues(typed):
             return None
@@ -98,9 +98,9 @@ class Suggestion:
         return len(typed) < len(self.text) and self.text.startswith(typed)
 
     def typed(self, text: str) -> str:
-        """What stands in its range in front of the original tail, without what an editor has closed by itself.
+        """The text in its range before the original tail, without what an editor closed by itself.
 
-        Nobody says where the cursor is: as much as the suggestion begins with counts as typed.
+        The cursor is unknown here: the longest start of the suggestion counts as typed.
         """
         anchor = self.anchor
         standing = text[anchor.start : anchor.end].removesuffix(anchor.tail)
@@ -111,18 +111,18 @@ class Suggestion:
         return standing
 
     def _fits_behind(self, typed: str, behind: str) -> bool:
-        """Whether `behind`, the text behind the cursor, is what stood there at first and what an editor closed."""
+        """Whether `behind`, the text behind the cursor, is the original text plus what an editor closed."""
         anchor = self.anchor
         if not is_one_line(behind):
             return False
-        if len(typed) < anchor.cursor:  # the cursor has moved back, or something in front was deleted
+        if len(typed) < anchor.cursor:  # the cursor has moved back, or text before it was deleted
             return behind == anchor.tail
         if not behind.endswith(anchor.tail):
             return False
         return _are_closed_by_editor(typed[anchor.cursor :], behind[: len(behind) - len(anchor.tail)])
 
     def _beyond(self, text: str, start: int, end: int, selected: str) -> Shown | None:
-        """What extends the selected item, in the range that the item replaces."""
+        """The extension of the selected item, in the item's range."""
         anchor = self.anchor
         if not anchor.start <= start <= end <= anchor.end or not is_one_line(text, anchor.start, anchor.end):
             return None
@@ -133,7 +133,7 @@ class Suggestion:
 
 
 def _are_closed_by_editor(typed: str, inserted: str) -> bool:
-    """Whether an editor may have put `inserted` behind the cursor by itself, as it closes what `typed` opens."""
+    """Whether an editor may have inserted `inserted` behind the cursor, as it closes what `typed` opens."""
     return _closers_of(typed).startswith(inserted)
 
 
@@ -153,5 +153,5 @@ def _closers_of(typed: str) -> str:
 
 
 def _is_line_end(text: str) -> bool:
-    """Whether this is the end of a line and at most the indentation of the next."""
+    """Whether this is the end of a line followed by at most the next line's indentation."""
     return not is_one_line(text) and text.isspace()

@@ -1,4 +1,4 @@
-"""One editor: its documents, its settings, its connections, and who hears what the user was shown."""
+"""One editor: its documents, settings and connections, and the listeners for what the user was shown."""
 
 from lsp_server.session.session import Session
 

@@ -1,4 +1,4 @@
-"""Which documents may be filled: by their paths, by where the links on these lead, and by the settings there."""
+"""Decides which documents may be filled: by path, by the targets of the links on it, and by the settings there."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,9 +15,10 @@ from lsp_server.settings.schema import Settings
 
 
 class Permission:
-    """Answers for one editor's documents.
+    """Decides for one editor's documents.
 
-    `on_secret` hears of each whose links turn out to lead to a secret, `on_settings` when settings files have changed.
+    Calls `on_secret` for each document whose links turn out to lead to a secret, and `on_settings` when settings files
+    have changed.
     """
 
     def __init__(
@@ -32,18 +33,18 @@ class Permission:
         self._configuration, self._documents, self._notebooks = configuration, documents, notebooks
         self._file_system, self._on_secret, self._on_settings = file_system, on_secret, on_settings
         self._links: dict[str, tuple[str, ...]] = {}
-        """Where the links on the path of each document have led when they were last followed."""
+        """Where the links on each document's path led when last followed."""
 
     def forget(self, uri: str) -> None:
         """The document was closed."""
         self._links.pop(uri, None)
 
     def is_secret(self, uri: str) -> bool:
-        """Whether a document may hold secrets, by its path as the editor names it."""
+        """Whether a document may hold secrets, judging by the path the editor gives."""
         return any(is_secret(path, self._settings_of(uri)) for path in self._paths_of(uri))
 
     def why_off(self, uri: str) -> str | None:
-        """Why a document gets no fills; None where it does. What is known of its links counts; none is followed."""
+        """Why a document gets no fills; None if it does. Uses what is known of its links and follows none."""
         document, links = self._documents.get(uri), self._links.get(uri, ())
         language = document.language_id if document else ""
         path, *others = self._paths_of(uri)
@@ -72,10 +73,10 @@ class Permission:
         return self._configuration.of(self._notebooks.home_of(uri))
 
     def _paths_of(self, uri: str) -> tuple[str, ...]:
-        """Every path that a document may be at; a cell is also at that of its notebook."""
+        """Every path a document may have; a cell also has its notebook's."""
         return tuple(path for each in (self._notebooks.home_of(uri), uri) for path in possible_paths(each))
 
 
 def _looked_at(path: Path | None, have_files_changed: Callable[[], bool]) -> tuple[bool, tuple[str, ...]]:
-    """Whether settings files have changed, and the names that a path has by its links. For a thread."""
+    """Whether settings files have changed, and the names that a path has through its links. Runs in a thread."""
     return have_files_changed(), tuple(name.as_posix() for name in names_of(path)) if path else ()

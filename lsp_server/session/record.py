@@ -1,4 +1,4 @@
-"""What the user was shown, took and rejected, told to the statistics, to shadow mode and to the partner."""
+"""Passes on what the user was shown, accepted and rejected: to the statistics, shadow mode and the partner."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from lsp_server.usage.events import Trigger
 
 
 class Record:
-    """The listener of the services for suggestions. `answered` hears what the other model could be asked, too."""
+    """Listens to the services for suggestions. Also passes `answered` what the other model could be asked."""
 
     def __init__(
         self,
@@ -42,18 +42,18 @@ class Record:
             self._refining.shown(uri, first)
 
     def taken(self, uri: str, suggestion: Suggestion, length: int) -> None:
-        """The first `length` characters of a suggestion stand in the text."""
+        """The first `length` characters of a suggestion are now in the text."""
         start, is_whole = suggestion.anchor.start, length == len(suggestion.text)
         self._usage.of(self._documents[uri]).accepted(suggestion.computation, start, length, whole=is_whole)
         if self._refining is not None and is_whole:
             self._refining.taken(uri, start, suggestion.text)
 
     def rejected(self, uri: str, computation: str) -> None:
-        """The user wants no suggestion of this computation."""
+        """The user rejected the suggestions of this computation."""
         self._usage.of(self._documents[uri]).rejected(computation)
 
     def filled(self, answered: AnsweredRequest, timing: Timing, confidence: float, *, is_refined: bool) -> None:
-        """An edit that fills holes goes to the editor. `is_refined`: the partner wrote it."""
+        """The editor gets an edit that fills holes. `is_refined`: the partner wrote it."""
         snapshot, spans, texts = answered.snapshot, answered.spans, answered.texts
         keys = self._usage.of(self._documents[snapshot.uri]).filled(snapshot, spans, texts, timing)
         if self._answered is not None and not is_refined:
@@ -63,7 +63,7 @@ class Record:
 
 
 def _answered(shown: Shown, key: int) -> AnsweredRequest | None:
-    """What the other model could be asked; None where the user has typed on, for it would not know of that."""
+    """The question for the other model; None if the user has typed on, which it would not know."""
     first, computation = shown.first, shown.computation
     if computation is None or computation.sent_at_s is None or computation.is_amended:
         return None

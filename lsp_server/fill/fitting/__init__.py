@@ -1,6 +1,6 @@
-"""Make a raw fill ready to be put in: cut what it repeats, fix indentation, brackets and line ends; order candidates.
+"""Makes a raw fill ready to insert: cuts repetition, fixes indentation, brackets and line ends, and orders candidates.
 
-Text in, text out. Nothing here knows the LSP, the worker or the model.
+Text in, text out; knows nothing of the LSP, the worker or the model.
 """
 
 from lsp_server.fill.fitting.breakage import breaks_parse, order

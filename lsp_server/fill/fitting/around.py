@@ -1,4 +1,4 @@
-"""The text around a hole, read once for all steps that make a fill fit. Line ends are always `\\n` here."""
+"""The text around a hole, read once for all fitting steps. Line ends are always `\n` here."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ from lsp_server.syntax.view import View
 
 _AFTER_CHARACTERS = 4000
 _LINE_CHARACTERS = 4000
-"""Of the hole's own line, so much on either side is read: a file may be one line."""
+"""Read at most this much of the hole's line on either side: a file may be a single line."""
 
 
 @dataclass(frozen=True)
 class Around:
-    """The text around a hole: `before` and `after` are the rest of its line, `below` the lines with text under it."""
+    """The text around a hole: `before` and `after` are the rest of its line, `below` the next non-blank lines."""
 
     span: Span
     table: LanguageTable
@@ -32,12 +32,12 @@ class Around:
 
     @property
     def at_line_start(self) -> bool:
-        """Whether nothing but indentation stands before the fill on the line that it begins."""
+        """Whether only indentation precedes the fill on its first line."""
         return is_blank(self.before) or "\n" in self.starts_with
 
     @property
     def indent(self) -> str:
-        """The indentation of the line on which the fill proper begins."""
+        """The indentation of the line on which the fill itself begins."""
         typed = self.starts_with.rpartition("\n")[2]
         return indentation(typed if "\n" in self.starts_with else self.before + typed, 0)
 

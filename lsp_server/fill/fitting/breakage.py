@@ -1,7 +1,7 @@
-"""How broken a text is with fills in its holes: count the errors of its tree, parsed again from the present one.
+"""Measures how far fills break a text: counts the errors of its tree after an incremental parse.
 
-Candidates keep the worker's order, except that those which newly break the parse come last. Where a parse takes longer
-than the patience there is, nobody knows how broken a text is, and the first of several fills is as good as any.
+Candidates keep the worker's order, except that those that newly break the parse come last. If parsing exceeds the
+patience, breakage is unknown, and the first of several fills wins.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ _WINDOW_CHARACTERS = 4000
 
 
 def cut_at_foreign_closer(fill: str, brackets: Sequence[OpenBracket], table: LanguageTable) -> str:
-    """`fill` up to the first bracket that it closes but did not open, unless the text before the hole needs it.
+    """`fill` cut at the first bracket that it closes but did not open, unless the text before the hole needs it.
 
-    `brackets` are those open at the hole, outermost first. One whose partner follows the hole must stay open.
+    `brackets` are those open at the hole, outermost first. A bracket whose partner follows the hole must stay open.
     """
     own: list[str] = []
     outer = list(brackets)
@@ -40,7 +40,7 @@ def cut_at_foreign_closer(fill: str, brackets: Sequence[OpenBracket], table: Lan
 
 
 def open_in_text(text: str, start: int, end: int, table: LanguageTable) -> list[OpenBracket]:
-    """The brackets open at a hole [start, end), judged by the text near it: for languages without a tree."""
+    """The brackets open at a hole [start, end), guessed from nearby text: for languages without a tree."""
     first = max(start - _WINDOW_CHARACTERS, 0)
     before = unclosed(text[first:start], table)
     closers = unopened(text[end : end + _WINDOW_CHARACTERS], table)
@@ -52,18 +52,18 @@ def open_in_text(text: str, start: int, end: int, table: LanguageTable) -> list[
 
 
 _MAX_COUNTED = 100
-"""Stop counting here: a text as broken as that tells nothing about a fill."""
+"""Stop counting here: in a text this broken the count says nothing about a fill."""
 
 
 def order(
     source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]], patience: Patience | None = None
 ) -> list[int]:
-    """The indices of `candidates`, in the order given but for those that leave more errors in the tree than there were.
+    """The indices of `candidates`, with those that add errors to the tree moved last.
 
-    A text is often broken by its holes alone, so a fill is also compared with a mere name or statement in its place.
-    Without a tree the order stays as it is. Raises ValueError where `splice` does, if there is a choice.
+    Holes alone often break a text, so each fill is also compared with a plain name or statement in its place. Without a
+    tree the order stays the same. Raises ValueError as `splice` does, if there is a choice.
     """
-    if source.tree is None or len(candidates) < 2:  # parsing costs milliseconds, and there is nothing to choose
+    if source.tree is None or len(candidates) < 2:  # parsing takes time, and one candidate leaves no choice
         return list(range(len(candidates)))
     allowed = _allowed_errors(source, spans, patience)
     breaks = [_is_more(errors_with(source, spans, fills, patience), allowed) for fills in candidates]
@@ -71,27 +71,27 @@ def order(
 
 
 def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str], patience: Patience | None = None) -> bool:
-    """Whether `fills` leave more errors in the tree than there were; False where nobody knows. Raises as `splice`."""
+    """Whether `fills` add errors to the tree; False if unknown. Raises as `splice`."""
     return _is_more(errors_with(source, spans, fills, patience), _allowed_errors(source, spans, patience))
 
 
 def errors_with(
     source: Source, spans: Sequence[Span], fills: Sequence[str], patience: Patience | None = None
 ) -> int | None:
-    """How many errors the tree has with `fills` in place of `spans`; None: nobody knows. Raises as `splice` does."""
+    """The number of errors in the tree with `fills` in place of `spans`; None if unknown. Raises as `splice` does."""
     text = splice(source.text, spans, fills)
     limit = (patience or Patience()).for_parse()
     if source.tree is None or limit is None:
         return None
     edited = source.tree.copy()
-    for span, fill in reversed(list(zip(spans, fills, strict=True))):  # from the end, so that offsets stay true
+    for span, fill in reversed(list(zip(spans, fills, strict=True))):  # backwards, so that earlier offsets stay valid
         edit_tree(edited, source.text, span.start, span.end, fill)
     filled = parse(source.language_id, text, edited, limit=limit)
     return None if filled is None else errors_of(filled)
 
 
 def least_broken(source: Source, span: Span, *fills: str, patience: Patience | None = None) -> str:
-    """The fill that leaves the fewest errors; the first of several that do, and where nobody knows."""
+    """The fill that leaves the fewest errors; the first one on a tie or if unknown."""
     if len(set(fills)) == 1:
         return fills[0]
     best, least = fills[0], None
@@ -105,7 +105,7 @@ def least_broken(source: Source, span: Span, *fills: str, patience: Patience | N
 
 
 def errors_of(tree: Tree) -> int:
-    """How many nodes are errors or missing. Visits only branches that hold one."""
+    """The number of error or missing nodes. Visits only branches that contain one."""
     found, cursor = 0, tree.walk()
     while found < _MAX_COUNTED:
         node = cursor.node

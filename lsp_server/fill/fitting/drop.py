@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Drop(StrEnum):
-    """The reason, in words that go on from `what it wrote`."""
+    """The reason, worded to follow `what it wrote`."""
 
     UNREADABLE = "is no valid text"
     UNSEEN = "has characters that nobody can see"
@@ -19,6 +19,6 @@ class Drop(StrEnum):
 
 
 def in_words(drops: Mapping[Drop, int]) -> str:
-    """All reasons, the most frequent first, each with how often it was one."""
+    """All reasons with their counts, most frequent first."""
     ordered = sorted(drops.items(), key=lambda item: -item[1])
     return ", ".join(f"{reason.value} ({count}\u00d7)" for reason, count in ordered)

@@ -1,4 +1,4 @@
-"""Make one fill ready to be put in: a few steps, each of which only cuts or restyles it."""
+"""Makes one fill ready to insert in a few steps, each of which only cuts or restyles it."""
 
 import re
 from collections import Counter
@@ -23,19 +23,19 @@ from lsp_server.syntax.strings_and_comments import StringOrComment
 from lsp_server.syntax.view import View
 
 _BROKEN = "\ufffd"
-"""What a decoder writes for bytes that are not a character."""
+"""A decoder writes this for bytes that form no character."""
 _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 
 
 def fit(source: Source, span: Span, fill: str) -> str | None:
-    """The same as `Fitter.fit`, for one fill."""
+    """`Fitter.fit` for a single fill."""
     return Fitter(source).fit(span, fill)
 
 
 class Fitter:
-    """Makes fills of the holes of one source fit, one hole after the other. Each thread needs its own.
+    """Fits fills to the holes of one source, one hole after the other.
 
-    `drops` counts the reasons why there was nothing worth showing.
+    Each thread needs its own. `drops` counts the reasons for showing nothing.
     """
 
     def __init__(self, source: Source, patience: Patience | None = None) -> None:
@@ -46,10 +46,10 @@ class Fitter:
         self._known: tuple[Span, Around] | None = None
 
     def fit(self, span: Span, fill: str) -> str | None:
-        """The text to put in place of `span`, beginning with `span.starts_with`; None: nothing worth showing.
+        """The text to insert for `span`, starting with `span.starts_with`; None if nothing is worth showing.
 
-        Cuts what repeats the text around the hole, and closing brackets that follow it anyway. Indentation and line
-        ends become those of the text. A fill of a single-line span ends at its first line end.
+        Cuts text that repeats the hole's surroundings, and closing brackets that follow it anyway. Adopts the text's
+        indentation and line ends. A fill of a single-line span ends at its first line end.
         """
         found = self._fitted(self._look_around(span), fill)
         if not isinstance(found, Drop) and brings_unseen(found, self._source.text, span.starts_with):
@@ -85,13 +85,13 @@ class Fitter:
         return close_on_new_line(around, fill).replace("\n", eol_at(text, span.start))
 
     def _look_around(self, span: Span) -> Around:
-        """The surroundings of a hole, which candidates of it share."""
+        """The surroundings of a hole, shared by its candidates."""
         if self._known is None or self._known[0] != span:
             self._known = span, look_around(self._source, span, self._view)
         return self._known[1]
 
     def _inside(self, around: Around, fill: str) -> str:
-        """`fill` up to where it would end something that began before it: a block, brackets, a string."""
+        """`fill` up to the point where it would end something opened before it: a block, brackets, a string."""
         if around.literal:
             return self._fit_literal(around, around.literal, fill)
         fill = cut_comment_before_code(around, drop_repeated_line_start(around, fill))
@@ -99,9 +99,9 @@ class Fitter:
         return self._least_broken(around, cut_at_foreign_closer(fill, around.brackets, around.table), fill)
 
     def _fit_literal(self, around: Around, literal: StringOrComment, fill: str) -> str:
-        """A fill inside a comment or string, up to where it would end that, unless it had no end of its own.
+        """A fill inside a comment or string, cut before the end of that, unless that had no end.
 
-        A string that is being typed may seem to end where the next one begins: only the parse with the fill can tell.
+        A half-typed string may appear to end where the next one begins: only a parse with the fill can tell.
         """
         closer = literal.closer
         at = fill.find(closer) if closer else -1
@@ -117,12 +117,12 @@ class Fitter:
 
 
 def _is_empty(around: Around, fill: str) -> bool:
-    """Whether nothing is left of a fill but what it had to begin with."""
+    """Whether a fill has shrunk to what it had to begin with."""
     return not fill.startswith(around.starts_with) or is_blank(fill[len(around.starts_with) :])
 
 
 def trim_start(around: Around, fill: str) -> str:
-    """`fill` without blank lines at its start, and without white space there that the text before it already has."""
+    """`fill` without leading blank lines, and without leading white space that the text before it already has."""
     head, rest = around.starts_with, fill[len(around.starts_with) :]
     if around.literal or (head and not is_blank(head)):
         return fill
@@ -134,7 +134,7 @@ def trim_start(around: Around, fill: str) -> str:
 
 
 def indent_like(around: Around, text: str, fill: str) -> str:
-    """`fill` with tabs where the text around it is indented by tabs, and spaces where it is by spaces."""
+    """`fill` indented with tabs or spaces, like the text around it."""
     if "\n" not in fill:
         return fill
     step = indent_step(text, around.span.start, around.table.indent)
@@ -151,7 +151,7 @@ def _restyled(line: str, with_tabs: bool, step: str) -> str:
 
 
 def stay_in_block(around: Around, fill: str) -> str:
-    """`fill` up to the first line that is indented less than its first one: there the block ends.
+    """`fill` up to the first line indented less than its first one, where the block ends.
 
     Cuts only where indentation makes blocks, and not inside a string that spans lines.
     """
@@ -168,14 +168,14 @@ def stay_in_block(around: Around, fill: str) -> str:
 
 
 def close_on_new_line(around: Around, fill: str) -> str:
-    """`fill`, plus a line end if it began on a new line and the closer of its block follows on the old one."""
+    """`fill`, plus a line end if it began on a new line and its block's closer follows on the old one."""
     follows = re.match(rf"\s*(?:{'|'.join(map(re.escape, around.table.closers)) or '(?!)'})(?!\w)", around.after)
     began = around.span.kind == HoleKind.BODY and "\n" in around.starts_with
     return f"{fill}\n{indentation(around.before, 0)}" if began and follows else fill
 
 
 def trim_end(around: Around, fill: str) -> str:
-    """`fill` without blank lines at its end, and without white space there unless it separates the fill from code."""
+    """`fill` without trailing blank lines, and without trailing white space unless it separates the fill from code."""
     fill = fill.rstrip("\n") if around.span.single_line else fill.rstrip()
     follows = around.after[:1]
     return fill if follows and not follows.isspace() and follows not in ")]},;:" else fill.rstrip()

@@ -1,4 +1,4 @@
-"""Cut what a fill repeats of the text around it: the start of its line, the rest of its line, the lines below."""
+"""Cuts what a fill repeats from around it: the start of its line, the rest of its line, the lines below."""
 
 from itertools import takewhile
 from typing import Protocol
@@ -10,7 +10,7 @@ from lsp_server.syntax.lines import is_blank, is_word
 from lsp_server.syntax.scanning import comment_start, unclosed
 
 _MIN_LINES = 2
-"""This many lines that equal the lines below are a repetition even if other lines follow them in the fill."""
+"""This many lines equal to the lines below count as repetition even if the fill has more lines after them."""
 
 
 class LeastBroken(Protocol):
@@ -20,10 +20,10 @@ class LeastBroken(Protocol):
 
 
 def drop_repeated_line_start(around: Around, fill: str) -> str:
-    """`fill` without the start of its line, which models like to repeat: `x = ` before `x = 1` leaves `1`.
+    """`fill` without a repeat of the start of its line:
 
-    Cuts nothing after an opening bracket: `f(f(x))` is as good as `f(x)`. A start without a letter may be data, as in
-    `0, 0, 0`.
+    `x = ` before `x = 1` leaves `1`. Cuts nothing after an opening bracket: `f(f(x))` is as good as `f(x)`. A start
+    without a letter may be data, as in `0, 0, 0`.
     """
     start = around.before.lstrip()
     bare = start.rstrip()
@@ -39,33 +39,33 @@ def drop_repeated_line_start(around: Around, fill: str) -> str:
 
 
 def repeats_line_above(around: Around, fill: str) -> bool:
-    """Whether a statement only repeats the line above; inside brackets that may be data."""
+    """Whether a statement merely repeats the line above; inside brackets that may be data."""
     first = fill.removeprefix(around.starts_with).partition("\n")[0] if around.at_line_start else ""
     return _has_letter(first) and not in_expression(around.brackets) and first.strip() == around.above.strip()
 
 
 def cut_repeated_line_end(around: Around, fill: str, least_broken: LeastBroken) -> str:
-    """`fill` without an end that repeats what follows on the line; words stay whole.
+    """`fill` without an ending that repeats what follows on the line; words stay whole.
 
-    A bracket or quote at its end may be the partner of one in the fill rather than a repetition: the parse decides.
+    A closing bracket or quote may match one in the fill rather than repeat: the parse decides.
     """
     cuts = _line_end_cuts(around, fill.rstrip())
-    if around.literal:  # no pairs in prose, but a full stop or a quote may be meant
+    if around.literal:  # prose has no pairs, but the full stop or quote may be intended
         return next((cut for cut in cuts if _has_letter(fill[len(cut) :])), fill)
     safe = next((cut for cut in cuts if not _splits_pair(around, cut, fill)), None)
-    inside = fill.find(around.after.strip()) if not cuts else -1  # all that follows, and more behind it
+    inside = fill.find(around.after.strip()) if not cuts else -1  # everything that follows, and more
     doubtful = [fill[:inside]] if inside > 0 else cuts[:1]
     return least_broken(around, fill, *doubtful) if safe is None else safe
 
 
 def cut_comment_before_code(around: Around, fill: str) -> str:
-    """`fill` without a comment that would swallow what follows on the line."""
+    """`fill` without a comment that would swallow the rest of the line."""
     at = -1 if is_blank(around.after) else comment_start(fill, around.table)
     return fill if at < 0 else fill[:at].rstrip()
 
 
 def _line_end_cuts(around: Around, fill: str) -> list[str]:
-    """`fill` without each of its ends with which the rest of the line begins; shortest first."""
+    """`fill` minus each ending that matches the start of the rest of the line; shortest first."""
     cuts = []
     for after in (around.after, around.after.lstrip()):
         for length in range(min(len(fill), len(after)), 0, -1):
@@ -77,13 +77,13 @@ def _line_end_cuts(around: Around, fill: str) -> list[str]:
 
 
 def _splits_pair(around: Around, kept: str, fill: str) -> bool:
-    """Whether the cut may take away the partner of a quote or bracket in the fill."""
+    """Whether the cut may remove the partner of a quote or bracket in the fill."""
     repeated = fill.rstrip()[len(kept) :]
     return any(repeated.count(quote) % 2 for quote in around.table.quotes) or _opens_more(around, kept, fill)
 
 
 def cut_repeated_lines(around: Around, fill: str) -> str:
-    """`fill` up to where it begins to repeat the lines below the hole."""
+    """`fill` up to where it starts repeating the lines below the hole."""
     lines = fill.split("\n")
     if not is_blank(around.after):
         return fill
@@ -95,7 +95,7 @@ def cut_repeated_lines(around: Around, fill: str) -> str:
 
 
 def _repeats_below(around: Around, index: int, lines: list[str]) -> bool:
-    """Whether the fill's lines from `index` on are the first lines below, or begin with several of them."""
+    """Whether the fill's lines from `index` on equal the first lines below, or start with several of them."""
     first = around.before + lines[0] if index == 0 else lines[index]
     rest = [line.rstrip() for line in (first, *lines[index + 1 :]) if not is_blank(line)]
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(rest, around.below, strict=False)))
@@ -103,7 +103,7 @@ def _repeats_below(around: Around, index: int, lines: list[str]) -> bool:
 
 
 def _opens_more(around: Around, kept: str, fill: str) -> bool:
-    """Whether the cut takes away the partner of a bracket that the fill itself opened."""
+    """Whether the cut removes the partner of a bracket that the fill itself opened."""
     return len(unclosed(kept, around.table)) > len(unclosed(fill, around.table))
 
 
