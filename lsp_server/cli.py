@@ -1,4 +1,4 @@
-"""The command `infill-ls`. Only the subcommand that runs is imported."""
+"""The command `infill-ls`. Imports only the subcommand that runs."""
 
 import argparse
 import os
@@ -28,14 +28,14 @@ EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand and return its exit status: 0 done, 1 failed, 2 bad input, 3 nothing there, 130 Ctrl-C."""
+    """Runs one subcommand and returns its exit status: 0 done, 1 failed, 2 bad input, 3 nothing found, 130 Ctrl-C."""
     try:
         status = _run(argv)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter reports an error at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter reports an error
         return EXIT_INTERRUPTED
     return status
 
@@ -59,7 +59,7 @@ def _forward(command: str, arguments: Sequence[str]) -> int:
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
-    """The parser; only the chosen subcommand's arguments are known, because only its module is imported."""
+    """The parser. It knows only the chosen subcommand's arguments, because only that module is imported."""
     parser = argparse.ArgumentParser(prog="infill-ls", description="Fill holes in code with a language model.")
     parser.add_argument("--version", action="version", version=f"infill-ls {version('infill-ls')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

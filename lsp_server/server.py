@@ -1,4 +1,4 @@
-"""The language server: every method and its handler. `lsp_server.lsp.transports` brings the messages."""
+"""The language server: every method and its handler. `lsp_server.lsp.transports` delivers the messages."""
 
 import asyncio
 import logging
@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 
 
 class InfillServer(LanguageServer):
-    """A language server whose methods are `HANDLERS`, for one client."""
+    """A language server with the methods of `HANDLERS`, for one client."""
 
     protocol: InfillProtocol
 
@@ -79,16 +79,16 @@ class InfillServer(LanguageServer):
 
     @property
     def exit_status(self) -> int:
-        """The exit status of the process: 0 once the client has said `shutdown`."""
+        """The exit status of the process: 0 once the client has sent `shutdown`."""
         return 0 if self.protocol.phase is Phase.SHUT_DOWN else 1
 
     async def leave(self) -> None:
-        """The client is gone: stop what runs for it, and leave the worker to others."""
+        """The client is gone: stops its requests, and leaves the worker to others."""
         await self.protocol.drain(LIMIT_S)
         await leave(self.session)
 
     def _lose(self, method: str, params: Any) -> None:
-        """A notification could not be read: after an edit, our text is no longer the editor's."""
+        """A notification could not be parsed: after a lost edit, our text no longer matches the editor's."""
         if method not in _EDITS:
             return
         try:

@@ -39,7 +39,8 @@ class DocumentState:
         return any(computation.replies for computation in self.running)
 
     def supersede(self, *, keep_invoked: bool) -> None:
-        """Answers the waiting requests with nothing, because a newer one has come. Their computations continue for now.
+        """Answers the waiting requests with nothing, because a newer one has come. Their computations
+        continue for now.
         """
         for computation in self.running:
             for reply in tuple(computation.replies):

@@ -1,4 +1,5 @@
-"""The events that the service reports about its suggestions: shown, accepted, rejected. It does not know who listens.
+"""The events that the service reports about its suggestions: shown, accepted, rejected. It does not know who
+listens.
 """
 
 from dataclasses import dataclass

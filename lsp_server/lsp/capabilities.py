@@ -1,7 +1,6 @@
-"""What the client can do, and what the server offers it.
+"""What the client can do, and what the server offers.
 
-Reads a few keys of the client's capabilities from raw JSON, so that one which this release has never heard of cannot
-keep an editor from starting.
+Reads a few of the client's capabilities from raw JSON, so that an unknown one cannot keep an editor from starting.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,22 +12,23 @@ from lsprotocol import types
 from lsp_server.documents.positions import Encoding
 
 COMMAND_PREFIX = "infill-ls."
-"""The names of all our commands begin with this."""
+"""The prefix of all our command names."""
 ACCEPT_COMMAND = f"{COMMAND_PREFIX}didAccept"
 PULL_COMMAND = f"{COMMAND_PREFIX}pullModel"
 REFINE_SUGGESTION_COMMAND = f"{COMMAND_PREFIX}refineSuggestion"
 REPAIR_KIND = "quickfix.infill"
 FILL_KIND = "refactor.rewrite.infill"
-"""The kind that our code actions begin with, except those that answer a diagnostic.
+"""The prefix of our code action kinds, except for answers to a diagnostic.
 
-Not `quickfix`: editors list those as answers to the diagnostic at hand, and at a marked hole that is usually somebody
-else's. `refactor.rewrite` shows in the light bulb and in the refactor menu; a kind of our own can be bound to a key.
+Not `quickfix`: editors list those as answers to the diagnostic at hand, and at a marked hole that is usually another
+server's. `refactor.rewrite` shows in the light bulb and in the refactor menu; users can bind a key to a kind of our
+own.
 """
 
 
 @dataclass(frozen=True)
 class CompletionFeatures:
-    """What the client's list of completions can show. `registers`: completion can be registered later."""
+    """What the client's list of completions supports. `registers`: completion can be registered later."""
 
     preselect: bool = False
     label_details: bool = False
@@ -39,7 +39,7 @@ class CompletionFeatures:
 
 @dataclass(frozen=True)
 class ClientFeatures:
-    """The client's capabilities that we act on."""
+    """The client's capabilities that matter to us."""
 
     encoding: Encoding = Encoding.UTF16
     versioned_edits: bool = False
@@ -48,7 +48,7 @@ class ClientFeatures:
     apply_edit: bool = False
     progress: bool = False
     plugin: bool = False
-    """The client is our own plugin or extension, which offers a model by itself."""
+    """The client is our own plugin or extension, which offers models itself."""
     drafts: bool = False
     next_edits: bool = False
     inline_completion: bool = False
@@ -59,7 +59,7 @@ class ClientFeatures:
 
 
 def client_features(capabilities: Any) -> ClientFeatures:
-    """`capabilities` of the initialize request; whatever is missing or malformed counts as not supported."""
+    """Parses `capabilities` of the initialize request; anything missing or malformed counts as unsupported."""
     action, configuration = ("textDocument", "codeAction"), ("workspace", "didChangeConfiguration")
     resolved = _at(capabilities, *action, "resolveSupport", "properties")
     return ClientFeatures(
@@ -98,7 +98,7 @@ def _completion_features(completion: Any) -> CompletionFeatures:
 def server_capabilities(
     features: ClientFeatures, commands: Sequence[str] = (), completion: types.CompletionOptions | None = None
 ) -> types.ServerCapabilities:
-    """What this server announces. `completion` is None if it offers none, or not yet."""
+    """The server's capabilities. `completion` is None if it offers none, or not yet."""
     return types.ServerCapabilities(
         position_encoding=features.encoding.value,
         text_document_sync=types.TextDocumentSyncOptions(
@@ -119,9 +119,9 @@ def server_capabilities(
 
 
 def _encoding(offered: Any) -> Encoding:
-    """The first of the client's encodings that we know: it lists them in its order of preference.
+    """The first of the client's encodings that we support: it lists them by preference.
 
-    A client that lists none counts in UTF-16, as the protocol says.
+    A client that lists none uses UTF-16, as the protocol says.
     """
     known = {encoding.value: encoding for encoding in Encoding}
     for name in offered if isinstance(offered, list) else []:

@@ -1,7 +1,8 @@
-"""A suggestion as the editor shows it: as ghost text, or as an item of its completion list.
+"""Suggestions as the editor shows them: as ghost text, or as items of its completion list.
 
-An item of the list is one exact edit on the cursor's line, and not an insert/replace pair: a fill repeats what it
-replaces behind the cursor, so a client that only inserts would double it. The list sorts itself; ours asks to be first.
+A list item is one exact edit on the cursor's line, not an insert/replace pair: a fill repeats the text it replaces
+behind the cursor, so a client that only inserts would double it. The client sorts the list; our items ask to come
+first.
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ def ghost_text(
 ) -> InlineCompletionItem:
     """A suggestion for a text with these lines.
 
-    Without a `filter_text`: what stands in the range is always the start of the text, and editors filter by that.
+    No `filter_text`: the range always contains the start of the text, and editors filter by that.
     """
     range_ = range_of(lines, shown.start, shown.end, encoding)
     return InlineCompletionItem(insert_text=shown.text, range=range_, command=_accept_command(suggestion, uri))
@@ -35,7 +36,7 @@ def ghost_text(
 def list_item(
     document: Document, cursor: int, number: int, found: tuple[Suggestion, Shown], features: ClientFeatures
 ) -> CompletionItem | None:
-    """The `number`th suggestion, counted from 0; None where only white space is left of it, which has no label.
+    """The `number`th suggestion, counted from 0; None if only white space is left, which makes no label.
 
     `filter_text` is the word at the cursor, so that no client hides the item.
     """
@@ -65,7 +66,7 @@ def list_item(
 
 
 def documented(item: CompletionItem, features: CompletionFeatures) -> CompletionItem:
-    """The item with its whole text as documentation; an item that is not ours comes back as it is."""
+    """The item with its whole text as documentation; other servers' items come back unchanged."""
     language = _language_of(item.data)
     if not isinstance(item.text_edit, types.TextEdit) or language is None:
         return item
@@ -80,7 +81,7 @@ def documented(item: CompletionItem, features: CompletionFeatures) -> Completion
 
 
 def _from_word(document: Document, cursor: int, shown: Shown) -> tuple[int, str]:
-    """Where the edit starts and its text, both without what was typed before the word at the cursor."""
+    """The edit's start and text, without anything typed before the word at the cursor."""
     typed = document.text[shown.start : cursor]
     word = word_before(document.text, cursor, table_of(document.language_id).word_characters)
     done = max(len(typed) - len(word), 0) if shown.text.startswith(typed) else 0
@@ -88,7 +89,7 @@ def _from_word(document: Document, cursor: int, shown: Shown) -> tuple[int, str]
 
 
 def _accept_command(suggestion: Suggestion, uri: str) -> types.Command:
-    """The command that the editor runs when it has inserted the suggestion."""
+    """The command that the editor runs after inserting the suggestion."""
     return types.Command(title="Accept", command=ACCEPT_COMMAND, arguments=[suggestion.id, uri])
 
 
@@ -97,7 +98,7 @@ def _cut(line: str) -> str:
 
 
 def _longest_run(text: str) -> int:
-    """The most backticks in a row."""
+    """The longest run of backticks."""
     longest = run = 0
     for character in text:
         run = run + 1 if character == "`" else 0
@@ -106,6 +107,6 @@ def _longest_run(text: str) -> int:
 
 
 def _language_of(data: Any) -> str | None:
-    """The language that we have put into the data of an item; None: the item is not ours."""
+    """The language we stored in an item's data; None if the item is not ours."""
     language = data.get("language") if isinstance(data, dict) else None
     return language if isinstance(language, str) else None

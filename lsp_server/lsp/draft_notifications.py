@@ -1,6 +1,6 @@
-"""`infill/draft` notifications: what each hole holds while it is denoised (editors/README.md has the contract).
+"""`infill/draft` notifications: the text of each hole during denoising (editors/README.md has the contract).
 
-Knows no connection: it is given the function that sends.
+Knows no connection: takes the function that sends.
 """
 
 import time
@@ -16,23 +16,25 @@ from lsp_server.fill.drafts import HoleDraft
 
 METHOD = "infill/draft"
 INTERVAL_S = 1 / 30
-"""Drafts that follow sooner are left out: no eye could follow them."""
+"""Skip drafts that follow sooner than this: they would be too fast to see."""
 PAUSE_RATIO = 4
-"""After a draft, pause this many times as long as it took to make, so that typing does not wait for drafts."""
+"""After a draft, pause this many times as long as it took, so that typing does not wait for drafts."""
 
 Kind = Literal["inline", "action"]
 Send = Callable[[str, Any], None]
 
 
 class DraftSender:
-    """Sends the drafts of one request, but only as many as an eye can follow."""
+    """Sends the drafts of one request, at a visible rate."""
 
     def __init__(self, send: Send, *, kind: Kind, encoding: Encoding, token: ProgressToken | None) -> None:
         self._send, self._kind, self._encoding, self._token = send, kind, encoding, token
         self._not_before_s = float("-inf")
 
     def send(self, draft: Draft, document: Document | Snapshot | None, read: Callable[[], Sequence[HoleDraft]]) -> None:
-        """Send what `read` finds in `draft`: holes of `document` as it stands. None: that is gone, nothing is sent."""
+        """Sends the holes that `read` finds in `draft`, for the current `document`. Sends nothing if that is None
+        (closed).
+        """
         began_s = time.monotonic()
         if document is None or began_s < self._not_before_s:
             return

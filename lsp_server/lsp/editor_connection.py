@@ -1,4 +1,4 @@
-"""The session's connection to its editor: what the server tells it and asks of it, apart from answering requests."""
+"""The session's connection to its editor: messages and requests to it, apart from replies."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ COMPLETION_ID = "infill-ls/completion"
 
 
 class EditorConnection:
-    """Shows each message once at most where asked to; registers completion only when that changes."""
+    """Shows a message only once if asked to; registers completion only when that changes."""
 
     def __init__(self, server: LanguageServer) -> None:
         self.progress = ProgressTracker(server)
@@ -27,48 +27,48 @@ class EditorConnection:
         self._configuration_round = 0
 
     def show(self, message: str, kind: types.MessageType) -> None:
-        """A message for the user."""
+        """Shows the user a message."""
         self._server.window_show_message(types.ShowMessageParams(type=kind, message=f"infill-ls: {message}"))
 
     def show_once(self, message: str, kind: types.MessageType) -> None:
-        """A message for the user, unless it was shown before."""
+        """Shows the user a message, unless already shown."""
         if message not in self._shown:
             self._shown.add(message)
             self.show(message, kind)
 
     def notify(self, method: str, params: Any) -> None:
-        """Send a notification of our own."""
+        """Sends one of our own notifications."""
         self._server.protocol.notify(method, params)
 
     async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> tuple[bool, str | None]:
-        """Have the client, which must be able to, apply `edit`: whether it did, and if not, why not."""
+        """Has the client apply `edit`, which it must support. Returns whether it did, and if not, why."""
         applying = self._server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit, label))
         try:
-            result = await asyncio.shield(applying)  # its answer is read also when nobody waits for it any more
+            result = await asyncio.shield(applying)  # the answer is processed even if nobody waits for it
         except JsonRpcException as error:
             return False, f"the editor failed to apply the edit: {error.message}"
         return result.applied, None if result.applied else result.failure_reason or "the editor did not apply the edit"
 
     async def configuration(self, items: Sequence[types.ConfigurationItem]) -> Sequence[Any] | None:
-        """The client's settings for `items`; None where it does not answer, or was asked again meanwhile."""
+        """The client's settings for `items`; None if it does not answer, or a newer request replaced this one."""
         self._configuration_round += 1
         this_round = self._configuration_round
         try:
             found = await self._server.workspace_configuration_async(types.ConfigurationParams(items=list(items)))
-        except Exception as error:  # the client would not; what it has sent before stays
+        except Exception as error:  # the client refused; keep what it sent before
             log.info("no configuration: %s", type(error).__name__)
             return None
         return found if this_round == self._configuration_round else None
 
     async def register(self, registrations: Sequence[types.Registration]) -> None:
-        """Ask to be told of changes; a client that refuses need not."""
+        """Subscribes to changes; a client may refuse."""
         try:
             await self._server.client_register_capability_async(types.RegistrationParams(list(registrations)))
         except Exception as error:
             log.info("the client registers nothing: %s", type(error).__name__)
 
     def offer_completion(self, options: types.CompletionRegistrationOptions | None) -> None:
-        """Tell the client that there are completions, or (None) none any more. Does not wait for its answer."""
+        """Tells the client that completions exist, or (None) no longer do. Does not wait for its answer."""
         if (options is None) != (self._completion is None):
             self._completion = options
             self._registering = asyncio.create_task(self._register_completion(options))
@@ -82,5 +82,5 @@ class EditorConnection:
             else:
                 gone = types.UnregistrationParams([types.Unregistration(COMPLETION_ID, method)])
                 await self._server.client_unregister_capability_async(gone)
-        except Exception as error:  # then it stays as it was
+        except Exception as error:  # then nothing changes
             log.info("the client registers no completion: %s", type(error).__name__)

@@ -1,4 +1,4 @@
-"""Offsets as positions and ranges of the protocol and back, and fills as edits, each of exactly one hole."""
+"""Converts between offsets and the protocol's positions and ranges, and turns fills into edits, one per hole."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ def offset_of(lines: LineIndex, position: types.Position, encoding: Encoding) ->
 
 
 def offsets_of(lines: LineIndex, range_: types.Range, encoding: Encoding) -> tuple[int, int]:
-    """The offsets of a range, the smaller one first."""
+    """The offsets of a range, smaller one first."""
     first, last = sorted(offset_of(lines, position, encoding) for position in (range_.start, range_.end))
     return first, last
 
@@ -30,7 +30,7 @@ def offsets_of(lines: LineIndex, range_: types.Range, encoding: Encoding) -> tup
 def workspace_edit(
     snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], features: ClientFeatures
 ) -> types.WorkspaceEdit:
-    """Put `texts` into the holes `spans`; with the document's version where the client looks at it."""
+    """Puts `texts` into the holes `spans`; with the document's version if the client checks it."""
     edits = [
         types.TextEdit(range=range_of(snapshot.lines, span.start, span.end, features.encoding), new_text=text)
         for span, text in zip(spans, texts, strict=True)

@@ -1,4 +1,4 @@
-"""Read JSON-RPC messages from bytes, strictly, tell them apart, and find out who sent one that cannot be read."""
+"""Parses JSON-RPC messages strictly, classifies them, and finds the sender of an unreadable one."""
 
 import json
 import math
@@ -8,23 +8,23 @@ from typing import Any, TypeGuard
 
 Id = int | float | str
 MAX_DEPTH = 100
-"""No editor nests its params deeper; Python's own limit would be met later, at any place of the program."""
+"""No editor nests its params deeper. Python's own limit would strike later, anywhere in the program."""
 TOO_DEEP = f"nested more than {MAX_DEPTH} deep"
 _KEPT_LEVELS = 8
 _MAX_WORDS = 250_000
-"""A quarter of a second: so long may the server look for the id in a message that it cannot take."""
+"""The server may search an unacceptable message for its id for a quarter of a second."""
 _NOTHING: Any = object()
 _WORD = re.compile(r'[\[\]{},:]|"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[^\s\[\]{},:"]+', re.DOTALL)
-"""A word of JSON; a quotation mark by itself is a string without its end."""
+"""A JSON token; a lone quotation mark is an unterminated string."""
 
 
 def is_id(value: Any) -> TypeGuard[Id]:
-    """Whether this is the id of a request; only Python takes True and False for numbers."""
+    """Whether this is a request id; only Python treats True and False as numbers."""
     return isinstance(value, int | str | float) and not isinstance(value, bool) and not _is_endless(value)
 
 
 def is_notification(message: Any) -> bool:
-    """Whether nobody waits for an answer to it."""
+    """Whether it expects no answer."""
     return isinstance(message, dict) and message.get("id") is None and isinstance(message.get("method"), str)
 
 
@@ -34,7 +34,7 @@ def is_response(message: Any) -> bool:
 
 
 def messages_in(body: bytes) -> list[Any]:
-    """The message in `body`, or the messages of a batch. Raises ValueError, RecursionError where it is not JSON."""
+    """The message in `body`, or the messages of a batch. Raises ValueError or RecursionError if it is not JSON."""
     text = body.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
     try:
         return unbatched(_DECODER.decode(text))
@@ -45,7 +45,7 @@ def messages_in(body: bytes) -> list[Any]:
 
 
 def excess_in(message: Any) -> str | None:
-    """What is too much in a message, which must not be handed on; None where nothing is."""
+    """Which limit a message exceeds, so that it must not be passed on; None if it exceeds none."""
     containers = [message] if isinstance(message, dict | list) else []
     for _ in range(MAX_DEPTH):
         children = [child for one in containers for child in (one.values() if isinstance(one, dict) else one)]
@@ -56,12 +56,12 @@ def excess_in(message: Any) -> str | None:
 
 
 def unbatched(message: Any) -> list[Any]:
-    """The messages of a batch; any other message by itself."""
+    """The messages of a batch; any other message alone."""
     return message if isinstance(message, list) and message else [message]
 
 
 def _is_endless(value: Any) -> bool:
-    """Whether it is a number that is beyond all that JSON can write back."""
+    """Whether it is a number too large to write back as JSON."""
     return isinstance(value, float) and not math.isfinite(value)
 
 
@@ -73,26 +73,26 @@ def _whole(digits: str) -> int | float:
 
 
 def _refuse_constant(name: str) -> None:
-    """Python would read NaN and Infinity, and write them back, which no client could read."""
+    """Python would read NaN and Infinity and write them back, which no client could read."""
     raise ValueError(name)
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 LONG_NUMBERS = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_whole)
-"""Takes a number of thousands of digits for infinite; slower."""
+"""Treats a number of thousands of digits as infinite; slower."""
 
 
 def salvaged_from(body: bytes) -> list[dict[str, Any]]:
-    """The outer levels of the messages in a `body` that could not be read; at least one, which may be empty.
+    """The outer levels of the messages in an unreadable `body`; at least one, possibly empty.
 
-    Where a part is wrong, missing or nested too deep, the rest may still say who waits for an answer.
+    If a part is wrong, missing or nested too deep, the rest may still show who waits for an answer.
     """
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     return [message if isinstance(message, dict) else {} for message in unbatched(_outline(text))]
 
 
 def _outline(text: str) -> Any:
-    """The value in a text that is nearly JSON, as far as it can be read; None where nothing can."""
+    """The value in a text that is nearly JSON, as far as it can be parsed; None if not at all."""
     found: list[Any] = []
     opened: list[Any] = [found]
     key = value = _NOTHING

@@ -1,4 +1,4 @@
-"""The session's connection to the partner: a worker of its own, which is started when the partner is first asked."""
+"""The session's connection to the partner: a separate worker, started when the partner is first asked."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _KNOWN = (ClientState.READY, ClientState.BUSY)
 
 
 class PartnerConnection(WorkerConnection):
-    """Like the connection to the worker, but what fails is shown only while the user waits for the partner."""
+    """Like the connection to the worker, but shows failures only while the user waits for the partner."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class PartnerConnection(WorkerConnection):
         self._use(partner_options(settings, sends_token=sends_token))
 
     def asked(self) -> AbstractContextManager[None]:
-        """Inside it the user waits for the partner, and is shown what fails."""
+        """While it is open, the user waits for the partner and sees failures."""
         return self._waited_for()
 
     @contextmanager
@@ -50,7 +50,7 @@ class PartnerConnection(WorkerConnection):
 
     @property
     def problem(self) -> str:
-        """Why it cannot be asked, or failed last; empty where all is well."""
+        """Why it cannot be asked, or its last failure; empty if all is well."""
         if invalid := problem_of(self.client.options):
             return invalid
         if self.status.state in (ClientState.FAILED, ClientState.BACKING_OFF):
@@ -59,7 +59,7 @@ class PartnerConnection(WorkerConnection):
 
     @property
     def name(self) -> str:
-        """What users know it by: its model, as far as that is known, else where it is."""
+        """Its name for users: its model if known, otherwise its address."""
         last = self.client.last_status
         if last is not None and last.model and not address.is_url(last.model):
             return last.model
@@ -67,18 +67,18 @@ class PartnerConnection(WorkerConnection):
 
     @property
     def sees_drafts(self) -> bool | None:
-        """Whether it is shown what it is to improve; None where that is not known yet."""
+        """Whether it sees the text it is to improve; None if not known yet."""
         last = self.client.last_status
         return last.sees_drafts if last is not None and ClientState(last.state.value) in _KNOWN else None
 
     @property
     def action_title(self) -> str:
-        """What it is asked to do, as far as that is known: never waits for it."""
+        """The kind of request it takes, as far as known: never waits for it."""
         sees = self._kind == "chat" if self.sees_drafts is None else self.sees_drafts
         return f"{'Refine' if sees else 'Rewrite'} with {self.name}"
 
     def report(self) -> dict[str, Any]:
-        """The entry `partner` of the status."""
+        """The `partner` entry of the status."""
         last = self.client.last_status
         return {
             "name": self.name,
@@ -91,10 +91,10 @@ class PartnerConnection(WorkerConnection):
         }
 
     async def renew(self) -> None:
-        """End the worker, once it has finished what it does. Another one is started when it is next asked.
+        """Ends the worker once it has finished its requests. The next request starts another.
 
-        That one reads the token again, and sees which model the server has; what has failed is tried at once. A worker
-        that does not end is left, for the model's own can be restarted all the same.
+        The new one rereads the token and checks the server's model; it retries immediately after failures. A worker
+        that does not end is left alone, so that the model's own can still restart.
         """
         async with self._restarts:
             try:

@@ -1,4 +1,4 @@
-"""The editor's progress displays: for work that the user waits for and can stop, and for the load of the model.
+"""The editor's progress displays: for work that the user waits for and can stop, and for loading the model.
 
 Keeps a token only while its work runs; pygls' own bookkeeping would keep each for ever. Knows neither documents nor the
 worker.
@@ -18,10 +18,10 @@ from pygls.lsp.server import LanguageServer
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 Report = Callable[[str, int], None]
-"""Told how far the work is: some words, and a percentage."""
+"""Reports progress: a message and a percentage."""
 
 PATIENCE_S = 1.0
-"""Work that is done sooner is not shown, unless the client has asked for it with a token of its own."""
+"""Work that finishes sooner gets no display, unless the client sent its own token."""
 INTERVAL_S = 0.1
 """More frequent reports of one piece of work would only make its display flicker."""
 _numbers = count(1)
@@ -33,7 +33,7 @@ class StoppedByUser(Exception):
 
 
 class ProgressTracker:
-    """All work of a session that can be shown and stopped."""
+    """All work of a session that can be displayed and stopped."""
 
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
@@ -42,9 +42,9 @@ class ProgressTracker:
     async def run(
         self, title: str, work: Callable[[Report], Awaitable[T]], *, token: types.ProgressToken | None, may_create: bool
     ) -> T:
-        """The result of `work`, shown under the client's `token`, or where it has none and `may_create`, under ours.
+        """The result of `work`, shown under the client's `token`, or without one, if `may_create`, under ours.
 
-        Raises StoppedByUser. Cancelling this cancels the work. When it returns or raises, the display has ended.
+        Raises StoppedByUser. Cancelling this cancels the work. The display ends before it returns or raises.
         """
         display = ProgressDisplay(self._server, title, token, interval_s=INTERVAL_S)
         task = asyncio.ensure_future(work(display.report))
@@ -64,20 +64,20 @@ class ProgressTracker:
             display.end()
 
     def cancel(self, token: types.ProgressToken) -> None:
-        """The user wants no more of it. Work that has ended, or was never ours, stays as it is."""
+        """The user cancelled it. Ignores work that has ended or was never ours."""
         if task := self._tasks.get(token):
             task.cancel()
 
 
 class LoadProgress:
-    """Shows the loads of the model, one at a time, each on a display of its own."""
+    """Shows loads of the model, one at a time, each on its own display."""
 
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
         self._display: ProgressDisplay | None = None
 
     def update(self, *, loading: bool, message: str, fraction: float) -> None:
-        """Show how far the load is, `fraction` from 0 to 1; the display ends when `loading` is False."""
+        """Shows the load's progress, `fraction` from 0 to 1; the display ends when `loading` is False."""
         if loading and self._display is None:
             self._display = ProgressDisplay(self._server, "loading the model", cancellable=False)
             self._display.create_after(0)
@@ -91,9 +91,9 @@ class LoadProgress:
 
 
 class ProgressDisplay:
-    """One progress display, under the client's `token` or our own: begun at most once, ended if it was begun.
+    """One progress display, under the client's `token` or our own: begins at most once, and ends if it began.
 
-    Reports that come within `interval_s` of the one before are left out.
+    Drops reports that come within `interval_s` of the previous one.
     """
 
     def __init__(
@@ -117,11 +117,11 @@ class ProgressDisplay:
             self._begin()
 
     def create_after(self, patience_s: float) -> None:
-        """Ask the client for a display under our token, unless the work ends before `patience_s` is over."""
+        """Requests a display under our token, unless the work ends within `patience_s`."""
         self._creating = asyncio.create_task(self._create(patience_s))
 
     def report(self, message: str, percentage: int) -> None:
-        """Show how far the work is; the percentage never falls."""
+        """Reports progress; the percentage never falls."""
         self._message, self._percentage = message, max(self._percentage, min(percentage, 100))
         now = time.monotonic()
         if self._shown and not self._ended.is_set() and now - self._reported_s >= self._interval_s:
@@ -129,7 +129,7 @@ class ProgressDisplay:
             self._send(types.WorkDoneProgressReport(**self._state()))
 
     def end(self) -> None:
-        """Close the display."""
+        """Closes the display."""
         if self._shown and not self._ended.is_set():
             self._send(types.WorkDoneProgressEnd())
         self._ended.set()
@@ -141,7 +141,7 @@ class ProgressDisplay:
         try:
             await self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(self.token))
             self._begin()
-        except Exception as error:  # the client would not: then there is nothing to show
+        except Exception as error:  # the client refused, so there is nothing to show
             log.info("no progress display: %s", type(error).__name__)
 
     def _begin(self) -> None:

@@ -1,7 +1,7 @@
-"""The error replies to requests that did not succeed.
+"""The error replies to failed requests.
 
-A request that was cancelled or refused gets a message of its own. Any other error is our own bug: the client learns
-that it happened and the log learns where; neither gets the text of a document, a path or a traceback in `error.data`.
+A cancelled or refused request gets its own message. Any other error is our own bug: the client learns that it happened
+and the log learns where; neither gets a document's text, a path or a traceback in `error.data`.
 """
 
 import asyncio
@@ -22,12 +22,14 @@ class ReplyError(Exception):
 
 
 def invalid_params(method: str, error: Exception) -> ReplyError:
-    """The reply to params that do not fit `method`: it names the fields, never their values."""
+    """The reply to params that do not fit `method`: it names the fields, but never their values."""
     return ReplyError(f"invalid params for {method}: {_places(error)}", ErrorCodes.InvalidParams)
 
 
 def read_raw(what: str, value: Any, kind: type[Any]) -> Any:
-    """Raw JSON as a `kind`. Raises ReplyError, which says what is wrong with `what`, such as `params for a/method`."""
+    """Raw JSON as a `kind`. Raises ReplyError, which describes the problem with `what`, such as `params for
+    a/method`.
+    """
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -55,6 +57,6 @@ def error_of(error: BaseException, method: str) -> ResponseError:
 def _places(error: Exception) -> str:
     try:
         lines: Iterable[str] = transform_error(error, path="params")
-    except Exception:  # only the wording is at stake: the client must get its answer
+    except Exception:  # only the wording is lost: the client must get its answer
         return type(error).__name__
     return "; ".join(lines)[:500]

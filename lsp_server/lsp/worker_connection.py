@@ -1,4 +1,4 @@
-"""The session's connection to the resident worker: it opens when first used, and shows how the worker is."""
+"""The session's connection to the resident worker: opens on first use, and shows the worker's state."""
 
 import asyncio
 import logging
@@ -20,20 +20,20 @@ from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOp
 from lsp_server.worker.failure import traceback_of
 
 TELL_AGAIN_S = 600.0
-"""After so long a user may have forgotten that the server failed before."""
+"""After this long a user may have forgotten an earlier server failure."""
 _DETAIL = re.compile(r" \(|: ")
-"""Where a message goes on with what may differ each time."""
+"""Everything after this in a message may differ each time."""
 
 
 class Outages:
-    """A problem is told once while it lasts, and of one that comes and goes once in so long."""
+    """Reports a problem once while it lasts, and an intermittent one at most once per interval."""
 
     def __init__(self) -> None:
         self._lasting: set[str] = set()
         self._told_s: dict[str, float] = {}
 
     def is_news(self, problem: str, at_s: float) -> bool:
-        """Whether to tell of this problem, empty for none, at this `time.monotonic`. It counts as told then."""
+        """Whether to report this problem (empty: none) at this `time.monotonic`. Assumes that the caller does."""
         if not problem:
             self._lasting.clear()
             return False
@@ -54,9 +54,9 @@ END_S = 30.0
 
 
 class WorkerConnection:
-    """Calls `show` with each failure that the user should see, and `notify` with the state each time that changes.
+    """Calls `show` with each failure that the user should see, and `notify` with each change of state.
 
-    Mutable: `client` is another one after a restart.
+    Mutable: a restart replaces `client`.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class WorkerConnection:
         self._use(WorkerOptions())
 
     def configure(self, settings: Settings, *, sends_token: bool, progress: bool) -> None:
-        """Say which worker it is, and whether the client displays progress. Call it before anything is asked."""
+        """Sets the worker, and whether the client displays progress. Must be called before any request."""
         self._shows_progress = progress
         self._use(worker_options(settings, sends_token=sends_token))
 
     async def loaded(self) -> WorkerClient:
-        """The client once its worker has loaded its model, so that a deadline counts from there; starts one if need be.
+        """The client once its worker has loaded its model, so that a deadline counts from there; starts one if needed.
 
         Raises WorkerFailure.
         """
@@ -89,16 +89,16 @@ class WorkerConnection:
         return self.client
 
     def asked(self) -> AbstractContextManager[None]:
-        """Inside it the user waits for an answer, and is shown what fails; of this worker that is always shown."""
+        """While it is open, the user waits for an answer and sees failures; this worker always shows its failures."""
         return nullcontext()
 
     def warm_up(self) -> None:
-        """Start the worker in the background, or join the one that runs, so that the first fill finds it ready."""
+        """Starts the worker in the background, or joins the running one, so that the first fill finds it ready."""
         self._warming = asyncio.create_task(self._start())
 
     async def restart(self) -> None:
-        """End the worker, once it has finished what it does, and load another. Raises WorkerFailure."""
-        async with self._restarts:  # two at once would leave one of their new clients connected for ever
+        """Ends the worker once it has finished its requests, and loads another. Raises WorkerFailure."""
+        async with self._restarts:  # two at the same time would leave one of their new clients connected for ever
             await self._restart()
 
     async def _restart(self) -> None:
@@ -109,7 +109,7 @@ class WorkerConnection:
         await self.loaded()
 
     async def _end_worker(self) -> None:
-        """Raises WorkerFailure where it has not ended in time; one that cannot be asked is left alone."""
+        """Raises WorkerFailure if it does not end in time; leaves it alone if it does not answer."""
         try:
             async with asyncio.timeout(END_S):
                 await self.client.shut_down()
@@ -120,11 +120,11 @@ class WorkerConnection:
 
     async def _start_over(self) -> None:
         old = self.client
-        self._use(old.options)  # a new client has no pause after failures to wait out
+        self._use(old.options)  # a new client does not wait out a pause after failures
         await old.close()
 
     async def refresh(self) -> None:
-        """Ask a worker that runs how it is; do not start one for that, nor wait for one that hangs."""
+        """Asks a running worker for its status; neither starts one nor waits for a hung one."""
         try:
             async with asyncio.timeout(REFRESH_S):
                 await self.client.status()
@@ -132,13 +132,13 @@ class WorkerConnection:
             log.info("no status: %s", failure or "the worker does not answer")
 
     async def close(self) -> None:
-        """Leave the worker; it lives on for others."""
+        """Leaves the worker, which lives on for others."""
         if self._warming is not None:
             self._warming.cancel()
         await self.client.close()
 
     def _use(self, options: WorkerOptions) -> None:
-        """Make a new client, which connects when it is first asked."""
+        """Makes a new client, which connects on its first request."""
         self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
         self.status.log = str(self.client.paths.log)
 
@@ -147,13 +147,13 @@ class WorkerConnection:
             await alive.load(self.client)
         except WorkerFailure as failure:
             self._show(str(failure), types.MessageType.Error)
-        except Exception as error:  # our own bug, and nobody waits for this task
+        except Exception as error:  # our own bug; nothing awaits this task
             log.error("the worker was not started: %s", traceback_of(error))
 
     def _on_state(self, state: ClientState, detail: str) -> None:
         per_request = {state, self.status.state} == {ClientState.READY, ClientState.BUSY}
         log.log(logging.DEBUG if per_request else logging.INFO, "worker: %s %s", state.value, detail)
-        if state is ClientState.CLOSED:  # by us, because the editor goes
+        if state is ClientState.CLOSED:  # by us, because the editor is leaving
             return
         self.status.on_state(state, detail, self.client.last_status)
         if state is ClientState.FAILED and detail:
@@ -166,7 +166,7 @@ class WorkerConnection:
         self._display()
 
     def _tell_of_server(self, problem: str) -> None:
-        """Say once that the server fails. One that comes and goes is not told of each time; its status shows it."""
+        """Reports once that the server fails. An intermittent failure appears only in the status."""
         if self._outages.is_news(problem, time.monotonic()):
             self._show(problem, types.MessageType.Warning)
         if bool(problem) is not self._server_fails:

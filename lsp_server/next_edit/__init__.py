@@ -1,1 +1,1 @@
-"""Next edit: what no longer fits after a change, one place after the other."""
+"""Next edit: finds what no longer fits after a change, one place after the other."""

@@ -1,4 +1,4 @@
-"""Which next edit follows from what changed. Pure: knows no editor, no worker and no clock."""
+"""Finds the next edits that follow from recent changes. Pure: knows no editor, worker or clock."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -19,16 +19,16 @@ from lsp_server.syntax.parsing import edit_tree, parse
 from lsp_server.syntax.source import ParsedText, Source
 
 MOST_OFFERS = 200
-"""Of one change; a user who has to take more will do it in another way."""
+"""Edits after one change; a user facing more will find another way."""
 _MOST_TRIED = 16
-"""Each by itself: a parse of the file."""
+"""Edits to try one at a time, each with a parse of the file."""
 
 
 def next_edits(now: Source, earlier: Iterable[str], stop: Callable[[], bool] = lambda: False) -> list[NextEdit]:
     """The edits that follow from the changes since one of the `earlier` texts, which come newest first; in order.
 
-    None of them breaks the parse, and none touches another. Empty where nothing follows, where the change itself broke
-    the parse, or once `stop` says so.
+    No edit breaks the parse or touches another. Empty if nothing follows, if the change itself broke the parse, or once
+    `stop` says so.
     """
     names = Names.of(now)
     if names is None or now.tree is None:
@@ -47,7 +47,7 @@ def next_edits(now: Source, earlier: Iterable[str], stop: Callable[[], bool] = l
 
 
 def _parsed(now: Source, tree: Tree, text: str) -> Source:
-    """An earlier text with its tree, which has most of the present one's."""
+    """An earlier text with its tree, which shares most nodes with the current one."""
     change, tree = difference(now.text, text), tree.copy()
     edit_tree(tree, now.text, change.start, change.end, change.added)
     return ParsedText(text, now.language_id, parse(now.language_id, text, tree), now.uri)
@@ -59,9 +59,9 @@ def nearest(edits: Sequence[NextEdit], cursor: int) -> NextEdit | None:
 
 
 def offerable(now: Source, edits: Iterable[NextEdit]) -> list[NextEdit]:
-    """The edits that bring nothing that cannot be seen, and after which the text parses at least as well.
+    """The edits that add nothing invisible, and after which the text parses at least as well.
 
-    All of them are tried together, then a few by themselves.
+    Tries them all together, then a few one by one.
     """
     seen = [edit for edit in edits if not brings_unseen(edit.text, now.text)]
     if now.tree is None or not seen:
@@ -79,7 +79,7 @@ def _found(compared: Compared, stop: Callable[[], bool]) -> Iterator[NextEdit]:
 
 
 def _apart(found: Iterable[NextEdit]) -> list[NextEdit]:
-    """The edits in order. Of those that touch each other the widest is kept."""
+    """The edits in order. Of those that touch each other, keeps the widest."""
     kept: list[NextEdit] = []
     for edit in sorted(islice(found, MOST_OFFERS), key=lambda edit: edit.start - edit.end):
         if all(edit.end < other.start or other.end < edit.start for other in kept):

@@ -1,4 +1,4 @@
-"""Next edits from the model, where the syntax alone finds none: changes go out, and edits come back."""
+"""Next edits from the model, if the syntax alone finds none: sends changes, receives edits."""
 
 import asyncio
 import itertools
@@ -27,7 +27,7 @@ WHY = "the model expects it after your last edits"
 
 
 class Host(Protocol):
-    """What is asked of a session."""
+    """What this needs from a session."""
 
     @property
     def model_client(self) -> WorkerClient:
@@ -35,7 +35,7 @@ class Host(Protocol):
 
     @property
     def model_status(self) -> Status | None:
-        """What that worker has last said of itself."""
+        """The worker's last status."""
 
     def settings_of(self, uri: str) -> Settings:
         """The settings for a document."""
@@ -45,9 +45,9 @@ class Host(Protocol):
 
 
 async def propose(host: Host, snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
-    """The edits of a document that the model proposes, best first; none where no such model is loaded.
+    """The model's proposed edits for a document, best first; none if no such model is loaded.
 
-    `earlier` is what the document was before its recent edits, the newest first. Cancelling this cancels the request.
+    `earlier` holds the document before each of its recent edits, newest first. Cancelling this cancels the request.
     """
     settings, client, status = host.settings_of(snapshot.uri), host.model_client, host.model_status
     is_local = status is not None and not status.server
@@ -71,7 +71,7 @@ async def propose(host: Host, snapshot: Snapshot, earlier: Sequence[str]) -> Seq
 
 
 def _hunks(text: str, earlier: Sequence[str]) -> tuple[Hunk, ...]:
-    """What has changed, by whole lines; what the last edit has changed comes last."""
+    """The changes, by whole lines, with the last edit's change last."""
     newest, oldest = earlier[0], earlier[:_MOST_EDITS][-1]
     last = {hunk.line for hunk in _line_hunks(newest, text)}
     found = _line_hunks(oldest, text)

@@ -1,6 +1,6 @@
-"""Who is who: the occurrences of a name in a parsed text, what each one is, and which scope binds it.
+"""Resolves names in a parsed text: the occurrences of a name, their roles, and the scope that binds each.
 
-Only the occurrences of names that are asked about are visited, never the whole tree. Knows no edits.
+Visits only the occurrences of requested names, never the whole tree. Knows no edits.
 """
 
 import re
@@ -16,14 +16,14 @@ from lsp_server.syntax.source import Source
 from lsp_server.syntax.view import View
 
 MOST_OCCURRENCES = 1000
-"""A name that occurs more often is not followed."""
+"""Do not follow a name that occurs more often."""
 _TYPE_NAME = re.compile(r"(\w+)\s*(?:[\[<].*)?\)?$", re.DOTALL)
 _MEMBERS_ALONE = frozenset({"property_identifier", "field_identifier", "private_property_identifier"})
 """Kinds of tokens that are never plain names."""
 
 
 class Role(Enum):
-    """What an occurrence of a name is."""
+    """The role of one occurrence of a name."""
 
     USE = "use"
     DEFINITION = "definition"
@@ -37,10 +37,10 @@ class Role(Enum):
 class Name:
     """One occurrence.
 
-    `above` holds the nodes around it, the innermost first, and `scopes` the ids of those whose names it sees. `binder`
-    is the scope that a definition binds in. `receiver` is what a FIELD is a member of, and what is called with a
-    KEYWORD. `owner` is the class of a MEMBER, and of a FIELD of the object itself. `joint` is what joins two names
-    where this one stands for both, as in `{name}`.
+    `above` holds the nodes around it, innermost first, and `scopes` the ids of those whose names it sees. `binder` is
+    the scope that a definition binds in. `receiver` is the object of a FIELD, and the callee of a KEYWORD. `owner` is
+    the class of a MEMBER, and of a FIELD of the object itself. `joint` joins two names if this one means both, as in
+    `{name}`.
     """
 
     start: int
@@ -57,12 +57,12 @@ class Name:
 
     @property
     def depth(self) -> int:
-        """How deep in the tree it is."""
+        """Its depth in the tree."""
         return len(self.above)
 
 
 class Names:
-    """The names of one source. Not for several threads at once."""
+    """The names of one source. Not thread-safe."""
 
     def __init__(self, view: View, rules: BindingRules) -> None:
         self.view, self.rules = view, rules
@@ -75,12 +75,12 @@ class Names:
 
     @classmethod
     def of(cls, source: Source) -> "Names | None":
-        """The names of a source; None where it has no tree, or its language no rules for names."""
+        """The names of a source; None if it has no tree, or its language no rules for names."""
         view = View.of(source)
         return None if view is None or view.table.binding is None else cls(view, view.table.binding)
 
     def all(self, word: str) -> tuple[Name, ...]:
-        """The occurrences of a name, in order; none where there are too many. Strings and comments have no names."""
+        """The occurrences of a name, in order; none if there are too many. Strings and comments have no names."""
         if word not in self._known:
             found = re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", self.view.text)
             starts = [match.start() for _, match in zip(range(MOST_OCCURRENCES + 1), found, strict=False)]
@@ -89,7 +89,7 @@ class Names:
         return self._known[word]
 
     def at(self, offset: int) -> Name | None:
-        """The name that starts at `offset`; None where that is no name, or one that means nothing elsewhere."""
+        """The name that starts at `offset`; None if that is no name, or a name without a meaning of its own."""
         view = self.view
         node = view.leaf_at(offset)
         if node is None or node.type not in self.rules.names or view.start(node) != offset:
@@ -98,21 +98,21 @@ class Names:
         return self._classified(node, above) if above else None
 
     def binder_of(self, name: Name) -> int:
-        """The id of the scope that binds a plain name; 0 where the file has no definition of it."""
+        """The id of the scope that binds a plain name; 0 if the file does not define it."""
         if name.binder is not None:
             return name.binder.id
         binding = {each.binder.id for each in self.all(name.text) if each.binder is not None}
         return next((scope for scope in name.scopes if scope in binding), 0)
 
     def place(self, child: Node, parent: Node) -> str:
-        """`kind.field` of a child, or `kind.` for one without a field; empty where no rule names such a place."""
+        """`kind.field` of a child, or `kind.` for one without a field; empty if no rule covers such a place."""
         if parent.type not in self._kinds:
             return ""
         number = next((at for at, each in enumerate(parent.children) if each.id == child.id), 0)
         return f"{parent.type}.{parent.field_name_for_child(number) or ''}"
 
     def itself(self, name: Name, receiver: str) -> str:
-        """The class around a name, where `receiver` there is an object of it; else empty."""
+        """The class around a name if `receiver` there is an instance of it; otherwise empty."""
         of_itself = receiver in self.rules.selves or receiver in self._receivers(name.above)
         return self._owner(name.above) if of_itself else ""
 
@@ -143,7 +143,7 @@ class Names:
         )
 
     def _outward(self, names: Sequence[Name]) -> tuple[Name, ...]:
-        """The names, of which those that a scope declares to be an outer scope's are no definitions there."""
+        """The names, without the definition role for those that a scope declares to be an outer scope's."""
         outward = {name.scopes[0] for name in names if name.above[0].type in self.rules.outward and name.scopes}
         return tuple(
             replace(name, role=Role.USE, binder=None) if name.binder is not None and name.binder.id in outward else name
@@ -151,7 +151,7 @@ class Names:
         )
 
     def _bound(self, node: Node, above: Sequence[Node]) -> tuple[Role, Node] | None:
-        """The role of a definition and the scope that it binds in; None for any other name."""
+        """A definition's role and the scope it binds in; None for any other name."""
         rules = self.rules
         places = (
             (self.place(child, parent), height) for height, (child, parent) in enumerate(pairwise((node, *above)))
@@ -175,7 +175,7 @@ class Names:
         return Role.MEMBER if is_member else Role.DEFINITION, binder
 
     def _seen(self, node: Node, above: Sequence[Node]) -> Iterator[int]:
-        """The ids of the scopes whose names are seen here, the innermost first."""
+        """The ids of the scopes visible here, innermost first."""
         skipped = inside = False
         for child, parent in pairwise((node, *above)):
             skipped = skipped or self.place(child, parent) in self.rules.outside
@@ -188,24 +188,24 @@ class Names:
             skipped, inside = False, True
 
     def _receiver(self, parent: Node, place: str) -> Node | None:
-        """What the name at `place` is a member of."""
+        """The object that the name at `place` is a member of."""
         return parent.child_by_field_name(self._fields[place]) if place in self._fields else None
 
     def called(self, nodes: Iterable[Node]) -> str:
-        """What the first of the nodes that is a call calls; empty where none is."""
+        """The callee of the first call among the nodes; empty if none is a call."""
         call = next((node for node in nodes if node.type in self._calls), None)
         called = None if call is None else call.child_by_field_name(self._calls[call.type])
         return "" if called is None else self.view.code(called)
 
     def _owner(self, above: Sequence[Node]) -> str:
-        """The name of the class around."""
+        """The name of the enclosing class."""
         node = next((each for each in above if each.type in self._owners), None)
         named = None if node is None else node.child_by_field_name(self._owners[node.type])
         found = None if named is None else _TYPE_NAME.search(self.view.code(named))
         return found[1] if found else ""
 
     def _receivers(self, above: Sequence[Node]) -> tuple[str, ...]:
-        """What a method calls its own object, where each method says so itself."""
+        """A method's name for its own object, in languages where each method declares one."""
         node = next((each for each in above if self._owners.get(each.type) == "receiver"), None)
         named = None if node is None else node.child_by_field_name("receiver")
         return () if named is None else tuple(re.findall(r"\w+", self.view.code(named))[:1])

@@ -1,6 +1,6 @@
-"""What changed: the recent edits of a document, in memory alone, and how an earlier text differs from the present one.
+"""The recent edits of a document, in memory only, and the differences between an earlier text and the current one.
 
-An edit grows while the user types where it ends, and is gone once it is undone.
+An edit grows while the user types at its end, and disappears once undone.
 """
 
 import re
@@ -13,23 +13,23 @@ from lsp_server.documents.change import Change, difference
 
 MOST_EDITS = 24
 MOST_CHARACTERS = 20_000
-"""Of removed and of added text, in all; what is larger is no edit to follow, and ends what was before it."""
+"""The total of removed and added text; anything larger is no edit to follow, and resets the history."""
 _MOST_EARLIER = 5
-"""Texts, because each of them is parsed."""
+"""Limited, because each text is parsed."""
 _MOST_TOKENS = 1_500
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class RecentEdits:
-    """The recent edits of one document, the oldest first."""
+    """The recent edits of one document, oldest first."""
 
     def __init__(self) -> None:
         self._edits: list[Change] = []
         self._open = 0
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """The document has changed. A change continues one of the edits that the last changes made, or is a new one."""
+        """The document has changed. Each change continues one of the latest edits, or starts a new one."""
         began = len(self._edits) - self._open
         for change in changes:
             self._add(change, max(began, 0))
@@ -38,23 +38,25 @@ class RecentEdits:
             self._edits.pop(0)
 
     def close(self) -> None:
-        """What comes now is another edit, wherever it is."""
+        """The next change starts a new edit, wherever it is."""
         self._open = 0
 
     def clear(self) -> None:
-        """Nothing has changed yet."""
+        """Whether nothing has changed yet."""
         self._edits, self._open = [], 0
 
     def earlier(self, text: str) -> Iterator[str]:
-        """What `text`, the document's, was before the last edit, before the last two, and so on; at last before all."""
+        """The texts before the last edit, before the last two, and so on, back to before all of them. `text` is the
+        current one.
+        """
         for number, edit in enumerate(reversed(self._edits), 1):
             text = Change(edit.start, edit.added, edit.removed).applied(text)
             if number < _MOST_EARLIER or number == len(self._edits):
                 yield text
 
     def _add(self, change: Change, began: int) -> None:
-        """Add a change; edits before `began` are closed."""
-        moved = change  # as it would have been before the edits that were made later
+        """Adds a change; edits before `began` are closed."""
+        moved = change  # as if made before the later edits
         for at in range(len(self._edits) - 1, began - 1, -1):
             edit = self._edits[at]
             end = edit.start + len(edit.added)
@@ -69,7 +71,7 @@ class RecentEdits:
         self._edits.append(change)
 
     def _merge(self, at: int, change: Change) -> None:
-        """An edit has grown by a change that touches it; those that were made later behind it move."""
+        """Extends an edit by a change that touches it, and shifts later edits behind it."""
         self._edits[at] = merged = _merged(self._edits[at], change)
         place = change.start
         for later in range(at + 1, len(self._edits)):
@@ -87,7 +89,7 @@ def _size(change: Change) -> int:
 
 
 def _merged(edit: Change, change: Change) -> Change:
-    """One change that does what both do, one after the other. They touch."""
+    """One change with the effect of both in sequence. They touch."""
     end = edit.start + len(edit.added)
     before = change.removed[: max(edit.start - change.start, 0)]
     after = change.removed[len(change.removed) - max(change.end - end, 0) :]
@@ -118,11 +120,11 @@ class Comparison:
 
     @cached_property
     def renamed(self) -> tuple[tuple[int, int], ...]:
-        """The places of words that stand where another one stood: in the old text and in the new one."""
+        """The places of substituted words: in the old text and in the new one."""
         return tuple(pair for hunk in self.hunks for pair in self._pairs(hunk))
 
     def is_new(self, start: int, end: int) -> bool:
-        """Whether any of [start, end) of the new text is not in the old one."""
+        """Whether any of [start, end) of the new text is absent from the old one."""
         return any(hunk.start < end and start < hunk.end for hunk in self.hunks)
 
     def _hunks(self) -> Iterator[Hunk]:
@@ -140,7 +142,7 @@ class Comparison:
                 yield from self._within(Hunk(at[i], at[j], new_at[k], new_at[m]))
 
     def _within(self, hunk: Hunk) -> Iterator[Hunk]:
-        """The words of a changed part of lines that differ."""
+        """The differing words in a changed part of lines."""
         olds = [match.span() for match in _TOKEN.finditer(self.old, hunk.old_start, hunk.old_end)]
         news = [match.span() for match in _TOKEN.finditer(self.new, hunk.start, hunk.end)]
         if len(olds) + len(news) > _MOST_TOKENS:

@@ -1,7 +1,7 @@
-"""What no longer fits after a rename: the other places of the same binding, member or argument.
+"""Finds what no longer fits after a rename: the other places of the same binding, member or argument.
 
-Offers only what certainly meant the old name: a name that something else binds too, or that the new name would hide, is
-left alone.
+Offers only places that certainly meant the old name, not a name that something else also binds or the new name would
+hide.
 """
 
 import re
@@ -17,7 +17,7 @@ from lsp_server.syntax.lines import end_of_text_before, word_before
 
 _ALIAS = re.compile(r"as\s+(\w+)")
 _DISTINCT = re.compile(r"\w_\w|[a-z][A-Z]|^_\w{3}")
-"""A name that is made of several words, or private, is hardly that of somebody else's member."""
+"""A name of several words, or a private one, hardly belongs to an unrelated member."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class NextEdit:
 
 @dataclass(frozen=True)
 class Compared:
-    """An earlier text and the present one: what differs, and the names of both."""
+    """An earlier text and the current one: their differences and names."""
 
     texts: Comparison
     old: Names
@@ -53,7 +53,7 @@ def after_renames(compared: Compared) -> Iterator[NextEdit]:
 
 
 def _aliased(compared: Compared) -> Iterator[tuple[int, int]]:
-    """Where an import has got another name: `as name` was written behind it."""
+    """Whether an import got another name: `as name` was added behind it."""
     old, new = compared.texts.old, compared.texts.new
     for hunk in compared.texts.hunks:
         if alias := _ALIAS.fullmatch(new, hunk.start, hunk.end):
@@ -63,7 +63,7 @@ def _aliased(compared: Compared) -> Iterator[tuple[int, int]]:
 
 
 def _is_gone(names: Names, word: str) -> bool:
-    """Whether nothing in the file binds a name that stands in it, as far as it can be told."""
+    """Whether the file binds no name in it, as far as can be told."""
     builtins = names.rules.builtins
     return bool(builtins) and word not in builtins and not any(name.binder for name in names.all(word))
 
@@ -86,7 +86,7 @@ def _written(use: Name, text: str) -> str:
 
 
 def _uses_of_binding(compared: Compared, old: Name, new: Name) -> Iterator[Name]:
-    """The places that the old name's binding reaches. Its scope is that of the new name: only the name has changed."""
+    """The places that the old name's binding reaches. Its scope is the new name's, since only the name has changed."""
     names, scope = compared.new, new.binder
     if scope is None or _was_known(compared.old, old, new.text):
         return
@@ -103,7 +103,7 @@ def _uses_of_binding(compared: Compared, old: Name, new: Name) -> Iterator[Name]
 
 
 def _was_known(names: Names, old: Name, word: str) -> bool:
-    """Whether the new name already meant something where the old one was bound: then this is no rename."""
+    """Whether the new name already had a meaning where the old one was bound, so that this is no rename."""
     scope = old.binder
     if scope is None:
         return True
@@ -122,15 +122,15 @@ def _is_bound_in(names: Names, name: Name, scope: int) -> bool:
 
 
 def _is_hidden(names: Names, name: Name, new: Name, scope: int) -> bool:
-    """Whether something else is called by the new name where `name` stands."""
+    """Whether the new name already means something else at the place of `name`."""
     binding = {each.binder.id for each in names.all(new.text) if each.binder is not None}
     return any(each in binding for each in takewhile(lambda each: each != scope, name.scopes))
 
 
 def _until_bound_anew(names: Names, own: list[Name], new: Name) -> Iterator[Name]:
-    """The names that the renamed definition reaches, where others define the old name in its scope, too.
+    """The names that the renamed definition reaches, if others also define the old name in its scope.
 
-    It reaches beyond a definition that is made of the old value, or in a block inside its own.
+    It reaches past definitions made from the old value, or in a block inside its own.
     """
     if own[0].start < new.start:
         return
@@ -150,7 +150,7 @@ def _block(names: Names, name: Name) -> Node | None:
 
 
 def _keywords(compared: Compared, old: Name, new: Name) -> Iterator[Name]:
-    """The arguments that are given by the old name of a parameter."""
+    """The arguments that use a parameter's old name."""
     function = function_name(compared.new, new)
     if function is None:
         return
@@ -170,7 +170,7 @@ def function_name(names: Names, parameter: Name) -> Name | None:
 
 
 def calls(names: Names, at: Name, called: str, function: Name) -> bool:
-    """Whether what is called at a name is `function`, as far as the text tells."""
+    """Whether the callee at a name is `function`, as far as the text shows."""
     receiver, dot, last = called.rpartition(".")
     if function.role is not Role.MEMBER:
         return not dot and last == function.text
@@ -182,7 +182,9 @@ def calls(names: Names, at: Name, called: str, function: Name) -> bool:
 
 
 def is_of(names: Names, at: Name, receiver: str, owner: str, member: str) -> bool:
-    """Whether `receiver` is probably an `owner`: it is so called, or was made one, or nobody else has such a member."""
+    """Whether `receiver` is probably an `owner`: by its name, by its definition, or because no other class has such a
+    member.
+    """
     if itself := names.itself(at, receiver):
         return itself == owner
     return receiver == owner or bool(_DISTINCT.search(member)) or _was_made(names, at, receiver, owner)
@@ -197,7 +199,7 @@ def _was_made(names: Names, at: Name, receiver: str, owner: str) -> bool:
 
 
 def _statement(names: Names, name: Name) -> str:
-    """The first line of the code that defines a name; of a parameter itself alone."""
+    """The first line of the code that defines a name; for a parameter, only the parameter."""
     node = next((each for each in name.above if each.byte_range != name.node.byte_range), name.node)
     if node.type in names.view.table.argument_lists:
         return name.text
@@ -205,13 +207,13 @@ def _statement(names: Names, name: Name) -> str:
 
 
 def _uses_of_member(compared: Compared, old: Name, new: Name) -> Iterator[Name]:
-    """Uses of a renamed member, in its class and where the receiver tells."""
+    """Uses of a renamed member, in its class and wherever the receiver identifies it."""
     names, owner = compared.new, old.owner
     if not owner or any(name.owner == owner for name in compared.old.all(new.text)):
         return
     members = [name for name in compared.old.all(old.text) if name.role is Role.MEMBER]
     mine = [name for name in members if name.owner == owner]
-    if not mine or mine[0].start != old.start:  # it was defined before
+    if not mine or mine[0].start != old.start:  # it was already defined
         return
     alone = len(mine) == len(members)
     left = [name for name in names.all(old.text) if name.role is Role.MEMBER and name.owner == owner]
@@ -223,7 +225,7 @@ def _uses_of_member(compared: Compared, old: Name, new: Name) -> Iterator[Name]:
 
 
 def _means_member(names: Names, name: Name, new: Name, *, alone: bool) -> bool:
-    """Whether `name` means the member that is called `new` now. `alone`: no other class has a member of that name."""
+    """Whether `name` means the member that is now called `new`. `alone`: no other class has a member of that name."""
     match name.role:
         case Role.MEMBER | Role.FIELD if name.owner:
             return name.owner == new.owner

@@ -1,7 +1,7 @@
-"""What no longer fits after an edit of one of several similar lines.
+"""Finds what no longer fits after editing one of several similar lines.
 
-Two edits that replace the same by the same tell which tokens around it matter: those that both have in common. Where
-both have some word, number or string, any will do. After one edit only almost the same line is similar.
+Two edits with the same replacement show which surrounding tokens matter: those that both share. Where each has some
+word, number or string, any will do. After a single edit, only nearly identical lines are similar.
 """
 
 import re
@@ -19,15 +19,15 @@ _STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
 _TOKEN = re.compile(rf"{_STRING}|\w+|[^\w\s]")
 _ANY_STRING, _ANY_WORD = f"(?:{_STRING})", r"\w+"
 _EDGE = "\n"
-"""Stands for the start or the end of a line, as a token."""
+"""A token for the start or the end of a line."""
 _CONTEXT_TOKENS = 5
 _REPLACED_CONTEXT = (2, 1)
-"""How many tokens before and after matter where two edits have replaced something."""
+"""The number of tokens before and after that matter once two edits have replaced something."""
 _LEAST_TOKENS = {1: 6, 2: 3}
 _LEAST_WORDS = {1: 2, 2: 1}
-"""Of what is looked for, by the number of edits: less is found in lines that have nothing to do with it.
+"""The required size of a pattern, by the number of edits; shorter ones match unrelated lines.
 
-In the tuning half of the benchmark, of 49 edits after which these find something, they find the right place after 42.
+In the tuning half of the benchmark, these find something after 49 edits, and the right place after 42 of them.
 """
 _Tokens = list[re.Match[str]]
 _MOST_SITES = 12
@@ -36,9 +36,9 @@ _MOST_REPEATS = 40
 
 @dataclass(frozen=True)
 class _Site:
-    """A line in which one run of tokens was replaced: what stood there, what stands there, and the tokens around.
+    """A line in which one run of tokens was replaced: the old and new tokens, and those around them.
 
-    `kind` is that of the string or comment it is in; empty for code. `defines`: a name is defined there.
+    `kind` is the kind of the enclosing string or comment; empty for code. `defines`: a name is defined there.
     """
 
     removed: tuple[str, ...]
@@ -50,7 +50,7 @@ class _Site:
 
 
 def after_repeats(compared: Compared) -> Iterator[NextEdit]:
-    """The places that look as two changed ones did."""
+    """The places that look as two changed places did."""
     sites = list(_sites(compared))[:_MOST_SITES]
     for one, other in combinations(sites, 2):
         if (one.removed, one.added, one.kind) != (other.removed, other.added, other.kind):
@@ -79,7 +79,7 @@ def _sites(compared: Compared) -> Iterator[_Site]:
 
 
 def _site(compared: Compared, old: tuple[int, int], new: tuple[int, int]) -> _Site | None:
-    """The one run of tokens in which two lines differ; None where they differ in white space alone, or altogether."""
+    """The one run of tokens in which two lines differ; None if they differ only in white space, or altogether."""
     texts = compared.texts
     olds, news = list(_TOKEN.finditer(texts.old, *old)), list(_TOKEN.finditer(texts.new, *new))
     was, now = [match[0] for match in olds], [match[0] for match in news]
@@ -107,7 +107,7 @@ def _site(compared: Compared, old: tuple[int, int], new: tuple[int, int]) -> _Si
 
 
 def _inserted(texts: Comparison, olds: _Tokens, news: _Tokens, left: int, last: int) -> str | None:
-    """What was inserted between two tokens, with its white space; None where it took the place of other white space."""
+    """The text inserted between two tokens, with its white space; None if it replaced other white space."""
     if not left:
         return texts.new[news[0].start() : news[last].start()]
     gap = texts.old[olds[left - 1].end() : olds[left].start()] if left < len(olds) else ""
@@ -119,13 +119,13 @@ def _inserted(texts: Comparison, olds: _Tokens, news: _Tokens, left: int, last: 
 
 
 def _same(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many tokens two lines have in common at their start."""
+    """The number of tokens that two lines share at their start."""
     differ = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
     return next(differ, min(len(one), len(other)))
 
 
 def _defines(names: Names, offset: int) -> bool:
-    """Whether a definition starts there: what others are called is their own business."""
+    """Whether a definition starts there: other definitions have names of their own."""
     name = names.at(offset)
     return name is not None and (name.binder is not None or name.role is Role.MEMBER)
 
@@ -136,7 +136,7 @@ def _kind(view: View, offset: int) -> str:
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> list[str]:
-    """The regexes of the tokens that two lines have in common from their start on; of some word where both have one."""
+    """Regexes for the tokens that two lines share from their start; any word where both have one."""
     found = []
     for left, right in zip(one, other, strict=False):
         if left == right:
@@ -155,7 +155,7 @@ def _literal(token: str) -> str:
 
 
 def _is_telling(removed: Sequence[str], before: Sequence[str], after: Sequence[str], edits: int) -> bool:
-    """Whether what is looked for says enough: several tokens, with words, on both sides of what is inserted."""
+    """Whether the pattern is specific enough: several tokens, with words, on both sides of the insertion."""
     sought = [token for token in (*before, *map(_literal, removed), *after) if token not in (_ANY_WORD, _ANY_STRING)]
     words = sum(token.startswith(r"\b") for token in sought)
     enough = len(sought) >= _LEAST_TOKENS[edits] and words >= _LEAST_WORDS[edits]
@@ -163,7 +163,7 @@ def _is_telling(removed: Sequence[str], before: Sequence[str], after: Sequence[s
 
 
 def _pattern(before: Sequence[str], removed: Sequence[str], after: Sequence[str]) -> re.Pattern[str]:
-    """Group 1 is what stands before, group 2 what is to be replaced."""
+    """Group 1 matches the text before, group 2 the text to replace."""
     left, middle, right = ([*before], [*map(_literal, removed)], [*after])
     ends = "$" if right[-1:] == [_EDGE] else ""
     starts = r"^[ \t]*" if left[:1] == [_EDGE] else ""
@@ -175,7 +175,7 @@ def _pattern(before: Sequence[str], removed: Sequence[str], after: Sequence[str]
 def _like(
     compared: Compared, site: _Site, before: Sequence[str], after: Sequence[str], *, edits: int
 ) -> Iterator[NextEdit]:
-    """The places in the present text where the sought tokens stand, with nothing but white space between them."""
+    """The places of the sought tokens in the current text, with only white space between them."""
     if not _is_telling(site.removed, before, after, edits):
         return
     pattern = _pattern(before, site.removed, after)

@@ -1,6 +1,6 @@
-"""The next edits of a session's documents: when to look for them, which one to offer, and what has become of it.
+"""The next edits of a session's documents: when to look for them, which one to offer, and its outcome.
 
-Belongs to one event loop; looks for edits in threads. Keeps what has changed in memory alone.
+Belongs to one event loop; looks for edits in threads. Keeps changes in memory only.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from lsp_server.usage.document_usage import language_of
 from lsp_server.usage.events import NEXT_EDIT, Decided, Event, Shown
 
 PAUSE_S = 0.3
-"""After the last edit; none after an edit that was offered."""
+"""The pause after the last edit; none after accepting an offer."""
 _MOST_DISMISSED = 100
 _MOST_OFFERED = 16
 
 TakeSnapshot = Callable[[], Awaitable[Snapshot | None]]
 Propose = Callable[[Snapshot, Sequence[str]], Awaitable[Sequence[NextEdit]]]
-"""Asks the model for edits of a document, which was so before its recent edits, the newest first."""
+"""Asks the model for edits of a document, given its texts before the recent edits, newest first."""
 
 
 async def nobody(_snapshot: Snapshot, _earlier: Sequence[str]) -> Sequence[NextEdit]:
@@ -36,7 +36,7 @@ async def nobody(_snapshot: Snapshot, _earlier: Sequence[str]) -> Sequence[NextE
 
 @dataclass
 class Offer:
-    """An edit that was offered for one version of a document."""
+    """An edit offered for one version of a document."""
 
     id: str
     edit: NextEdit
@@ -46,9 +46,9 @@ class Offer:
 
 @dataclass
 class _State:
-    """One document. `known` are the edits found for its present text, None where nobody has looked.
+    """One document. `known` are the edits found for its current text, None before any search.
 
-    `stop` is set once that text is out of date, and the model is asked no longer.
+    `stop` is set once that text is out of date, which also cancels the request to the model.
     """
 
     recent: RecentEdits = field(default_factory=RecentEdits)
@@ -68,7 +68,7 @@ class _State:
 
 
 class NextEditService:
-    """`is_on` says whether a document's edits may be followed; `tell` is given each event and its document."""
+    """`is_on` tells whether to follow a document's edits; `tell` receives each event and its document."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class NextEditService:
         self._states: dict[str, _State] = {}
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """A document has changed: what is looked for or offered is out of date."""
+        """A document has changed: its search and its offers are out of date."""
         if not self._is_on(uri):
             self.forget(uri)
             return
@@ -98,14 +98,14 @@ class NextEditService:
         state.dismissed = [moved for each in state.dismissed if (moved := _moved(each, changes)) is not None]
 
     def forget(self, uri: str) -> None:
-        """The document was closed, or must not be followed any more."""
+        """The document was closed, or must no longer be followed."""
         if state := self._states.pop(uri, None):
             state.end()
 
     def ask(self, uri: str, cursor: int, parsed: TakeSnapshot) -> Awaitable[Offer | None]:
-        """What to offer where the cursor is, once the user pauses; None where nothing follows.
+        """The offer at the cursor, once the user pauses; None if nothing follows.
 
-        None, too, where the text changes after this call, even before anybody waits for the result.
+        Also None if the text changes after this call, even before the result is awaited.
         """
         state = self._states.get(uri) or _State()
         return self._asked(state, state.stop, cursor, parsed)
@@ -120,9 +120,9 @@ class NextEditService:
         return None if edit is None or stop.is_set() else _offer(state, edit)
 
     async def known(self, snapshot: Snapshot, *, quick: bool = False) -> list[NextEdit]:
-        """The edits that follow in the present text, in order, without those that the user does not want.
+        """The edits that follow in the current text, in order, without those the user has rejected.
 
-        Empty where the text changes before they are found. `quick`: nobody waits for the model.
+        Empty if the text changes before they are found. `quick`: does not wait for the model.
         """
         state = self._states.get(snapshot.uri)
         if state is None:
@@ -140,7 +140,7 @@ class NextEditService:
         return [] if stop.is_set() else [edit for edit in state.known or () if not _is_any_of(edit, state.dismissed)]
 
     async def _proposed(self, state: _State, snapshot: Snapshot, earlier: Sequence[str]) -> list[NextEdit]:
-        """What the model proposes; nothing where the text changes before, which ends its work."""
+        """The model's proposals; empty if the text changes first, which cancels the request."""
         stop, asking = state.stop, asyncio.ensure_future(self._propose(snapshot, earlier))
         state.asking.add(asking)
         try:
@@ -153,7 +153,7 @@ class NextEditService:
             state.asking.discard(asking)
 
     def offer(self, uri: str, edit: NextEdit) -> Offer:
-        """An edit of the present text is offered in another way than `ask` does."""
+        """Offers an edit of the current text by another way than `ask`."""
         return _offer(self._states.setdefault(uri, _State()), edit)
 
     def shown(self, uri: str, offer_id: str) -> None:
@@ -162,7 +162,7 @@ class NextEditService:
             self._tell_shown(uri, offer)
 
     def accepted(self, uri: str, offer_id: str) -> None:
-        """The user has taken an offer: the next one comes at once."""
+        """The user has accepted an offer: the next one comes without a pause."""
         offer = self._find(uri, offer_id, ends=True)
         if offer is not None:
             self._tell_shown(uri, offer)
@@ -170,7 +170,7 @@ class NextEditService:
             self._states[uri].changed_s = 0.0
 
     def dismissed(self, uri: str, offer_id: str) -> None:
-        """The user does not want an offer: it never comes back while that text stands there."""
+        """The user rejects an offer: it never returns while that text is unchanged."""
         offer = self._find(uri, offer_id, ends=True)
         document = self._documents.get(uri)
         if offer is None or document is None:
@@ -196,7 +196,7 @@ class NextEditService:
 
 
 def _offer(state: _State, edit: NextEdit) -> Offer:
-    """The offer of an edit: the same one each time it is asked for."""
+    """The offer of an edit: the same object each time."""
     known = next((offer for offer in state.offers.values() if offer.edit == edit), None)
     if known is None:
         known = Offer(f"next-{secrets.token_hex(8)}", edit, secrets.randbits(62))
@@ -215,7 +215,7 @@ def _is_any_of(edit: NextEdit, dismissed: Sequence[Change]) -> bool:
 
 
 def _moved(place: Change, changes: Sequence[Change]) -> Change | None:
-    """Where a place is after the changes; None where one of them touched it."""
+    """A place after the changes; None if one of them touched it."""
     start, end = place.start, place.end
     for change in changes:
         if change.start < end and start < change.end:
@@ -226,7 +226,7 @@ def _moved(place: Change, changes: Sequence[Change]) -> Change | None:
 
 
 def _is_half_deleted(last: Change | None, text: str, cursor: int) -> bool:
-    """Whether the end of a name was just deleted before the cursor: what takes its place is still to come."""
+    """Whether the end of a name was just deleted before the cursor: its replacement is yet to come."""
     if last is None or last.added or last.start != cursor:
         return False
     return is_word(text[cursor - 1 : cursor]) and not is_word(text[cursor : cursor + 1])

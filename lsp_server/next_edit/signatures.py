@@ -1,6 +1,7 @@
-"""What no longer fits after a change of a function's head: arguments of its calls, and a missing or needless `await`.
+"""Finds what no longer fits after a change of a function's head: arguments of its calls, and a superfluous or missing
+`await`.
 
-Offers only what is certain. Where a call needs an argument that nobody has written yet, that is for a model to write.
+Offers only what is certain. A call that needs a new argument is left to a model.
 """
 
 import re
@@ -14,7 +15,7 @@ from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.renames import Compared, NextEdit, calls
 
 _MANY = re.compile(r"splat|rest|variadic|spread|separator|self_parameter|^[*/]$")
-"""Kinds of parameters and arguments that stand for several, or for none."""
+"""Kinds of parameters and arguments that represent several, or none."""
 _OPTIONAL = re.compile(r"default|optional|assignment")
 _ASYNC = re.compile(r"\basync\b")
 _YIELD = re.compile(r"\byield\b")
@@ -41,7 +42,7 @@ class _Function:
 
 
 def after_signatures(compared: Compared) -> Iterator[NextEdit]:
-    """The calls that no longer fit the functions whose heads have changed."""
+    """The calls that no longer fit the functions with changed heads."""
     for function in _changed(compared):
         yield from _after_parameters(compared, function)
         yield from _after_async(compared, function)
@@ -61,7 +62,7 @@ def _changed(compared: Compared) -> Iterator[_Function]:
 
 
 def _function_over(names: Names, offset: int) -> Node | None:
-    """The function in whose head `offset` lies."""
+    """The function whose head contains `offset`."""
     view = names.view
     leaf = view.leaf_at(min(offset, len(view.text) - 1))
     for node in view.ancestors(leaf):
@@ -72,7 +73,7 @@ def _function_over(names: Names, offset: int) -> Node | None:
 
 
 def _name_of(names: Names, function: Node) -> Name | None:
-    """The name of a function, or of the variable that it is the value of."""
+    """The name of a function, or of the variable that holds it."""
     named = function.child_by_field_name("name")
     if named is None and function.parent is not None:
         named = function.parent.child_by_field_name("name")
@@ -80,7 +81,7 @@ def _name_of(names: Names, function: Node) -> Name | None:
 
 
 def _is_decorated(names: Names, function: Node) -> bool:
-    """Whether a decorator may have made something else of it."""
+    """Whether a decorator may have replaced it."""
     around = names.view.parent(function)
     if around is None or around.type not in names.view.table.wrappers:
         return False
@@ -89,7 +90,7 @@ def _is_decorated(names: Names, function: Node) -> bool:
 
 
 def _parameters(names: Names, function: Node) -> list[str] | None:
-    """The names of the parameters in order, without the object itself; None where one stands for several."""
+    """The names of the parameters in order, without the object itself; None if one represents several."""
     listed = function.child_by_field_name("parameters")
     found: list[str] = []
     for child in () if listed is None else listed.named_children:
@@ -126,7 +127,7 @@ def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextE
 
 
 def _calls(compared: Compared, function: _Function) -> Iterator[_Call]:
-    """The calls that stand as they did, and certainly mean this function."""
+    """The unchanged calls that certainly mean this function."""
     names, name = compared.new, function.name
     word = name.owner if name.text == "__init__" else name.text
     if not _is_alone(names, name):
@@ -148,7 +149,7 @@ def _is_alone(names: Names, name: Name) -> bool:
 
 
 def _call_of(names: Names, name: Name) -> _Call | None:
-    """The call in which a name says what is called."""
+    """The call whose callee is a name."""
     for kind, called_field, arguments_field in names.rules.calls:
         node = next((each for each in name.above[:2] if each.type == kind), None)
         called = None if node is None else node.child_by_field_name(called_field)
@@ -161,7 +162,7 @@ def _call_of(names: Names, name: Name) -> _Call | None:
 
 
 def _without(names: Names, call: _Call, index: int, keyword: str) -> Iterator[NextEdit]:
-    """The call without the argument of a parameter that is gone."""
+    """The call without the removed parameter's argument."""
     if any(_MANY.search(argument.type) for argument in call.arguments):
         return
     by_name = [_keyword_of(names, argument) for argument in call.arguments]
@@ -192,7 +193,7 @@ def _reordered(names: Names, call: _Call, order: Sequence[int]) -> Iterator[Next
 
 
 def _keyword_of(names: Names, argument: Node) -> str:
-    """The name by which an argument is given; empty for one that is given by its place."""
+    """The keyword of an argument; empty for a positional one."""
     first = next(_leaves(argument))
     name = names.at(names.view.start(first))
     return name.text if name is not None and name.role is Role.KEYWORD and first.parent == argument else ""
@@ -216,7 +217,7 @@ def _is_async(names: Names, function: Node) -> bool:
 
 
 def _awaited(names: Names, call: _Call) -> NextEdit | None:
-    """The call with an `await`, where it can have one and is not handed to somebody else who waits."""
+    """The call with an `await`, if that is allowed there and nothing else awaits it."""
     view, rules = names.view, names.rules
     above = view.ancestors(call.node)[1:]
     function = next((node for node in above if node.type in view.table.functions or "lambda" in node.type), None)
@@ -230,7 +231,7 @@ def _awaited(names: Names, call: _Call) -> NextEdit | None:
     start, end = view.start(call.node), view.end(call.node)
     if rules.await_after:
         return NextEdit(end, end, rules.await_after, why)
-    if view.text[end : end + 1] in (".", "[", "("):  # its result goes on
+    if view.text[end : end + 1] in (".", "[", "("):  # its result is used further
         return NextEdit(start, end, f"({rules.await_before}{view.text[start:end]})", why)
     return NextEdit(start, start, rules.await_before, why)
 

@@ -1,4 +1,4 @@
-"""What refining needs of a session."""
+"""What refining needs from a session."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -15,17 +15,17 @@ class Partner(Connection, Protocol):
     """The connection to the partner."""
 
     def asked(self) -> AbstractContextManager[None]:
-        """Inside it the user waits for the partner, and is shown what fails."""
+        """While it is open, the user waits for the partner and sees failures."""
 
 
 class RefiningHost(Protocol):
-    """What is needed of a session."""
+    """What refining needs from a session."""
 
     documents: dict[str, Document]
 
     @property
     def partner_connection(self) -> Partner | None:
-        """The partner; None where none is configured."""
+        """The partner; None if none is configured."""
 
     @property
     def worker(self) -> Connection:
@@ -39,10 +39,10 @@ class RefiningHost(Protocol):
         """The settings for a document."""
 
     def snapshot(self, uri: str) -> Snapshot | None:
-        """A document as it stands; None where it may not be filled."""
+        """The current document; None if it may not be filled."""
 
     async def may_send(self, snapshot: Snapshot) -> bool:
         """Whether a model may see a document."""
 
     async def context_for(self, snapshot: Snapshot, offset: int, status: Status | None) -> tuple[Snippet, ...]:
-        """What a model of this status is shown of other files."""
+        """The text of other files that a model of this status sees."""

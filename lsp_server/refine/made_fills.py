@@ -1,6 +1,6 @@
-"""The last fills of one document: where they stand as it is edited, and what the partner would put in their place.
+"""The latest fills of one document: their places as it is edited, and the partner's replacements.
 
-An edit that goes to the editor is no fill yet: it counts once the document is the text that it leads to.
+An edit sent to the editor is not a fill yet: it counts once the document has the resulting text.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ KEPT = 16
 
 
 class Better(NamedTuple):
-    """What the partner wrote to stand in the place of `draft`."""
+    """The partner's replacement for `draft`."""
 
     draft: str
     text: str
@@ -24,7 +24,7 @@ class Better(NamedTuple):
 
 @dataclass(frozen=True)
 class MadeFill:
-    """A text that was put into a hole, and stands at `place` now."""
+    """A text that was inserted into a hole and is now at `place`."""
 
     number: int
     place: TextRange
@@ -32,20 +32,20 @@ class MadeFill:
     better: Better | None = None
 
     def after(self, change: Change) -> "MadeFill | None":
-        """The same after a change; None where nobody can tell where it is."""
+        """The same after a change; None if its place is lost."""
         place = self.place.after(change, self.began_as)
         return None if place is None or place.start == place.end else replace(self, place=place)
 
 
 class Made(NamedTuple):
-    """Fills that stand in the text since the last change, and how sure the model was of them together."""
+    """Fills in the text since the last change, and the model's joint confidence in them."""
 
     fills: tuple[MadeFill, ...]
     confidence: float
 
 
 class MadeFills:
-    """The last fills of one document, newest first. Must be told of every change."""
+    """The latest fills of one document, newest first. Must see every change."""
 
     def __init__(self) -> None:
         self._fills: list[MadeFill] = []
@@ -53,19 +53,19 @@ class MadeFills:
         self._numbers = 0
 
     def expect(self, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], confidence: float) -> None:
-        """The editor is given these texts for the holes of `snapshot`. Only the latest such edit counts."""
+        """The editor gets these texts for the holes of `snapshot`. Only the latest such edit counts."""
         edit = ExpectedEdit(snapshot.text, [TextRange(span.start, span.end) for span in spans], texts)
         each = zip(spans, edit.places, texts, strict=True)
         new = [(at, text) for span, at, text in each if text.strip() and text != snapshot.text[span.start : span.end]]
         self._expected = edit, new, confidence
 
     def add(self, start: int, text: str) -> None:
-        """`text` was put in at `start` of the document as it stands."""
+        """`text` was inserted at `start` of the current document."""
         if text.strip():
             self._keep([(TextRange(start, start + len(text)), text)])
 
     def changed(self, changes: Sequence[Change], text: str) -> Made | None:
-        """`changes` led to `text`. Returns the fills that were made with that."""
+        """`changes` led to `text`. Returns the fills that they made."""
         for change in map(smallest, changes):
             moved = (fill.after(change) for fill in self._fills)
             self._fills = [fill for fill in moved if fill is not None]
@@ -80,19 +80,19 @@ class MadeFills:
         return None
 
     def at(self, offset: int) -> MadeFill | None:
-        """The newest fill at a cursor; None where there is none."""
+        """The newest fill at a cursor; None if there is none."""
         return next((fill for fill in self._fills if fill.place.start <= offset <= fill.place.end), None)
 
     def now(self, fill: MadeFill) -> MadeFill | None:
-        """A fill where it stands now; None where it is gone."""
+        """A fill at its current place; None if it is gone."""
         return next((each for each in self._fills if each.number == fill.number), None)
 
     def offer(self, fill: MadeFill, better: Better) -> None:
-        """The partner's text for a fill is there."""
+        """Stores the partner's text for a fill."""
         self._fills = [replace(each, better=better) if each.number == fill.number else each for each in self._fills]
 
     def better(self, start: int, end: int, text: str) -> str | None:
-        """What the partner has written to replace [start, end) of the document as it stands; None: nothing yet."""
+        """The partner's replacements for [start, end) of the current document; None: nothing yet."""
         standing = text[start:end]
         for fill in self._fills:
             inside = fill.place.start <= start and end <= fill.place.end

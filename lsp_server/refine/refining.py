@@ -1,7 +1,7 @@
-"""Asks the partner to improve what the model drafted, and keeps what it wrote until the editor asks for it.
+"""Asks the partner to improve the model's drafts, and keeps its texts until the editor asks for them.
 
-Nothing of the document is changed here. The draft stays where it is whatever becomes of the partner: dead, late or
-worse. A partner that nobody asked for by name fails without a word. For one event loop.
+Never changes the document. The draft stays if the partner is dead, late or worse. Automatic requests to the partner
+fail silently. For one event loop.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ GONE = "the suggestion is gone, or other text was typed in its place"
 SUPERSEDED = "the partner was asked again meanwhile"
 UNWANTED = "the setting `refine` is off"
 UNSURE_BELOW = 0.5
-"""The model is unsure of what it wrote with a lower mean confidence."""
+"""Below this mean confidence the model is unsure of its text."""
 
 
 class Refining:
-    """`tell` is given a document and what of it has become better: the id of a suggestion, or the range of a fill.
+    """`tell` receives a document and what has improved in it: the id of a suggestion, or the range of a fill.
 
-    `sends` is given the same of what the partner is about to be asked, whatever comes of it.
+    `sends` receives the same before each request to the partner, whatever the outcome.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Refining:
     # --- What the session tells ---
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """A document has changed. To be told before the services for suggestions."""
+        """A document has changed. Call this before the services for suggestions."""
         document, made = self._host.documents.get(uri), self._made.get(uri)
         if document is not None and made is not None and changes:
             new = made.changed(changes, document.text)
@@ -64,7 +64,7 @@ class Refining:
                 self._begin(uri, "", self._offer_for_fills(uri, new))
 
     def drop_gone(self, uri: str, _changes: Sequence[Change] = ()) -> None:
-        """A suggestion may have been taken or rejected: the partner is not asked for one that is gone."""
+        """A suggestion may have been accepted or rejected: the partner is not asked about one that is gone."""
         name, task = self._running.get(uri, ("", None))
         if name and task is not None and self._find(uri, name) is None:
             task.cancel()
@@ -76,36 +76,36 @@ class Refining:
             running[1].cancel()
 
     def expect(self, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], confidence: float) -> None:
-        """The editor is given an edit that fills these holes."""
+        """The editor gets an edit that fills these holes."""
         self._of(snapshot.uri).expect(snapshot, spans, texts, confidence)
 
     def taken(self, uri: str, start: int, text: str) -> None:
-        """A whole suggestion was taken, and stands at `start`."""
+        """A whole suggestion was accepted and is now at `start`."""
         self._of(uri).add(start, text)
 
     def shown(self, uri: str, suggestion: Suggestion) -> None:
-        """The user asked for suggestions and is shown this one first."""
+        """The user asked for suggestions and sees this one first."""
         if self._is_unsure(uri, suggestion.confidence):
             self._sends(uri, suggestion.id)
             self._begin(uri, suggestion.id, self._offer_for_suggestion(uri, suggestion.id))
 
-    # --- What a user asks for ---
+    # --- Explicit requests ---
 
     def fill_at(self, uri: str, offset: int) -> tuple[int, int] | None:
-        """Where the fill just made at a cursor stands; None where there is none."""
+        """The place of the recent fill at a cursor; None if there is none."""
         made = self._made.get(uri)
         found = made.at(offset) if made else None
         return (found.place.start, found.place.end) if found else None
 
     def ready(self, snapshot: Snapshot, spans: Sequence[Span]) -> tuple[str, ...] | None:
-        """What the partner has written for these holes already; None where it has to be asked."""
+        """The partner's stored texts for these holes; None if it must be asked."""
         made = self._made.get(snapshot.uri)
         found = [made.better(span.start, span.end, snapshot.text) if made else None for span in spans]
         texts = tuple(text for text in found if text is not None)
         return texts if texts and len(texts) == len(spans) else None
 
     async def suggestion(self, uri: str, suggestion_id: str) -> None:
-        """Have a suggestion refined, and put the partner's text in its place. Raises NotRefined, WorkerFailure."""
+        """Has a suggestion refined, and substitutes the partner's text. Raises NotRefined, WorkerFailure."""
         if self._host.partner_connection is not None and self._find(uri, suggestion_id) is not None:
             self._sends(uri, suggestion_id)
         task = self._begin(uri, suggestion_id, self._refine(uri, suggestion_id))
@@ -123,14 +123,14 @@ class Refining:
         return self._made.setdefault(uri, MadeFills())
 
     def _is_unsure(self, uri: str, confidence: float) -> bool:
-        """Never where the model is on a server: it may be as large as the partner, or is the partner."""
+        """Never if the model is on a server: it may be as large as the partner, or be the partner."""
         settings = self._host.settings_of(uri)
         is_wanted = settings.refine == "unsure" and self._host.partner_connection is not None
         is_small = not is_remote(self._host.worker.client.options)
         return is_wanted and is_small and confidence < UNSURE_BELOW
 
     def _begin(self, uri: str, name: str, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
-        """Do `work` in place of what was done for the document before."""
+        """Runs `work` instead of the earlier work for the document."""
         if running := self._running.pop(uri, None):
             running[1].cancel()
         task = asyncio.create_task(work, name="refine")
@@ -158,7 +158,7 @@ class Refining:
         await self._refine_suggestion(uri, suggestion_id, is_asked=False)
 
     async def _refine_suggestion(self, uri: str, suggestion_id: str, *, is_asked: bool) -> None:
-        """What the user asked for by name is shown even where the draft looks better."""
+        """An explicitly requested text is shown even if the draft looks better."""
         found, snapshot = self._find(uri, suggestion_id), self._host.snapshot(uri)
         if found is None or snapshot is None:
             raise NotRefined(GONE)
@@ -174,11 +174,11 @@ class Refining:
         self._tell(uri, suggestion_id)
 
     async def _offer_for_fills(self, uri: str, made: Made) -> None:
-        """Keeps what the partner wrote for fills just made, where that is better."""
+        """Stores the partner's texts for recent fills if they are better."""
         snapshot = self._host.snapshot(uri)
         if snapshot is None or not made.fills:
             return
-        known = self._of(uri)  # the fills may have been edited since they were made
+        known = self._of(uri)  # the fills may have been edited meanwhile
         standing = [now for each in made.fills if (now := known.now(each))]
         pairs = [(each, span) for each in standing if (span := _span_of(snapshot, each))]
         if not pairs:
@@ -194,7 +194,7 @@ class Refining:
             self._keep(uri, each, Better(draft, text))
 
     def _keep(self, uri: str, fill: MadeFill, better: Better) -> None:
-        """Not where the user has changed the fill, or nothing of it is better."""
+        """Skips a fill that the user has changed, or that nothing improves."""
         made, document = self._made.get(uri), self._host.documents.get(uri)
         now = made.now(fill) if made else None
         if made is None or document is None or now is None or better.draft == better.text:
@@ -204,14 +204,14 @@ class Refining:
             self._tell(uri, now.place)
 
     def _budget(self, uri: str) -> Budget:
-        """The partner's own: one answer, within the time that the user gives what was asked for."""
+        """The partner's budget: one answer, within the user's deadline for explicit requests."""
         budget = Budget.of(self._host.settings_of(uri), invoked=True)
         return dataclasses.replace(budget, candidates=1, retries=False)
 
     async def _ask(
         self, snapshot: Snapshot, spans: Sequence[Span], drafts: tuple[str, ...], budget: Budget, *, is_asked: bool
     ) -> FillResult:
-        """What the partner makes of the drafts. Its deadline counts from when it is asked."""
+        """The partner's version of the drafts. Its deadline counts from its own request."""
         partner = self._host.partner_connection
         if partner is None:
             raise NotRefined(NO_PARTNER)
@@ -221,7 +221,7 @@ class Refining:
                 raise NotRefined(GONE)
             context = await self._host.context_for(snapshot, spans[0].start, client.last_status)
             if not is_asked and self._host.settings_of(snapshot.uri).refine != "unsure":
-                raise NotRefined(UNWANTED)  # since this has begun to wait
+                raise NotRefined(UNWANTED)  # since this began to wait
             options = FillOptions(REFINED_STRENGTH, drafts=drafts, only_whole=True)
             marker = self._host.settings_of(snapshot.uri).marker
             return await fill(
@@ -230,7 +230,7 @@ class Refining:
 
 
 def _hole_of(draft: Suggestion, text: str) -> Span:
-    """The hole of a suggestion as the text stands now; what was typed in it is how the fill must begin."""
+    """The hole of a suggestion in the current text; the fill must begin with the text typed in it."""
     anchor, hole, typed = draft.anchor, draft.hole, draft.typed(text)
     start = hole.starts_with if hole.starts_with.startswith(typed) else typed
     return dataclasses.replace(hole, start=anchor.start, end=anchor.end, starts_with=start)

@@ -1,6 +1,6 @@
-"""Shadow mode: a sample of what the model was asked is asked of the other model, too, unseen, to compare the two.
+"""Shadow mode: silently repeats a sample of the model's requests to the other model, to compare the two.
 
-The user never waits for it, and is shown nothing of it. What comes of it goes into the file of `lsp_server.usage`.
+The user never waits for it and never sees its output. Results go into the file of `lsp_server.usage`.
 """
 
 from lsp_server.shadow.other_model import other_options

@@ -1,4 +1,4 @@
-"""The model that is not the main one, asked by a client of its own that tells the user nothing."""
+"""The model that is not the main one, with its own client, which tells the user nothing."""
 
 import asyncio
 import dataclasses
@@ -26,7 +26,7 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True)
 class OtherAnswer:
-    """How the other model fared, and what it wrote into each hole; None: nothing of use."""
+    """The other model's outcome and its text for each hole; None: nothing usable."""
 
     outcome: PairOutcome
     side: Side
@@ -35,7 +35,7 @@ class OtherAnswer:
 
 
 class OtherModel:
-    """Connects when it is first asked. `close` it in the end."""
+    """Connects on its first request. `close` it when done."""
 
     def __init__(self, options: WorkerOptions) -> None:
         self._options = options
@@ -43,23 +43,23 @@ class OtherModel:
 
     @property
     def name(self) -> str:
-        """What it is called in the records."""
+        """Its name in the records."""
         return model_name(self._options, self._client.last_status)
 
     async def loaded(self) -> Status | None:
-        """How its worker is, once it has loaded the model; starts one if need be. Raises WorkerFailure."""
+        """Its worker's status, once the model is loaded; starts one if needed. Raises WorkerFailure."""
         await alive.loaded(self._client)
         return self._client.last_status
 
     async def answer(self, request: AnsweredRequest, context: tuple[Snippet, ...], most_ms: int) -> OtherAnswer:
-        """What it writes into the holes of `request`, given up to `most_ms`. Cancelling this cancels it in the worker.
+        """Its texts for the holes of `request`, within `most_ms`. Cancelling this cancels it in the worker.
 
         Raises WorkerFailure.
         """
         began_s, limit_ms = time.monotonic(), request.budget.deadline_ms
         budget = dataclasses.replace(
             request.budget.from_now(), deadline_ms=max(limit_ms, most_ms), background=True
-        )  # the same effort, but more time: how long it takes is to be seen
+        )  # the same effort but more time, to measure how long it takes
         result = await fill(
             self._client,
             request.snapshot,
@@ -78,18 +78,19 @@ class OtherModel:
         return OtherAnswer("late" if whole_ms > limit_ms else "answered", Side(self.name, whole_ms), best.texts)
 
     def ended(self, outcome: PairOutcome, error: str = "") -> OtherAnswer:
-        """The answer of a model that gave none. Of a failure only the code is kept: its words may name files."""
+        """The answer of a model that gave none. Keeps only the code of a failure: its message may name files."""
         return OtherAnswer(outcome, Side(self.name), error=error)
 
     async def close(self) -> None:
-        """Leave its worker, but do not wait for one that hangs."""
+        """Leaves its worker, without waiting for a hung one."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 await self._client.close()
 
 
 def other_options(settings: Settings, *, sends_token: bool) -> WorkerOptions | None:
-    """The model to compare with: the partner, and where that is the main model, the embedded one. None: there is none.
+    """The model to compare with: the partner, or the embedded one if the partner is the main model. None: there is
+    none.
 
     `sends_token`: the user, and not a workspace, chose the partner.
     """
@@ -99,9 +100,9 @@ def other_options(settings: Settings, *, sends_token: bool) -> WorkerOptions | N
 
 
 def model_name(options: WorkerOptions, status: Status | None = None) -> str:
-    """What a model is called in the records: of a folder the last part alone, and of a server what it serves.
+    """A model's name in the records: the last part of a folder, and the served model of a server.
 
-    That says the `status` of its worker, once it knows; until then it is what the settings call it, or the address.
+    The `status` of its worker gives that once known; until then, the name from the settings, or the address.
     """
     if is_remote(options):
         served = status.model if status and not address.is_url(status.model) else ""

@@ -1,4 +1,4 @@
-"""What was recorded of two models: how close each is to what stands in the end, with an interval for the difference."""
+"""Reports on two recorded models: how close each is to the final text, with an interval for the difference."""
 
 import random
 import statistics
@@ -31,9 +31,9 @@ WHERE pair.at_s >= ? ORDER BY pair.at_s, pair.key, hole.number
 
 
 class HoleRow(NamedTuple):
-    """One hole that both models were asked. `taken` is what became of the main model's text.
+    """One hole that both models were asked to fill. `taken` is the outcome of the main model's text.
 
-    `main` and `other` are similarities to what was last seen there; None where nothing was seen or written.
+    `main` and `other` are similarities to the last text seen there; None if there was nothing to compare.
     """
 
     request: int
@@ -50,9 +50,9 @@ class HoleRow(NamedTuple):
 
 
 def read_rows(file: Path, since_s: float) -> tuple[list[HoleRow], str]:
-    """What was recorded since then (Unix time), oldest first, and a message if the file had to be set aside.
+    """The records since then (Unix time), oldest first, and a message if the file had to be set aside.
 
-    Nothing where there is no file. Raises UsageFileError, sqlite3.Error.
+    Empty if there is no file. Raises UsageFileError, sqlite3.Error.
     """
     if not file.exists() and not file.is_symlink():
         return [], ""
@@ -64,7 +64,7 @@ def read_rows(file: Path, since_s: float) -> tuple[list[HoleRow], str]:
 
 
 def report(rows: Sequence[HoleRow]) -> list[dict[str, Any]]:
-    """All figures as plain data: a comparison for each two models, the last used first."""
+    """All figures as plain data: one comparison per pair of models, most recently used first."""
     models = dict.fromkeys((row.main_model, row.other_model) for row in reversed(rows))
     return [_comparison(*pair, [row for row in rows if (row.main_model, row.other_model) == pair]) for pair in models]
 
@@ -108,7 +108,7 @@ def _line(name: str, rows: Sequence[HoleRow]) -> dict[str, Any]:
 
 
 def _lead_with_missing(rows: Sequence[HoleRow]) -> float:
-    """How far the other model is ahead where a late or missing answer of it counts as 0."""
+    """The other model's lead, counting its late or missing answers as 0."""
     met = [row for row in rows if row.outcome != "stopped" and row.main is not None]
     leads = [((row.other or 0) if row.outcome == "answered" else 0) - (row.main or 0) for row in met]
     return statistics.fmean(leads) if leads else 0.0
@@ -131,9 +131,9 @@ def verdict(main: str, other: str, lines: dict[str, dict[str, Any]], lead_with_m
 
 
 def _interval(values: Iterable[tuple[int, float]]) -> tuple[float | None, float | None]:
-    """The 95 % interval of the mean of `values`, each with the number of its document; of one document there is none.
+    """The 95 % interval of the mean of `values`, each with its document's number; None for a single document.
 
-    Requests of one document are alike, so whole documents are drawn, with replacement, in order of first appearance.
+    Requests of one document are alike, so it resamples whole documents, in order of first appearance.
     """
     by_document: dict[int, list[float]] = {}
     for document, value in values:

@@ -1,4 +1,4 @@
-"""One request in the sample: what both models wrote, and what stands in its holes at the next save and later."""
+"""One sampled request: both models' texts, and the text in its holes at the next save and later."""
 
 import asyncio
 import secrets
@@ -14,10 +14,10 @@ from lsp_server.usage.events import Event, Pair, PairHole, PairLook, Side, When
 
 
 class Sampled:
-    """What is seen of the holes before the other model is done waits here, for its text is compared with that, too.
+    """Observations of the holes wait here until the other model is done, to be compared with its text too.
 
-    Once it is done, nothing of the request is kept but the texts of the holes: a snapshot is as large as its document.
-    `number` is the document's in the records, `main` the name of the main model.
+    After that, it keeps only the texts of the holes: a snapshot is as large as its document. `number` is the document's
+    in the records, `main` the name of the main model.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class Sampled:
     ) -> None:
         self.uri, self.computation = document.uri, request.computation
         self.request: AnsweredRequest | None = request
-        """What the other model is to be asked; None once it is done."""
+        """The question for the other model; None once it is done."""
         self.is_dropped = False
         self._document, self._number, self._main, self._tell = document, number, main, tell
         self._places: Sequence[TextRange | None] = tuple(request.places)
@@ -37,7 +37,7 @@ class Sampled:
         self._later: asyncio.TimerHandle | None = None
 
     def look_later(self, after_s: float) -> None:
-        """See what stands there after so long."""
+        """Look at the holes after this long."""
         self._later = asyncio.get_running_loop().call_later(after_s, self._look, "later")
 
     def changed(self, changes: Sequence[Change]) -> None:
@@ -45,7 +45,7 @@ class Sampled:
         for change in map(smallest, changes):
             self._places = [place and place.after(change, grows=True) for place in self._places]
         if self._edit is not None and self._edit.has_happened(changes, self._document.text):
-            self._places, self._edit = self._edit.places, None  # as one change it does not say which hole got what
+            self._places, self._edit = self._edit.places, None  # a single change does not show which hole got what
         elif self._edit is not None and self._edit.is_given_up:
             self._edit = None
 
@@ -60,7 +60,7 @@ class Sampled:
         return any(mine is not None and mine.overlaps(each) for mine in self._places for each in places)
 
     def finish(self, answer: OtherAnswer) -> None:
-        """The other model is done. Of what was dropped nothing is told."""
+        """The other model is done. Reports nothing about drops."""
         request, self.request = self.request, None
         if request is None or self.is_dropped:
             return
@@ -85,13 +85,13 @@ class Sampled:
             self._tell_looks(when, stands)
 
     def drop(self) -> None:
-        """Nothing more of this is recorded."""
+        """Records nothing more about this request."""
         self.is_dropped, self.request = True, None
         if self._later is not None:
             self._later.cancel()
 
     def _holes_of(self, request: AnsweredRequest, others: Sequence[str] | None) -> list[PairHole]:
-        """The holes that the main model filled. Of one that the other model left as it is, it wrote nothing."""
+        """The holes that the main model filled. If the other model leaves one unchanged, it wrote nothing."""
         found = []
         for at, (span, suggestion) in enumerate(zip(request.spans, request.suggestions, strict=True)):
             if suggestion is not None:
@@ -107,7 +107,7 @@ class Sampled:
             self._waiting.append((when, stands))
         elif not self.is_dropped:
             self._tell_looks(when, stands)
-        if when == "later":  # what is saved after that says nothing more
+        if when == "later":  # later saves add nothing
             self._is_saved = True
 
     def _tell_looks(self, when: When, stands: Sequence[str | None]) -> None:
@@ -115,7 +115,7 @@ class Sampled:
             hole = self._holes.get(key)
             if hole is not None and text is not None:
                 lines = max(1, *(len(wrote.splitlines()) for wrote in (hole.main, hole.other or "")))
-                first = "".join(text.splitlines(keepends=True)[:lines])  # what was typed on below is no part of it
+                first = "".join(text.splitlines(keepends=True)[:lines])  # text typed below does not belong to it
                 self._tell(PairLook(hole, when, first))
 
 

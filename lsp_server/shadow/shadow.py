@@ -1,8 +1,8 @@
-"""Samples what the main model has answered, and asks the other model the same once the user does nothing.
+"""Samples the main model's answers, and asks the other model the same while the user is idle.
 
-One request at a time, the oldest first, `QUIET_S` after the last request and the last key. Any request of the user ends
-it. Each request in the sample becomes one row, however it ended, but for those whose document may no longer be sent.
-For one event loop.
+Sends one request at a time, oldest first, `QUIET_S` after the last request and the last keystroke. Any request of the
+user ends it. Each sampled request becomes one row, however it ended, unless its document may no longer be sent. For one
+event loop.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from lsp_server.worker.failure import traceback_of
 log = logging.getLogger(__name__)
 QUIET_S = 1.0
 MOST_WAITING = 16
-"""With more than so many requests in the sample, the oldest are never asked."""
+"""Limits the sample; the oldest requests beyond it are never asked."""
 MOST_FOLLOWED = 64
 MOST_HOLES = 8
-"""A request about more holes is not sampled: the other model may need a request for each."""
+"""Do not sample a request for more holes: the other model may need one request per hole."""
 
 
 class ShadowHost(Protocol):
-    """The session, as far as this needs it."""
+    """The parts of the session that this needs."""
 
     @property
     def documents(self) -> Mapping[str, Document]:
@@ -46,11 +46,11 @@ class ShadowHost(Protocol):
 
     @property
     def is_computing(self) -> bool:
-        """Whether anything is computed that a user waits for, or soon may."""
+        """Whether anything is being computed that a user waits for, or soon may."""
 
     @property
     def model_status(self) -> Status | None:
-        """What the main model's worker has last said of itself."""
+        """The last status of the main model's worker."""
 
     def settings_of(self, uri: str) -> Settings:
         """The settings for a document."""
@@ -63,7 +63,7 @@ class ShadowHost(Protocol):
 
 
 class Shadow:
-    """`tell` is given the document of each event and the event. `chance` decides what is in the sample."""
+    """`tell` receives each event with its document. `chance` selects the sample."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Shadow:
         self._main = WorkerOptions()
         self._other: OtherModel | None = None
         self._numbers: dict[str, int] = {}
-        """Of each document in the records: random, and another one at each opening."""
+        """Each document's number in the records: random, and new at each opening."""
         self._followed: deque[Sampled] = deque()
         self._queue: deque[Sampled] = deque()
         self._running: tuple[Sampled, asyncio.Task[None]] | None = None
@@ -88,11 +88,11 @@ class Shadow:
         self._timer: asyncio.TimerHandle | None = None
 
     def configure(self, main: WorkerOptions, other: WorkerOptions | None) -> None:
-        """Say which the two models are; without an other one there is no sample."""
+        """Sets the two models; without another model there is no sample."""
         self._main, self._other = main, None if other is None else OtherModel(other)
 
     def answered(self, request: AnsweredRequest) -> None:
-        """The user was answered. Never waits."""
+        """The user got an answer. Never waits."""
         uri = request.snapshot.uri
         settings, document = self._host.settings_of(uri), self._host.documents.get(uri)
         if self._other is None or document is None or settings.statistics == "off" or not _can_be_asked_again(request):
@@ -141,18 +141,18 @@ class Shadow:
                 each.saved()
 
     def forget(self, uri: str) -> None:
-        """A document was closed, or may hold secrets: what waits for the other model is dropped, without a row."""
+        """A document was closed, or may hold secrets: drops its waiting requests, without a row."""
         self._numbers.pop(uri, None)
         self._drop(lambda each: each.uri == uri)
 
     def leave_out(self, uri: str, computation: str = "", places: Sequence[TextRange] = ()) -> None:
-        """The partner is asked to improve this answer, or what stands at these places: nothing is compared there."""
+        """The partner is asked to improve this answer, or these places: there is nothing to compare."""
         self._drop(
             lambda each: each.uri == uri and ((computation and each.computation == computation) or each.is_at(places))
         )
 
     async def close(self) -> None:
-        """Ask nothing any more, and leave the other model's worker."""
+        """Stops asking, and leaves the other model's worker."""
         self._drop(lambda _: True)
         if self._timer is not None:
             self._timer.cancel()
@@ -161,7 +161,7 @@ class Shadow:
             await other.close()
 
     def _drop(self, is_it: Callable[[Sampled], object]) -> None:
-        """Ask nothing more for these, and record nothing more."""
+        """Asks and records nothing more for these."""
         for each in [each for each in self._followed if is_it(each)]:
             each.drop()
             self._followed.remove(each)
@@ -174,7 +174,7 @@ class Shadow:
             self._running[1].cancel()
 
     def _wait(self) -> None:
-        """Ask the next one once all has been quiet from now on."""
+        """Asks the next one after a quiet period from now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -182,7 +182,7 @@ class Shadow:
             self._timer = asyncio.get_running_loop().call_later(self._quiet_s, self._ask_next)
 
     def _ask_next(self) -> None:
-        if self._other is None or not self._queue:  # what waited was forgotten meanwhile
+        if self._other is None or not self._queue:  # forgotten meanwhile
             return
         if self._held or self._host.is_computing:
             self._wait()
@@ -193,7 +193,7 @@ class Shadow:
         task.add_done_callback(partial(self._ended, sampled, self._other))
 
     def _ended(self, sampled: Sampled, other: OtherModel, task: "asyncio.Task[None]") -> None:
-        """Also of a task that was cancelled before its first step, of which nothing ever ran."""
+        """Also handles a task cancelled before its first step, which never ran."""
         if task.cancelled():
             sampled.finish(other.ended("stopped"))
         self._running = None
@@ -205,7 +205,7 @@ class Shadow:
         except WorkerFailure as failure:
             log.info("no answer of the other model: %s", failure)
             sampled.finish(other.ended("failed", failure.code.value))
-        except Exception as error:  # our own bug, which need not trouble the user
+        except Exception as error:  # our own bug; do not trouble the user
             log.error("the other model was not asked: %s", traceback_of(error))
             sampled.finish(other.ended("failed", ErrorCode.INTERNAL.value))
 
@@ -217,7 +217,7 @@ class Shadow:
         snapshot = request.snapshot
         gathering = self._host.context_for(snapshot, request.spans[0].start, status)
         context, may_send = await asyncio.gather(gathering, self._host.may_send(snapshot))
-        settings = self._host.settings_of(snapshot.uri)  # which may have changed while this waited
+        settings = self._host.settings_of(snapshot.uri)  # which may have changed meanwhile
         if not may_send or settings.statistics == "off" or not settings.shadow.sample:
             self._drop(lambda each: each is sampled)
             return
@@ -225,6 +225,6 @@ class Shadow:
 
 
 def _can_be_asked_again(request: AnsweredRequest) -> bool:
-    """Whether the other model can be asked the same: few holes, filled from scratch."""
+    """Whether the same can be asked of the other model: few holes, filled from scratch."""
     is_filled = any(key is not None for key in request.suggestions)
     return is_filled and len(request.spans) <= MOST_HOLES and request.options.strength >= 1

@@ -1,6 +1,6 @@
-"""The user's own numbers: what was shown, taken, rejected and kept, in one SQLite file. Never text, nor names of files.
+"""The user's own numbers: shown, accepted, rejected and kept suggestions, in one SQLite file. Never text or file names.
 
-A session tells `Usage` of what happens. It knows no LSP types, and what it writes goes through a thread of its own.
+A session reports events to `Usage`. Knows no LSP types, and writes in a separate thread.
 """
 
 from lsp_server.usage.usage import Usage

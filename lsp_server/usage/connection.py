@@ -1,4 +1,4 @@
-"""The writer's connection: opened when it is first needed, and again when the file is another one or was damaged."""
+"""The writer's connection: opened on first use, and again if the file was replaced or damaged."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from lsp_server.usage.store import UsageFileError
 
 
 class UsageConnection:
-    """Belongs to one thread. `say` is told what went wrong."""
+    """Belongs to one thread. `say` receives error messages."""
 
     def __init__(self, find: Callable[[], Path], say: Callable[[str], None]) -> None:
         self._find, self._say = find, say
@@ -19,7 +19,7 @@ class UsageConnection:
         self._connection: sqlite3.Connection | None = None
 
     def write(self, events: Sequence[Event]) -> bool:
-        """Whether all of `events` are in the file now."""
+        """Whether all of `events` are now in the file."""
         try:
             try:
                 store.write(self._open(), events)
@@ -38,13 +38,13 @@ class UsageConnection:
         return False
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Closes the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def _open(self) -> sqlite3.Connection:
-        """The connection to the file that has the name now: somebody may have moved the one that we had open."""
+        """The connection to the file with the current name: the open one may have been moved."""
         if self._connection is not None and not self._is_same_file():
             self.close()
         if self._connection is None:

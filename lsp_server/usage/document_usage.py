@@ -1,4 +1,4 @@
-"""What happens to the suggestions of one open document, as events. Holds text in memory alone."""
+"""Turns what happens to the suggestions of one open document into events. Holds text in memory only."""
 
 import re
 import secrets
@@ -17,14 +17,14 @@ from lsp_server.usage.taken import LATER_S, TakenTexts
 _KEPT_OFFERS = 64
 _KEPT_INSERTIONS = 4
 _LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,32}")
-"""What a language id may look like; any other is counted as `other`, for a client may write anything there."""
+"""A valid language id; any other counts as `other`, because a client may send anything."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a computation at the cursor has to offer: its name, the kind of its hole, and the first of its texts.
+    """A computation's offer at the cursor: its name, the kind of its hole, and its first text.
 
-    `characters` is how many that would add to what stands there.
+    `characters` is the number it would add to the existing text.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Timing:
-    """When a request arrived and the first draft was shown, by `time.monotonic`; it is answered now."""
+    """When a request arrived and its first draft was shown, by `time.monotonic`; it is answered now."""
 
     asked_s: float
     first_draft_s: float | None = None
@@ -51,7 +51,7 @@ class _Record:
 
 
 class DocumentUsage:
-    """`tell` is given each event; never waits for anything."""
+    """`tell` receives each event; never waits."""
 
     def __init__(self, document: Document, tell: Callable[[Event], None], later_s: float = LATER_S) -> None:
         self.document = document
@@ -87,7 +87,7 @@ class DocumentUsage:
         self._taken.close()
 
     def shown(self, offer: Offer, timing: Timing) -> int:
-        """A request was answered with an offer, which is recorded when it is shown for the first time.
+        """A request was answered with an offer, which is recorded when first shown.
 
         Returns the key of the suggestion.
         """
@@ -101,9 +101,9 @@ class DocumentUsage:
         return record.key
 
     def accepted(self, name: str, start: int, length: int, *, whole: bool) -> None:
-        """The user says that `length` characters of the offer `name`, which stand at `start` now, were taken.
+        """The user accepted `length` characters of the offer `name`, which are now at `start`.
 
-        Only those that came with the last change there count: the others were typed.
+        Counts only those that came with the last change there: the user typed the others.
         """
         record = self._offers.get(name)
         if record is None or record.outcome == "whole":
@@ -113,7 +113,7 @@ class DocumentUsage:
         self._take(record, TextRange(last.start, min(last.end, start + length)), "whole" if whole else "part")
 
     def rejected(self, name: str) -> None:
-        """The user does not want an offer. What was taken of it stays taken."""
+        """The user rejects an offer. Any accepted part of it stays accepted."""
         record = self._offers.get(name)
         if record is not None and record.outcome is None:
             self._decide(record, "rejected")
@@ -121,9 +121,9 @@ class DocumentUsage:
     def filled(
         self, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], timing: Timing
     ) -> list[int | None]:
-        """An edit that puts `texts` into the holes `spans` goes to the editor, which may or may not apply it.
+        """The editor gets an edit that puts `texts` into the holes `spans`; it may or may not apply it.
 
-        Returns the key of the suggestion of each hole; None where the text stays as it is.
+        Returns the suggestion key of each hole; None if its text does not change.
         """
         edit = ExpectedEdit(snapshot.text, [TextRange(span.start, span.end) for span in spans], texts)
         holes, keys = list[tuple[_Record, TextRange]](), list[int | None]()
@@ -163,7 +163,7 @@ class DocumentUsage:
 
 
 def language_of(document: Document) -> str:
-    """The document's language, as it is counted."""
+    """The document's language, as counted."""
     return document.language_id if _LANGUAGE.fullmatch(document.language_id) else "other"
 
 

@@ -1,25 +1,26 @@
-"""What is told to the writer. Texts are in `Look`, `Pair` and `PairLook` alone.
+"""The events for the writer. Only `Look`, `Pair` and `PairLook` hold text.
 
-Of these only lengths and similarities are written.
+Only lengths and similarities of that text are written.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
 Trigger = Literal["typing", "asked", "action"]
-"""Whether a suggestion appeared by itself, was asked for at the cursor, or is one hole of a command or code action."""
+"""Whether a suggestion appeared by itself, was requested at the cursor, or is one hole of a command or code action."""
 NEXT_EDIT = "nextEdit"
-"""The kind of what was offered elsewhere than at the cursor, after an edit. It is counted by itself."""
+"""The kind of an offer made away from the cursor, after an edit. It is counted separately."""
 Outcome = Literal["whole", "part", "rejected"]
 PairOutcome = Literal["answered", "late", "nothing", "failed", "stopped"]
-"""How the other model fared: in the time that the main one had, later, with nothing that fits, not at all; or it was
-stopped, or never asked, for the user's sake."""
+"""The other model's outcome: within the main model's time, later, with nothing that fits, not at all; or stopped, or
+never asked, for the user's sake.
+"""
 When = Literal["save", "later"]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A suggestion was shown for the first time, at `at_s` of the wall clock. It adds so many `characters`."""
+    """A suggestion was first shown, at `at_s` of the wall clock. It adds this many `characters`."""
 
     key: int
     at_s: float
@@ -34,7 +35,7 @@ class Shown:
 class Answered:
     """A request was answered with the suggestion `key`. `remembered`: nothing had to be computed for it.
 
-    Times count from the request's arrival; `first_draft_ms` is None where no draft was shown.
+    Times count from the request's arrival; `first_draft_ms` is None if no draft was shown.
     """
 
     key: int
@@ -45,7 +46,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Decided:
-    """What has become of a suggestion, and how many characters of it were taken so far."""
+    """The outcome of a suggestion, and how many characters of it were accepted so far."""
 
     key: int
     outcome: Outcome
@@ -54,7 +55,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Look:
-    """What stands now where a text was taken: at a save, or some minutes later."""
+    """The current text in place of an accepted one: at a save, or some minutes later."""
 
     key: int
     when: When
@@ -64,9 +65,10 @@ class Look:
 
 @dataclass(frozen=True)
 class PairHole:
-    """One hole that both models were asked: what the main one wrote as the suggestion `suggestion`, and the other.
+    """One hole that both models were asked to fill: the main one's text as the suggestion `suggestion`, and the
+    other's.
 
-    `other` is None where it wrote nothing of use.
+    `other` is None if it wrote nothing usable.
     """
 
     key: int
@@ -78,7 +80,7 @@ class PairHole:
 
 @dataclass(frozen=True)
 class Side:
-    """One model's answer, and how long after it was asked; None: not known."""
+    """One model's answer, and its delay after the request; None: not known."""
 
     model: str
     whole_ms: float | None = None
@@ -86,7 +88,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """A request that both models were asked. `document` is a random number for each opening of a document.
+    """A request sent to both models. `document` is a random number for each opening of a document.
 
     `error` is the code of the failure, or empty.
     """
@@ -105,7 +107,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class PairLook:
-    """What stands now in a hole that both models were asked."""
+    """The current text in a hole that both models were asked to fill."""
 
     hole: PairHole
     when: When
@@ -114,7 +116,7 @@ class PairLook:
 
 @dataclass(frozen=True)
 class Lost:
-    """So many events were dropped because the disk was too slow, or could not be written."""
+    """This many events were dropped because the disk was too slow, or not writable."""
 
     at_s: float
     events: int

@@ -1,4 +1,4 @@
-"""From what is recorded to figures. Pure: reads no file and no clock."""
+"""Computes figures from records. Pure: reads no file and no clock."""
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +10,7 @@ from lsp_server.usage.events import NEXT_EDIT
 from lsp_server.usage.reading import AnswerRow, Recorded, SuggestionRow
 
 TYPED_PER_MINUTE = 200
-"""Characters, for the estimate of time: 40 words of five letters, as most people type."""
+"""Characters, to estimate time: 40 words of five letters, a typical typing speed."""
 ESTIMATE = (
     f"kept characters at {TYPED_PER_MINUTE} a minute: an estimate of typing alone, not of the time to think or to read"
 )
@@ -27,7 +27,7 @@ _GROUPS: dict[str, Callable[[SuggestionRow], str]] = {
 def report(recorded: Recorded) -> dict[str, Any]:
     """All figures, as plain data: `total`, and the same for each language, kind of hole, trigger and local day.
 
-    Next edits are no suggestions at the cursor, so they are counted by themselves.
+    Next edits are not suggestions at the cursor, so they are counted separately.
     """
     offered = [each.outcome for each in recorded.suggestions if each.kind == NEXT_EDIT]
     recorded = replace(recorded, suggestions=[each for each in recorded.suggestions if each.kind != NEXT_EDIT])
@@ -79,12 +79,12 @@ def _figures(suggestions: Sequence[SuggestionRow], answers: Sequence[AnswerRow])
 
 
 def _last(suggestion: SuggestionRow) -> float | None:
-    """What was last seen of a text that was taken; None where it was never looked at."""
+    """The last look at an accepted text; None if there was none."""
     return suggestion.similarity_at_save if suggestion.similarity_later is None else suggestion.similarity_later
 
 
 def _kept(similarities: Iterable[float | None]) -> dict[str, Any]:
-    """How similar what stood there was, on average, and how often it was the same."""
+    """The average similarity of the final text, and how often it was identical."""
     seen = [similarity for similarity in similarities if similarity is not None]
     mean = round(statistics.fmean(seen), 4) if seen else None
     return {"seen": len(seen), "similarity": mean, "unchanged": seen.count(1.0)}

@@ -1,4 +1,4 @@
-"""Where the numbers lie: one file in a private folder of its own, in the user's folder for state."""
+"""The location of the numbers: one file in its own private folder, in the user's folder for state."""
 
 import os
 import stat
@@ -12,9 +12,9 @@ STATE_VARIABLE = "INFILL_LS_STATE_DIR"
 
 
 def usage_file() -> Path:
-    """The file, whether it is there or not: in the folder `INFILL_LS_STATE_DIR`, else in the system's for state.
+    """The file, existing or not: in the folder `INFILL_LS_STATE_DIR`, otherwise in the system's folder for state.
 
-    With `INFILL_LS_RUNTIME_DIR` alone, everything is in that one.
+    `INFILL_LS_RUNTIME_DIR` alone holds everything.
     """
     if chosen := os.environ.get(STATE_VARIABLE):
         folder = Path(chosen).expanduser().absolute()
@@ -26,7 +26,7 @@ def usage_file() -> Path:
 
 
 def make_folder(file: Path) -> None:
-    """Make the private folder of `file`. Raises OSError, whose text says what is wrong and what to do."""
+    """Creates the private folder of `file`. Raises OSError, whose text names the problem and the remedy."""
     file.parent.parent.mkdir(parents=True, exist_ok=True)
     if trouble := why_not_private(file.parent, STATE_VARIABLE):
         raise OSError(trouble)
@@ -34,7 +34,7 @@ def make_folder(file: Path) -> None:
 
 
 def make_file(file: Path) -> None:
-    """Make `file` where it is not there; only its owner can read it. Raises OSError."""
+    """Creates `file` if missing; only its owner can read it. Raises OSError."""
     os.close(os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
     if os.name != "nt" and stat.S_IMODE(file.stat().st_mode) & 0o077:
         file.chmod(0o600)

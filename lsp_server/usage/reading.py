@@ -1,4 +1,4 @@
-"""What is recorded, read back: the suggestions of the last days and the answers in which they were shown."""
+"""Reads the records back: the suggestions of the last days and the answers that showed them."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from lsp_server.usage.store import open_store
 
 
 class SuggestionRow(NamedTuple):
-    """One row, in the order of the columns that are read."""
+    """One row, in the order of the selected columns."""
 
     key: int
     at_s: float
@@ -35,7 +35,9 @@ class AnswerRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Recorded:
-    """`lost` events could not be written in time. `moved`: a message if the file had to be set aside, else empty."""
+    """`lost` events could not be written in time. `moved`: a message if the file had to be set aside,
+    otherwise empty.
+    """
 
     suggestions: Sequence[SuggestionRow] = ()
     answers: Sequence[AnswerRow] = ()
@@ -54,7 +56,7 @@ WHERE suggestion IN (SELECT key FROM suggestion WHERE at_s >= ?)
 
 
 def read(file: Path, since_s: float) -> Recorded:
-    """What is recorded since then (Unix time); nothing where there is no file. Raises UsageFileError, sqlite3.Error."""
+    """The records since then (Unix time); empty if there is no file. Raises UsageFileError, sqlite3.Error."""
     if not file.exists() and not file.is_symlink():
         return Recorded()
     connection, moved = open_store(file)
@@ -65,7 +67,7 @@ def read(file: Path, since_s: float) -> Recorded:
 
 
 def _read(connection: sqlite3.Connection, since_s: float, moved: str) -> Recorded:
-    connection.execute("BEGIN")  # both at one moment
+    connection.execute("BEGIN")  # both at the same moment
     suggestions = [SuggestionRow(*row) for row in connection.execute(_SUGGESTIONS, (since_s,))]
     answers = [AnswerRow(key, bool(known), *times) for key, known, *times in connection.execute(_ANSWERS, (since_s,))]
     (lost,) = connection.execute("SELECT coalesce(sum(events), 0) FROM lost WHERE at_s >= ?", (since_s,)).fetchone()

@@ -1,4 +1,4 @@
-"""Statistics files of no use, which are moved aside, and which of them are deleted when the user forgets all."""
+"""Unusable statistics files that were moved aside, and which of them are deleted when the user forgets all."""
 
 import re
 import sqlite3
@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 APPLICATION_ID = 0x494E464C
-"""`INFL`: how a file is known to be ours."""
+"""`INFL`: identifies a file as ours."""
 FIRST_TABLES = {"suggestion", "answer", "lost"}
 """The tables that each of our files has at least."""
 NOT_PLAIN = "it is not a file of its own (a link, or no file at all)"
@@ -16,15 +16,15 @@ _SET_ASIDE = re.compile(r"\.set-aside-\d+(?:-wal|-shm)?")
 
 
 def set_aside(file: Path) -> list[Path]:
-    """What lies beside `file` because it was moved aside at some time."""
+    """The files beside `file` that were moved aside at some time."""
     found = file.parent.glob(f"{file.name}.set-aside-*")
     return sorted(part for part in found if _SET_ASIDE.fullmatch(part.name.removeprefix(file.name)))
 
 
 def forget_set_aside(file: Path) -> list[Path]:
-    """Delete what was moved aside, but for what was never ours: links, folders, databases of other programs.
+    """Deletes the files moved aside, except those that were never ours: links, folders, databases of other programs.
 
-    Returns what is left. Raises OSError.
+    Returns the remaining ones. Raises OSError.
     """
     left = [part for part in set_aside(file) if not is_plain(part) or _is_of_others(part)]
     for part in set_aside(file):
@@ -34,7 +34,7 @@ def forget_set_aside(file: Path) -> list[Path]:
 
 
 def move_aside(file: Path) -> Path:
-    """Rename `file` and what SQLite has put beside it. Returns the new path. Raises OSError."""
+    """Renames `file` and SQLite's files beside it. Returns the new path. Raises OSError."""
     number, moved = 1, file.with_name(f"{file.name}.set-aside-1")
     while moved.exists() or moved.is_symlink():
         number, moved = number + 1, file.with_name(f"{file.name}.set-aside-{number + 1}")
@@ -46,7 +46,7 @@ def move_aside(file: Path) -> Path:
 
 
 def is_plain(file: Path) -> bool:
-    """Whether this is a file of its own, or nothing."""
+    """Whether this is a regular file, or nothing."""
     return not file.is_symlink() and (file.is_file() or not file.exists())
 
 
@@ -56,7 +56,7 @@ def read_only(file: Path) -> sqlite3.Connection:
 
 
 def _is_of_others(file: Path) -> bool:
-    """Whether this is a database that we have never made, and whole."""
+    """Whether this is an intact database that we did not make."""
     with suppress(sqlite3.Error), closing(read_only(file)) as connection:
         ((application,),) = connection.execute("PRAGMA application_id")
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

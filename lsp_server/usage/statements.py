@@ -1,22 +1,22 @@
-"""Events as statements of SQL. Here texts become similarities and lengths; the texts go no further."""
+"""Turns events into SQL statements. Reduces texts to similarities and lengths; the texts go no further."""
 
 from collections.abc import Iterator
 
 from lsp_server.usage.events import Answered, Decided, Event, Look, Lost, Pair, PairLook, Shown
 
 _MOST_CHARACTERS = 20_000
-"""Of each text: what is longer is cut, for the time grows with the product of both."""
+"""Cuts longer texts, because the time grows with the product of both lengths."""
 
 
 def similarity(taken: str, stands: str) -> float:
-    """1: the same but for white space at the ends; 0: nothing in common."""
+    """1: the same except for white space at the ends; 0: nothing in common."""
     one, other = taken.strip()[:_MOST_CHARACTERS], stands.strip()[:_MOST_CHARACTERS]
     longest = max(len(one), len(other))
     return 1.0 if longest == 0 or one == other else 1.0 - _distance(one, other) / longest
 
 
 def _distance(one: str, other: str) -> int:
-    """The Levenshtein distance by Myers' bit vectors (1999), each column of the table being one whole number."""
+    """The Levenshtein distance by Myers' bit vectors (1999), with each table column in one integer."""
     if not one:
         return len(other)
     places: dict[str, int] = {}
@@ -40,7 +40,7 @@ INSERT INTO suggestion (key, at_s, language, kind, trigger, confidence, characte
 _ANSWERED = """
 INSERT INTO answer (suggestion, remembered, first_draft_ms, whole_ms) SELECT key, ?, ?, ? FROM suggestion WHERE key = ?
 """
-"""Of a suggestion that is forgotten there are no answers."""
+"""A forgotten suggestion has no answers."""
 _DECIDED = "UPDATE suggestion SET outcome = ?, taken_characters = ? WHERE key = ?"
 _LOOK = {
     "save": "UPDATE suggestion SET similarity_at_save = ? WHERE key = ?",
@@ -52,7 +52,7 @@ INSERT INTO pair (
 ) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM suggestion WHERE key = ?)
     AND NOT EXISTS (SELECT 1 FROM forgotten WHERE at_s >= ?)
 """
-"""Of a suggestion that is forgotten there are no pairs; nor of a request from before all pairs were forgotten."""
+"""A forgotten suggestion has no pairs; nor has a request from before all pairs were forgotten."""
 _PAIR_HOLE = """
 INSERT INTO pair_hole (key, pair, number, suggestion, kind, main_characters, other_characters)
 SELECT ?, key, ?, ?, ?, ?, ? FROM pair WHERE key = ?
@@ -66,7 +66,7 @@ Statement = tuple[str, tuple[object, ...]]
 
 
 def statements_of(event: Event) -> list[Statement]:
-    """The statements that write an event. May take a while, where it compares long texts."""
+    """The statements that write an event. May take a while to compare long texts."""
     return list(_of_pair(event)) if isinstance(event, Pair) else [_statement_of(event)]
 
 

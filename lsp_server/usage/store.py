@@ -1,6 +1,6 @@
-"""The SQLite file: its tables, how it is opened by several processes at once, and what is done with one of no use.
+"""The SQLite file: its tables, shared access by several processes, and the handling of an unusable file.
 
-A file that is damaged or not ours is moved aside; ours are deleted when the user forgets all. Knows no threads.
+Moves a file aside if it is damaged or not ours; deletes ours when the user forgets all. Knows no threads.
 """
 
 import sqlite3
@@ -19,15 +19,15 @@ from lsp_server.usage.statements import statements_of
 VERSION = 2
 KEPT_DAYS = 365
 _PATIENCE_S = 5.0
-"""How long to wait for another process that writes."""
+"""How long to wait while another process writes."""
 _DAY_S = 86_400
 _MOST_VERSIONS = 1000
-"""A higher one was never given to a file: its bytes are damaged."""
+"""No file ever had a higher version: its bytes are damaged."""
 _PASSING = {
     *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
     *(sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_NOLFS),
 }
-"""Errors that say nothing against the file itself. `make_file` has seen that it may be written."""
+"""Errors that do not implicate the file itself. `make_file` has checked that it is writable."""
 _SCHEMA = """
 CREATE TABLE suggestion (
     key INTEGER PRIMARY KEY,            -- random, so that several processes can write
@@ -84,17 +84,17 @@ CREATE INDEX pair_hole_of ON pair_hole (pair);
 CREATE TABLE forgotten (at_s REAL NOT NULL);  -- no pair of before may be written
 """
 _UPGRADES = (_SCHEMA, _PAIRS_SCHEMA)
-"""What each version has added to the one before."""
+"""What each version adds to the previous one."""
 _TABLES = (FIRST_TABLES, FIRST_TABLES | {"pair", "pair_hole", "forgotten"})
 """The tables that a file of each version has at least."""
 
 
 class UsageFileError(Exception):
-    """The file cannot be used. str() says why, and what to do."""
+    """The file is unusable. str() says why, and what to do."""
 
 
 def open_store(file: Path) -> tuple[sqlite3.Connection, str]:
-    """A connection to `file`, created if missing; and a message about what was moved aside, or nothing.
+    """A connection to `file`, created if missing; and a message about any file moved aside.
 
     Raises UsageFileError.
     """
@@ -109,10 +109,10 @@ def open_store(file: Path) -> tuple[sqlite3.Connection, str]:
 
 
 def write(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
-    """Write all of `events`, or none of them. Raises sqlite3.Error."""
+    """Writes all of `events`, or none of them. Raises sqlite3.Error."""
     statements = [
         each for event in events for each in statements_of(event)
-    ]  # not while others wait: texts are compared
+    ]  # before taking the lock: compares texts
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         for statement in statements:
@@ -120,9 +120,9 @@ def write(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
 
 
 def forget(connection: sqlite3.Connection) -> int:
-    """Delete all that is recorded, and overwrite where it lay. Returns how many suggestions there were.
+    """Deletes all records and overwrites their space. Returns the number of suggestions.
 
-    Raises UsageFileError where it could not be overwritten.
+    Raises UsageFileError if it could not overwrite them.
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -134,10 +134,10 @@ def forget(connection: sqlite3.Connection) -> int:
 
 
 def forget_pairs(connection: sqlite3.Connection) -> int:
-    """Delete all that compares two models, and overwrite where it lay. Returns how many requests that was.
+    """Deletes all comparisons of two models and overwrites their space. Returns the number of requests.
 
-    What a server has asked before and not written yet is not written either.
-    Raises UsageFileError where it could not be overwritten.
+    Also discards requests that a server made earlier but has not written yet. Raises UsageFileError if it could not
+    overwrite them.
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -149,7 +149,7 @@ def forget_pairs(connection: sqlite3.Connection) -> int:
 
 
 def is_damaged(error: Exception) -> bool:
-    """Whether an error of SQLite means that the file is damaged, or no database."""
+    """Whether an SQLite error means that the file is damaged, or no database."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_BUSY)
     return isinstance(error, sqlite3.DatabaseError) and code & 0xFF not in _PASSING
 
@@ -167,7 +167,7 @@ def trouble_with(file: Path) -> str:
 
 
 def _opened(file: Path) -> tuple[sqlite3.Connection, str]:
-    """The caller holds the lock, so that no two processes make tables or move the file aside at once."""
+    """The caller holds the lock, so that no two processes create tables or move the file aside together."""
     trouble = NOT_PLAIN if not is_plain(file) else ""
     if not trouble:
         make_file(file)
@@ -191,7 +191,7 @@ def _opened(file: Path) -> tuple[sqlite3.Connection, str]:
 
 
 def _unusable(connection: sqlite3.Connection, file: Path) -> tuple[str, int]:
-    """What is wrong with the file, or nothing, and the version of what it holds. Raises sqlite3.Error."""
+    """The problem with the file, or nothing, and the version of its contents. Raises sqlite3.Error."""
     (application,), (version,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
@@ -205,7 +205,7 @@ def _unusable(connection: sqlite3.Connection, file: Path) -> tuple[str, int]:
 
 
 def _prepared(connection: sqlite3.Connection, file: Path) -> str:
-    """Make the tables in an empty file. What is wrong with the file, or nothing. Raises sqlite3.Error."""
+    """Creates the tables in an empty file. Returns the problem with the file, or nothing. Raises sqlite3.Error."""
     trouble, held = _unusable(connection, file)
     if trouble:
         return trouble
@@ -222,7 +222,7 @@ def _prepared(connection: sqlite3.Connection, file: Path) -> str:
 
 
 def _overwrite(connection: sqlite3.Connection) -> None:
-    """Leave no byte of what was deleted, neither in the file nor in its log. Raises UsageFileError where one may be."""
+    """Erases every byte of deleted data, in the file and in its log. Raises UsageFileError if some may remain."""
     connection.execute("VACUUM")
     is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if is_busy:

@@ -1,4 +1,4 @@
-"""The texts that were taken in one document, followed through its edits: what stands there at a save, and later."""
+"""The accepted texts of one document, followed through its edits: the text there at a save, and later."""
 
 import asyncio
 from collections import OrderedDict
@@ -10,13 +10,13 @@ from lsp_server.documents.tracking import TextRange
 from lsp_server.usage.events import Look, When
 
 MOST = 64
-"""So many are followed in one document; of older ones nothing more is seen."""
+"""Follow this many in one document, and stop watching older ones."""
 LATER_S = 300.0
 
 
 @dataclass(frozen=True)
 class TakenText:
-    """`text` was taken, and stands at `place` now."""
+    """`text` was accepted and is now at `place`."""
 
     place: TextRange
     text: str
@@ -25,14 +25,14 @@ class TakenText:
 
 
 class TakenTexts:
-    """For one event loop. `tell` is given what is seen, `read` returns the document's text."""
+    """For one event loop. `tell` receives observations, `read` returns the document's text."""
 
     def __init__(self, read: Callable[[], str], tell: Callable[[Look], None], later_s: float = LATER_S) -> None:
         self._read, self._tell, self._later_s = read, tell, later_s
         self._taken: OrderedDict[int, TakenText] = OrderedDict()
 
     def add(self, key: int, place: TextRange) -> None:
-        """What stands at `place` was taken of the suggestion `key`: one text with what was taken of it before."""
+        """The text at `place` was accepted from the suggestion `key`, and joins any earlier part of it."""
         before = self._taken.get(key)
         if before is not None:
             self._drop(key)
@@ -43,7 +43,7 @@ class TakenTexts:
             self._drop(next(iter(self._taken)))
 
     def changed(self, change: Change) -> None:
-        """The document has changed; `change` is the smallest that says how."""
+        """The document has changed; `change` is the smallest equivalent change."""
         for key, taken in tuple(self._taken.items()):
             place = taken.place.after(change, taken.text)
             if place is None:
@@ -52,12 +52,12 @@ class TakenTexts:
                 self._taken[key] = replace(taken, place=place)
 
     def saved(self) -> None:
-        """The document was saved: see what is new since the last time."""
+        """The document was saved: records what is new since the last time."""
         for key in [key for key, taken in self._taken.items() if not taken.is_saved]:
             self._look(key, "save")
 
     def close(self) -> None:
-        """The document was closed; nothing more is seen of it."""
+        """The document was closed; stops watching it."""
         for key in tuple(self._taken):
             self._drop(key)
 
@@ -67,7 +67,7 @@ class TakenTexts:
         if when == "save":
             self._taken[key] = replace(taken, is_saved=True)
         else:
-            self._drop(key)  # a save that comes later than this says nothing more
+            self._drop(key)  # later saves add nothing
 
     def _drop(self, key: int) -> None:
         self._taken.pop(key).later.cancel()

@@ -1,4 +1,4 @@
-"""One session's numbers: the open documents, and whether the user wants anything recorded of each."""
+"""One session's numbers: the open documents, and whether the user wants records of each."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ def _nowhere(_uri: str, _event: Event) -> None:
 
 
 class Usage:
-    """`tell` is given the document of each event and the event. For one event loop."""
+    """`tell` receives each event with its document. For one event loop."""
 
     def __init__(self, tell: Callable[[str, Event], None] = _nowhere) -> None:
         self._tell = tell
@@ -34,7 +34,7 @@ class Usage:
         return known
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """A document has changed. To be told before those who tell what that means, such as that a text was taken."""
+        """A document has changed. Call this before anything that reports a consequence, such as an accepted text."""
         if changes and (known := self._documents.get(uri)):
             known.changed(changes)
 
@@ -55,11 +55,11 @@ class Usage:
 
 
 CLOSE_S = 3.0
-"""The end of a session waits so long for what is still to be written."""
+"""The end of a session waits this long for pending writes."""
 
 
 class Recorder:
-    """`is_wanted` says of a document whether to record it; `warn` is called on the event loop with what goes wrong."""
+    """`is_wanted` tells whether to record a document; `warn` is called on the event loop with problems."""
 
     def __init__(self, is_wanted: Callable[[str], bool], warn: Callable[[str], None]) -> None:
         self._is_wanted, self._warn = is_wanted, warn
@@ -73,11 +73,11 @@ class Recorder:
             self._writer.add(event)
 
     async def close(self) -> None:
-        """Wait for what is still to be written, but not for a disk that hangs."""
+        """Waits for pending writes, but not for a hung disk."""
         await asyncio.to_thread(self._writer.close, CLOSE_S)
 
     def _tell(self, message: str) -> None:
-        """In the thread that writes."""
+        """Runs in the writing thread."""
         with suppress(RuntimeError):  # the loop has ended
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._warn, message)

@@ -1,7 +1,7 @@
-"""The thread that writes. Adding an event never waits; an event that cannot be written is reported and tried again.
+"""The writing thread. Adding an event never waits; an event that cannot be written is reported and retried.
 
-The thread starts with the first event and opens the file then, so that a server that shows nothing leaves nothing. It
-writes a few times a second at most. What it holds is lost if the process is killed; what it has written is not.
+The thread starts with the first event and then opens the file, so that a server that shows nothing leaves no file. It
+writes a few times a second at most. If the process is killed, pending events are lost but written ones are not.
 """
 
 import logging
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MOST_WAITING = 10_000
-"""Events beyond this are dropped, and counted; as many more may be in the batch that is written."""
+"""Drop and count events beyond this; as many more may be in the batch being written."""
 BATCH_S = 0.25
 RETRY_S = 30.0
-"""After a failure the file is tried again no sooner."""
+"""After a failure, wait this long before trying the file again."""
 _HINT = "nothing else is affected; make it writable, or set `statistics` to off"
 
 
 class Writer:
-    """Writes to the file that `find` names. `tell` is called in the writing thread with what goes wrong, each time."""
+    """Writes to the file that `find` names. Calls `tell` in the writing thread for each problem."""
 
     def __init__(self, find: Callable[[], Path], tell: Callable[[str], None]) -> None:
         self._find, self._tell = find, tell
@@ -37,7 +37,7 @@ class Writer:
         self._dropped = self._reported = 0
 
     def add(self, event: Event) -> None:
-        """Have an event written soon. Never waits."""
+        """Queues an event. Never waits."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
             self._thread.start()
@@ -47,7 +47,7 @@ class Writer:
             self._dropped += 1
 
     def close(self, limit_s: float) -> None:
-        """Write what waits, for at most so long. Nothing may be added any more."""
+        """Writes pending events for at most this long. No more may be added."""
         if self._thread is not None:
             self._is_ending.set()
             try:
@@ -58,7 +58,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            from lsp_server.usage.connection import UsageConnection  # here: SQLite takes 20 ms to load
+            from lsp_server.usage.connection import UsageConnection  # here, because SQLite takes 20 ms to load
         except ImportError as error:
             self._say(f"the statistics cannot be written: this Python was built without SQLite ({error})")
             return
@@ -73,7 +73,7 @@ class Writer:
         connection.close()
 
     def _gather(self) -> tuple[list[Event], bool]:
-        """What comes until it is time to write, and whether that was the last."""
+        """The events up to the next time to write, and whether that was the last."""
         event, batch = self._queue.get(), list[Event]()
         until_s = time.monotonic() + BATCH_S
         while event is not None and len(batch) < MOST_WAITING:
@@ -85,12 +85,12 @@ class Writer:
         return [*batch, event] if event else batch, event is None
 
     def _write(self, connection: "UsageConnection", batch: list[Event]) -> bool:
-        """Whether `batch` need not be kept any more."""
+        """Whether `batch` can be discarded."""
         dropped = self._dropped
         lost = [Lost(time.time(), dropped - self._reported)] if dropped > self._reported else []
         try:
             is_written = connection.write([*batch, *lost])
-        except Exception as error:  # our own bug, which must not come back with each batch
+        except Exception as error:  # our own bug; drop the batch, or the bug would repeat
             log.error("the statistics lack %d events: %s", len(batch), type(error).__name__)
             return True
         if is_written:
@@ -102,7 +102,7 @@ class Writer:
 
 
 def _looks_last(batch: list[Event]) -> list[list[Event]]:
-    """The batch in two: what is written at once, and what is compared first, which may take longer than we have."""
+    """Splits the batch: events to write now, and events to compare first, which may exceed the time left."""
     looks: list[Event] = [event for event in batch if isinstance(event, Look | Pair | PairLook)]
     others: list[Event] = [event for event in batch if not isinstance(event, Look | Pair | PairLook)]
     return [part for part in (others, looks) if part]

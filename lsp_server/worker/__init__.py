@@ -1,4 +1,4 @@
-"""The client of the resident worker: find it or start it, ask it, and start another when it dies. No LSP types."""
+"""The client of the resident worker: finds or starts it, asks it, and starts another when it dies. No LSP types."""
 
 from inference.messages import WorkerOptions
 from lsp_server.worker.client import WorkerClient

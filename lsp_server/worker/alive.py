@@ -1,6 +1,7 @@
-"""Wait for a worker that is slow, and give up on one that hangs: it no longer says how it is.
+"""Waits for a slow worker, and gives up on a hung one that no longer reports its status.
 
-A worker also says how long its model has been in one step: a thread deep in a driver may hang while the process lives.
+A worker also reports how long its model has been in one step: a thread deep in a driver may hang while the process
+lives.
 """
 
 import asyncio
@@ -15,15 +16,15 @@ from lsp_server.worker.processes import is_stopped, pid_of
 from lsp_server.worker.state import ClientState
 
 GRACE_S = 2.0
-"""A worker that has its model and is this much later than the deadline is slow, or it hangs: ask it."""
+"""A worker with its model that is this late after the deadline is either slow or hung: ask it."""
 LATE_S = 0.5
-"""So much after its deadline an answer may still come: the worker ends its work between two steps."""
+"""An answer may still come this long after its deadline: the worker stops between two steps."""
 ANSWER_S = 3.0
-"""A worker that has its model answers at once, however slow it is; after this long without an answer it hangs."""
+"""A worker with its model answers immediately, however slow it is; after this silence it is hung."""
 LOADING_ANSWER_S = 60.0
-"""A worker that loads may be silent for long: the libraries that it imports may come from a cold or distant disk."""
+"""A loading worker may be silent for long, since it may import libraries from a cold or distant disk."""
 HUNG_STEP_S = 120.0
-"""No step takes this long, on the slowest processor with the largest model: the model hangs."""
+"""No step takes this long, even on the slowest processor with the largest model: the model is hung."""
 _HUNG = (
     "The model has been in one step for {:.0f} s and hangs; "
     "end its worker with the command infill-ls.restartWorker, or with `infill-ls worker --stop`"
@@ -34,23 +35,23 @@ _T = TypeVar("_T")
 
 
 async def loaded(worker: WorkerClient) -> None:
-    """Start the worker if need be, and wait until it has loaded its model, for as long as it shows signs of life.
+    """Starts the worker if needed, and waits until it has loaded its model, as long as it shows signs of life.
 
-    Raises WorkerFailure where it cannot be started, cannot load its model, ends, or hangs (then SilentError). Progress
-    goes to `on_status` and `on_state` of the client. Cancelling this leaves the worker loading.
+    Raises WorkerFailure if it cannot start, cannot load its model, ends, or hangs (then SilentError). Reports progress
+    to the client's `on_status` and `on_state`. Cancelling this leaves the worker loading.
     """
     await while_alive(worker, worker.settled(), GRACE_S)
 
 
 async def load(worker: WorkerClient) -> None:
-    """The same, but a worker that somebody ends while it loads stays ended, which is no failure."""
+    """The same, but a worker that someone ends while it loads stays ended, which is not a failure."""
     await while_alive(worker, worker.load(), GRACE_S)
 
 
 async def answer(worker: WorkerClient, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
-    """The worker's answer to `request`, however late, as long as it is alive. Raises WorkerFailure.
+    """The worker's answer to `request`, however late, as long as the worker is alive. Raises WorkerFailure.
 
-    A worker that hangs is known by the deadline, unless that is short. Cancelling this cancels the request.
+    Detects a hung worker by the deadline, unless that is short. Cancelling this cancels the request.
     """
     patience_s = max((request.deadline_ms or 0) / 1000 - ANSWER_S, 0)
     return await while_alive(worker, worker.infill(request, on_draft), patience_s)
@@ -80,10 +81,10 @@ async def in_time(worker: WorkerClient, work: Coroutine[Any, Any, _T], left_ms: 
 async def while_alive(
     worker: WorkerClient, work: Coroutine[Any, Any, _T], patience_s: float, hung_step_s: float = HUNG_STEP_S
 ) -> _T:
-    """The result of `work`, which waits for the worker. Raises WorkerFailure where the worker hangs.
+    """The result of `work`, which waits for the worker. Raises WorkerFailure if the worker hangs.
 
-    A worker that has its model is first asked after `patience_s`; a model that is longer than `hung_step_s` in one step
-    counts as hanging. A worker that loads is asked all the time, and may take as long as it likes.
+    First asks a worker with its model after `patience_s`; a model that spends more than `hung_step_s` in one step
+    counts as hung. A loading worker is polled throughout, and may take any time.
     """
     asked = asyncio.create_task(work)
     left_s = patience_s
@@ -103,13 +104,13 @@ async def while_alive(
 
 
 def _retrieve(task: "asyncio.Task[Any]") -> None:
-    """Take the result of work that nobody waits for any more, or asyncio logs an error."""
+    """Retrieves the result of abandoned work, or asyncio logs an error."""
     if not task.cancelled():
         task.exception()
 
 
 async def _require_life(worker: WorkerClient, hung_step_s: float) -> None:
-    """Raises WorkerFailure when the worker no longer says even how it is, or says that its model hangs."""
+    """Raises WorkerFailure if the worker no longer reports its status, or reports a hung model."""
     if not await worker.answers(ANSWER_S):
         raise SilentError(worker.paths, worker.pid)
     step_s = worker.last_status.step_s if worker.last_status else 0.0
@@ -118,7 +119,7 @@ async def _require_life(worker: WorkerClient, hung_step_s: float) -> None:
 
 
 async def _require_life_while_loading(worker: WorkerClient) -> None:
-    """Raises SilentError when the worker is stopped, or has said nothing for `LOADING_ANSWER_S`."""
+    """Raises SilentError if the worker is stopped, or has been silent for `LOADING_ANSWER_S`."""
     give_up = asyncio.get_running_loop().time() + LOADING_ANSWER_S
     while not await worker.answers(ANSWER_S):
         if is_stopped(worker.pid) or asyncio.get_running_loop().time() >= give_up:

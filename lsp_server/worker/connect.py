@@ -1,6 +1,6 @@
-"""Connect to a worker that runs: find its socket or port, and shake hands.
+"""Connects to a running worker: finds its socket or port, and shakes hands.
 
-What stands at a worker's path is a Unix socket, or a file that names a loopback port.
+A worker's path holds a Unix socket, or a file that names a loopback port.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from lsp_server.worker.paths import WorkerPaths, why_not_private
 from lsp_server.worker.processes import is_stopped, pid_of
 
 HANDSHAKE_S = 15.0
-"""A worker answers at once, unless its machine is busy loading a model from a cold disk."""
+"""A worker answers immediately, unless its machine is busy loading a model from a cold disk."""
 STATUS_S = 5.0
-"""How long a client waits that only wants the worker's status."""
+"""How long a client waits if it only wants the worker's status."""
 RETURN_S = 5.0
-"""A worker whose socket was deleted puts it back within a second, or a few on a busy machine."""
+"""A worker whose socket was deleted recreates it within a second, or a few on a busy machine."""
 _POLL_S = 0.2
 
 
@@ -50,23 +50,23 @@ class WorkerStream:
     token: str = ""
 
     def send(self, message: ClientMessage) -> None:
-        """Queue a message. Raises ValueError when it is too long or holds text that is not Unicode."""
+        """Queues a message. Raises ValueError if it is too long or holds text that is not Unicode."""
         self.writer.write(frame(message))
 
     async def receive(self) -> WorkerMessage:
-        """The next message. Raises EOFError or OSError when the worker is gone, ValueError when it is no worker."""
+        """The next message. Raises EOFError or OSError if the worker is gone, ValueError if it is no worker."""
         length = int.from_bytes(await self.reader.readexactly(LENGTH_BYTES), "big")
         if length > MAX_MESSAGE_BYTES:
             raise msgspec.DecodeError(f"message of {length} bytes")
         return decode_worker_message(await self.reader.readexactly(length))
 
     def close(self) -> None:
-        """Close without waiting."""
+        """Closes without waiting."""
         self.writer.close()
 
 
 async def connect(path: Path) -> WorkerStream:
-    """Connect to the worker at `path`. Raises NotListeningError."""
+    """Connects to the worker at `path`. Raises NotListeningError."""
     try:
         if stat.S_ISSOCK(path.stat().st_mode):  # noqa: ASYNC240 - one stat
             return WorkerStream(*await asyncio.open_unix_connection(path))
@@ -90,10 +90,10 @@ class Attached:
 
 
 async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Attached:
-    """Join the worker at `paths` as `name`.
+    """Joins the worker at `paths` as `name`.
 
-    Raises NotListeningError when there is none, SilentError when it does not answer within `limit_s`, and another
-    WorkerFailure when it refuses or the folder is not safe to use.
+    Raises NotListeningError if there is none, SilentError if it does not answer within `limit_s`, and another
+    WorkerFailure if it refuses or the folder is unsafe.
     """
     if trouble := why_not_private(paths.folder):
         raise WorkerFailure(ErrorCode.INTERNAL, trouble)
@@ -101,7 +101,7 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     try:
         async with asyncio.timeout(limit_s):
             return Attached(stream, await _greet(stream, name))
-    except TimeoutError:  # an OSError too, so it comes first
+    except TimeoutError:  # also an OSError, so it comes first
         stream.close()
         raise SilentError(paths) from None
     except (OSError, EOFError, ValueError) as error:
@@ -113,9 +113,9 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
 
 
 async def join(paths: WorkerPaths, name: str, limit_s: float) -> Attached:
-    """Join the worker of `paths` if its process runs, whether it listens now or has to put its socket back first.
+    """Joins the worker of `paths` if its process runs, even if it must first recreate its socket.
 
-    Raises what `rejoin` raises.
+    Raises the same errors as `rejoin`.
     """
     with suppress(NotListeningError):
         return await attach(paths, name, limit_s)
@@ -123,10 +123,10 @@ async def join(paths: WorkerPaths, name: str, limit_s: float) -> Attached:
 
 
 async def rejoin(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Attached:
-    """Join the worker at `paths` once it listens again: its process lives, and its socket was deleted.
+    """Joins the worker at `paths` once it listens again: its process is alive, but its socket was deleted.
 
-    Raises NotListeningError when there is no such process, SilentError when it does not come back in `RETURN_S`, and
-    what `attach` raises.
+    Raises NotListeningError if there is no such process, SilentError if it does not come back within `RETURN_S`, and
+    the errors of `attach`.
     """
     give_up = asyncio.get_running_loop().time() + RETURN_S
     while (pid := await asyncio.to_thread(pid_of, paths)) is not None:

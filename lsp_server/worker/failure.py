@@ -1,4 +1,4 @@
-"""What goes wrong with a worker, in words for the user and for the log."""
+"""Failures of a worker, worded for the user and for the log."""
 
 import traceback
 
@@ -7,11 +7,11 @@ from lsp_server.worker.paths import WorkerPaths
 from lsp_server.worker.processes import is_stopped, pid_of
 
 _LOGGED_CALLS = 30
-"""The innermost ones; an endless recursion has a thousand."""
+"""The innermost frames; an endless recursion has a thousand."""
 
 
 class WorkerFailure(Exception):
-    """A request that failed. str() is fit to be shown to a user; `code` says what kind of failure it is."""
+    """A request failed. str() is fit for the user; `code` is the kind of failure."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -19,9 +19,9 @@ class WorkerFailure(Exception):
 
 
 class SilentError(WorkerFailure):
-    """A worker is there but does not answer: it is stopped, swapped out, or it hangs.
+    """A worker exists but does not answer: it is stopped, swapped out, or hung.
 
-    `pid` is that of its process; None where no such process was found.
+    `pid` is its process; None if no such process was found.
     """
 
     def __init__(self, paths: WorkerPaths, pid: int | None = None) -> None:
@@ -37,7 +37,7 @@ class SilentError(WorkerFailure):
 
 
 class StillLoadingError(WorkerFailure):
-    """The worker has not loaded its model in the time that there was. It goes on, and is worth asking again."""
+    """The worker did not load its model in time. It is still loading, so ask again."""
 
     def __init__(self, after_ms: int, doing: str) -> None:
         loads = f"the model is still loading{doing and f' ({doing})'}"
@@ -45,5 +45,5 @@ class StillLoadingError(WorkerFailure):
 
 
 def traceback_of(error: BaseException) -> str:
-    """Where an unexpected error came from, for the log. Leaves out its own words: they may quote a document."""
+    """The origin of an unexpected error, for the log. Omits its message, which may quote a document."""
     return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__, limit=-_LOGGED_CALLS))}"

@@ -1,4 +1,4 @@
-"""Send requests over one connection to a worker, and hand out the replies. Does not know how the worker was started."""
+"""Sends requests over one connection to a worker, and distributes the replies. Does not know how the worker started."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ OnDraft = Callable[[Draft], None]
 
 @dataclass(frozen=True)
 class WorkerAnswer:
-    """The answer to one request: the candidates, best first, and how it ended. No candidates: none was ready."""
+    """The answer to one request: the candidates, best first, and how it ended. Without candidates, none was ready."""
 
     candidates: tuple[Candidate, ...]
     done: Done
@@ -46,7 +46,7 @@ class WorkerAnswer:
 
 @dataclass(eq=False)
 class _Pending:
-    """A request without its final reply. `reply` is done once nobody waits for it any more."""
+    """A request without its final reply. `reply` is done once it is no longer wanted."""
 
     caller_id: str
     on_draft: OnDraft | None
@@ -56,7 +56,7 @@ class _Pending:
 
 
 class Link:
-    """Requests out, replies in. Once `closed` is set, all pending requests have failed and no more can be sent."""
+    """Requests out, replies in. After `closed` is set, all pending requests have failed and no more can be sent."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class Link:
 
     @property
     def retiring(self) -> bool:
-        """Whether the worker takes no more requests: it is ending, or could not load its model."""
+        """Whether the worker accepts no more requests: it is ending, or could not load its model."""
         return self.status is not None and self.status.state in (WorkerState.STOPPING, WorkerState.FAILED)
 
     async def ask(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
-        """The answer to `request`, whose id is ours to choose on the wire. Cancelling this cancels it in the worker.
+        """The answer to `request`, whose id on the wire we choose. Cancelling this cancels it in the worker.
 
         Raises WorkerFailure.
         """
@@ -98,20 +98,20 @@ class Link:
             raise
 
     def amend(self, caller_id: str, hole: int, text: str) -> None:
-        """Tell the pending requests of this id what the user typed. Raises WorkerFailure."""
+        """Tells the pending requests of this id what the user typed. Raises WorkerFailure."""
         for wire_id, pending in self._pending.items():
             if pending.caller_id == caller_id:
                 self._send(Amend(wire_id, hole, text))
 
     async def ask_status(self) -> Status:
-        """The worker's state now. Raises WorkerFailure."""
+        """The worker's current state. Raises WorkerFailure."""
         asker: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
         self._send(StatusRequest())
         self._askers.append(asker)
         return await asker
 
     async def answers(self, limit_s: float) -> bool:
-        """Whether the worker tells its status within `limit_s`; True once it has ended, as every waiter is told."""
+        """Whether the worker reports its status within `limit_s`; True once it has ended, as every waiter learns."""
         try:
             async with asyncio.timeout(limit_s):
                 await self.ask_status()
@@ -122,11 +122,11 @@ class Link:
         return True
 
     def shut_down(self) -> None:
-        """Ask the worker to end. Raises WorkerFailure."""
+        """Asks the worker to end. Raises WorkerFailure."""
         self._send(Shutdown())
 
     async def close(self) -> None:
-        """Leave the worker; what is pending fails."""
+        """Leaves the worker; pending requests fail."""
         self._end(WorkerFailure(ErrorCode.STOPPED, "The connection to the worker was closed"))
         self._reading.cancel()
         with suppress(asyncio.CancelledError):
@@ -137,7 +137,7 @@ class Link:
             raise self.failure
         try:
             self._stream.send(message)
-        except ValueError as error:  # too long, or a str that is no Unicode text
+        except ValueError as error:  # too long, or a str that is not valid Unicode
             raise WorkerFailure(ErrorCode.BAD_REQUEST, f"The request cannot be sent: {error}") from error
 
     def _cancel(self, wire_id: str) -> None:
@@ -156,7 +156,7 @@ class Link:
             self._end(failure)
 
     def _when(self) -> str:
-        """What the worker was doing when it last said how it is."""
+        """The worker's activity at its last status report."""
         if self.status is not None and self.status.state is WorkerState.LOADING:
             return "while it loaded its model; it may be too large for this machine's memory"
         return "in mid-request"
@@ -195,10 +195,10 @@ class Link:
             try:
                 pending.on_draft(msgspec.structs.replace(draft, id=pending.caller_id))
             except Exception:
-                log.exception("a draft could not be shown")  # the caller's fault; the others' replies go on
+                log.exception("a draft could not be shown")  # the caller's fault; the others still get their replies
 
     def _end(self, failure: WorkerFailure) -> None:
-        """Fail everything that is pending, once."""
+        """Fails everything pending, once."""
         if self.failure is None:
             self.failure = failure
             self._stream.close()
@@ -213,10 +213,10 @@ class Link:
 
 
 def _settle(future: asyncio.Future[_T], outcome: _T | WorkerFailure) -> None:
-    """Give `future` its outcome, unless nobody waits any more."""
+    """Gives `future` its outcome, unless it is no longer wanted."""
     if future.done():
         return
     if isinstance(outcome, WorkerFailure):
-        future.set_exception(WorkerFailure(outcome.code, str(outcome)))  # each its own: raising writes a traceback
+        future.set_exception(WorkerFailure(outcome.code, str(outcome)))  # a separate one each: raising adds a traceback
     else:
         future.set_result(outcome)

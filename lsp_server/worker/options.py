@@ -1,4 +1,4 @@
-"""What `WorkerOptions` mean on this machine: absolute paths, one way to write a URL, and what is wrong with them."""
+"""Resolves `WorkerOptions` for this machine: absolute paths, one spelling of each URL, and any problems."""
 
 from pathlib import Path
 
@@ -15,10 +15,9 @@ def is_remote(options: WorkerOptions) -> bool:
 
 
 def resolved(options: WorkerOptions) -> WorkerOptions:
-    """The same with absolute paths and one way to write a URL, so that it names one worker from wherever asked.
+    """The same with absolute paths and one spelling of each URL, so that it names one worker from any folder.
 
-    What does not count for this model is left out. What cannot be resolved stays as it is; `problem_of` says what is
-    wrong with it.
+    Drops options that do not apply to this model. Keeps what cannot be resolved; `problem_of` reports it.
     """
     try:
         if not is_remote(options):
@@ -31,7 +30,7 @@ def resolved(options: WorkerOptions) -> WorkerOptions:
 
 
 def problem_of(options: WorkerOptions) -> str:
-    """Why no worker can be started with this model, and what to do; empty when nothing speaks against it."""
+    """Why no worker can start with this model, and what to do; empty if it can."""
     if is_remote(options):
         return _server_problem(options)
     try:
@@ -55,7 +54,7 @@ def _server_problem(options: WorkerOptions) -> str:
 
 
 def _resolved_model(model: str) -> str:
-    """`model`, as an absolute path where it names a folder.
+    """`model`, as an absolute path if it names a folder.
 
     Raises OSError, RuntimeError (a loop of links, an unknown user) or ValueError (a NUL, half a surrogate pair).
     """
@@ -64,5 +63,5 @@ def _resolved_model(model: str) -> str:
     if catalogue.names_no_folder(model):
         return model
     folder = Path(model).expanduser().resolve()
-    folder.is_dir()  # raises where no folder can have this name
+    folder.is_dir()  # raises if no folder can have this name
     return str(folder)

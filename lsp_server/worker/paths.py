@@ -1,6 +1,6 @@
-"""The files by which the worker that a client wants is found.
+"""The files that lead a client to its worker.
 
-The files lie in a private folder; their names are made from the options that choose the worker.
+They are in a private folder; their names derive from the options that choose the worker.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ from lsp_server.worker.options import is_remote, resolved
 APP = "infill-ls"
 FOLDER_VARIABLE = "INFILL_LS_RUNTIME_DIR"
 MAX_SOCKET_PATH_BYTES = 100
-"""Unix allows 104 to 108, less what a folder is prefixed with when it is bound."""
+"""Unix allows 104 to 108, minus the prefix of a folder when it is bound."""
 
 
 @dataclass(frozen=True)
 class WorkerPaths:
-    """The files of one worker. `socket` is what it listens on; with TCP, the file that says where."""
+    """The files of one worker. `socket` is its socket; with TCP, a file that names the port."""
 
     socket: Path
     log: Path
@@ -44,17 +44,17 @@ class WorkerPaths:
 
     @property
     def errors(self) -> Path:
-        """What the worker's process wrote to stderr: why it could not start, or where it crashed."""
+        """The worker's stderr: why it could not start, or where it crashed."""
         return self.log.with_suffix(".err")
 
     @property
     def spare_errors(self) -> Path:
-        """Where that goes if no log can be written."""
+        """The fallback for that if no log can be written."""
         return self.socket.with_suffix(".err")
 
 
 def paths_of(options: WorkerOptions) -> WorkerPaths:
-    """The files of the worker of `options`, whether it runs or not. Creates nothing."""
+    """The files of the worker of `options`, running or not. Creates nothing."""
     options = resolved(options)
     key = _hash(PROTOCOL_VERSION, options.model, *_how(options), *_installation(options.model))
     folder = runtime_folder()
@@ -63,7 +63,7 @@ def paths_of(options: WorkerOptions) -> WorkerPaths:
 
 
 def _how(options: WorkerOptions) -> list[object]:
-    """What tells apart workers of the same model."""
+    """What distinguishes workers of the same model."""
     if is_remote(options):
         return [
             options.server_model,
@@ -76,7 +76,7 @@ def _how(options: WorkerOptions) -> list[object]:
 
 
 def _installation(model: str) -> list[object]:
-    """What the answers of a worker come from: a worker of other code, or with another checkpoint, is another one."""
+    """What determines a worker's answers: another version of the code or another checkpoint makes another worker."""
     code = Path(inference.messages.__file__).resolve().parent
     weights = code / EMBEDDED / "model.safetensors"
     found: list[object] = [version("infill-ls"), code]
@@ -87,22 +87,22 @@ def _installation(model: str) -> list[object]:
 
 
 def paths_at(socket: Path) -> WorkerPaths:
-    """The files of the worker that has this socket."""
+    """The files of the worker with this socket."""
     return WorkerPaths(socket, log_folder() / f"worker-{socket.stem}.log")
 
 
 def runtime_folder() -> Path:
-    """The folder of the sockets: `INFILL_LS_RUNTIME_DIR`, else the system's runtime folder for this user."""
+    """The folder of the sockets: `INFILL_LS_RUNTIME_DIR`, otherwise the system's runtime folder for this user."""
     if chosen := os.environ.get(FOLDER_VARIABLE):
         return Path(chosen).expanduser().absolute()
     with warnings.catch_warnings(record=True) as guesses:
         warnings.simplefilter("always")
         folder = platformdirs.user_runtime_path(APP, appauthor=False)
-    return _short_folder() if guesses else folder  # platformdirs warns where the system names no such folder
+    return _short_folder() if guesses else folder  # platformdirs warns if the system names no such folder
 
 
 def socket_folders() -> tuple[Path, ...]:
-    """Every folder that a socket of this user may be in; a folder that was chosen holds all that belong to it."""
+    """Every folder that may hold a socket of this user; a chosen folder holds all of its own."""
     folder = runtime_folder()
     if os.environ.get(FOLDER_VARIABLE) and _fits(folder / f"{_hash(folder)}.sock"):
         return (folder,)
@@ -110,14 +110,14 @@ def socket_folders() -> tuple[Path, ...]:
 
 
 def log_folder() -> Path:
-    """The folder of the log files; with `INFILL_LS_RUNTIME_DIR` everything is in that one."""
+    """The folder of the log files; `INFILL_LS_RUNTIME_DIR` holds everything if set."""
     if os.environ.get(FOLDER_VARIABLE):
         return runtime_folder()
     return platformdirs.user_log_path(APP, appauthor=False)
 
 
 def why_not_private(folder: Path, variable: str = FOLDER_VARIABLE) -> str:
-    """What is wrong with `folder` as a private one, and what to do; empty when it is fine or not there yet.
+    """Why `folder` is not private, and what to do; empty if it is fine or does not exist yet.
 
     `variable` names the environment variable that chooses another folder.
     """
@@ -129,11 +129,11 @@ def why_not_private(folder: Path, variable: str = FOLDER_VARIABLE) -> str:
         return f"cannot use the folder {folder}: {error.strerror}; set {variable} to a folder of your own"
     if not stat.S_ISDIR(found.st_mode):
         return f"{folder} is not a folder of its own (a link or a file); remove it"
-    if os.name == "nt":  # the folder lies in the user's profile, which Windows keeps private
+    if os.name == "nt":  # the folder is in the user's profile, which Windows keeps private
         return ""
     if found.st_uid != os.getuid():
         return f"{folder} belongs to another user; set {variable} to a folder of your own"
-    if found.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp, which closed would break other programs
+    if found.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp, whose permissions other programs need
         return f"{folder} is shared with other users; set {variable} to a folder of your own"
     if found.st_mode & 0o077:
         return f"other users can enter {folder}; run: chmod 700 {folder}"
@@ -145,7 +145,7 @@ def _fits(socket: Path) -> bool:
 
 
 def _short_folder() -> Path:
-    """A short path for where the usual one is too long or missing."""
+    """A short path to replace one that is too long or missing."""
     owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     return Path(tempfile.gettempdir()) / f"{APP}-{owner}"
 

@@ -1,4 +1,4 @@
-"""Start a worker where none runs. The first client starts it; all others wait for that worker and join it."""
+"""Starts a worker if none runs. The first client starts it; all others wait for that worker and join it."""
 
 import asyncio
 import os
@@ -19,16 +19,16 @@ from lsp_server.worker.paths import WorkerPaths, why_not_private
 from lsp_server.worker.processes import is_stopped, pid_of
 
 TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"
-"""`tcp` or `unix`, for a system where the usual one does not work."""
+"""`tcp` or `unix`, for a system where the default does not work."""
 START_S = 60.0
-"""How long a worker may take until it listens: usually a tenth of a second, longer on a busy machine."""
+"""How long a worker may take to listen: usually a tenth of a second, longer on a busy machine."""
 _POLL_S = 0.02
 _EXIT_TAKEN = 3
-"""The exit status of a worker that found that another one runs already."""
+"""The exit status of a worker that found another one running."""
 
 
 async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attached:
-    """Join the worker of `options` at `paths`, starting it if there is none. Raises WorkerFailure."""
+    """Joins the worker of `options` at `paths`, starting it if there is none. Raises WorkerFailure."""
     try:
         async with asyncio.timeout(START_S):
             return await _attach_or_start(paths, options, name)
@@ -47,7 +47,7 @@ async def _attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str
             return await attach(paths, name)
         try:
             with lock.acquire(blocking=False):
-                with suppress(NotListeningError):  # someone may have started it between the two
+                with suppress(NotListeningError):  # another client may have started it in between
                     return await attach(paths, name)
                 with suppress(NotListeningError):
                     return await _rejoin_unless_it_hangs(paths, name)
@@ -57,9 +57,9 @@ async def _attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str
 
 
 async def _rejoin_unless_it_hangs(paths: WorkerPaths, name: str) -> Attached:
-    """Join a worker whose socket was deleted. Raises NotListeningError when there is none that comes back.
+    """Joins a worker whose socket was deleted. Raises NotListeningError if none comes back.
 
-    A new one then finds out whether that other process has the lock. Raises SilentError when it is stopped.
+    A new worker then checks whether that other process has the lock. Raises SilentError if it is stopped.
     """
     try:
         return await rejoin(paths, name)
@@ -70,15 +70,15 @@ async def _rejoin_unless_it_hangs(paths: WorkerPaths, name: str) -> Attached:
 
 
 async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attached:
-    """Start a worker and join it, or the one that runs already.
+    """Starts a worker and joins it, or the one that already runs.
 
-    Raises NotListeningError when that one has ended meanwhile, else WorkerFailure.
+    Raises NotListeningError if that one has ended meanwhile, otherwise WorkerFailure.
     """
     process = launch(paths, options)
     while True:
         try:
             return await attach(paths, name)
-        except (NotListeningError, SilentError):  # a new one may be long silent while torch comes from a cold disk
+        except (NotListeningError, SilentError):  # a new one may be silent while it loads torch from a cold disk
             status = process.poll()
         if is_stopped(process.pid):
             raise SilentError(paths, process.pid)
@@ -90,15 +90,15 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attac
 
 
 def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
-    """The command line of the worker of `options`. Raises WorkerFailure where its model cannot be one."""
+    """The command line of the worker of `options`. Raises WorkerFailure if its model is invalid."""
     if problem := problem_of(options):
         raise WorkerFailure(ErrorCode.MODEL, problem)
-    # -P: the folder we are started in may well hold a package named `inference` of its own
+    # -P: the current folder may contain its own package named `inference`
     return [sys.executable, "-P", "-m", "inference.worker", *arguments(paths, options)]
 
 
 def arguments(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
-    """What the worker of `options` is told. No token: that it reads itself."""
+    """The arguments for the worker of `options`. Not the token: the worker reads that itself."""
     words = ["--socket", str(paths.socket), "--log", str(paths.log)]
     for name, value in asdict(resolved(options)).items():
         flag = name.replace("_", "-")
@@ -111,7 +111,7 @@ def arguments(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
 
 
 def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[bytes]":
-    """Start a worker that outlives this process. Raises WorkerFailure when that is not possible."""
+    """Starts a worker that outlives this process. Raises WorkerFailure if that is impossible."""
     try:
         with _errors_of(paths) as errors:
             process = subprocess.Popen(
@@ -119,7 +119,7 @@ def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[byte
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                cwd=paths.folder,  # not the user's project, which may go away or be unmounted
+                cwd=paths.folder,  # not the user's project, which may be deleted or unmounted
                 start_new_session=True,
                 creationflags=_DETACHED,
             )
@@ -128,7 +128,7 @@ def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[byte
     except ValueError as error:  # a NUL, or half a surrogate pair
         message = "The worker could not be started: model or device has a character in it that no command can be given"
         raise WorkerFailure(ErrorCode.MODEL, message) from error
-    threading.Thread(target=process.wait, name="worker-reaper", daemon=True).start()  # leaves no zombie behind
+    threading.Thread(target=process.wait, name="worker-reaper", daemon=True).start()  # leaves no zombie
     return process
 
 
@@ -137,7 +137,7 @@ _DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess
 
 
 def require_folders(paths: WorkerPaths) -> None:
-    """Make the folders of sockets and logs, private ones. Raises WorkerFailure where there is none for sockets."""
+    """Creates private folders for sockets and logs. Raises WorkerFailure if there is none for sockets."""
     try:
         paths.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -145,13 +145,13 @@ def require_folders(paths: WorkerPaths) -> None:
         raise WorkerFailure(ErrorCode.INTERNAL, f"{message}; set INFILL_LS_RUNTIME_DIR to one of your own") from error
     if trouble := why_not_private(paths.folder):
         raise WorkerFailure(ErrorCode.INTERNAL, trouble)
-    with suppress(OSError):  # a worker runs without a log, too
+    with suppress(OSError):  # a worker also runs without a log
         paths.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _errors_of(paths: WorkerPaths) -> BinaryIO:
     """Opens an empty file for a new worker's stderr: beside its log, else beside its socket. Raises OSError."""
-    with suppress(OSError):  # a folder may lie in its place
+    with suppress(OSError):  # a folder may have this name
         paths.spare_errors.unlink(missing_ok=True)
     for file in (paths.errors, paths.spare_errors):
         with suppress(OSError):
@@ -160,7 +160,7 @@ def _errors_of(paths: WorkerPaths) -> BinaryIO:
 
 
 def _last_words(paths: WorkerPaths) -> str:
-    """The last line that a process wrote to stderr; it says what was wrong."""
+    """The last line that a process wrote to stderr, which names the problem."""
     for file in (paths.spare_errors, paths.errors):
         with suppress(OSError):
             lines = file.read_text(errors="replace").strip().splitlines()

@@ -1,4 +1,4 @@
-"""The states of a client, and the pauses between its starts of a worker that keeps failing."""
+"""The states of a client, and its pauses between starts of a failing worker."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from inference.messages import ErrorCode, WorkerState
 
 
 class ClientState(StrEnum):
-    """`stopped` is no error: the next request starts a worker. `failed` and `backing_off` have a reason."""
+    """`stopped` is not an error: the next request starts a worker. `failed` and `backing_off` have a reason."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -22,14 +22,14 @@ class ClientState(StrEnum):
 
 
 OF_WORKER = {state: ClientState(state.value) for state in WorkerState}
-"""The state of a connected client, by its worker's."""
+"""The state of a connected client, derived from its worker's."""
 
 DELAYS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-"""The pause after one failure in a row, after two, and so on; the last one is for all further ones."""
+"""The pauses after one failure in a row, after two, and so on; the last applies to all further ones."""
 
 
 class Backoff:
-    """Counts failures in a row, and says how long to wait because of them. One success clears the count."""
+    """Counts failures in a row and derives the pause. One success resets the count."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -39,7 +39,7 @@ class Backoff:
         self.code = ErrorCode.STOPPED
 
     def failed(self, reason: str, code: ErrorCode, weight: int = 1) -> None:
-        """Count another failure, `weight` times; `reason` is for the user."""
+        """Counts another failure, `weight` times; `reason` is for the user."""
         self._failures = min(self._failures + weight, len(DELAYS_S))
         self._until = self._clock() + DELAYS_S[self._failures - 1]
         self.reason = reason
@@ -53,5 +53,5 @@ class Backoff:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds until the next start is allowed; 0 when it is now."""
+        """Seconds until the next start is allowed; 0 if now."""
         return max(0.0, self._until - self._clock())

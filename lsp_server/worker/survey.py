@@ -1,4 +1,4 @@
-"""Find the workers of this user that run, whatever their model. Starts none."""
+"""Finds the user's running workers, of any model. Starts none."""
 
 import asyncio
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from lsp_server.worker.processes import worker_processes
 
 @dataclass(frozen=True)
 class RunningWorker:
-    """A worker that answers. `status.clients` does not count the one who asks."""
+    """A worker that answers. `status.clients` does not count this client."""
 
     paths: WorkerPaths
     release: str
@@ -23,14 +23,14 @@ class RunningWorker:
 
 @dataclass(frozen=True)
 class Survey:
-    """The workers that were found: those that answer, by their models' names, and those that do not."""
+    """The workers found: those that answer, by model name, and those that do not."""
 
     running: tuple[RunningWorker, ...]
     silent: tuple[SilentError, ...]
 
 
 async def survey(name: str) -> Survey:
-    """Ask every worker for its status."""
+    """Asks every worker for its status."""
     folders = socket_folders()
     sockets = {socket for folder in folders if folder.is_dir() for socket in folder.glob("*.sock")}
     sockets |= {socket for socket in await asyncio.to_thread(worker_processes) if socket.parent in folders}
@@ -43,7 +43,7 @@ async def survey(name: str) -> Survey:
 
 
 async def running_workers(name: str) -> tuple[RunningWorker, ...]:
-    """Every worker that answers, by their models' names."""
+    """Every worker that answers, by model name."""
     return (await survey(name)).running
 
 

@@ -1,4 +1,4 @@
-"""The address to listen at, `[HOST:]PORT`, and whether only this machine can reach it."""
+"""The listening address, `[HOST:]PORT`, and whether only this machine can reach it."""
 
 import argparse
 import ipaddress
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Address:
-    """A host, by name or number, and a port; 0 stands for any free one."""
+    """A host, by name or number, and a port; 0 means any free port."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""Take a stream of bytes apart into messages, each a `Content-Length` header and a body. No sockets, no files."""
+"""Splits a byte stream into messages, each a `Content-Length` header and a body. No sockets, no files."""
 
 import logging
 import re
@@ -9,23 +9,23 @@ from lsp_server.lsp.transports import MAX_BODY_BYTES
 log = logging.getLogger(__name__)
 MAX_HEADER_BYTES = 16 * 1024
 _ROOM_BYTES = 8 * 1024
-"""How much of a longer line is dropped at a time."""
+"""Discard a longer line in pieces of this size."""
 _LENGTH = re.compile(rb"content-length\s*:\s*(\d+)\s*", re.IGNORECASE)
 _LATER_IN_LINE = re.compile(rb"(.*[^\w-])content-length\s*:\s*(\d+)\s*", re.IGNORECASE)
 _KNOWN = re.compile(rb"(content-(length|type)\s*:.*)?\s*", re.IGNORECASE)
 
 
 class FrameError(Exception):
-    """A strict stream holds no frame, or one too long to be true; nothing after it can be trusted."""
+    """A strict stream holds no frame, or an impossibly long one; nothing after it can be trusted."""
 
 
 def framed(body: bytes) -> bytes:
-    """One message as it goes over a stream."""
+    """One message as sent over a stream."""
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 class Frames:
-    """Takes a stream apart. Skips what is no header, or too long, to the next one; with `strict`, raises FrameError.
+    """Splits a stream. Skips to the next header after anything invalid or too long; with `strict`, raises FrameError.
 
     Be strict on sockets that a web browser can reach: the body of an HTTP request must not pass for a message.
     """
@@ -38,7 +38,7 @@ class Frames:
         self._is_skipping = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The bodies that `data` completes. Raises FrameError where it is strict."""
+        """The bodies that `data` completes. Raises FrameError if strict."""
         self._data += data
         while self._in_body or self._read_header():
             length = self._announced or 0
@@ -50,7 +50,7 @@ class Frames:
             yield body
 
     def _read_header(self) -> bool:
-        """Read headers until one with a length is complete; False where more data is needed."""
+        """Reads headers up to one with a length; False if it needs more data."""
         while not self._in_body:
             end = self._data.find(b"\n") + 1
             if (excess := (end or len(self._data)) - MAX_HEADER_BYTES) > 0:
@@ -64,10 +64,10 @@ class Frames:
         return True
 
     def _skip(self, count: int) -> None:
-        """Drop the first bytes of a line that is too long: a header may stand at its end."""
+        """Drops the first bytes of an overlong line: it may end with a header."""
         self._complain(f"a header is longer than {MAX_HEADER_BYTES} bytes", again=self._is_skipping)
         self._is_skipping = True
-        self._data[:count] = b"-"  # no header begins right behind it
+        self._data[:count] = b"-"  # no header begins right after it
 
     def _complain(self, what: str, *, again: bool = False) -> None:
         if self._strict:
@@ -81,14 +81,14 @@ class Frames:
             raise FrameError("not a header of this protocol")
         if match := _LENGTH.fullmatch(line):
             self._announced = self._length(match[1])
-        elif match := _LATER_IN_LINE.fullmatch(line):  # behind the rest of a body whose length was wrong
+        elif match := _LATER_IN_LINE.fullmatch(line):  # after the rest of a body whose length was wrong
             log.warning("the client sent %d bytes that belong to no message; they are skipped", len(match[1]))
             self._announced = self._length(match[2])
         elif self._announced is not None and not line.strip():
             self._in_body = True
 
     def _length(self, digits: bytes) -> int | None:
-        """A length from its header; None where it is too long, as one of thousands of digits, which int() refuses."""
+        """A length from its header; None if too large, for example thousands of digits, which int() refuses."""
         significant = digits.lstrip(b"0") or b"0"
         if len(significant) > len(str(MAX_BODY_BYTES)) or int(significant) > MAX_BODY_BYTES:
             self._complain(f"a message is longer than {MAX_BODY_BYTES} bytes")

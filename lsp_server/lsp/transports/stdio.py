@@ -1,7 +1,7 @@
 """Standard input and output: one client, which started this process.
 
-A thread of its own reads the input, so that nothing the server does can keep `$/cancelRequest` from being read; another
-one writes the output, so that a client that does not read keeps nothing from being done.
+Input is read in its own thread, so that the server always sees `$/cancelRequest`. Output is written in another, so that
+a client that does not read cannot block the server.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=Conversation)
 
 
 def start(start_conversation: Callable[[Writer], T]) -> tuple[T, "StdioWriter"]:
-    """Start the conversation with the one client; its `ended` is also set when the client is gone."""
+    """Starts the conversation with the one client; also sets its `ended` when the client is gone."""
     loop = asyncio.get_running_loop()
 
     def on_lost() -> None:
@@ -40,9 +40,9 @@ def start(start_conversation: Callable[[Writer], T]) -> tuple[T, "StdioWriter"]:
 
 
 class StdioWriter:
-    """Writes frames to a stream, in a thread of its own: a client may leave them unread for as long as it likes.
+    """Writes frames to a stream in its own thread, since a client may leave them unread as long as it likes.
 
-    Once the client is gone, writing does nothing, and `on_lost` has been called, in whichever thread found it out.
+    Once the client is gone, writing does nothing, and `on_lost` has been called from the thread that noticed.
     """
 
     def __init__(self, stream: RawIOBase, on_lost: Callable[[], None]) -> None:
@@ -55,7 +55,7 @@ class StdioWriter:
         self._thread.start()
 
     def write(self, body: bytes) -> None:
-        """Send one message; a client that has let too much pile up counts as gone."""
+        """Sends one message; a client with too much unread output counts as gone."""
         if self._gone:
             return
         if self._written_bytes - self._sent_bytes > MAX_UNREAD_BYTES:
@@ -67,11 +67,11 @@ class StdioWriter:
             self._frames.put(frame)
 
     def close(self) -> None:
-        """Send what has been written and no more. The stream is the process's own and stays open."""
+        """Sends what has been written, then stops. The stream is the process's own and stays open."""
         self._frames.put(None)
 
     async def flushed(self) -> None:
-        """Wait until all has gone out, but not for long; the writer must have been closed."""
+        """Waits briefly until all output is sent; the writer must be closed first."""
         await asyncio.to_thread(self._thread.join, FLUSH_S)
 
     def _send(self) -> None:
@@ -91,7 +91,7 @@ def _write_all(stream: RawIOBase, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         written = stream.write(rest)
-        if written is None:  # another process that shares the stream has made it non-blocking
+        if written is None:  # another process sharing the stream has made it non-blocking
             time.sleep(_RETRY_S)
         rest = rest[written or 0 :]
 
@@ -99,15 +99,15 @@ def _write_all(stream: RawIOBase, data: bytes) -> None:
 def take_stdin() -> BufferedIOBase:
     """Standard input for us alone.
 
-    A stream of its own: at exit the interpreter closes `sys.stdin`, and aborts while a thread still reads from it.
+    Uses a separate stream: at exit the interpreter closes `sys.stdin`, and aborts if a thread is still reading from it.
     """
     return os.fdopen(os.dup(0), "rb")
 
 
 def take_stdout() -> RawIOBase:
-    """Standard output for us alone: from here on whatever else writes to it, as a library may, goes to stderr.
+    """Standard output for us alone: anything else written to it, for example by a library, goes to stderr from now on.
 
-    Without a buffer, whose lock the interpreter could wait for at exit.
+    Unbuffered, because the interpreter could wait for a buffer's lock at exit.
     """
     sys.stdout.flush()
     ours = os.fdopen(os.dup(1), "wb", buffering=0)
@@ -120,7 +120,9 @@ def take_stdout() -> RawIOBase:
 
 
 def read_in_thread(stream: BufferedIOBase, receive: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-    """Pass each frame's body to `receive` on the running event loop; call `on_end` when there are no more, why ever."""
+    """Passes each frame's body to `receive` on the running event loop; calls `on_end` after the last, for any
+    reason.
+    """
     loop = asyncio.get_running_loop()
 
     def read() -> None:
@@ -129,9 +131,9 @@ def read_in_thread(stream: BufferedIOBase, receive: Callable[[bytes], None], on_
             while data := stream.read1(_CHUNK_BYTES):
                 for body in frames.feed(data):
                     loop.call_soon_threadsafe(receive, body)
-        except Exception as error:  # also that the loop has closed meanwhile
+        except Exception as error:  # or the loop has closed meanwhile
             log.info("reading ended: %s", type(error).__name__)
-        finally:  # a server that hears nothing any more must not live on
+        finally:  # a server without input must not live on
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(on_end)
 

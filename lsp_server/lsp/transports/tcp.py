@@ -1,4 +1,4 @@
-"""TCP: any number of clients, at the same time or one after another; one that leaves does not affect the others."""
+"""TCP: any number of clients, concurrently or in turn; one that leaves does not affect the others."""
 
 import asyncio
 import logging
@@ -18,9 +18,9 @@ from lsp_server.lsp.transports.framing import FrameError, Frames, framed
 
 log = logging.getLogger(__name__)
 UNREAD_S = 30.0
-"""A client whose output waits for so long, while more than `_HIGH_BYTES` of it are unread, is cut off."""
+"""Cut off a client whose output stalls this long with more than `_HIGH_BYTES` unread."""
 _HIGH_BYTES = 1024 * 1024
-"""A client that leaves more output than this unread is not listened to until it has read some."""
+"""Stop reading from a client that leaves more output than this unread, until it has read some."""
 _CHUNK_BYTES = 256 * 1024
 
 
@@ -32,7 +32,7 @@ class TcpWriter:
         writer.transport.set_write_buffer_limits(_HIGH_BYTES)
 
     def write(self, body: bytes) -> None:
-        """Send one message; cut off a client that has let too much pile up."""
+        """Sends one message; cuts off a client with too much unread output."""
         if self._writer.is_closing():
             return
         if self._writer.transport.get_write_buffer_size() > MAX_QUEUED_BYTES:
@@ -41,7 +41,7 @@ class TcpWriter:
             self._writer.write(framed(body))
 
     async def read(self) -> None:
-        """Wait until the client has read most of what was written; cut it off where it does not. Raises OSError."""
+        """Waits until the client has read most of the output, or cuts it off. Raises OSError."""
         try:
             async with asyncio.timeout(self._unread_s):
                 await self._writer.drain()
@@ -53,11 +53,11 @@ class TcpWriter:
         self._writer.transport.abort()
 
     def close(self) -> None:
-        """Close once all is sent."""
+        """Closes once all is sent."""
         self._writer.close()
 
     async def flushed(self) -> None:
-        """Wait until all has gone out, but not for long; the writer must have been closed."""
+        """Waits briefly until all output is sent; the writer must be closed first."""
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(FLUSH_S):
                 await self._writer.wait_closed()
@@ -66,7 +66,7 @@ class TcpWriter:
 async def listen(
     address: Address, start_conversation: StartConversation, *, unread_s: float = UNREAD_S
 ) -> tuple[ListeningServer, Address]:
-    """Listen, at the address that is returned, with the port that was given. Raises OSError."""
+    """Listens; returns the address, with the actual port. Raises OSError."""
     clients = Clients()
 
     async def serve(reader: asyncio.StreamReader, output: TcpWriter) -> None:
@@ -78,7 +78,7 @@ async def listen(
             await output.flushed()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """No coroutine: of one that is cancelled, asyncio would write a traceback to stderr."""
+        """Not a coroutine, because asyncio writes a traceback to stderr if one is cancelled."""
         started.add(task := asyncio.create_task(serve(reader, TcpWriter(writer, unread_s))))
         task.add_done_callback(started.discard)
 
@@ -88,7 +88,7 @@ async def listen(
 
 
 async def _listen_to(reader: asyncio.StreamReader, output: TcpWriter, conversation: Conversation) -> None:
-    """One client that never stops talking, or that never reads, must not keep the others waiting."""
+    """A client that never stops talking, or never reads, must not block the others."""
     frames, now_s = Frames(strict=True), asyncio.get_running_loop().time
     until_s = now_s() + TURN_S
     try:

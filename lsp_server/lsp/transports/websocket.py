@@ -1,7 +1,7 @@
-"""WebSocket, for editors in a browser: one message per text frame; binary frames are understood too.
+"""WebSocket, for editors in a browser: one message per text frame; also accepts binary frames.
 
-A browser lets any web page connect to any port of this machine, and names the page in `Origin`. Refuse a page that is
-not on the list; accept programs, which send no `Origin`.
+A browser lets any web page connect to any port of this machine, and names the page in `Origin`. Refuses pages that are
+not on the list; accepts programs, which send no `Origin`.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class WebSocketWriter:
-    """Writes one client's messages by way of a queue, because sending may have to wait and writing must not."""
+    """Queues one client's messages, because sending may have to wait and writing must not."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
@@ -38,7 +38,7 @@ class WebSocketWriter:
         self._sending = asyncio.create_task(self._send())
 
     def write(self, body: bytes) -> None:
-        """Send one message; cut off a client that has let too much pile up."""
+        """Sends one message; cuts off a client with too much unread output."""
         if self._sending.done() or self._connection.transport.is_closing():
             return
         if self._unsent_bytes > MAX_QUEUED_BYTES:
@@ -49,11 +49,11 @@ class WebSocketWriter:
             self._queue.put_nowait(body)
 
     def close(self) -> None:
-        """Send what has been written and no more."""
+        """Sends what has been written, then stops."""
         self._queue.put_nowait(None)
 
     async def flushed(self) -> None:
-        """Wait until all has gone out, but not for long."""
+        """Waits briefly until all output is sent."""
         await asyncio.wait({self._sending}, timeout=FLUSH_S)
         self._sending.cancel()
 
@@ -67,7 +67,7 @@ class WebSocketWriter:
 async def listen(
     address: Address, start_conversation: StartConversation, origins: Sequence[str]
 ) -> tuple[ListeningServer, Address]:
-    """Listen, at the address that is returned, with the port that was given. Raises OSError.
+    """Listens; returns the address, with the actual port. Raises OSError.
 
     `origins` are those of the web pages that may connect, such as `https://editor.example`.
     """
@@ -91,7 +91,7 @@ async def listen(
 
 
 async def _listen_to(connection: ServerConnection, conversation: Conversation) -> None:
-    """Pass on messages until the client leaves, or the library closes the connection over a bad or too long frame."""
+    """Passes on messages until the client leaves, or the library closes the connection over a bad or overlong frame."""
     async for message in connection:
         conversation.receive(message.encode() if isinstance(message, str) else message)
         await asyncio.sleep(0)
