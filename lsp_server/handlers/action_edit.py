@@ -1,4 +1,4 @@
-"""Carry out an action: show its progress, and make an edit if the text is still the one it was made for.
+"""Carries out an action: shows progress, and returns an edit if the text has not changed since.
 
 `codeAction/resolve` and `workspace/executeCommand` differ only in what they do with the edit.
 """
@@ -29,9 +29,9 @@ from lsp_server.worker.link import OnDraft
 async def perform(
     session: Session, action: Action, budget: Budget, token: types.ProgressToken | None
 ) -> tuple[types.WorkspaceEdit, str | None]:
-    """The edit of `action`, and a message about the holes that it leaves as they are. Raises NotDone.
+    """The edit of `action`, and a message about the holes left unfilled. Raises NotDone.
 
-    Progress is shown under the client's `token` where it gave one.
+    Shows progress under the client's `token`, if it gave one.
     """
     session.mark_used(action.snapshot.uri)
     with session.shadow.held():
@@ -45,7 +45,7 @@ async def perform(
 
 
 class _Asking:
-    """One action while a model is asked to carry it out, and when it was asked what."""
+    """One action in progress, the model asked to carry it out, and the time of the request."""
 
     def __init__(self, session: Session, action: Action, budget: Budget, token: types.ProgressToken | None) -> None:
         self._session, self._action, self._budget, self._token = session, action, budget, token
@@ -55,9 +55,9 @@ class _Asking:
         self.is_refined = action.kind is ActionKind.REFINE
 
     async def answer(self) -> Candidate:
-        """What is to stand in the holes. Raises NotDone."""
+        """The texts for the holes. Raises NotDone."""
         session, action = self._session, self._action
-        if self.is_refined and session.is_current(action.snapshot):  # the other model has been asked already
+        if self.is_refined and session.is_current(action.snapshot):  # already asks the other model
             session.shadow.leave_out(action.snapshot.uri, places=self._places)
         try:
             return await session.editor.progress.run(
@@ -83,13 +83,13 @@ class _Asking:
         context = await session.context_for(action.snapshot, at, worker.last_status)
         on_draft = _on_draft(session, action, self._token, report, self._drafted_s)
         self._sent_s = time.monotonic()
-        budget = self._budget.from_now() if self.is_refined else self._budget  # the partner's own time
+        budget = self._budget.from_now() if self.is_refined else self._budget  # measured by the partner
         with connection.asked():
             return await action.filled(worker, budget, on_draft, context)
 
     @property
     def timing(self) -> Timing:
-        """When the user asked, and saw the first draft."""
+        """When the user asked, and when they saw the first draft."""
         return Timing(self._began_s, next(iter(self._drafted_s), None))
 
     def answered(self, texts: tuple[str, ...]) -> AnsweredRequest:
@@ -109,7 +109,7 @@ class _Asking:
 
 
 def _connection(session: Session, action: Action) -> WorkerConnection:
-    """Whom the action asks. Raises NotDone."""
+    """The connection to ask for the action. Raises NotDone."""
     if action.kind is not ActionKind.REFINE:
         return session.worker
     if session.partner_connection is None:
@@ -120,9 +120,9 @@ def _connection(session: Session, action: Action) -> WorkerConnection:
 def _on_draft(
     session: Session, action: Action, token: types.ProgressToken | None, report: Report, drafted_s: list[float]
 ) -> OnDraft | None:
-    """What to do with each draft; None where nobody would see them, since they cost a little.
+    """The callback for each draft; None if nobody would see drafts, since each costs a little.
 
-    `drafted_s` gets the time of each that is shown.
+    Appends to `drafted_s` the time of each one shown.
     """
     if token is None and not (session.features.progress or session.features.drafts):
         return None

@@ -1,4 +1,4 @@
-"""`textDocument/codeAction`: what could be done here. Asks no model: `codeAction/resolve` makes the edit.
+"""`textDocument/codeAction`: lists the possible actions. Asks no model: `codeAction/resolve` makes the edit.
 
 A client that cannot resolve gets actions with a command, which applies the edit itself.
 """
@@ -32,7 +32,7 @@ from lsp_server.session import Session
 NEXT_EDIT_KIND = f"{FILL_KIND}.nextEdit"
 DOWNLOAD_KIND = f"{FILL_KIND}.pullModel"
 Only = Sequence[types.CodeActionKind | str] | None
-"""The kinds that a client asks for; those that lsprotocol knows are enums, which are strings too."""
+"""The kinds a client asks for. Known kinds are lsprotocol enums, which are also strings."""
 
 
 Offered = list[CodeAction | Command]
@@ -50,14 +50,14 @@ def _offered(session: Session, params: types.CodeActionParams) -> Offered | Awai
 
 
 class _Partner(NamedTuple):
-    """What the partner's action is called, and the fill just made where the cursor is."""
+    """The title of the partner's action, and the recent fill at the cursor."""
 
     title: str
     made: tuple[int, int] | None
 
 
 async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> Offered:
-    """In a thread, because a long file may have thousands of holes."""
+    """Runs in a thread, because a long file may have thousands of holes."""
     only = params.context.only
     marker, encoding = session.settings_of(snapshot.uri).marker, session.features.encoding  # not in the thread
     place = offsets_of(snapshot.lines, params.range, encoding)
@@ -70,7 +70,7 @@ async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeAc
 
 
 def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction | Command]:
-    """A button that downloads a real model, for clients that have none of their own."""
+    """A button that downloads a real model, for clients without one of their own."""
     unasked = context.trigger_kind == types.CodeActionTriggerKind.Automatic or not _wanted(context.only, DOWNLOAD_KIND)
     if unasked or session.features.plugin or not session.worker.status.makes_do:
         return []
@@ -80,7 +80,7 @@ def _download(session: Session, context: types.CodeActionContext) -> list[CodeAc
 
 
 async def _next_edit(session: Session, snapshot: Snapshot, cursor: int, only: Only) -> list[CodeAction]:
-    """The place that an edit has left behind, for clients that show no such place by themselves."""
+    """The next place of an edit, for clients that do not show such places themselves."""
     features = session.features
     if features.next_edits or not features.code_action_literals or not _wanted(only, NEXT_EDIT_KIND):
         return []
@@ -95,7 +95,7 @@ async def _next_edit(session: Session, snapshot: Snapshot, cursor: int, only: On
 
 
 def lsp_kind(action: AvailableAction) -> str:
-    """The kind of code action in the protocol's sense, to which a user can bind a key."""
+    """The code action kind in the protocol's sense, to which a user can bind a key."""
     if action.kind is ActionKind.REPAIR:
         return REPAIR_KIND
     return ".".join(filter(None, (FILL_KIND, action.kind.value, action.variant)))
@@ -130,7 +130,7 @@ def _offer(
 
 
 def _argument(snapshot: Snapshot, action: AvailableAction, range_: types.Range) -> dict[str, Any]:
-    """The argument of the action's command. Nobody reads that command's answer, so it is to `tell` the user."""
+    """The argument of the action's command. Its `tell` shows the user the outcome, since editors ignore the reply."""
     argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
     more = {"strength": action.strength, "instruction": action.instruction}
     return {**argument, **{name: value for name, value in more.items() if value not in (None, "")}}
@@ -142,13 +142,13 @@ def _wanted(only: Only, kind: str) -> bool:
 
 
 def _any_wanted(only: Only) -> bool:
-    """Whether the client asked for any of our kinds. If not, as on each save, there is nothing to look for."""
+    """Whether the client asked for any of our kinds. If not, as on each save, there is nothing to do."""
     ours = (FILL_KIND, REPAIR_KIND)
     return any(_wanted(only, kind) for kind in ours) or any(wanted.startswith(f"{FILL_KIND}.") for wanted in only or ())
 
 
 def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Awaitable[CodeAction]:
-    """An action that is not ours comes back as it is: some clients also resolve actions without `data`."""
+    """Returns other servers' actions unchanged: some clients also resolve actions without `data`."""
     if action.data is None or action.edit is not None or not _is_ours(action.kind):
         return action
     data: ActionData = read_raw("params for codeAction/resolve: data", action.data, ActionData)

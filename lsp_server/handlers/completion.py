@@ -1,7 +1,7 @@
 """`textDocument/completion`: the suggestions at the cursor as list items, for editors without inline completion.
 
-They come from where inline completions come from, so the worker is not asked again while the user types through one. A
-request that something newer stopped, that is out of date or that failed is answered with an empty list.
+They share their source with inline completions, so typing through a suggestion does not ask the worker again. A
+superseded, outdated or failed request gets an empty list.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from lsp_server.session import Session
 from lsp_server.settings.schema import Settings
 
 GRACE_S = 0.5
-"""How long after the deadline the list is shown without an answer, as while the model loads."""
+"""How long past the deadline to show the list without an answer, for example while the model loads."""
 TRIGGER_CHARACTERS = (".", "(", "=", ":")
-"""Few: each opens the editor's list, with whatever else is in it."""
+"""Few: each opens the editor's list, with everything else in it."""
 
 
 def completion(session: Session, params: types.CompletionParams) -> CompletionList | Awaitable[CompletionList]:
@@ -34,7 +34,7 @@ def completion(session: Session, params: types.CompletionParams) -> CompletionLi
     request = _request(session, params)
     ask = partial(session.completions.ask, uri, request, lambda: session.snapshot(uri))
     known = session.completions.ask_known(*ask.args)
-    if known is not None:  # no parse is waited for
+    if known is not None:  # does not wait for a parse
         return _answered(session, uri, request, known)
     empty = CompletionList(is_incomplete=True, items=[])
     return session.when_parsed(uri, lambda: _answered(session, uri, request, ask()), lambda: empty)
@@ -46,12 +46,12 @@ def _answered(
     if not isinstance(answer, asyncio.Future):
         return _listed(session, uri, request, answer)
     replying = asyncio.create_task(_reply(session, uri, session.documents[uri].version, request, answer))
-    replying.add_done_callback(lambda _: answer.cancel())  # also when cancelled before it began to wait
+    replying.add_done_callback(lambda _: answer.cancel())  # also if cancelled before it began to wait
     return replying
 
 
 def options_at_start(session: Session) -> types.CompletionOptions | None:
-    """What `initialize` says of completion; None where it is not offered, or is registered later."""
+    """The completion options in the reply to `initialize`; None if not offered, or registered later."""
     features = session.features
     if features.completion.registers or not _is_wanted(features, session.settings):
         return None
@@ -59,7 +59,7 @@ def options_at_start(session: Session) -> types.CompletionOptions | None:
 
 
 def register_completion(session: Session) -> None:
-    """Tell a client that can be told whether there are completions, if that has changed. Does not wait for it."""
+    """Registers or unregisters completions with the client when that changes. Does not wait for the reply."""
     if not session.features.completion.registers:
         return
     options = types.CompletionRegistrationOptions(
@@ -69,7 +69,7 @@ def register_completion(session: Session) -> None:
 
 
 def _is_wanted(features: ClientFeatures, settings: Settings) -> bool:
-    """Whether fills are to be list items: by default only in editors without inline completion."""
+    """Whether to offer fills as list items: by default only in editors without inline completion."""
     return settings.completion == "always" or (settings.completion == "auto" and not features.inline_completion)
 
 
@@ -78,7 +78,7 @@ def _item_options() -> types.ServerCompletionItemOptions:
 
 
 def _request(session: Session, params: types.CompletionParams) -> InlineRequest:
-    """Clients say `Invoked` also for what comes by itself while a word is typed: it costs no more than that."""
+    """Clients say `Invoked` even for automatic requests while a word is typed, so treat it as cheaply."""
     uri, position = params.text_document.uri, params.position
     settings, document = session.settings_of(uri), session.documents[uri]
     cursor = offset_of(document.lines, position, session.features.encoding)
@@ -97,12 +97,12 @@ async def _reply(
 ) -> CompletionList:
     await asyncio.wait({answer}, timeout=request.budget.deadline_ms / 1000 + GRACE_S)
     now = session.documents.get(uri)
-    is_current = now is not None and now.version == version  # else the item would replace another range
+    is_current = now is not None and now.version == version  # otherwise the item would replace another range
     return _listed(session, uri, request, answer.result() if answer.done() and is_current else InlineResult())
 
 
 def _listed(session: Session, uri: str, request: InlineRequest, result: InlineResult) -> CompletionList:
-    """Incomplete, always: with each character typed there may be other suggestions."""
+    """Always incomplete: each typed character may bring other suggestions."""
     document, features = session.documents.get(uri), session.features
     found = enumerate(result.found)
     items = [list_item(document, request.cursor.offset, number, it, features) for number, it in found if document]

@@ -21,13 +21,13 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
     if whole := _whole_text(params.content_changes):
         session.found_again(uri, params.text_document.version, whole.text)
     document = session.documents.get(uri)
-    if document is None:  # it was never opened, or must not be read
+    if document is None:  # never opened, or not allowed
         return
     try:
         edits = [_edit(change) for change in params.content_changes]
         changes = document.apply(edits, params.text_document.version, session.features.encoding)
     except Exception:
-        session.lose(uri)  # better no fills than fills for a text that the editor does not have
+        session.lose(uri)  # better no fills than fills for a text the editor does not have
         raise
     session.changed(uri, changes)
 
@@ -35,7 +35,7 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
 def _whole_text(
     changes: Sequence[types.TextDocumentContentChangeEvent],
 ) -> types.TextDocumentContentChangeWholeDocument | None:
-    """The first of the changes, where it replaces all of the text; those behind it then change that."""
+    """The changes if the first one replaces the whole text; later ones then build on it."""
     first = changes[0] if changes else None
     return first if isinstance(first, types.TextDocumentContentChangeWholeDocument) else None
 
@@ -74,7 +74,7 @@ def notebook_did_change(session: Session, params: types.DidChangeNotebookDocumen
     for content in cells.text_content or ():
         try:
             did_change(session, types.DidChangeTextDocumentParams(content.document, content.changes))
-        except Exception as error:  # that cell is lost; the edits of the others are not
+        except Exception as error:  # drops that cell; edits of other cells still apply
             failed = error
     if failed is not None:
         raise failed

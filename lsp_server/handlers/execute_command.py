@@ -1,6 +1,6 @@
 """`workspace/executeCommand`: the commands of editors/README.md.
 
-Those that fill make their edit with `workspace/applyEdit`.
+Fill commands send their edit with `workspace/applyEdit`.
 """
 
 import asyncio
@@ -41,10 +41,10 @@ class _Range(Struct, frozen=True):
 
 
 class FillArgument(Struct, frozen=True):
-    """The argument of a fill. Without `strength` it is the one that is usual for the command.
+    """The argument of a fill. Without `strength` the command's default applies.
 
-    With `version` only that version of the document is changed. With `tell` the user is shown why nothing was done: an
-    editor that runs the command of a code action does not look at the answer.
+    With `version`, changes only that version of the document. With `tell`, shows the user why nothing was done: an
+    editor that runs a code action's command ignores the reply.
     """
 
     uri: str
@@ -56,7 +56,7 @@ class FillArgument(Struct, frozen=True):
 
 
 class PullArgument(Struct, frozen=True):
-    """The argument of a download: the name of a model of the catalogue."""
+    """The argument of a download: a model name from the catalogue."""
 
     model: str
 
@@ -69,19 +69,19 @@ def execute_command(session: Session, params: types.ExecuteCommandParams) -> Com
 
 
 def command_answer(*, applied: bool, reason: str | None = None) -> CommandAnswer:
-    """What every command answers."""
+    """The reply to every command."""
     return {"applied": applied, "reason": reason}
 
 
 def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
-    """The command's first argument as a `kind`. Raises ReplyError, which names what is wrong with it."""
+    """The command's first argument as a `kind`. Raises ReplyError, which names the problem."""
     return read_raw(f"argument for {params.command}", next(iter(params.arguments or ()), None), kind)
 
 
 def _fill(
     kind: ActionKind, session: Session, params: types.ExecuteCommandParams
 ) -> CommandAnswer | Awaitable[CommandAnswer]:
-    """Fills the text that there is on arrival."""
+    """Fills the text as it is on arrival."""
     given: FillArgument = argument(params, FillArgument)
     budget = Budget.of(session.settings_of(given.uri), invoked=True)
 
@@ -92,7 +92,7 @@ def _fill(
 
 
 def _snapshot(session: Session, given: FillArgument) -> Snapshot | NotDone:
-    """The text to fill, or why it cannot be filled."""
+    """The text to fill, or the reason why it cannot be filled."""
     if not session.features.apply_edit:
         return NotDone(CANNOT_APPLY)
     snapshot = session.snapshot(given.uri)
@@ -102,7 +102,7 @@ def _snapshot(session: Session, given: FillArgument) -> Snapshot | NotDone:
 
 
 def _place(session: Session, kind: ActionKind, given: FillArgument, snapshot: Snapshot) -> tuple[int, int]:
-    """What is meant by the range: for the partner a fill just made there."""
+    """The action for the range: for the partner, a recent fill there."""
     ends = (given.range.start, given.range.end)
     start, end = sorted(snapshot.lines.offset(at.line, at.character, session.features.encoding) for at in ends)
     wants_made = kind is ActionKind.REFINE and start == end
@@ -128,7 +128,7 @@ async def _filled(
     try:
         if isinstance(snapshot, NotDone):
             raise snapshot
-        marker = session.settings_of(given.uri).marker  # not in the thread: settings change
+        marker = session.settings_of(given.uri).marker  # not in the thread, where settings may change
         place = _place(session, kind, given, snapshot)
         action = await asyncio.to_thread(_action, kind, given, snapshot, marker, place)
         edit, left = await perform(session, action, budget, params.work_done_token)
@@ -136,7 +136,7 @@ async def _filled(
         if not applied:
             session.usage.refused(given.uri)
         reason = reason or left
-    except Cancelled as cancelled:  # the user knows
+    except Cancelled as cancelled:  # the user already knows
         return command_answer(applied=False, reason=str(cancelled))
     except NotDone as not_done:
         applied, reason = False, str(not_done)
@@ -160,7 +160,7 @@ async def _restart_worker(session: Session) -> CommandAnswer:
 
 
 async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
-    """Downloads a model of the catalogue, since the user asks; where the setting is `auto`, loads what is best then."""
+    """Downloads a model of the catalogue at the user's request. If the setting is `auto`, then loads the best model."""
     given: PullArgument = argument(params, PullArgument)
     try:
         await session.editor.progress.run(
@@ -188,7 +188,7 @@ def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Command
 def _refine_suggestion(
     session: Session, params: types.ExecuteCommandParams
 ) -> CommandAnswer | Awaitable[CommandAnswer]:
-    """The partner is asked about a suggestion: its id and its document's URI."""
+    """Asks the partner about a suggestion, given its id and its document's URI."""
     match params.arguments:
         case [str(suggestion_id), str(uri)]:
             asking = partial(_suggestion_refined, session, uri, suggestion_id)
@@ -217,4 +217,4 @@ COMMANDS: dict[str, Handler] = {
     REFINE_SUGGESTION_COMMAND: _refine_suggestion,
     f"{COMMAND_PREFIX}restartWorker": lambda session, _: _restart_worker(session),
 }
-"""Every command and what runs it, on arrival, as any handler is."""
+"""Every command and its handler. Like any handler, it runs on arrival."""

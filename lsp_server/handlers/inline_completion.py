@@ -37,7 +37,7 @@ def inline_completion(
     session.mark_used(uri)
     ask = partial(session.inline.ask, uri, _request(session, params), lambda: session.snapshot(uri))
     known = session.inline.ask_known(*ask.args)
-    if known is not None:  # no parse is waited for
+    if known is not None:  # does not wait for a parse
         return _answered(session, uri, known)
     return session.when_parsed(uri, lambda: _answered(session, uri, ask()), lambda: InlineCompletionList(items=[]))
 
@@ -48,7 +48,7 @@ def _answered(
     if not isinstance(answer, asyncio.Future):
         return _list(session, uri, answer)
     replying = asyncio.create_task(_reply(session, uri, answer))
-    replying.add_done_callback(lambda _: answer.cancel())  # also when cancelled before it began to wait
+    replying.add_done_callback(lambda _: answer.cancel())  # also if cancelled before it began to wait
     return replying
 
 
@@ -81,7 +81,7 @@ def _list(session: Session, uri: str, result: InlineResult) -> InlineCompletionL
 
 
 def _draft_sender(session: Session, uri: str, token: types.ProgressToken | None) -> OnDraft:
-    """Shows what is being computed; nothing once the user has typed something else."""
+    """Shows drafts of the running computation, until the user types something else."""
     drafts = DraftSender(session.editor.notify, kind="inline", encoding=session.features.encoding, token=token)
 
     def send(draft: Draft, of: DraftedHole) -> None:
@@ -92,7 +92,7 @@ def _draft_sender(session: Session, uri: str, token: types.ProgressToken | None)
 
 
 class TextDocument(Struct, frozen=True):
-    """A document, by its URI."""
+    """A document identified by its URI."""
 
     uri: str
 
@@ -112,7 +112,7 @@ def did_accept(session: Session, params: Any) -> None:
 
 
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
-    """Prefetch what follows, unless the user has switched that off, or fills for this document."""
+    """Prefetches what follows, unless the user has switched off prefetching or fills for this document."""
     session.next_edits.accepted(uri, suggestion_id)
     service = next(
         (service for service in session.inline_services if service.shown(uri, suggestion_id) is not None), None

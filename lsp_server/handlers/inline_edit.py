@@ -1,7 +1,7 @@
-"""`textDocument/copilotInlineEdit` and what belongs to it: the next edit, as clients of Copilot's server ask for it.
+"""`textDocument/copilotInlineEdit` and related methods: the next edit, in the protocol of Copilot's server.
 
 Such a client asks any server whose name contains `copilot`. It applies all edits of an answer, so there is at most one.
-An answer for another version than the client's, or that comes too late, is empty.
+An answer is empty if it is late or for another version than the client's.
 """
 
 from collections.abc import Awaitable
@@ -88,12 +88,12 @@ def _edit(session: Session, uri: str, offer: Offer) -> dict[str, Any]:
 
 
 def accept_command(uri: str, offer: Offer) -> types.Command:
-    """What the client runs once an offer is in the text."""
+    """The command that the client runs once an offer is in the text."""
     return types.Command(f"Next edit: {offer.edit.why}", ACCEPT_COMMAND, arguments=[offer.id, uri])
 
 
 def did_show_inline_edit(session: Session, params: Any) -> None:
-    """The user sees an offer: `item` is an edit of an answer."""
+    """The user sees an offer: `item` is an edit from an answer."""
     shown: _ShownParams = read_raw(f"params for {DID_SHOW}", params, _ShownParams)
     match shown.item.command.arguments:
         case [str(offer_id), str(uri)]:
@@ -101,7 +101,7 @@ def did_show_inline_edit(session: Session, params: Any) -> None:
 
 
 def did_focus(session: Session, params: Any) -> None:
-    """The user has turned to another document, or to none."""
+    """The user has switched to another document, or to none."""
     focused: _FocusParams = read_raw(f"params for {DID_FOCUS}", params, _FocusParams)
     if focused.text_document is not None:
         session.mark_used(focused.text_document.uri)

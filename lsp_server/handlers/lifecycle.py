@@ -51,9 +51,9 @@ def initialized(session: Session, _: types.InitializedParams) -> Awaitable[None]
 
 
 async def _introduce(session: Session, registrations: list[types.Registration]) -> None:
-    """Ask to be told of changes before asking for the settings, so that no change falls between the two.
+    """Subscribes to changes before requesting the settings, so that no change is missed in between.
 
-    A client that registers nothing has its settings files read when a document is opened or saved.
+    For a client that registers nothing, the settings files are read whenever a document is opened or saved.
     """
     if registrations:
         await session.editor.register(registrations)
@@ -83,7 +83,7 @@ async def shutdown(session: Session, protocol: InfillProtocol) -> None:
 
 
 async def leave(session: Session) -> None:
-    """Forget the documents and leave the worker, but do not wait for one that hangs."""
+    """Forgets the documents and leaves the worker, without waiting for a hung one."""
     session.close()
     await session.shadow.close()
     await session.recorder.close()

@@ -12,7 +12,7 @@ from lsp_server.handlers.completion import register_completion
 from lsp_server.session import Session
 
 SECTIONS = ("infill-ls", "infill")
-"""Where in its settings an editor may keep ours; the first section that is there counts."""
+"""The sections of an editor's settings that may hold ours; the first one present counts."""
 
 
 def did_change_configuration(session: Session, params: types.DidChangeConfigurationParams) -> Awaitable[None] | None:
@@ -25,15 +25,15 @@ def did_change_configuration(session: Session, params: types.DidChangeConfigurat
 
 
 def use_settings(session: Session) -> None:
-    """The settings may have changed: show what is wrong with them, and offer completion as they say."""
+    """The settings may have changed: report any problems, and update completion accordingly."""
     session.show_problems()
     register_completion(session)
 
 
 async def ask_for_settings(session: Session) -> None:
-    """Ask the client for its settings, for each workspace folder and for none, and use them.
+    """Requests the client's settings, for each workspace folder and for none, and applies them.
 
-    What the client does not answer, or has nothing for, stays as it was.
+    Settings that the client does not answer, or has nothing for, stay unchanged.
     """
     folders = [None, *(folder.uri for folder in session.configuration.folders)]
     items = [types.ConfigurationItem(scope_uri=folder, section=section) for folder in folders for section in SECTIONS]
@@ -43,7 +43,7 @@ async def ask_for_settings(session: Session) -> None:
     for number, folder in enumerate(folders):
         answers = found[number * len(SECTIONS) : (number + 1) * len(SECTIONS)]
         raw = next((answer for answer in answers if answer is not None), None)
-        if raw is not None or folder is not None:  # without an answer, what the client sent unasked stays
+        if raw is not None or folder is not None:  # without an answer, keep what the client sent unasked
             session.configuration.take_sent(raw, folder)
     use_settings(session)
 

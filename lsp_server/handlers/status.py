@@ -24,7 +24,7 @@ def status(session: Session, params: Any) -> Awaitable[dict[str, Any]]:
 async def _report(session: Session, params: Any, document: dict[str, Any]) -> dict[str, Any]:
     uri = _uri(params)
     off = await session.why_off_now(uri) if uri is not None else None
-    if off and not document["off"]:  # it has turned out meanwhile where its path leads
+    if off and not document["off"]:  # its links may have been followed meanwhile
         document = {**_of_document(session, params), "off": off}
     await session.worker.refresh()
     if session.partner is not None:
@@ -40,7 +40,7 @@ def _uri(params: Any) -> str | None:
 
 
 def _of_document(session: Session, params: Any) -> dict[str, Any]:
-    """The keys about a document, as it stands when the request arrives; none where no document is named."""
+    """The keys about a document when the request arrives; none if the request names no document."""
     uri = _uri(params)
     if uri is None:
         return {}
@@ -57,7 +57,7 @@ def _of_document(session: Session, params: Any) -> dict[str, Any]:
 
 
 def _of_position(session: Session, uri: str, position: Any) -> dict[str, Any]:
-    """The keys about a position; none where no position is named."""
+    """The keys about a position; none if the request names no position."""
     line, character = (position.get("line"), position.get("character")) if isinstance(position, dict) else (None, None)
     snapshot = session.snapshot(uri)
     if snapshot is None or not isinstance(line, int) or not isinstance(character, int) or min(line, character) < 0:

@@ -110,9 +110,7 @@ def open_store(file: Path) -> tuple[sqlite3.Connection, str]:
 
 def write(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
     """Writes all of `events`, or none of them. Raises sqlite3.Error."""
-    statements = [
-        each for event in events for each in statements_of(event)
-    ]  # before taking the lock: compares texts
+    statements = [each for event in events for each in statements_of(event)]  # not under the lock: compares texts
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         for statement in statements:
