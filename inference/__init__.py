@@ -1,1 +1,1 @@
-"""The resident worker and the engine. Nothing here knows LSP. Importing this package alone imports nothing else."""
+"""The resident worker and the engine. Nothing here knows LSP. Importing this package imports nothing else."""

@@ -1,11 +1,11 @@
 """Every message between a client (`lsp_server`) and the resident worker (`inference`).
 
-This is all that the two packages share but for the table of published models. Do not import anything here but the
-standard library and msgspec; a test enforces that. On the wire each message is one msgpack map with a `type` tag,
-preceded by its length (see `frame`).
+The two packages share only this and the table of published models. Import nothing here but the standard library and
+msgspec; a test enforces that. On the wire each message is one msgpack map with a `type` tag, preceded by its length
+(see `frame`).
 
 A field with a default may be missing from a message; the docstrings say what its default means. Every new field needs a
-default, so that a client and a worker of different releases understand each other while they have the same
+default, so that a client and a worker of different releases understand each other as long as they have the same
 `PROTOCOL_VERSION`. Raise that version for a change that the other side could not survive. Offsets and counts of holes
 start at 0, `_ms` and `_s` are durations, and lengths in tokens are in the loaded model's own tokens.
 """
@@ -17,16 +17,16 @@ import msgspec
 
 PROTOCOL_VERSION = 1
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""A longer message is a protocol error. Nothing that an editor sends comes near this size."""
+"""A longer message is a protocol error. No editor sends anything near this size."""
 
 MAX_STEPS = 1000
 """The highest `InfillRequest.max_steps`: no canvas has as many rows."""
 
 MAX_CANDIDATES = 16
-"""The most candidates that one request gets."""
+"""The most candidates for one request."""
 
 REFINED_STRENGTH = 0.5
-"""The `Hole.strength` that a partner is asked with for a hole whose `text` is a draft to improve on."""
+"""The `Hole.strength` that asks a partner to improve a hole's `text`, which is a draft."""
 
 PartnerKind = Literal[
     "auto",
@@ -40,10 +40,10 @@ PartnerKind = Literal[
     "codestral",
     "granite",
 ]
-"""How an autoregressive server can be asked to fill a hole.
+"""How to ask an autoregressive server to fill a hole.
 
-`auto` finds out. `suffix` is /v1/completions with a suffix, `infill` llama.cpp's /infill, `chat`
-/v1/chat/completions. A family of models is /v1/completions with that family's fill-in-the-middle tokens.
+`auto` finds out. `suffix` is /v1/completions with a suffix, `infill` llama.cpp's /infill, `chat` /v1/chat/completions.
+A model family is /v1/completions with that family's fill-in-the-middle tokens.
 """
 PARTNER_KINDS: tuple[str, ...] = get_args(PartnerKind)
 
@@ -52,7 +52,7 @@ LENGTH_BYTES = 4
 
 
 class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
-    """Base of all messages: immutable, tagged. Fields that equal their default are left off the wire."""
+    """Base of all messages: immutable, tagged. Fields equal to their defaults are left off the wire."""
 
 
 # --- How a worker is started -----------------------------------------------------------------------------------------
@@ -61,10 +61,10 @@ class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True
 class WorkerOptions(msgspec.Struct, frozen=True):
     """The model and how to run it. `idle_s` counts when a worker is started; the others choose the worker.
 
-    `model` is `auto`, a name of the catalogue, a hub id, a folder, a file or the URL of a server. Of a server the last
-    five count, too: the name by which it has the model, the folder or hub id of its tokenizer, whether http may leave
-    this machine, whether the user's token goes there, and how an autoregressive server is asked (None: it is a vLLM
-    that holds pins). None lets the worker choose.
+    `model` is `auto`, a name of the catalogue, a hub id, a folder, a file or the URL of a server. The last five apply
+    only to a server: its name for the model, the folder or hub id of its tokenizer, whether http may leave this
+    machine, whether to send the user's token, and how to ask an autoregressive server (None: it is a vLLM that holds
+    pins). None lets the worker choose.
     """
 
     model: str = "auto"
@@ -78,11 +78,11 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     partner: PartnerKind | None = None
 
 
-# --- What is to be filled -------------------------------------------------------------------------------------------
+# --- What to fill ----------------------------------------------------------------------------------------------------
 
 
 class HoleKind(StrEnum):
-    """What the syntax around a hole asks for. It sets how much room the hole gets when `Hole.max_tokens` is 0."""
+    """The syntactic kind of a hole. It sets the hole's room when `Hole.max_tokens` is 0."""
 
     EXPRESSION = "expression"
     ARGUMENTS = "arguments"
@@ -93,7 +93,7 @@ class HoleKind(StrEnum):
 
 
 class Text(_Message, frozen=True, tag="text"):
-    """Pinned text: it conditions the fill and is never changed."""
+    """Pinned text: it conditions the fill and never changes."""
 
     text: str
 
@@ -101,10 +101,10 @@ class Text(_Message, frozen=True, tag="text"):
 class Hole(_Message, frozen=True, tag="hole"):
     """A place to fill. The fill replaces the hole.
 
-    `min_tokens` and `max_tokens` bound the length of the fill; `max_tokens` 0 lets the engine choose from `kind`.
-    `starts_with` is how the fill must begin; empty: with anything. `single_line` True forbids line breaks in the fill.
-    `text` is what the hole holds now and `strength` how much of it to rework: 0 returns it unchanged, values between
-    0 and 1 denoise from a partly noised `text`, 1 (the default) ignores it.
+    `min_tokens` and `max_tokens` bound the length of the fill; `max_tokens` 0 lets the engine choose from `kind`. The
+    fill must begin with `starts_with`; empty: with anything. `single_line` True forbids line breaks in the fill. `text`
+    is the hole's current text and `strength` how much of it to rework: 0 returns it unchanged, values between 0 and 1
+    denoise from a partly noised `text`, 1 (the default) ignores it.
     """
 
     kind: HoleKind = HoleKind.LINE
@@ -117,7 +117,7 @@ class Hole(_Message, frozen=True, tag="hole"):
 
 
 class Snippet(_Message, frozen=True, tag="snippet"):
-    """Text of another file that may help. It is context only and is never changed."""
+    """Text of another file that may help. It is context only and never changes."""
 
     path: str
     text: str
@@ -129,7 +129,7 @@ class Snippet(_Message, frozen=True, tag="snippet"):
 class Hello(_Message, frozen=True, tag="hello"):
     """First message on a connection.
 
-    `client` names the program that connects. `token` is the worker's secret where the transport is TCP, else empty.
+    `client` names the connecting program. `token` is the worker's secret if the transport is TCP, otherwise empty.
     """
 
     protocol: int = PROTOCOL_VERSION
@@ -138,17 +138,17 @@ class Hello(_Message, frozen=True, tag="hello"):
 
 
 class InfillRequest(_Message, frozen=True, tag="infill"):
-    """Fill the holes of `segments` together. `id` is unique among this connection's running requests, and not empty.
+    """Fill the holes of `segments` together. `id` is not empty, and unique among this connection's running requests.
 
     `language` is an LSP language id; empty: not known. `path` is the file's name, for prompts; a connection's requests
-    with the same path (empty, too) share one document's turns. `context` is text of other files, most useful first;
-    checkpoints that have no use for it ignore it. `candidates` is how many answers are wanted, up to `MAX_CANDIDATES`.
-    `deadline_ms` counts from the worker's receipt, and at the deadline the best whole answer so far is sent; None: no
+    with the same path (even empty) share one document's turns. `context` is text of other files, most useful first;
+    checkpoints that cannot use it ignore it. `candidates` is the number of answers wanted, up to `MAX_CANDIDATES`.
+    `deadline_ms` counts from the worker's receipt, and at the deadline it sends the best whole answer so far; None: no
     deadline. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the checkpoint's own number.
     `drafts` True asks for a `Draft` after each step. `seed` makes the fills repeatable; None: unseeded. `instruction`
-    says what the user wants of the fills; checkpoints that take no instructions ignore it. `quick` True: nobody
-    asked for it, so the engine tries less and answers sooner. `background` True: it runs only while the
-    worker has nothing else to do, and ends as cancelled when it gets something else.
+    describes the fills the user wants; checkpoints without instructions ignore it. `quick` True: the user did not ask
+    for it, so the engine tries less and answers sooner. `background` True: it runs only while the worker is otherwise
+    idle, and ends as cancelled when another request comes.
     """
 
     id: str
@@ -167,7 +167,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
 
 
 class Hunk(_Message, frozen=True, tag="hunk"):
-    """A change that was made: from line `line` (from 0) of the text as it is now, `new` stands where `old` stood.
+    """A change that was made: from line `line` (from 0) of the current text, `new` has replaced `old`.
 
     Both are whole lines with their line ends, and only a line feed ends a line; one of them may be empty.
     """
@@ -178,9 +178,9 @@ class Hunk(_Message, frozen=True, tag="hunk"):
 
 
 class Edit(_Message, frozen=True, tag="edit"):
-    """A change that could be made: `text` instead of what is between the offsets `start` and `end`.
+    """A possible change: `text` replaces the range between the offsets `start` and `end`.
 
-    `score` says how sure the model is of it; comparable within one answer only.
+    `score` is the model's confidence; comparable within one answer only.
     """
 
     start: int
@@ -190,12 +190,12 @@ class Edit(_Message, frozen=True, tag="edit"):
 
 
 class NextEditRequest(_Message, frozen=True, tag="next_edit"):
-    """Which other places of `text` no longer fit since `hunks`, its latest changes, were made, newest last?
+    """Asks which other places of `text` no longer fit after `hunks`, its latest changes, newest last.
 
-    The answer is one `NextEdits`, then `Done`. `text` is as it is now, and offsets are indices into it. `cursor` is
-    where the user is; None: not known. `proposals` are edits that the caller has found by other means: those the model
-    agrees with come back. `language`, `path` and `deadline_ms` are as in `InfillRequest`. A model that cannot judge
-    edits finds none.
+    The answer is one `NextEdits`, then `Done`. `text` is the current text, and offsets are indices into it. `cursor` is
+    the user's position; None: not known. `proposals` are edits that the caller has found by other means: the answer
+    includes those the model agrees with. `language`, `path` and `deadline_ms` are as in `InfillRequest`. A model that
+    cannot judge edits finds none.
     """
 
     id: str
@@ -217,8 +217,8 @@ class Cancel(_Message, frozen=True, tag="cancel"):
 class Amend(_Message, frozen=True, tag="amend"):
     """The user typed or accepted text at the start of hole number `hole` (from 0) of the running request `id`.
 
-    `text` is all that the user has there now, from the hole's start. The worker pins it: where the canvas agrees with
-    it, denoising goes on, else it starts again from there. The fills still begin with it.
+    `text` is the user's whole text there, from the hole's start. The worker pins it: denoising continues if the canvas
+    agrees with it, and otherwise restarts. The fills still begin with it.
     """
 
     id: str
@@ -231,11 +231,11 @@ class StatusRequest(_Message, frozen=True, tag="status_request"):
 
 
 class Shutdown(_Message, frozen=True, tag="shutdown"):
-    """Ask the worker to finish what is running and exit."""
+    """Ask the worker to finish running requests and exit."""
 
 
 Request = InfillRequest | NextEditRequest
-"""Each of them gets exactly one `Done` or `Failed`, last."""
+"""Each of these gets exactly one `Done` or `Failed`, last."""
 
 ClientMessage = Hello | Request | Cancel | Amend | StatusRequest | Shutdown
 
@@ -244,7 +244,7 @@ ClientMessage = Hello | Request | Cancel | Amend | StatusRequest | Shutdown
 
 
 class WorkerState(StrEnum):
-    """What the worker is doing. `failed` means that the model could not be loaded; `Status.detail` says why."""
+    """The worker's activity. `failed` means that the model could not be loaded; `Status.detail` says why."""
 
     LOADING = "loading"
     READY = "ready"
@@ -254,9 +254,9 @@ class WorkerState(StrEnum):
 
 
 class Welcome(_Message, frozen=True, tag="welcome"):
-    """Answer to `Hello`. A `Status` follows at once, and again each time the worker's state changes.
+    """Answer to `Hello`. A `Status` follows immediately, and again each time the worker's state changes.
 
-    `version` is the worker's release, empty where it is not installed as a package; `pid` its process.
+    `version` is the worker's release, empty if it is not installed as a package; `pid` its process.
     """
 
     protocol: int = PROTOCOL_VERSION
@@ -265,20 +265,20 @@ class Welcome(_Message, frozen=True, tag="welcome"):
 
 
 class Status(_Message, frozen=True, tag="status"):
-    """The worker's state now.
+    """The worker's current state.
 
-    `model` is the name asked for; `device` and `dtype` are empty until they are known. `progress` is 0 to 1 while
-    loading, and `detail` says what is being done, or why it failed. `pid` and `uptime_s` are the process's, `clients`
-    counts its connections, `running` and `waiting` count requests. `memory_bytes` is the process's resident memory,
-    `device_memory_bytes` what it holds on an accelerator. `context_tokens` is how much text of other files the model
-    has a use for; 0: none, and none should be sent. `step_s` is how long the engine has been in its present step, 0
-    between steps; a step of minutes never ends. `note` is what the user should know of the model; empty: nothing.
-    `server` is the URL to which text goes; empty: it stays in the worker. `server_up_s` is how long the server has
-    answered without failing, 0 while it does not, and `server_problem` why it failed last, until it answers again.
-    `partner` is how an autoregressive server is asked (see `PARTNER_KINDS`); empty: the model is none. `sees_drafts`
-    says whether a hole's draft (see `REFINED_STRENGTH`) is shown to it. `choice` is why the worker has chosen this
-    model where `auto` was asked for; empty: it was named. `token_ms` is how long a pass that writes one token has taken
-    lately, `prompt_token_ms` one token of a prompt; 0: not known.
+    `model` is the requested name; `device` and `dtype` are empty until known. `progress` is 0 to 1 while loading, and
+    `detail` says what is happening, or why it failed. `pid` and `uptime_s` are the process's, `clients` counts its
+    connections, `running` and `waiting` count requests. `memory_bytes` is the process's resident memory,
+    `device_memory_bytes` its memory on an accelerator. `context_tokens` is how much text of other files the model can
+    use; 0: none, so send none. `step_s` is the time the engine has spent in its current step, 0 between steps; a step
+    of minutes never ends. `note` is a message about the model for the user; empty: nothing. `server` is the URL that
+    receives text; empty: text stays in the worker. `server_up_s` is how long the server has answered without failing, 0
+    while it does not, and `server_problem` why it last failed, until it answers again. `partner` is how to ask an
+    autoregressive server (see `PARTNER_KINDS`); empty: the model is none. `sees_drafts` tells whether it sees a hole's
+    draft (see `REFINED_STRENGTH`). `choice` is why the worker chose this model for `auto`; empty: the model was named.
+    `token_ms` is the recent duration of a pass that writes one token, `prompt_token_ms` of one token of a prompt; 0:
+    not known.
     """
 
     state: WorkerState
@@ -329,11 +329,10 @@ class Candidate(_Message, frozen=True, tag="candidate"):
     """One whole answer: a text for each hole, in document order. Sent best first, all of them before `Done`.
 
     `score` is a mean log-probability per token (higher is better), comparable within one request only. `tokens` counts
-    this candidate's hole tokens, `steps` the passes it took: denoising steps, or one per token where the model wrote
-    from left to right. `ms` is the time since the engine began with the request. `complete` is False where a deadline
-    cut it short; `unfilled` then numbers the holes (from 0) that there was no time for, whose texts are what they held
-    before. `confidence` is the mean probability (0 to 1) that the model gave the tokens it chose; 1 where it is not
-    known.
+    this candidate's hole tokens, `steps` its passes: denoising steps, or one per token if the model wrote from left to
+    right. `ms` is the time since the engine began with the request. `complete` is False if a deadline cut it short;
+    `unfilled` then numbers the holes (from 0) that there was no time for, which keep their previous texts. `confidence`
+    is the mean probability (0 to 1) that the model gave the tokens it chose; 1 if not known.
     """
 
     id: str
@@ -363,10 +362,10 @@ class Outcome(StrEnum):
 
 
 class Stats(_Message, frozen=True, tag="stats"):
-    """What a request cost. All but `ms` are 0 where it ended before the engine came to it.
+    """The cost of a request. All but `ms` are 0 if it ended before the engine began with it.
 
-    `ms` is the time since the engine began with it, or since receipt where the engine never did; `encode_ms` of that
-    went into encoding prefixes. `steps` counts denoising steps and `canvases` the canvases that the holes took.
+    `ms` is the time since the engine began with it, or since receipt if the engine never did; `encode_ms` of that was
+    spent encoding prefixes. `steps` counts denoising steps and `canvases` the canvases that the holes took.
     `reused_tokens` of the `prefix_tokens` came from the prefix cache.
     """
 
@@ -379,7 +378,7 @@ class Stats(_Message, frozen=True, tag="stats"):
 
 
 class Done(_Message, frozen=True, tag="done"):
-    """The final reply to the request `id`, which did not fail."""
+    """The final reply to the request `id`, which succeeded or was cancelled."""
 
     id: str
     outcome: Outcome = Outcome.COMPLETE
@@ -398,13 +397,13 @@ class ErrorCode(StrEnum):
     STOPPED = "stopped"
     INTERNAL = "internal"
     SERVER = "server"
-    """The server that has the model, which is not ours, failed or could not be reached. It is worth asking again."""
+    """The server that has the model failed or could not be reached. It is not ours. Try again later."""
 
 
 class Failed(_Message, frozen=True, tag="failed"):
     """The final reply to the request `id`, which failed; with an empty `id`, the end of the connection.
 
-    `message` says what happened and what to do next, and is fit to be shown to a user.
+    `message` tells the user what happened and what to do next.
     """
 
     id: str
@@ -423,9 +422,9 @@ _worker_decoder: msgspec.msgpack.Decoder[WorkerMessage] = msgspec.msgpack.Decode
 
 
 def frame(message: ClientMessage | WorkerMessage) -> bytes:
-    """One message as it goes over the wire: its length, then msgpack.
+    """One message as sent over the wire: its length, then msgpack.
 
-    Raises ValueError when the message is longer than `MAX_MESSAGE_BYTES`.
+    Raises ValueError if the message is longer than `MAX_MESSAGE_BYTES`.
     """
     payload = _encoder.encode(message)
     if len(payload) > MAX_MESSAGE_BYTES:
@@ -434,10 +433,10 @@ def frame(message: ClientMessage | WorkerMessage) -> bytes:
 
 
 def decode_client_message(payload: bytes) -> ClientMessage:
-    """What a client sent. Raises msgspec.DecodeError (or ValidationError, its subclass) for anything else."""
+    """Decodes a client's message. Raises msgspec.DecodeError (or ValidationError, its subclass) for anything else."""
     return _client_decoder.decode(payload)
 
 
 def decode_worker_message(payload: bytes) -> WorkerMessage:
-    """What a worker sent. Raises msgspec.DecodeError (or ValidationError, its subclass) for anything else."""
+    """Decodes a worker's message. Raises msgspec.DecodeError (or ValidationError, its subclass) for anything else."""
     return _worker_decoder.decode(payload)

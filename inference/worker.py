@@ -1,8 +1,8 @@
 """The resident worker: `python -m inference.worker --socket PATH --model M`.
 
 One process holds one model for all of a user's editors. It listens before it loads: only the engine's thread imports
-torch, so that the worker answers status at once while requests wait. Where the model is a server's URL nothing imports
-torch. It ends when idle, on `Shutdown` and on SIGTERM.
+torch, so the worker answers status requests while others wait. If the model is a server's URL, nothing imports torch.
+It ends when idle, on `Shutdown` and on SIGTERM.
 """
 
 import asyncio
@@ -29,22 +29,24 @@ from inference.serving.startup import NotPrivateError, WorkerArguments
 from inference.serving.worker_service import WorkerService
 
 EXIT_REFUSED = 2
-"""The folder, the log, the socket or the URL cannot be used; stderr says why."""
+"""The folder, log, socket or URL is unusable; stderr says why."""
 EXIT_TAKEN = 3
 """Another worker has this socket: use that one."""
 FLUSH_S = 1.0
 SWITCH_S = 0.001
-"""How long the engine's thread may keep the interpreter while a client waits; Python's own 5 ms would be felt."""
+"""How long the engine's thread may keep the interpreter while a client waits; Python's default of 5 ms would be
+noticeable.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until the end; returns the exit status. The lock is released when the process ends, after its memory."""
+    """Serves until the end; returns the exit status. The lock is released when the process ends, after its memory."""
     arguments = startup.parse(argv)
     claim = Claim(arguments.socket)
     try:
         if address.is_url(arguments.model):
             names = address.PARTNER if arguments.partner else address.MODEL
-            address.parse(arguments.model, names)  # before it stands in a log: a URL may have a password in it
+            address.parse(arguments.model, names)  # before logging it: a URL may contain a password
         startup.require_private_folder(arguments.socket.parent)
         if not claim.take():
             print(f"another worker is running at {arguments.socket}", file=sys.stderr)
@@ -59,14 +61,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def serve(arguments: WorkerArguments, claim: Claim, load: LoadInfiller) -> int:
-    """Listen, load what fills holes, and serve until told to end or idle; returns the exit status. Raises OSError."""
+    """Listens, loads the infiller, and serves until told to end or idle; returns the exit status. Raises OSError."""
     scheduler = Scheduler()
     service = WorkerService(arguments, scheduler)
     return await _serve(arguments, claim, service, engine_thread(arguments, load, scheduler, ObserverOnLoop(service)))
 
 
 async def serve_remote(arguments: WorkerArguments, claim: Claim, connect: ConnectInfiller) -> int:
-    """The same, where what fills holes is a server. No thread computes: requests run on the event loop."""
+    """The same for a server that fills holes. No thread computes: requests run on the event loop."""
     jobs = RemoteJobs()
     service = WorkerService(arguments, jobs)
     return await _serve(arguments, claim, service, connection(arguments, connect, jobs, ObserverOnLoop(service)))
@@ -75,7 +77,7 @@ async def serve_remote(arguments: WorkerArguments, claim: Claim, connect: Connec
 async def _serve(
     arguments: WorkerArguments, claim: Claim, service: WorkerService, work: AbstractAsyncContextManager[None]
 ) -> int:
-    """Listen, then do the work, which begins when `work` is entered and is over when it is left."""
+    """Listens, then does the work, which begins on entering `work` and ends on leaving it."""
     sys.setswitchinterval(SWITCH_S)
     _on_signals(service.shut_down)
     opened = Listener(arguments.socket, arguments.transport, _greeter(service))
@@ -99,14 +101,14 @@ def _greeter(service: WorkerService) -> OnConnect:
 
 
 class ObserverOnLoop:
-    """Passes what loading reports, from any thread, to `service` on the event loop."""
+    """Forwards loading events, from any thread, to `service` on the event loop."""
 
     def __init__(self, service: WorkerService) -> None:
         self._service = service
         self._loop = asyncio.get_running_loop()
 
     def progress(self, fraction: float, detail: str) -> None:
-        """Loading is this far."""
+        """Loading has progressed."""
         self._loop.call_soon_threadsafe(self._service.progress, fraction, detail)
 
     def chosen(self, model: str, why: str) -> None:
@@ -123,7 +125,7 @@ class ObserverOnLoop:
 
 
 def _on_signals(stop: Callable[[], None]) -> None:
-    """Call `stop` on the loop on SIGTERM and Ctrl-C."""
+    """Calls `stop` on the loop on SIGTERM and Ctrl-C."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         try:
@@ -133,7 +135,7 @@ def _on_signals(stop: Callable[[], None]) -> None:
 
 
 async def _flush(connections: set[ClientConnection]) -> None:
-    """Give the last messages a moment to go out; a client that does not read must not hold up the end."""
+    """Gives the last messages a moment to go out, without waiting long for a client that does not read."""
     if connections:
         await asyncio.wait([asyncio.create_task(connection.flush()) for connection in connections], timeout=FLUSH_S)
 
@@ -142,4 +144,4 @@ if __name__ == "__main__":
     faulthandler.enable()
     status = main()
     logging.shutdown()
-    os._exit(status)  # the engine's thread may be deep in a load or a step: do not wait for it, do not unwind under it
+    os._exit(status)  # the engine's thread may be deep in a load or a step: neither wait for it nor unwind under it

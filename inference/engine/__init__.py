@@ -1,7 +1,7 @@
-"""The engine: segments in, drafts and candidates out. It knows no files, no sockets, no editors, no family of models.
+"""The engine: segments in, drafts and candidates out. Knows no files, sockets, editors or model families.
 
-Only the names a caller needs stand here. `Engine` is imported on first use, because it brings torch with it, and a
-worker must be able to listen before that.
+Exports only the names that callers need. `Engine` is imported on first use, because it imports torch, and a worker must
+listen before that.
 """
 
 from typing import TYPE_CHECKING, Any

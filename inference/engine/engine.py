@@ -16,7 +16,7 @@ class Engine:
     """Fills the holes of requests. Not thread-safe: one thread drives all its iterators."""
 
     def __init__(self, model: LoadedModel | Family) -> None:
-        """`model`: a family's model as models/registry.py loads it, or one that other engines use too."""
+        """`model`: a family's model as models/registry.py loads it, possibly shared with other engines."""
         self.loaded = model if isinstance(model, LoadedModel) else LoadedModel.of(model)
         family = self.loaded.family
         self.model, self.dtype = family.name, family.dtype
@@ -30,12 +30,12 @@ class Engine:
 
     @property
     def token_ms(self) -> float:
-        """How long it takes to write a token, as lately measured; 0: not known."""
+        """The recent time to write a token; 0: not known."""
         return self._middle.token_ms if self._middle else 0.0
 
     @property
     def prompt_token_ms(self) -> float:
-        """The same for reading one."""
+        """The same for reading a token."""
         return self._middle.prompt_token_ms if self._middle else 0.0
 
     def using(self, properties: Properties) -> "Engine":
@@ -43,9 +43,9 @@ class Engine:
         return Engine(self.loaded.using(properties))
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling | MiddleInfilling:
-        """The work on one request, to be iterated; closing it stops the work and frees what it holds.
+        """The work on one request, as an iterator; closing it stops the work and frees its memory.
 
-        `deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense.
+        `deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense.
         """
         if self._middle is not None:
             return MiddleInfilling(self.loaded, self._middle, request, deadline)
@@ -56,7 +56,7 @@ class Engine:
         return NextEditing(self.loaded, request, deadline)
 
     def warm_up(self) -> None:
-        """Small fills, so that the first user does not pay for what is set up on first use."""
+        """Small fills, so that the first user does not pay for one-time setup."""
         self._fill(InfillRequest("warm-up", (Text("x ="), Hole(max_tokens=2), Text("\n")), max_steps=1))
         if not self.prepare():
             return
@@ -66,9 +66,9 @@ class Engine:
             pass
 
     def prepare(self) -> bool:
-        """Sets up one of the passes that earlier requests could have used; whether there may be more.
+        """Sets up one of the passes that earlier requests could have used; returns whether there may be more.
 
-        Takes long: to be called while nobody waits.
+        Takes long: call it while nobody waits.
         """
         family = self.loaded.family
         return family.prepare() if isinstance(family, PreparingFamily) else False
@@ -79,7 +79,7 @@ class Engine:
 
 
 def usual_requests() -> list[InfillRequest]:
-    """What users ask for most: a line that appears by itself, a line and a block with three candidates."""
+    """The most common requests: an automatic line, and a line and a block with three candidates."""
     before, after = Text("import os\n\n\ndef main(path):\n    "), Text("\n" + "    print(path)\n" * 100)
     line, block = (before, Hole(single_line=True), after), (before, Hole(kind=HoleKind.BLOCK), after)
     return [

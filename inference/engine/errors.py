@@ -1,4 +1,4 @@
-"""What can go wrong with a request, worded for the user."""
+"""Errors of a request, worded for the user."""
 
 from inference.messages import ErrorCode
 
@@ -6,7 +6,7 @@ CANNOT_JUDGE = "this model cannot say which places no longer fit"
 
 
 class RequestError(Exception):
-    """A request cannot be answered. The message says why; `code` is what the client is told."""
+    """A request cannot be answered. The message says why; the client gets `code`."""
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.BAD_REQUEST) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Bundles a loaded model with what every request to it needs: its tokens as text, and which it may write."""
+"""Bundles a loaded model with the needs of every request: its tokens as text, and the ones it may write."""
 
 import math
 from contextlib import closing
@@ -14,7 +14,7 @@ from inference.messages import InfillRequest
 from inference.models.family import Family, MiddleFamily, Properties, Traits
 
 MOST_OF_CHANCE = 0.6
-"""The largest share of a uniform guess's nats that is believed."""
+"""The largest credible share of a uniform guess's nats."""
 
 _CODE = '''import os
 
@@ -35,13 +35,13 @@ if __name__ == "__main__":
 
 
 def is_plausible(family: Family, vocabulary: Vocabulary) -> bool:
-    """Whether the likelihoods of a family that can score may be ranked by."""
+    """Whether to rank by the likelihoods of a family that can score."""
     return share_of_chance(family, vocabulary) <= MOST_OF_CHANCE
 
 
 @torch.inference_mode()
 def share_of_chance(family: Family, vocabulary: Vocabulary) -> float:
-    """The nats a token that a few lines of plain code cost, as a share of a uniform guess's; inf where it is no number.
+    """The nats per token of a few lines of plain code, as a share of a uniform guess's; inf if it is not a number.
 
     One causal pass over some hundred tokens. Only for a family that can score.
     """
@@ -68,20 +68,20 @@ _NO_CODE = (
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model of any family, its tokens as text, and what its canvases may hold."""
+    """A model of any family, its tokens as text, and the tokens its canvases may hold."""
 
     family: Family
     properties: Properties
     traits: Traits
-    """What is used of what the family can do."""
+    """The family's abilities that are in use."""
     vocabulary: Vocabulary
     constraints: Constraints
     note: str = ""
-    """What its user should know of it; empty: nothing."""
+    """A message about it for the user; empty: nothing."""
 
     @classmethod
     def of(cls, family: Family) -> "LoadedModel":
-        """As its checkpoint wants it to be used. A likelihood that makes no sense is not asked for."""
+        """The checkpoint's own settings. Never uses a likelihood that makes no sense."""
         stated = family.properties
         control = (stated.mask_token_id, stated.slack_token_id, stated.expand_token_id, stated.delete_token_id)
         ends = cast("MiddleFamily", family).end_ids if family.traits.fills_middle else ()
@@ -101,5 +101,5 @@ class LoadedModel:
         return self.traits.free_rows >= self.properties.canvas_tokens
 
     def using(self, properties: Properties) -> "LoadedModel":
-        """The same model, searched otherwise. Which tokens may be written stays what the checkpoint says."""
+        """The same model with other search settings. The checkpoint still decides which tokens may be written."""
         return replace(self, properties=properties)

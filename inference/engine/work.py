@@ -1,4 +1,4 @@
-"""What the work on any request shares: it is a generator of events, counts what it costs and knows its deadline."""
+"""The common part of all work on requests: a generator of events with costs and a deadline."""
 
 import time
 from abc import abstractmethod
@@ -29,14 +29,14 @@ class Counters:
         return (time.monotonic() - self.started) * 1000
 
     def stats(self) -> Stats:
-        """All of it as the client is told."""
+        """All of it as sent to the client."""
         return Stats(self.ms(), self.encode_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
 
 
 class Work(Generator[_Event | None, None, None]):
     """The work on one request: each step does at most one forward pass; None is a step with nothing to report.
 
-    Closing it stops the work and frees all it holds.
+    Closing it stops the work and frees its memory.
     """
 
     def __init__(self, deadline: float | None) -> None:
@@ -50,7 +50,7 @@ class Work(Generator[_Event | None, None, None]):
         return self._events.send(value)
 
     def throw(self, *error: Any) -> _Event | None:
-        """Raises the error where the work stands; `close` uses it to end the work."""
+        """Raises the error at the work's current point; `close` uses it to end the work."""
         return self._events.throw(*error)
 
     @abstractmethod
@@ -61,16 +61,16 @@ class Work(Generator[_Event | None, None, None]):
         return self._is_after(time.monotonic(), 1.0)
 
     def _is_after(self, time_s: float, share: float) -> bool:
-        """Whether a time comes after this share of that from the beginning to the deadline."""
+        """Whether a time is past this share of the way to the deadline."""
         started = self._counters.started
         return self._deadline is not None and time_s >= started + share * (self._deadline - started)
 
     def _encode(
         self, context: Context, ids: Sequence[int], *, share: float | None = None
     ) -> Generator[None, None, bool]:
-        """Reads a prefix. False: given up, since it is late and more is left to read than a short prefix has.
+        """Reads a prefix. False: given up, because it is late and more is left to read than a short prefix has.
 
-        With a `share` of the time until the deadline, it is given up as soon as it would take more than that.
+        With a `share` of the time until the deadline, gives up as soon as it would take more than that.
         """
         left, began, unread = 0, time.monotonic(), len(ids) - context.reused_tokens
         first_s, reads = began, False
@@ -84,7 +84,7 @@ class Work(Generator[_Event | None, None, None]):
             if left > prompt.SHORT_PREFIX_TOKENS and self._is_after(ends_s, share or 1.0):
                 break
         if not reads and unread > prompt.SHORT_PREFIX_TOKENS and self._late():
-            return False  # it would be read with its canvas, in one piece
+            return False  # its canvas would read it, in one piece
         self._counters.prefix_tokens += len(ids) - left
         self._counters.reused_tokens += context.reused_tokens
         return left == 0

@@ -1,1 +1,1 @@
-"""What the resident worker is made of: sockets, clients, turns, loading. Nothing here looks at a request's text."""
+"""The parts of the resident worker: sockets, clients, turns, loading. Nothing here looks at a request's text."""

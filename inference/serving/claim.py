@@ -1,7 +1,7 @@
 """A worker's claim to its socket: a lock file beside it, so that a socket never has two workers.
 
-The file may be deleted while it is locked, by hand or by what cleans temporary folders. Then another worker could lock
-a new file of that name. So a claim counts only as long as the locked file is the one that stands at the path.
+The file may be deleted while locked, by hand or by a cleaner of temporary folders. Then another worker could lock a new
+file of that name. So a claim counts only as long as the locked file is the one at the path.
 """
 
 import asyncio
@@ -47,16 +47,16 @@ class Claim:
 
     @property
     def stands(self) -> bool:
-        """Whether the file that we have locked is still the one that another worker would lock."""
+        """Whether the locked file is still the one that another worker would lock."""
         try:
             return self._lock is not None and os.path.samestat(os.fstat(self._descriptor), self._file.stat())
         except OSError:
             return False
 
     def renew(self) -> bool:
-        """Lock the file at the path, created again if need be. False where another worker has locked it.
+        """Locks the file at the path, recreating it if needed. False if another worker has locked it.
 
-        Raises OSError where it cannot be made.
+        Raises OSError if it cannot be created.
         """
         while not self.stands:
             self._let_go()
@@ -70,7 +70,7 @@ class Claim:
         return True
 
     def _let_go(self) -> None:
-        """Close a file that was deleted, or that another worker has locked."""
+        """Closes a file that was deleted, or that another worker has locked."""
         if self._lock is not None:
             self._lock.release(force=True)
             os.close(self._descriptor)
@@ -92,13 +92,13 @@ def _has_listener(path: Path) -> bool:
 
 
 CHECK_EVERY_S = 1.0
-"""Two or three file names are looked up each time."""
+"""Each check looks up two or three file names."""
 
 
 async def stay_reachable(
     arguments: WorkerArguments, claim: Claim, opened: Listener, give_way: Callable[[], None]
 ) -> None:
-    """Put back what is deleted, until this is cancelled. Calls `give_way` once where another worker has our place."""
+    """Restores deleted files, until this is cancelled. Calls `give_way` once if another worker has our place."""
     told = ""
     while True:
         await asyncio.sleep(CHECK_EVERY_S)
@@ -115,11 +115,11 @@ async def stay_reachable(
 
 
 async def _restored(arguments: WorkerArguments, claim: Claim, opened: Listener) -> bool:
-    """Whether the socket is ours, after putting back what is missing. Raises OSError or NotPrivateError."""
+    """Whether the socket is ours, after restoring missing files. Raises OSError or NotPrivateError."""
     if claim.stands and opened.stands:
         return True
     folder = arguments.socket.parent
-    folder.mkdir(mode=0o700, exist_ok=True)  # the folder alone: what is above it may be a disk that was unmounted
+    folder.mkdir(mode=0o700, exist_ok=True)  # only the folder: its parents may be on a disk that was unmounted
     require_private_folder(folder)
     if not claim.renew():
         return False

@@ -1,6 +1,7 @@
 """One client: its handshake, its requests, its replies. Knows nothing about the engine.
 
-A client that does not read costs a bounded amount of memory: drop its drafts and status first, then cut it off.
+A client that does not read costs a bounded amount of memory: first its drafts and status are dropped, then it is cut
+off.
 """
 
 import asyncio
@@ -34,17 +35,17 @@ from inference.serving.wire import RefusedError
 HANDSHAKE_S = 10.0
 GOODBYE_S = 1.0
 DROP_OVER_BYTES = 256 * 1024
-"""Over this much unread output, drafts and status are dropped: newer ones follow."""
+"""Above this much unread output, drop drafts and status: newer ones follow."""
 CUT_OFF_OVER_BYTES = 8 * 1024 * 1024
-"""Over this much unread output, the client counts as gone."""
+"""Above this much unread output, the client counts as gone."""
 MAX_REQUESTS = 64
 """How many requests one client may have in flight."""
 MAX_IN_FLIGHT_BYTES = 2 * messages.MAX_MESSAGE_BYTES
-"""How long they may be together, with what amends them."""
+"""Their total size, including amendments."""
 
 
 class ConnectionHost(Protocol):
-    """What a connection needs of the worker."""
+    """What a connection needs from the worker."""
 
     token: str
 
@@ -52,25 +53,25 @@ class ConnectionHost(Protocol):
         """The answer to a valid greeting."""
 
     def status(self) -> Status:
-        """The worker's state now."""
+        """The worker's current state."""
 
     def joined(self, connection: "ClientConnection") -> None:
         """A client has passed the handshake."""
 
     def left(self, connection: "ClientConnection") -> None:
-        """A client is gone; its jobs are to be cancelled."""
+        """A client is gone; cancels its jobs."""
 
     def submit(self, connection: "ClientConnection", request: Request) -> Job | Failed:
-        """Take on `request`: its job, or why there will be none."""
+        """Accepts `request`: its job, or the reason for refusing it."""
 
     def cancel(self, job: Job) -> None:
-        """A client wants no more of `job`."""
+        """A client cancels `job`."""
 
     def amend(self, job: Job, amendment: Amend) -> None:
         """A client's user typed into a hole of `job`."""
 
     def shut_down(self) -> None:
-        """A client wants the worker to end."""
+        """A client asks the worker to end."""
 
 
 class ClientConnection:
@@ -84,7 +85,7 @@ class ClientConnection:
         self.has_asked = False
 
     async def serve(self) -> None:
-        """Talk to the client until it leaves or misbehaves; never raises."""
+        """Talks to the client until it leaves or misbehaves; never raises."""
         try:
             await self._greet()
             try:
@@ -102,7 +103,7 @@ class ClientConnection:
             self._writer.close()
 
     def send(self, message: WorkerMessage) -> None:
-        """Queue a message, unless the client has let too much pile up. Never blocks, never raises."""
+        """Queues a message, unless too much is unread. Never blocks, never raises."""
         if self._writer.is_closing():
             return
         unread_bytes = self._writer.transport.get_write_buffer_size()
@@ -113,7 +114,7 @@ class ClientConnection:
             self._write(message)
 
     def _write(self, message: WorkerMessage) -> None:
-        """A final reply that cannot be encoded becomes a failure; another message is left out."""
+        """Turns a final reply that cannot be encoded into a failure; drops any other such message."""
         try:
             self._writer.write(messages.frame(message))
         except Exception as error:
@@ -123,13 +124,13 @@ class ClientConnection:
                 self._writer.write(messages.frame(Failed(message.id, ErrorCode.INTERNAL, text)))
 
     async def flush(self) -> None:
-        """Wait until everything that was sent is on its way, and close."""
+        """Waits until everything sent is on its way, and closes."""
         self._writer.close()
         with suppress(OSError):
             await self._writer.wait_closed()
 
     def deliver(self, job: Job, event: JobEvent) -> None:
-        """Send what `job` emits. The final reply removes it from the client's jobs; nothing is sent after that."""
+        """Sends the events of `job`. The final reply removes it from the client's jobs; nothing follows it."""
         if self.jobs.get(job.request.id) is not job:
             return
         if isinstance(event, Done | Failed):
@@ -146,7 +147,7 @@ class ClientConnection:
         self.send(self._host.welcome())
 
     async def _say_goodbye(self, refusal: RefusedError) -> None:
-        """Say why the connection ends, then read for a moment: closing with unread input would lose the message."""
+        """Says why the connection ends, then reads for a moment: closing with unread input would lose the message."""
         log.warning("a client was refused: %s", refusal.code)
         self.send(Failed("", refusal.code, str(refusal)))
         with suppress(OSError, TimeoutError):
@@ -166,7 +167,7 @@ class ClientConnection:
                 self._handle(message, len(payload))
 
     def _refuse_request(self, request_id: str, refusal: RefusedError) -> None:
-        """Fail a malformed request that has an id, and keep the connection. Raises RefusedError where it has none."""
+        """Fails a malformed request that has an id, and keeps the connection. Raises RefusedError without an id."""
         if not request_id:
             raise refusal
         self.send(Failed(request_id, ErrorCode.BAD_REQUEST, str(refusal)))
@@ -200,7 +201,7 @@ class ClientConnection:
             self.jobs[request.id] = answer
 
     def _amend(self, job: Job, amendment: Amend, size_bytes: int) -> None:
-        """Hand on what was typed. It has no reply of its own, so the request fails where there is no room for it."""
+        """Forwards typed text. It has no reply of its own, so if there is no room for it, the request fails."""
         if failed := self._overflow(amendment.id, size_bytes):
             self._host.cancel(job)
             self.deliver(job, failed)
@@ -209,7 +210,7 @@ class ClientConnection:
         self._host.amend(job, amendment)
 
     def _overflow(self, request_id: str, size_bytes: int) -> Failed | None:
-        """Why there is no room for so much more, or None."""
+        """Why there is no room for this much more, or None."""
         held = sum(job.size_bytes for job in self.jobs.values())
         if held + size_bytes <= MAX_IN_FLIGHT_BYTES:
             return None
@@ -221,7 +222,7 @@ class ClientConnection:
         )
 
     def _refusal(self, request: Request, size_bytes: int) -> Failed | None:
-        """Why `request` is refused, or None. A running request with the same id is not touched."""
+        """Why to refuse `request`, or None. Leaves a running request with the same id alone."""
         if request.id in self.jobs:
             return Failed(request.id, ErrorCode.BAD_REQUEST, f"a request with the id {request.id} is running")
         if len(self.jobs) >= MAX_REQUESTS:

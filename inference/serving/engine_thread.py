@@ -1,4 +1,4 @@
-"""The engine's thread: load a model, then run requests. The only place where the worker imports torch.
+"""The engine's thread: loads a model, then runs requests. The only place where the worker imports torch.
 
 It reports to its observer from this thread. Knows nothing about sockets or clients.
 """
@@ -28,17 +28,17 @@ PROGRESS_EVERY_S = 0.1
 _SHAPES_KEPT = "64"
 
 LoadInfiller = Callable[[WorkerArguments, OnProgress], Infiller]
-"""Loads what fills holes; takes seconds to minutes. Raises ModelError where that cannot be used."""
+"""Loads an infiller; takes seconds to minutes. Raises ModelError if it is unusable."""
 
 
 class LoadObserver(Protocol):
     """Hears how loading goes. Called from the engine's thread, or from that of a connection to a server."""
 
     def progress(self, fraction: float, detail: str) -> None:
-        """Loading is this far, 0 to 1."""
+        """Loading has progressed, 0 to 1."""
 
     def chosen(self, model: str, why: str) -> None:
-        """Which model it is, and why, where nobody has named one."""
+        """The model and the reason for choosing it, if nobody named one."""
 
     def ready(self, infiller: Filler) -> None:
         """The model is loaded."""
@@ -51,7 +51,7 @@ class LoadObserver(Protocol):
 async def engine_thread(
     arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, observer: LoadObserver
 ) -> AsyncIterator[None]:
-    """Load and run in a thread of its own. A daemon: a process that is told to stop need not wait for a load."""
+    """Loads and runs in its own thread. A daemon, so that a process told to stop does not wait for a load."""
     threading.Thread(target=_work, args=(arguments, load, scheduler, observer), name="engine", daemon=True).start()
     yield
 
@@ -75,11 +75,11 @@ def _work(arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, 
 
 
 def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller:
-    """The local engine on the checkpoint that the command line names. Raises ModelError."""
+    """The local engine on the command line's checkpoint. Raises ModelError."""
     began = time.monotonic()
     _compute_in_few_threads(arguments.model)
-    os.environ["HF_HUB_OFFLINE"] = "1"  # a worker never fetches anything, whatever a library would like to
-    from inference.engine import Engine  # here and not above: torch takes seconds to import
+    os.environ["HF_HUB_OFFLINE"] = "1"  # a worker never downloads anything, even if a library wants to
+    from inference.engine import Engine  # here and not above: importing torch takes seconds
     from inference.models import registry
 
     log.info("engine imported after %.2f s", time.monotonic() - began)
@@ -93,18 +93,18 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller
     if engine.note:
         log.warning("%s: %s", engine.model, engine.note)
     engine.warm_up()
-    release_memory()  # to pack the weights of half a billion parameters takes 300 MB more than to keep them
+    release_memory()  # packing the weights of half a billion parameters takes 300 MB more than keeping them
     log.info("%s loaded on %s as %s after %.2f s", engine.model, engine.device, engine.dtype, time.monotonic() - began)
     return engine
 
 
 def _share_the_machine() -> None:
-    """Keep OpenMP from spinning and oneDNN from hoarding, unless the user's environment has settled that.
+    """Keeps OpenMP from spinning and oneDNN from hoarding, unless the user's environment has settled that.
 
-    To be called before torch is imported. By default OpenMP's threads wait for each other by spinning. Where a compiler
-    or another model runs beside it, that made a fill of 0.2 s take 25 s on two cores. oneDNN keeps a program for each
-    of the last 1,024 shapes, and each key brings new shapes: in 29 requests they took 90 MB. With 64 of them kept, the
-    same requests took the same processor time.
+    Call it before importing torch. By default OpenMP's threads wait for each other by spinning. Beside a compiler or
+    another model, that made a fill of 0.2 s take 25 s on two cores. oneDNN keeps a program for each of the last 1,024
+    shapes, and each keystroke brings new shapes: in 29 requests they took 90 MB. With 64 of them kept, the same
+    requests took the same processor time.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _SHAPES_KEPT)
@@ -112,7 +112,9 @@ def _share_the_machine() -> None:
 
 
 def _name_a_temporary_folder(folder: Path) -> None:
-    """Where nothing can be written, as on a full disk, name `folder`: torch wants to know one and writes nothing."""
+    """If nothing can be written, as on a full disk, sets the cache to `folder`: torch requires one and writes
+    nothing.
+    """
     try:
         tempfile.gettempdir()
     except OSError:
@@ -130,7 +132,7 @@ def _compute_in_few_threads(model: str) -> None:
 
 
 def throttled(observer: LoadObserver) -> OnProgress:
-    """Report progress at most every `PROGRESS_EVERY_S`: a checkpoint has thousands of tensors."""
+    """Reports progress at most every `PROGRESS_EVERY_S`: a checkpoint has thousands of tensors."""
     last = -PROGRESS_EVERY_S
 
     def progress(fraction: float, detail: str) -> None:
@@ -143,7 +145,7 @@ def throttled(observer: LoadObserver) -> OnProgress:
 
 
 def load_failure(error: BaseException, arguments: WorkerArguments) -> tuple[ErrorCode, str]:
-    """Why there is no engine, for the user. ModelError speaks for itself; what is unexpected goes to the log."""
+    """Why there is no engine, for the user. ModelError speaks for itself; unexpected errors go to the log."""
     if isinstance(error, ModelError):
         log.error("%s", error)
         return ErrorCode.MODEL, str(error)

@@ -1,4 +1,4 @@
-"""Turns an error of the engine into what the client and the log are told. Never imports torch itself."""
+"""Translates the engine's errors for the client and the log. Never imports torch itself."""
 
 import ctypes
 import gc
@@ -21,7 +21,7 @@ _NO_MEMORY_WORDS = (
 
 
 def failure_of(error: Exception, request_id: str) -> Failed:
-    """The final reply to a request whose step raised `error`; an unexpected error also goes to the log."""
+    """The final reply to a request whose step raised `error`; logs an unexpected error."""
     if is_out_of_memory(error):
         log.warning("out of memory in a request")
         return Failed(request_id, ErrorCode.OUT_OF_MEMORY, _NO_MEMORY)
@@ -33,7 +33,7 @@ def failure_of(error: Exception, request_id: str) -> Failed:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, on whatever device. Errors of the CPU, MPS and MLX can be told by their words alone."""
+    """Whether memory ran out, on any device. Only the wording identifies errors of the CPU, MPS and MLX."""
     if isinstance(error, (MemoryError, *_torch_error("OutOfMemoryError"))):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _NO_MEMORY_WORDS)
@@ -45,7 +45,7 @@ def is_device_lost(error: BaseException) -> bool:
 
 
 def release_memory() -> None:
-    """Return the memory that a failed request held."""
+    """Returns the memory of a failed request."""
     gc.collect()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
@@ -57,12 +57,12 @@ def release_memory() -> None:
 
 
 def return_memory() -> None:
-    """Give what was freed back to the system, some milliseconds' work."""
+    """Returns freed memory to the system; takes some milliseconds."""
     with suppress(OSError, AttributeError, TypeError):  # no glibc
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _torch_error(name: str) -> tuple[type[BaseException], ...]:
-    """An exception class of torch, or none while torch is not imported."""
+    """An exception class of torch, or none if torch is not imported."""
     found = getattr(sys.modules.get("torch"), name, None)
     return () if found is None else (found,)

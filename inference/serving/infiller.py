@@ -1,4 +1,4 @@
-"""What the worker needs of whatever fills holes: a local engine, a remote server, or a stand-in of a benchmark."""
+"""What the worker needs from an infiller: a local engine, a remote server, or a benchmark's stand-in."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Protocol, runtime_checkable
@@ -14,55 +14,55 @@ from inference.messages import (
 )
 
 JobEvent = Draft | Candidate | NextEdits | Done | Failed
-"""What a client is told about its request. `Done` or `Failed` comes once, last."""
+"""The replies to a request. `Done` or `Failed` comes once, last."""
 
 Steps = Iterator[Draft | Candidate | NextEdits | Done | None]
-"""The work on one request: one item per step, None where a step has nothing to report, `Done` last.
+"""The work on one request: one item per step, None if a step has nothing to report, `Done` last.
 
-Where it is a generator, or has a `close`, closing it stops the work and frees what it holds.
+If it is a generator, or has a `close`, closing it stops the work and frees its memory.
 """
 
 
 class Filler(Protocol):
-    """What the user is told of whatever fills holes."""
+    """Information about an infiller for the user."""
 
     @property
     def model(self) -> str:
-        """Its name, as `Status.model` gives it."""
+        """Its name, as in `Status.model`."""
 
     @property
     def device(self) -> str:
-        """Where it computes, such as "cpu" or "cuda:0", or a server's host and port."""
+        """Its device, such as "cpu" or "cuda:0", or a server's host and port."""
 
     @property
     def dtype(self) -> str:
-        """What it computes in, such as "bfloat16"; empty where that is not known."""
+        """Its number format, such as "bfloat16"; empty if not known."""
 
     @property
     def context_tokens(self) -> int:
-        """How much text of other files it has a use for, in tokens; 0: none."""
+        """How much text of other files it can use, in tokens; 0: none."""
 
     @property
     def note(self) -> str:
-        """What the user should know of it; empty: nothing."""
+        """A message about it for the user; empty: nothing."""
 
 
 class Infiller(Filler, Protocol):
     """A loaded model that fills holes. One thread drives all its requests."""
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
-        """Start on a request; each step does at most one forward pass. `deadline` is in `time.monotonic()` seconds.
+        """Starts on a request; each step does at most one forward pass. `deadline` is in `time.monotonic()` seconds.
 
-        Raises `inference.engine.RequestError`, here or in a step, where the request makes no sense.
+        Raises `inference.engine.RequestError`, here or in a step, if the request makes no sense.
         """
 
 
 @runtime_checkable
 class NextEditor(Protocol):
-    """An infiller that can say which other places no longer fit after a change."""
+    """An infiller that can find other places that no longer fit after a change."""
 
     def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> Steps:
-        """Start on a request, as `Infiller.infill` does."""
+        """Starts on a request, as `Infiller.infill` does."""
 
 
 @runtime_checkable
@@ -70,68 +70,68 @@ class Preparer(Protocol):
     """An infiller that can set up passes before they are needed."""
 
     def prepare(self) -> bool:
-        """Sets up one of those that earlier requests could have used; whether there may be more. Takes long."""
+        """Sets up one of those that earlier requests could have used; returns whether there may be more. Takes long."""
 
 
 class RemoteSteps(Protocol):
-    """The work of a remote server on one request: what it has to report, `Done` last.
+    """A remote server's work on one request: its events, `Done` last.
 
-    Cancelling the task that waits for the next item, and `aclose`, abort what is asked of the server. All of it is used
-    on one event loop.
+    Cancelling the task that waits for the next item, and `aclose`, abort the requests to the server. Use it on one
+    event loop.
     """
 
     def __aiter__(self) -> AsyncIterator[Draft | Candidate | Done]:
-        """The items as they come. Raises RequestError; with `ErrorCode.SERVER` where the server is to blame."""
+        """Yields the items as they arrive. Raises RequestError; with `ErrorCode.SERVER` if the server is to blame."""
 
     def amend(self, hole: int, text: str) -> None:
-        """Pin `text`, all that now stands at the start of hole number `hole` (from 0). Raises RequestError."""
+        """Pins `text`, the whole text now at the start of hole number `hole` (from 0). Raises RequestError."""
 
     async def aclose(self) -> None:
-        """Abort what still runs, and free it."""
+        """Aborts everything still running, and frees it."""
 
 
 class RemoteInfiller(Filler, Protocol):
     """Fills holes by asking a remote server; its requests run side by side on the worker's event loop."""
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> RemoteSteps:
-        """Start on a request, without blocking. `deadline` is in `time.monotonic()` seconds, and is kept.
+        """Starts on a request, without blocking. `deadline` is in `time.monotonic()` seconds and is respected.
 
-        Raises `inference.engine.RequestError`, here or later, where the request makes no sense.
+        Raises `inference.engine.RequestError`, here or later, if the request makes no sense.
         """
 
     async def close(self) -> None:
-        """Close the connections to the server."""
+        """Closes the connections to the server."""
 
 
 @runtime_checkable
 class Partner(Protocol):
-    """What else there is to say of an autoregressive server that fills holes."""
+    """Further information about an autoregressive server that fills holes."""
 
     @property
     def partner(self) -> str:
-        """How it is asked, of `inference.messages.PARTNER_KINDS`."""
+        """How to ask it, one of `inference.messages.PARTNER_KINDS`."""
 
     @property
     def sees_drafts(self) -> bool:
-        """Whether a hole's draft is shown to it."""
+        """Whether it sees a hole's draft."""
 
 
 @runtime_checkable
 class Timed(Protocol):
-    """What measures its passes, in milliseconds; 0: not known yet."""
+    """The durations of its passes, in milliseconds; 0: not known yet."""
 
     @property
     def token_ms(self) -> float:
-        """One that writes a token."""
+        """A pass that writes a token."""
 
     @property
     def prompt_token_ms(self) -> float:
-        """One token of a prompt that is read."""
+        """One token of a prompt."""
 
 
 @runtime_checkable
 class Amendable(Protocol):
-    """Steps that can be told, between two of them, what the user has typed meanwhile."""
+    """Steps that accept the user's typing in between."""
 
     def amend(self, hole: int, text: str) -> None:
-        """Pin `text`, all that now stands at the start of hole number `hole` (from 0)."""
+        """Pins `text`, the whole text now at the start of hole number `hole` (from 0)."""

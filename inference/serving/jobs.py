@@ -1,4 +1,4 @@
-"""What the worker's service needs of whatever runs its jobs, the engine's scheduler or requests to a server."""
+"""What the worker's service needs from whatever runs its jobs: the engine's scheduler or requests to a server."""
 
 from collections import deque
 from typing import Protocol
@@ -17,13 +17,13 @@ _TOO_SLOW = (
 
 
 class Punctuality:
-    """How many of the latest requests that nobody asked for were cut short by their deadline."""
+    """How many of the latest automatic requests were cut short by their deadline."""
 
     def __init__(self) -> None:
         self._late: deque[bool] = deque(maxlen=_LATEST)
 
     def heard(self, request: Request, event: JobEvent) -> None:
-        """What a request was told."""
+        """The reply to a request."""
         if (
             isinstance(request, InfillRequest)
             and request.quick
@@ -33,7 +33,7 @@ class Punctuality:
             self._late.append(event.outcome is Outcome.DEADLINE)
 
     def in_status(self, status: Status) -> Status:
-        """The same status, with a note where most of them were late."""
+        """The same status, with a note if most of them were late."""
         late, count = sum(self._late), len(self._late)
         if count < _FEWEST or late * 2 < count:
             return status
@@ -42,26 +42,26 @@ class Punctuality:
 
 
 class Jobs(Protocol):
-    """The jobs that wait and the jobs that run. Each emits exactly one Done or Failed, and nothing after it."""
+    """The waiting and the running jobs. Each emits exactly one Done or Failed, and nothing after it."""
 
     def submit(self, job: Job) -> None:
-        """Add `job`; it waits until there is a model and its turn comes."""
+        """Adds `job`; it waits until there is a model and its turn comes."""
 
     def cancel(self, job: Job) -> None:
-        """End `job` soon, or now if it has not started. Has no effect on a job that has ended."""
+        """Ends `job` soon, or now if it has not started. Has no effect on a job that has ended."""
 
     def amend(self, job: Job, amendment: Amend) -> None:
-        """Tell `job` what the user typed. Has no effect on a job that has ended."""
+        """Tells `job` what the user typed. Has no effect on a job that has ended."""
 
     def expire(self, job: Job) -> None:
-        """Answer `job` if its deadline came before it started. What runs ends itself."""
+        """Answers `job` if its deadline came before it started. A running job ends itself."""
 
     def fail(self, code: ErrorCode, message: str, *, waiting_only: bool) -> None:
-        """Fail the jobs that wait; with `waiting_only` False all jobs, which is allowed once there is no model."""
+        """Fails the waiting jobs; with `waiting_only` False all jobs, which is allowed once there is no model."""
 
     def counts(self) -> tuple[int, int]:
-        """How many jobs run and how many wait."""
+        """The number of running and of waiting jobs."""
 
     @property
     def step_s(self) -> float:
-        """How long the engine has been in its present step, in seconds; 0 between steps."""
+        """How long the engine has been in its current step, in seconds; 0 between steps."""

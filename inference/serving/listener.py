@@ -1,4 +1,4 @@
-"""Listens for clients on a Unix socket, or on loopback TCP with a token where there are no Unix sockets.
+"""Listens for clients on a Unix socket, or on loopback TCP with a token if there are no Unix sockets.
 
 With TCP the file at the socket's path holds `{"port": int, "token": str}` and is readable by this user alone.
 """
@@ -26,7 +26,7 @@ class Listener:
         self.token = secrets.token_hex(32) if transport == "tcp" else ""
 
     async def open(self) -> None:
-        """Listen, replacing what a killed worker left there; again, where the file is gone. Raises OSError."""
+        """Listens, replacing a killed worker's leftovers; listens again if the file is gone. Raises OSError."""
         if self._transport == "tcp":
             await self._open_tcp()
         else:
@@ -35,7 +35,7 @@ class Listener:
 
     @property
     def stands(self) -> bool:
-        """Whether a client that comes now finds us."""
+        """Whether a new client would find us."""
         try:
             if self._made is None or not os.path.samestat(self._made, self._path.lstat()):
                 return False
@@ -44,7 +44,7 @@ class Listener:
             return False
 
     def close(self) -> None:
-        """Take no more clients and remove the socket, unless another worker has put its own there."""
+        """Stops accepting clients and removes the socket, unless another worker has put its own there."""
         if self.stands:
             with suppress(OSError):
                 self._path.unlink()
@@ -73,7 +73,7 @@ class Listener:
 
 
 def read_port(path: Path) -> int:
-    """The port that the TCP worker of `path` listened on when it wrote the file. Raises OSError or ValueError."""
+    """The port in the file of the TCP worker of `path`. Raises OSError or ValueError."""
     try:
         return int(json.loads(path.read_bytes())["port"])
     except (KeyError, TypeError) as error:
@@ -81,7 +81,7 @@ def read_port(path: Path) -> int:
 
 
 def _write_private_file(path: Path, content: bytes) -> None:
-    """Put `content` at `path` in one step, readable by this user alone. Raises OSError."""
+    """Writes `content` to `path` atomically, readable by this user alone. Raises OSError."""
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""The worker's log: one file of limited size, readable by its user alone, with no text of any document in it."""
+"""The worker's log: one file of limited size, readable by its user alone, without any document text."""
 
 import logging
 import sys
@@ -10,22 +10,22 @@ MAX_LOG_BYTES = 1024 * 1024
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
 log = logging.getLogger("infill-ls.worker")
 _models = logging.getLogger("inference")
-"""Its children warn of what a model cannot do here, such as a faster pass that is not used."""
+"""Its children warn about a model's missing features here, such as an unused faster pass."""
 
 
 class _PrivateFileHandler(RotatingFileHandler):
     def _open(self):  # type: ignore[no-untyped-def]  # the base class gives no type that can be named
         file = Path(self.baseFilename)
-        if file.is_symlink():  # it leads to a file that is not ours
+        if file.is_symlink():  # it points to a file that is not ours
             file.unlink()
         file.touch(mode=0o600)
         return super()._open()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the base class calls it so
-        """Go on without a log, as where its folder cannot be written or the disk is full."""
+        """Continues without a log, for example if its folder is not writable or the disk is full."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line; where the file was deleted, into a new one."""
+        """Writes a line; if the file was deleted, into a new one."""
         file = Path(self.baseFilename)
         if not file.exists() and file.parent.is_dir():
             self.close()
@@ -33,9 +33,10 @@ class _PrivateFileHandler(RotatingFileHandler):
 
 
 def set_up(path: Path, *, foreground: bool) -> None:
-    """Log to `path` (older lines in `path`.1), once that can be written; in the foreground to stderr as well.
+    """Logs to `path` (older lines in `path`.1), once that can be written; in the foreground to stderr as well.
 
-    Warnings of `inference` go there too. Else they would reach stderr, whose last line is taken for why a worker ended.
+    Warnings of `inference` go there too. Otherwise they would reach stderr, whose last line passes for the reason why a
+    worker ended.
     """
     handlers: list[logging.Handler] = [
         _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
@@ -52,9 +53,9 @@ def set_up(path: Path, *, foreground: bool) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """Where an unexpected error came from.
+    """The origin of an unexpected error.
 
-    Leaves out the error's own message unless torch or the system wrote it: any other may quote the document.
+    Omits the error's own message unless torch or the system wrote it: any other may quote the document.
     """
     frames = "".join(traceback.format_tb(error.__traceback__))
     words = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"

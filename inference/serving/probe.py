@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Print `{"torch", "devices", "model_problem", …}`; see the functions.
+    """Prints `{"torch", "devices", "model_problem", …}`; see the functions.
 
     An empty problem means none.
     """
@@ -36,13 +36,13 @@ def main() -> None:
 
 
 def _chosen(model: str, device: str | None) -> tuple[str, str]:
-    """The model to look at, and why, where that is left to us."""
+    """The model to examine, and why, if the choice is ours."""
     from inference.models import auto
     from inference.models.family import ModelError
 
     try:
         return auto.choose(device) if model == AUTO else (model, "")
-    except (ModelError, ImportError):  # stands in `device_problem`
+    except (ModelError, ImportError):  # reported in `device_problem`
         return EMBEDDED, ""
 
 
@@ -55,7 +55,7 @@ def _torch() -> dict[str, Any]:
 
 
 def _devices(torch: Any) -> list[dict[str, Any]]:
-    """The accelerators, with their memory in bytes; 0 where it is not known."""
+    """The accelerators, with their memory in bytes; 0 if not known."""
     devices = []
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         free_bytes, total_bytes = torch.cuda.mem_get_info(index)
@@ -67,7 +67,7 @@ def _devices(torch: Any) -> list[dict[str, Any]]:
 
 
 def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
-    """The GPU of Apple silicon, where MLX runs on it; its CPU where that is asked for."""
+    """The GPU of Apple silicon, if MLX runs on it; its CPU on request."""
     from inference.models.family import ModelError
     from inference.models.mlx.installed import DEVICE
 
@@ -75,7 +75,7 @@ def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
         from inference.models.mlx import machine
 
         here = machine.look()
-    except (ModelError, ImportError, OSError):  # stands in `device_problem` where it is asked for
+    except (ModelError, ImportError, OSError):  # reported in `device_problem` if requested
         return []
     name = "Apple GPU" if here.on_gpu else "MLX on this CPU"
     about = {"device": here.name, "name": name, "free_bytes": here.free_bytes, "total_bytes": here.total_bytes}
@@ -83,7 +83,7 @@ def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
 
 
 def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, Any]:
-    """Why `model` or `device` could not be used, in the engine's own words."""
+    """Why `model` or `device` is unusable, in the engine's own words."""
     from inference.models.family import ModelError
 
     found, problems = None, dict[str, Any](model_problem="", device_problem="")
@@ -105,7 +105,7 @@ def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, An
 
 
 def _needs(model: str, device: str | None) -> list[dict[str, Any]]:
-    """What the embedded checkpoint and `model` need on the device, in each dtype, the best first."""
+    """The memory for the embedded checkpoint and `model` on the device, in each dtype, best first."""
     from inference.models import devices, registry
     from inference.models.family import ModelError
 
@@ -116,7 +116,7 @@ def _needs(model: str, device: str | None) -> list[dict[str, Any]]:
             place = registry.place(checkpoint, device)
             bytes_ = {dtype: registry.weight_bytes(checkpoint, dtype, device) for dtype in place.dtypes}
         except ModelError:
-            continue  # what is wrong with it stands in `model_problem`
+            continue  # reported in `model_problem`
         dtypes = [{"dtype": dtype, "needed_bytes": devices.needed_bytes(bytes_[dtype])} for dtype in place.dtypes]
         about = {"device": place.name, "free_bytes": place.free_bytes, "four_bit": place.can_pack}
         found.append({"model": name, **about, "dtypes": dtypes})
@@ -124,7 +124,7 @@ def _needs(model: str, device: str | None) -> list[dict[str, Any]]:
 
 
 def _catalogue(device: str | None) -> dict[str, Any]:
-    """The models that there are, how each fares here, and the name of the one for a new user."""
+    """The known models, how each fares here, and the name of the one for a new user."""
     from inference.models import discovery, recommend
     from inference.models.catalogue import ENTRIES
 

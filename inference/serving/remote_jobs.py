@@ -1,4 +1,4 @@
-"""Runs requests that a remote server answers: each is a task on the worker's event loop, side by side.
+"""Runs requests that a remote server answers: each is a task on the worker's event loop.
 
 Used on that loop only. Each submitted job emits exactly one Done or Failed, when its task has ended, and nothing after
 it. Knows nothing about sockets, clients or HTTP.
@@ -24,19 +24,19 @@ from inference.serving.startup import WorkerArguments
 from inference.serving.turns import Job, Turns
 
 MAX_RUNNING = 8
-"""How many requests the server works on at one time for this worker; the rest wait here, where order can be kept."""
+"""How many concurrent requests the server gets from this worker; the rest wait here, where order can be kept."""
 LATE_S = 1.0
-"""An answer so long after its deadline never comes: the request is aborted."""
+"""An answer this late never comes: abort the request."""
 CLOSE_S = 2.0
-"""How long aborting a request, and closing the connections, may take."""
+"""The time limit for aborting a request and for closing the connections."""
 _STOPPED = "The worker is ending; the next request starts a new one"
 ConnectInfiller = Callable[[WorkerArguments, OnProgress], Awaitable[RemoteInfiller]]
-"""Connects to the server that `WorkerArguments.model` names. Raises ModelError where that cannot be used."""
+"""Connects to the server that `WorkerArguments.model` names. Raises ModelError if that is unusable."""
 
 
 @dataclass(eq=False)
 class _Running:
-    """A job's task, and what it does. `reply` is what the client gets where the task is cancelled."""
+    """A job's task and work. `reply` is what the client gets if the task is cancelled."""
 
     began: float
     reply: Failed | None = None
@@ -57,7 +57,7 @@ class RemoteJobs:
         self._turns = Turns()
 
     def begin(self, infiller: RemoteInfiller) -> None:
-        """There is a server now: ask it what waits."""
+        """The server is connected: sends it the waiting jobs."""
         self._infiller = infiller
         self._start_next()
 
@@ -72,7 +72,7 @@ class RemoteJobs:
             await _closed(infiller.close())
 
     def submit(self, job: Job) -> None:
-        """Add `job`; it waits until there is a server and its turn comes. One in the background gives way to it."""
+        """Adds `job`; it waits until there is a server and its turn comes. A background job gives way to it."""
         for other, running in () if job.is_background else tuple(self._running.items()):
             if other.is_background:
                 _stop(running)
@@ -81,14 +81,14 @@ class RemoteJobs:
         self._start_next()
 
     def cancel(self, job: Job) -> None:
-        """End `job`: what was asked of the server is aborted. Has no effect on a job that has ended."""
+        """Ends `job` and aborts its requests to the server. Has no effect on a job that has ended."""
         if job in self._waiting:
             self._end(job, job.ended(Outcome.CANCELLED))
         elif running := self._running.get(job):
             _stop(running)
 
     def amend(self, job: Job, amendment: Amend) -> None:
-        """Tell `job` what the user typed. Has no effect on a job that has ended."""
+        """Tells `job` what the user typed. Has no effect on a job that has ended."""
         running = self._running.get(job)
         if running is None or running.steps is None:
             job.amendments.append(amendment)
@@ -100,12 +100,12 @@ class RemoteJobs:
             _stop(running)
 
     def expire(self, job: Job) -> None:
-        """Answer `job` if its deadline came before it started. The infiller ends one that runs."""
+        """Answers `job` if its deadline came before it started. The infiller ends a running one."""
         if job in self._waiting:
             self._end(job, job.ended(Outcome.DEADLINE))
 
     def fail(self, code: ErrorCode, message: str, *, waiting_only: bool) -> None:
-        """Fail the jobs that wait; with `waiting_only` False all jobs."""
+        """Fails the waiting jobs; with `waiting_only` False all jobs."""
         for job in tuple(self._waiting):
             self._end(job, Failed(job.request.id, code, message))
         for job, running in () if waiting_only else tuple(self._running.items()):
@@ -113,11 +113,11 @@ class RemoteJobs:
             _stop(running)
 
     def counts(self) -> tuple[int, int]:
-        """How many jobs run and how many wait."""
+        """The number of running and of waiting jobs."""
         return len(self._running), len(self._waiting)
 
     def _start_next(self) -> None:
-        """Give every free place to the document that has fewest of them, and then to the one least served."""
+        """Gives every free place to the document that has the fewest, and among those to the least served."""
         while self._infiller is not None and len(self._running) < MAX_RUNNING and (waiting := self._ready()):
             places = Counter(job.document for job in self._running)
             fewest = min(places[job.document] for job in waiting)
@@ -127,7 +127,7 @@ class RemoteJobs:
             self._start(job, self._infiller)
 
     def _ready(self) -> list[Job]:
-        """Those that wait and may start: one of the background only while nothing else runs or waits."""
+        """The waiting jobs that may start: a background job only while nothing else runs or waits."""
         wanted = [job for job in self._waiting if not job.is_background]
         return wanted if wanted or self._running else self._waiting
 
@@ -138,7 +138,7 @@ class RemoteJobs:
         running.task.add_done_callback(partial(self._ended, job, running))
 
     async def _answer(self, job: Job, running: _Running, infiller: RemoteInfiller) -> Done | Failed:
-        """The final reply to `job`; what comes before it is emitted."""
+        """The final reply to `job`; emits everything before it."""
         limit_s = None if job.deadline is None else max(0.0, job.deadline - time.monotonic()) + LATE_S
         late = asyncio.timeout(limit_s)
         try:
@@ -173,7 +173,7 @@ class RemoteJobs:
         self._start_next()
 
     def _end(self, job: Job, reply: Done | Failed) -> None:
-        """Take `job` off the list and emit its final reply."""
+        """Removes `job` from the list and emits its final reply."""
         if job in self._waiting:
             self._waiting.remove(job)
         self._running.pop(job, None)
@@ -187,7 +187,7 @@ def _stop(running: _Running) -> None:
 
 
 async def _closed(closing: Coroutine[Any, Any, None]) -> None:
-    """Wait for what closes something, but not for long. Never raises an Exception."""
+    """Waits briefly while something closes. Never raises an Exception."""
     try:
         async with asyncio.timeout(CLOSE_S):
             await closing
@@ -211,13 +211,13 @@ async def connection(
 async def _connect(
     arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, observer: LoadObserver
 ) -> None:
-    """Tells `observer` how it goes; never raises an Exception."""
+    """Reports to `observer`; never raises an Exception."""
     observer.progress(0.0, "starting")
     try:
         infiller = await connect(arguments, throttled(observer))
     except Exception as error:
         observer.failed(*load_failure(error, arguments))
     else:
-        release_memory()  # to read a tokenizer of 262,144 tokens takes 90 MB more than to keep it
+        release_memory()  # reading a tokenizer of 262,144 tokens takes 90 MB more than keeping it
         jobs.begin(infiller)
         observer.ready(infiller)

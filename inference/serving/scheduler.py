@@ -17,10 +17,10 @@ from inference.serving.logs import describe, log
 from inference.serving.turns import Job, Turns
 
 MAX_RUNNING = 4
-"""How many requests have a canvas in memory at one time, and as many quick ones; the rest wait."""
+"""How many requests may have a canvas in memory, and as many quick ones; the rest wait."""
 
 _PAUSE_S = 1.0
-"""After so long without a request, what the last ones freed is given back to the system."""
+"""After this long without a request, return freed memory to the system."""
 
 
 class DeviceLostError(Exception):
@@ -28,7 +28,7 @@ class DeviceLostError(Exception):
 
 
 class Scheduler:
-    """The jobs that wait and the jobs that run."""
+    """The waiting and the running jobs."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -37,7 +37,7 @@ class Scheduler:
         self._step_began: float | None = None
 
     def submit(self, job: Job) -> None:
-        """Add `job`; it waits until the engine is loaded and its turn comes. One in the background gives way to it."""
+        """Adds `job`; it waits until the engine is loaded and its turn comes. A background job gives way to it."""
         with self._changed:
             for other in () if job.is_background else self._jobs:
                 other.cancelled |= other.is_background and other.started
@@ -46,7 +46,7 @@ class Scheduler:
             self._changed.notify()
 
     def cancel(self, job: Job) -> None:
-        """End `job` before its next step, or now if it has not started. Has no effect on a job that has ended."""
+        """Ends `job` before its next step, or now if it has not started. Has no effect on a job that has ended."""
         if self._take_off(job, waiting_only=True):
             job.emit(job, job.ended(Outcome.CANCELLED))
         with self._changed:
@@ -54,17 +54,17 @@ class Scheduler:
             self._changed.notify()
 
     def amend(self, job: Job, amendment: Amend) -> None:
-        """Tell `job` before its next step what the user typed. Has no effect on a job that has ended."""
+        """Tells `job` before its next step what the user typed. Has no effect on a job that has ended."""
         with self._changed:
             job.amendments.append(amendment)
 
     def expire(self, job: Job) -> None:
-        """Answer `job` if its deadline came before it started. The engine itself ends one that runs."""
+        """Answers `job` if its deadline came before it started. The engine itself ends a running one."""
         if self._take_off(job, waiting_only=True):
             job.emit(job, job.ended(Outcome.DEADLINE))
 
     def fail(self, code: ErrorCode, message: str, *, waiting_only: bool) -> None:
-        """Fail the jobs that wait; with `waiting_only` False all jobs, which is allowed once `run` is over."""
+        """Fails the waiting jobs; with `waiting_only` False all jobs, which is allowed once `run` is over."""
         with self._changed:
             jobs = tuple(self._jobs)
         for job in jobs:
@@ -72,19 +72,19 @@ class Scheduler:
                 job.emit(job, Failed(job.request.id, code, message))
 
     def counts(self) -> tuple[int, int]:
-        """How many jobs run and how many wait."""
+        """The number of running and of waiting jobs."""
         with self._changed:
             running = sum(job.started for job in self._jobs)
             return running, len(self._jobs) - running
 
     @property
     def step_s(self) -> float:
-        """How long the engine has been in its present step, in seconds; 0 between steps."""
+        """How long the engine has been in its current step, in seconds; 0 between steps."""
         began = self._step_began
         return 0.0 if began is None else time.monotonic() - began
 
     def run(self, engine: Infiller) -> None:
-        """Step jobs for ever; a failure ends only the job it happened in. Raises DeviceLostError."""
+        """Steps jobs for ever; a failure ends only its own job. Raises DeviceLostError."""
         while True:
             job = self._wait_for_next(engine)
             event = job.ended(Outcome.CANCELLED) if job.cancelled else self._step(job, engine)
@@ -102,7 +102,7 @@ class Scheduler:
                 if job is not None:
                     job.started = True
                     return job
-            if is_idle and not (isinstance(engine, Preparer) and engine.prepare()):  # nobody waits for the lock
+            if is_idle and not (isinstance(engine, Preparer) and engine.prepare()):  # not under the lock
                 pause_s = None
                 return_memory()
 
@@ -138,14 +138,14 @@ class Scheduler:
                 job.steps.amend(amendment.hole, amendment.text)
 
     def _failed(self, job: Job, error: Exception) -> Failed:
-        """The reply to a job whose step raised. Raises DeviceLostError when no step can succeed any more."""
+        """The reply to a job whose step raised. Raises DeviceLostError if no further step can succeed."""
         if is_device_lost(error):
             log.error("the device is lost: %s", describe(error))
             raise DeviceLostError(f"The device failed ({error}); the worker is restarted") from error
         return failure_of(error, job.request.id)
 
     def _finish(self, job: Job, reply: Done | Failed) -> None:
-        """Free what `job` holds, then answer it: a client that has the answer may count on the memory."""
+        """Frees the resources of `job`, then answers it: a client with the answer may count on the memory."""
         try:
             if isinstance(job.steps, Generator):
                 job.steps.close()
@@ -158,7 +158,7 @@ class Scheduler:
             job.emit(job, reply)
 
     def _take_off(self, job: Job, *, waiting_only: bool) -> bool:
-        """Take `job` off the list. True if it was still there: the caller must then emit its final reply."""
+        """Takes `job` off the list. True if it was still there: then the caller must emit its final reply."""
         with self._changed:
             if job not in self._jobs or (waiting_only and job.started):
                 return False
@@ -168,7 +168,7 @@ class Scheduler:
 
 
 def _begin(job: Job, engine: Infiller) -> Steps:
-    """The work on a job. Raises RequestError where it makes no sense, or where this is no engine for it."""
+    """The work on a job. Raises RequestError if it makes no sense, or if this engine cannot do it."""
     match job.request:
         case InfillRequest():
             return engine.infill(job.request, deadline=job.deadline)

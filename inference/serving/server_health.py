@@ -1,4 +1,4 @@
-"""How the server is that a worker's requests go to, as far as these tell: where, since when it answers, what failed."""
+"""The health of a worker's server, judging by the requests: its address, since when it answers, its last failure."""
 
 import time
 
@@ -9,12 +9,12 @@ from inference.remote import address
 from inference.serving.infiller import JobEvent
 
 SILENT_REQUESTS = 3
-"""After so many requests in a row that were sent, and of which nothing was read until their deadline, it is told."""
+"""Report after this many requests in a row got no reply before their deadline."""
 _LONGEST_PROBLEM = 1_000
 
 
 class ServerHealth:
-    """How the server is that `model` names. A local model has none."""
+    """The health of the server that `model` names. A local model has none."""
 
     def __init__(self, model: str) -> None:
         self._url = _url(model) if address.is_url(model) else ""
@@ -23,13 +23,13 @@ class ServerHealth:
         self._silent, self._silent_since = 0, 0.0
 
     def answered(self) -> bool:
-        """The server has answered; whether that is news."""
+        """The server has answered; returns whether that is news."""
         news = bool(self._problem) or self._up_since is None
         self._problem, self._up_since, self._silent = "", self._up_since or time.monotonic(), 0
         return news
 
     def heard(self, event: JobEvent) -> bool:
-        """What a request was told; whether the server is another than before: it failed, or is back."""
+        """A request got a reply; returns whether the server's state changed: it failed, or is back."""
         if not self._url:
             return False
         if isinstance(event, Failed) and event.code is ErrorCode.SERVER:
@@ -42,7 +42,7 @@ class ServerHealth:
         return answers and self.answered()
 
     def _kept_silent(self, stats: Stats) -> bool:
-        """A request was sent and nothing came of it; whether that is news."""
+        """A request got no reply; returns whether that is news."""
         if not self._silent:
             self._silent_since = time.monotonic() - stats.ms / 1000
         self._silent += 1
@@ -55,14 +55,14 @@ class ServerHealth:
         return not knew
 
     def _fails(self, problem: str) -> bool:
-        """There is a problem; whether another one than before."""
+        """There is a problem; returns whether it is a new one."""
         shown = "".join(c if c.isprintable() else " " for c in problem)[:_LONGEST_PROBLEM]
         news = shown != self._problem
         self._problem, self._up_since = shown, None
         return news
 
     def in_status(self, status: Status) -> Status:
-        """The same status, with how the server is."""
+        """The same status, with the server's health."""
         if not self._url:
             return status
         up_s = 0.0 if self._up_since is None else time.monotonic() - self._up_since
@@ -70,7 +70,7 @@ class ServerHealth:
 
 
 def _url(model: str) -> str:
-    """Where text goes, without what must not be shown; empty where it goes nowhere."""
+    """Where text goes, without secrets; empty if it goes nowhere."""
     try:
         return address.parse(model).url
     except address.AddressError:

@@ -1,4 +1,4 @@
-"""Starts a worker: reads its command line, and makes sure that its folder is private."""
+"""Starts a worker: parses its command line, and makes sure that its folder is private."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ NATIVE_TRANSPORT: Literal["unix", "tcp"] = "tcp" if os.name == "nt" else "unix"
 
 
 class WorkerArguments(WorkerOptions, frozen=True, kw_only=True):
-    """What `python -m inference.worker` was told: the options of the client, and where to listen and to write."""
+    """The arguments of `python -m inference.worker`: the client's options, and where to listen and write."""
 
     socket: Path
     log: Path
@@ -29,7 +29,7 @@ class NotPrivateError(Exception):
 
 
 def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
-    """The worker's arguments from its command line. Raises SystemExit, as argparse does, when they are wrong."""
+    """The worker's arguments from its command line. Raises SystemExit, as argparse does, if they are wrong."""
     parser = _parser()
     values = vars(parser.parse_args(argv))
     values["socket"] = Path(values["socket"]).absolute()
@@ -41,7 +41,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
 
 
 def require_private_folder(folder: Path) -> None:
-    """Create `folder` (0700) if it is missing. Raises NotPrivateError when others own it or may enter it."""
+    """Creates `folder` (0700) if it is missing. Raises NotPrivateError if others own it or may enter it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
@@ -55,7 +55,7 @@ def require_private_folder(folder: Path) -> None:
         return
     if found.st_uid != os.getuid():
         raise NotPrivateError(f"{folder} belongs to another user; set INFILL_LS_RUNTIME_DIR to a folder of your own")
-    if found.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp: closing it would break other programs
+    if found.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp, whose permissions other programs need
         raise NotPrivateError(f"{folder} is shared with other users; set INFILL_LS_RUNTIME_DIR to a folder of your own")
     if found.st_mode & 0o077:
         raise NotPrivateError(f"other users can enter {folder}; run: chmod 700 {folder}")

@@ -1,9 +1,9 @@
-"""Keeps the requests that the worker has taken on and decides whose step is next. Knows no engine and no threads.
+"""Holds the worker's accepted requests and decides whose step is next. Knows no engine and no threads.
 
-The document that has used least engine time goes first, and in it the request that has used least. On a tie the newest
-goes first, because the user is looking at it. A newcomer starts level with the least served, so that it neither waits
-for what others used before it came nor makes them wait for ever. The time of what appears while somebody types counts
-little: it is short, and of no use unless it comes soon.
+The document with the least engine time goes first, and in it the request with the least. On a tie the newest goes
+first, because the user is looking at it. A newcomer starts level with the least served, so that it neither waits for
+past usage of others nor makes them wait for ever. The time of automatic requests counts little: they are short, and
+useless if late.
 """
 
 import time
@@ -15,12 +15,12 @@ from inference.messages import Amend, Done, InfillRequest, Outcome, Request, Sta
 from inference.serving.infiller import JobEvent, Steps
 
 _QUICK_SHARE = 1 / 8
-"""How much of the time of a quick request counts: beside one other it gets eight steps of nine."""
+"""How much of a quick request's time counts: beside one other it gets eight steps of nine."""
 
 
 @dataclass(eq=False)
 class Job:
-    """A request, when it came (`time.monotonic()` seconds), and how far it is.
+    """A request, its arrival (`time.monotonic()` seconds), and its progress.
 
     `emit` may be called from any thread. Jobs of the same `document` share that document's turns. `size_bytes` is for
     the connection: how much the client has sent for it. The other fields belong to the scheduler.
@@ -40,13 +40,13 @@ class Job:
 
     @property
     def deadline(self) -> float | None:
-        """When it must be answered, in `time.monotonic()` seconds; None where it may take as long as it needs."""
+        """Its deadline, in `time.monotonic()` seconds; None for no limit."""
         limit_ms = self.request.deadline_ms
         return None if limit_ms is None else self.received + limit_ms / 1000
 
     @property
     def is_quick(self) -> bool:
-        """Whether it is for what appears by itself while somebody types."""
+        """Whether it is an automatic request while the user types."""
         return isinstance(self.request, InfillRequest) and self.request.quick and not self.request.background
 
     @property
@@ -55,19 +55,19 @@ class Job:
         return isinstance(self.request, InfillRequest) and self.request.background
 
     def ended(self, outcome: Outcome) -> Done:
-        """The final reply when it ends here and not in the engine."""
+        """The final reply if it ends here and not in the engine."""
         return Done(self.request.id, outcome, Stats(ms=(time.monotonic() - self.received) * 1000))
 
 
 class Turns:
-    """How much engine time each document with jobs has used. Not thread-safe: the scheduler's lock guards it."""
+    """The engine time used by each document with jobs. Not thread-safe: the scheduler's lock guards it."""
 
     def __init__(self) -> None:
         self._used_s: dict[Hashable, float] = {}
         self._arrivals = count(1)
 
     def join(self, job: Job, others: Collection[Job]) -> None:
-        """Count `job` in, level with the least served of `others`, the jobs that were there before it."""
+        """Counts `job` in, level with the least served of `others`, the jobs that were there before it."""
         job.arrival = next(self._arrivals)
         siblings = [other.used_s for other in others if other.document == job.document]
         job.used_s = min(siblings, default=0.0)
@@ -75,12 +75,12 @@ class Turns:
             self._used_s[job.document] = min(self._used_s.values(), default=0.0)
 
     def leave(self, job: Job, others: Iterable[Job]) -> None:
-        """Count `job` out; `others` are the jobs that remain."""
+        """Counts `job` out; `others` are the jobs that remain."""
         if all(other.document != job.document for other in others):
             self._used_s.pop(job.document, None)
 
     def charge(self, job: Job, seconds: float) -> None:
-        """Record that a step of `job` took this long. What runs in the background takes no turn of its document's."""
+        """Records the duration of a step of `job`. Background work takes no turn from its document."""
         if job.is_background:
             return
         seconds *= _QUICK_SHARE if job.is_quick else 1
@@ -89,7 +89,7 @@ class Turns:
             self._used_s[job.document] += seconds
 
     def next(self, jobs: Iterable[Job]) -> Job | None:
-        """The job whose step is next; None when there are none."""
+        """The job whose step is next; None if there are none."""
         return min(jobs, key=self._rank, default=None)
 
     def _rank(self, job: Job) -> tuple[float, float, int]:

@@ -16,11 +16,11 @@ from inference.messages import (
 )
 
 MAX_HELLO_BYTES = 4096
-"""A client that has not identified itself may send no more than its first message needs."""
+"""An unidentified client may send no more than its first message needs."""
 
 
 class RefusedError(Exception):
-    """The connection ends: `code` and str() go to the client in its last message."""
+    """The connection ends: the last message to the client has `code` and str()."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -33,9 +33,9 @@ class _Envelope(msgspec.Struct):
 
 
 async def read_payload(reader: asyncio.StreamReader, limit_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
-    """One message's bytes. The limit is checked before its body is read.
+    """One message's bytes. Checks the limit before reading the body.
 
-    Raises RefusedError when it is longer, asyncio.IncompleteReadError or OSError when the client is gone.
+    Raises RefusedError if it is longer, asyncio.IncompleteReadError or OSError if the client is gone.
     """
     length = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
     if length > limit_bytes:
@@ -44,7 +44,7 @@ async def read_payload(reader: asyncio.StreamReader, limit_bytes: int = MAX_MESS
 
 
 def decode(payload: bytes) -> ClientMessage:
-    """What a client sent. Raises RefusedError for anything that is not one of its messages."""
+    """Decodes a client's message. Raises RefusedError for anything else."""
     try:
         return decode_client_message(payload)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -52,7 +52,7 @@ def decode(payload: bytes) -> ClientMessage:
 
 
 def id_of_bad_request(payload: bytes) -> str:
-    """The id of a request that could not be understood as a whole; empty when not even that can be."""
+    """The id of a request that cannot be decoded as a whole; empty if even that fails."""
     try:
         envelope = msgspec.msgpack.decode(payload, type=_Envelope)
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -61,7 +61,7 @@ def id_of_bad_request(payload: bytes) -> str:
 
 
 def check_hello(message: ClientMessage, token: str) -> Hello:
-    """The greeting, when it is one, of our protocol version and with our token. Raises RefusedError otherwise."""
+    """The greeting, with our protocol version and our token. Raises RefusedError otherwise."""
     if not isinstance(message, Hello):
         raise RefusedError(ErrorCode.BAD_MESSAGE, "the first message must be hello")
     if message.protocol != PROTOCOL_VERSION:
@@ -75,5 +75,5 @@ def check_hello(message: ClientMessage, token: str) -> Hello:
 
 
 def _shape_of(error: Exception) -> str:
-    """What was wrong, in msgspec's words, which name types and positions. For the sender only, not for the log."""
+    """The error, in msgspec's words, which name types and positions. For the sender only, not for the log."""
     return str(error)[:200] if isinstance(error, msgspec.ValidationError) else "malformed msgpack"

@@ -1,4 +1,4 @@
-"""The worker as its clients see it: its state, who is connected, and when it ends. Used on the event loop only."""
+"""The worker as its clients see it: its state, its connections, and its end. Used on the event loop only."""
 
 import asyncio
 import os
@@ -52,17 +52,17 @@ class WorkerService:
 
     @property
     def exit_code(self) -> int:
-        """What the process is to exit with once `ended` is set."""
+        """The exit status once `ended` is set."""
         return 1 if self._failure else 0
 
     # --- For connections ---
 
     def welcome(self) -> Welcome:
-        """Who we are."""
+        """This worker's identity."""
         return Welcome(version=_release(), pid=os.getpid())
 
     def status(self) -> Status:
-        """The worker's state now."""
+        """The worker's current state."""
         running, waiting = self._jobs.counts()
         now = msgspec.structs.replace(
             self._state,
@@ -74,7 +74,7 @@ class WorkerService:
             device_memory_bytes=_device_bytes(),
             step_s=self._jobs.step_s,
         )
-        if self._filler is not None:  # a server may have another model by now
+        if self._filler is not None:  # a server may have changed its model
             now = msgspec.structs.replace(now, model=self._filler.model, context_tokens=self._filler.context_tokens)
         if isinstance(self._filler, Partner):
             now = msgspec.structs.replace(now, partner=self._filler.partner, sees_drafts=self._filler.sees_drafts)
@@ -90,7 +90,7 @@ class WorkerService:
         connection.send(self.status())
 
     def left(self, connection: ClientConnection) -> None:
-        """A client is gone: cancel its jobs; nobody is told."""
+        """A client is gone: cancels its jobs silently."""
         self.connections.discard(connection)
         if connection.has_asked:  # a client that only asks for the status does not keep it alive
             self._used = time.monotonic()
@@ -101,7 +101,7 @@ class WorkerService:
         self._watch_idleness()
 
     def submit(self, connection: ClientConnection, request: Request) -> Job | Failed:
-        """Take on `request`: its job, or why there will be none."""
+        """Accepts `request`: its job, or the reason for refusing it."""
         if self._failure:
             return Failed(request.id, *self._failure)
         if self._state.state is WorkerState.STOPPING:
@@ -118,7 +118,7 @@ class WorkerService:
         return job
 
     def cancel(self, job: Job) -> None:
-        """A client wants no more of `job`."""
+        """A client cancels `job`."""
         self._jobs.cancel(job)
 
     def amend(self, job: Job, amendment: Amend) -> None:
@@ -126,25 +126,27 @@ class WorkerService:
         self._jobs.amend(job, amendment)
 
     def shut_down(self) -> None:
-        """Finish what runs, refuse what waits, then end. End at once when asked twice or when the engine hangs."""
+        """Finishes running jobs, refuses waiting ones, then ends. Ends immediately if asked twice or if the engine
+        hangs.
+        """
         if self._failure or self._state.state is WorkerState.STOPPING or self._jobs.step_s > HUNG_STEP_S:
             self.ended.set()
             return
         log.info("asked to end")
         self._enter(WorkerState.STOPPING, detail=_STOPPED)
         self._jobs.fail(ErrorCode.STOPPED, _STOPPED, waiting_only=True)
-        self._loop.call_soon(self._end_if_finished)  # after the replies to those that were refused
+        self._loop.call_soon(self._end_if_finished)  # after the replies to the refused ones
         self._loop.call_later(FINISH_S, self.ended.set)
 
     def give_way(self) -> None:
-        """Another worker has our place: end, as when asked to."""
+        """Another worker has our place: ends as if asked to."""
         if self._state.state is not WorkerState.STOPPING:
             self.shut_down()
 
     # --- How loading goes, on the loop ---
 
     def progress(self, fraction: float, detail: str) -> None:
-        """Loading is this far."""
+        """Loading has progressed."""
         if self._state.state is WorkerState.LOADING:
             self._enter(WorkerState.LOADING, progress=fraction, detail=detail)
 
@@ -162,11 +164,11 @@ class WorkerService:
             known = {"device": infiller.device, "dtype": infiller.dtype, "note": infiller.note}
             self._state = msgspec.structs.replace(self._state, **known)
             self._enter(WorkerState.READY, progress=1.0)
-            self._used = time.monotonic()  # loading may have taken longer than a worker may be idle
+            self._used = time.monotonic()  # loading may have taken longer than the idle time
             self._refresh()
 
     def failed(self, code: ErrorCode, message: str) -> None:
-        """There is no engine: tell every client, then end, so that the next start can try again."""
+        """There is no engine: tells every client, then ends, so that the next start can try again."""
         self._failure = code, message
         self._enter(WorkerState.FAILED, detail=message)
         self._jobs.fail(code, message, waiting_only=False)
@@ -190,7 +192,7 @@ class WorkerService:
             self._end_if_finished()
 
     def _refresh(self) -> None:
-        """Tell clients when the worker becomes busy or has nothing left to do."""
+        """Tells clients when the worker becomes busy or idle."""
         if self._state.state in (WorkerState.READY, WorkerState.BUSY):
             state = WorkerState.BUSY if any(self._jobs.counts()) else WorkerState.READY
             if state is not self._state.state:
@@ -208,7 +210,7 @@ class WorkerService:
             connection.send(status)
 
     def _watch_idleness(self) -> None:
-        """While no client is connected, count the idle time from the last use."""
+        """While no client is connected, counts the idle time from the last use."""
         self._idle_timer.cancel()
         if not self.connections:
             remaining_s = self._used + self._idle_s - time.monotonic()

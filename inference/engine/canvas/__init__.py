@@ -1,1 +1,1 @@
-"""What stands on a canvas: a request as tokens and rows, what each row may become, and rows as text again."""
+"""Canvases: a request as tokens and rows, the tokens each row may become, and rows as text again."""

@@ -1,6 +1,7 @@
-"""Puts the answers of a request's canvases together: candidates of all holes, drafts, and what typing leaves of them.
+"""Combines the answers of a request's canvases: candidates for all holes, drafts, and the answers that agree with the
+user's typing.
 
-Knows nothing of how a canvas was filled: by the engine's own steps, or by a remote server.
+Does not know how a canvas was filled: by the engine's own steps, or by a remote server.
 """
 
 import itertools
@@ -23,42 +24,42 @@ class RankedFill:
     score: float
     tokens: int
     number: int
-    """Which of the canvases it was made of."""
+    """The number of its canvas."""
     written: Written
 
 
 HALF = "\ufffd"
-"""What stands for bytes that are no whole character."""
+"""Replaces bytes that form no whole character."""
 
 
 class Filled(NamedTuple):
-    """A canvas that is done: its holes, and its answers, best first."""
+    """A finished canvas: its holes, and its answers, best first."""
 
     group: Group
     found: list[RankedFill]
 
 
 def flaws(answer: RankedFill) -> tuple[bool, bool, bool]:
-    """What puts an answer behind the others: an empty hole, half a character, or that it repeats itself."""
+    """Reasons to rank an answer last: an empty hole, half a character, or repetition."""
     halved = any(HALF in text for text in answer.texts)
     return not all(answer.texts), halved, any(map(repetition.repeats, answer.texts))
 
 
 def has_halves(text: str, hole: Hole) -> bool:
-    """Whether a fill has half a character in it that the hole's own text has not."""
+    """Whether a fill contains half a character that the hole's own text does not."""
     return text.count(HALF) > (hole.text or hole.starts_with).count(HALF)
 
 
 class Canvases:
-    """The canvases of one request: those that are done, and what was typed while the next one is filled."""
+    """The canvases of one request: the finished ones, and the text typed while the next one is filled."""
 
     def __init__(self, planner: Planner) -> None:
         self.done: list[Filled] = []
         self.is_amended = False
-        """Whether anything was typed since the present canvas was begun."""
+        """Whether anything was typed since the current canvas began."""
         self._planner = planner
         self._typed: dict[int, str] = {}
-        """What was typed since `go_on` was last asked, by the numbers of the holes."""
+        """The text typed since the last `go_on`, by hole number."""
 
     @property
     def are_all(self) -> bool:
@@ -67,7 +68,7 @@ class Canvases:
 
     @property
     def has_news(self) -> bool:
-        """Whether `go_on` is to be asked."""
+        """Whether to call `go_on`."""
         return bool(self._typed)
 
     def begin(self) -> tuple[Group, list[str]]:
@@ -76,7 +77,7 @@ class Canvases:
         return self._planner.group_from(self._end), [text for canvas in self.done for text in canvas.found[0].texts]
 
     def pin(self, hole: int, text: str) -> None:
-        """`text` now stands at the start of a hole. Raises RequestError where there is no such hole."""
+        """`text` is now at the start of a hole. Raises RequestError if there is no such hole."""
         self._planner.pin_start(hole, text)
         self._typed[hole] = text
         self.is_amended = True
@@ -95,14 +96,16 @@ class Canvases:
         return True
 
     def add(self, group: Group, found: list[RankedFill]) -> None:
-        """The present canvas is done; no answers: it was given up. From what disagrees with the user on, none is."""
+        """The current canvas is done; no answers: it was given up. Drops answers that disagree with the
+        user's typing.
+        """
         self.done.append(Filled(group, found))
         if self.is_amended:
             self.is_amended = False
             del self.done[self._still_good() :]
 
     def candidates(self, request_id: str, most: int, ms: float, *, complete: bool) -> Iterator[Candidate]:
-        """What they come to, best first; nothing where none is done."""
+        """The combined candidates, best first; empty if no canvas is done."""
         if self.done:
             yield from candidates(request_id, self.done, self._planner.request.holes, most, ms, complete=complete)
 
@@ -111,9 +114,9 @@ class Canvases:
         return self.done[-1].group.end if self.done else 0
 
     def _still_good(self) -> int:
-        """How many of those done begin with what was typed meanwhile; the others are filled again.
+        """How many finished canvases begin with the typed text; the others must be filled again.
 
-        Of those that do, the answers that do not are dropped; the best one has to, for later canvases have seen it.
+        On those it drops the answers that disagree; the best one must agree, because later canvases have seen it.
         """
         for number, (group, found) in enumerate(self.done):
             agree = [agrees(each.texts, self._planner.request.holes[group.first : group.end]) for each in found]
@@ -124,18 +127,18 @@ class Canvases:
 
 
 def agrees(texts: Sequence[str], holes: Sequence[Hole]) -> bool:
-    """Whether each text begins as its hole must."""
+    """Whether each text begins as its hole requires."""
     return all(text.startswith(hole.starts_with) for text, hole in zip(texts, holes, strict=True))
 
 
 def candidates(
     request_id: str, canvases: Sequence[Filled], holes: Sequence[Hole], most: int, ms: float, *, complete: bool
 ) -> Iterator[Candidate]:
-    """The k-th best canvases of all canvases together; a canvas with fewer gives its best.
+    """Combines the k-th best answers of all canvases; a canvas with fewer gives its best.
 
     Later canvases have seen the best fills of the earlier ones, so the first candidate is the coherent one. There must
-    be a canvas. Holes behind the last one are given as they stand, and so are those of a canvas all of whose answers
-    repeat themselves, and those whose fill has half a character; where that are all holes, there is no candidate.
+    be a canvas. Holes past the last canvas keep their text, and so do those of a canvas whose answers all repeat
+    themselves, and those whose fill has half a character; if that is every hole, there is no candidate.
     """
     offered = [(group, _offered(group, found, holes)) for group, found in canvases]
     for number in range(min(most, max(len(found) for _, found in offered))):
@@ -163,7 +166,7 @@ def candidates(
 
 
 def _offered(group: Group, found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
-    """The answers without those that repeat themselves where what the user has there does not."""
+    """The answers without those that repeat themselves, unless the user's own text does."""
     here = holes[group.first : group.end]
 
     def is_offered(answer: RankedFill) -> bool:
@@ -184,9 +187,9 @@ def draft(
     earlier: Sequence[str],
     holes: int,
 ) -> Draft:
-    """One canvas as it stands; of the request's `holes`, earlier ones as filled, later ones still empty.
+    """The current state of one canvas. Of the request's `holes`, earlier ones are filled, later ones still empty.
 
-    `steps`: how many were taken, and how many there are at most.
+    `steps`: those taken, and the most there can be.
     """
     here = [
         fills.pieces(vocabulary, shown.ids, shown.confidences, span, hole)

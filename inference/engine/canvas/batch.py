@@ -16,14 +16,14 @@ _PADDING = OPEN - 1
 
 @dataclass(frozen=True)
 class CanvasBatch:
-    """Where the holes are and what is pinned. Immutable; the denoising loop holds the changing ids."""
+    """The places of the holes and the pinned tokens. Immutable; the denoising loop holds the changing ids."""
 
     pinned: Tensor
     """(B, W) ids; 0 at hole rows."""
     is_hole: Tensor
     """(B, W) bool."""
     valid: Tensor | None
-    """(B, W) bool, False at rows that only pad the shorter canvases; None where there are none."""
+    """(B, W) bool, False at rows that only pad the shorter canvases; None if there are none."""
     hole_rows: Tensor
     """(N,) row numbers in the flattened (B * W)."""
     owner: Tensor
@@ -31,13 +31,13 @@ class CanvasBatch:
     place: Tensor
     """(N,) its number among that canvas's hole rows."""
     counts: Tensor
-    """(B,) hole rows of each canvas."""
+    """(B,) the number of hole rows of each canvas."""
     spans: tuple[tuple[HoleRows, ...], ...]
-    """For each canvas and hole its rows."""
+    """The rows of each hole, by canvas."""
 
     @classmethod
     def of(cls, rows: Sequence[Row], device: torch.device) -> "CanvasBatch":
-        """The batch of these composed canvases, the shorter ones padded with rows nobody attends to."""
+        """The batch of these composed canvases; shorter ones get padding rows without attention."""
         width = max(len(row.ids) for row in rows)
         padded = [[*row.ids, *([_PADDING] * (width - len(row.ids)))] for row in rows]
         return cls._of_ids(torch.tensor(padded, dtype=torch.long, device=device), tuple(row.spans for row in rows))
@@ -70,7 +70,9 @@ class CanvasBatch:
         return self.pinned.shape[0]
 
     def pin(self, keep: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "CanvasBatch":
-        """The canvases `keep`, the first `counts[i]` rows of one hole pinned to what the answer (B, W) has there."""
+        """The canvases `keep`, the first `counts[i]` rows of one hole pinned to the tokens of the answer (B,
+        W) there.
+        """
         ids = self.pinned.masked_fill(self.is_hole, OPEN)
         ids = ids if self.valid is None else ids.masked_fill(~self.valid, _PADDING)
         spans = [list(self.spans[index]) for index in keep]
@@ -81,7 +83,7 @@ class CanvasBatch:
         return self._of_ids(ids[list(keep)], tuple(tuple(each) for each in spans))
 
     def keep(self, chosen: Sequence[int], suffix: Sequence[int], width: int) -> "CanvasBatch":
-        """Some of the canvases, in this order, with this suffix behind their last hole as far as `width` rows go."""
+        """Some of the canvases, in this order, followed by this suffix cut to `width` rows."""
         ids = self.pinned.masked_fill(self.is_hole, OPEN).tolist()
         rows = [Row((*ids[index][: self.spans[index][-1][2]], *suffix)[:width], self.spans[index]) for index in chosen]
         return CanvasBatch.of(rows, self.pinned.device)
@@ -97,5 +99,5 @@ class CanvasBatch:
         return self.pinned.flatten().index_put((self.hole_rows,), values).view_as(self.pinned)
 
     def assert_pinned(self, ids: Tensor, given: Tensor) -> None:
-        """Raises AssertionError where (B, W) ids differ from the ids that were given, outside the holes."""
+        """Raises AssertionError if (B, W) ids differ from the given ids outside the holes."""
         assert bool((ids == given).logical_or(self.is_hole).all()), "a pinned token changed"

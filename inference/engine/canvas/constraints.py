@@ -1,4 +1,4 @@
-"""Which tokens a hole row may become, as biases on its logits."""
+"""Restricts the tokens of a hole row, by biases on its logits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,24 +13,28 @@ from inference.engine.canvas.vocabulary import Vocabulary
 from inference.models.family import ENTROPY_BOUND, Properties
 
 FORBIDDEN = -1e9
-"""Added to the logit of a token that may not be chosen. Finite, so that 0 * log 0 stays 0 in an entropy."""
+"""Added to the logit of a forbidden token. Finite, so that 0 * log 0 stays 0 in an entropy."""
 
 _ANY, _SINGLE_LINE = 0, 1
 
 Given = tuple[int, int, bytes]
-"""A hole's number, a canvas's number, and the bytes that hole's first open row begins with there."""
+"""A hole's number, a canvas's number, and the bytes that the hole's first open row begins with there."""
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """What each hole row may become: (K, V) biases added to the logits, and for each of the N rows which one."""
+    """The tokens each hole row may become: (K, V) biases on the logits, and the index of the bias for each of the N
+    rows.
+    """
 
     biases: Tensor
     of_row: Tensor
 
 
 class Constraints:
-    """Builds the constraint of a canvas: text only, some before a line break in a single-line hole, a given start."""
+    """Builds a canvas's constraint: text only, some of it before a line break in a single-line hole, and a
+    given start.
+    """
 
     def __init__(self, vocabulary: Vocabulary, properties: Properties, size: int, device: torch.device) -> None:
         """`size`: V of the model's logits, which may be larger than the tokenizer's vocabulary."""
@@ -39,9 +43,9 @@ class Constraints:
     def of(
         self, canvas: CanvasBatch, holes: Sequence[Slots], *, slack: bool = False, given: Sequence[Given] = ()
     ) -> Constraint:
-        """The constraint of these canvases, each of which has these holes. `slack`: the slack token is allowed.
+        """The constraint of these canvases, each of which has these holes. `slack`: allows the slack token.
 
-        `given` says how the first open row of a hole begins where that is known of one canvas only.
+        `given` holds the start of a hole's first open row if it is known for one canvas only.
         """
         kinds = torch.zeros(canvas.pinned.shape, dtype=torch.long, device=self._device)
         biases = [self._any, self._single_line]
@@ -65,7 +69,7 @@ class Constraints:
 
     @property
     def _resizing(self) -> list[int]:
-        """The tokens that change how many rows a hole has, where the loop takes them for that."""
+        """The tokens that change a hole's number of rows, if the loop interprets them."""
         stated = self._properties
         if stated.sampler.method == ENTROPY_BOUND or stated.expand_token_id is None or stated.delete_token_id is None:
             return []
@@ -73,7 +77,7 @@ class Constraints:
 
     @property
     def text(self) -> Tensor:
-        """(V,) the bias under which any text may be written, and nothing but text. Not to be changed."""
+        """(V,) the bias that allows any text and nothing else. Do not modify."""
         return self._any
 
     @cached_property
@@ -91,7 +95,7 @@ class Constraints:
         return bias
 
     def _only(self, allowed: Sequence[int]) -> Tensor:
-        """These tokens, as far as they may be written at all; where that is none, these, for they are given."""
+        """These tokens, restricted to writable ones; if there are none, all of these, since they are given."""
         only = torch.full((self._size,), FORBIDDEN, device=self._device)
         ids = list(allowed)
         only[ids] = self._any[ids] if bool((self._any[ids] == 0).any()) else 0.0

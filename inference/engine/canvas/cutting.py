@@ -1,40 +1,43 @@
-"""Where a long text may be cut, so that no more of it becomes tokens than a canvas or a prefix can use.
+"""Cuts a long text, so that no more of it becomes tokens than a canvas or a prefix can use.
 
-Tokenising 15 million characters in one call takes seconds and gigabytes, and nothing else of the process runs
-meanwhile. Every place here depends on the text before it alone: it stays the same while somebody types behind it.
+Tokenising 15 million characters in one call takes seconds and gigabytes, and blocks the rest of the process. Every cut
+depends only on the text before it: it stays the same while the user types behind it.
 """
 
 from collections.abc import Callable, Iterator
 
 CHARACTERS_PER_TOKEN = 16
-"""Text with more characters than this for each token that there is room for is taken not to fit, and not tokenised."""
+"""A text with more characters than this per token of room is assumed not to fit, and not tokenised."""
 
 _PIECE_CHARACTERS = 16_384
-"""What is tokenised in one call: some 20 to 50 ms."""
+"""The text tokenised in one call: some 20 to 50 ms."""
 
 _LONGEST_STATEMENT = 256
-"""How far from where a text without line breaks is to be cut the end of a statement or a word is looked for."""
+"""How far from the cut to look for the end of a statement or word, in a text without line breaks."""
 
 _WINDOW_PARTS = 4
-"""A window over a long text moves in steps of this part of its size, so that its start, and with it the encoded
-prefix, stays the same from keystroke to keystroke."""
+"""A window over a long text moves in steps of this part of its size, so that its start, and with it the encoded prefix,
+stays the same from keystroke to keystroke.
+"""
 
 
 def window_start(text: str, size: int) -> int:
-    """Where to start reading the end of a long text: at most twice `size` characters before it, where a line starts."""
+    """Where to start reading the end of a long text: at a line start, at most twice `size` characters before
+    the end.
+    """
     step = max(1, size // _WINDOW_PARTS)
     start = max(0, -(-(len(text) - size) // step) * step)
     return 0 if start == 0 else _place(text, start, size)
 
 
 def token_window_start(count: int, maximum: int) -> int:
-    """Which of `count` tokens is the first of the last `maximum` or somewhat fewer, in steps as above."""
+    """The index of the first of about the last `maximum` of `count` tokens, in steps as above."""
     step = max(1, maximum // _WINDOW_PARTS)
     return max(0, -(-(count - maximum) // step) * step)
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text in pieces to be tokenised one by one. All but the last end where one of its lines does, or a word."""
+    """Splits the text into pieces to tokenise one by one. All but the last end at a line's or a word's end."""
     start = 0
     while len(text) - start > _PIECE_CHARACTERS:
         end = _place(text, start + _PIECE_CHARACTERS, _PIECE_CHARACTERS // 2)
@@ -44,7 +47,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def _place(text: str, at: int, reach: int) -> int:
-    """Before the last line break of the `reach` characters before `at`; without one where a statement or word ends."""
+    """The end of the last line within `reach` characters before `at`; without one, of a statement or word."""
     line = text.rfind("\n", max(0, at - reach), at)
     if line >= 0:
         return line
@@ -53,7 +56,7 @@ def _place(text: str, at: int, reach: int) -> int:
 
 
 def _behind(text: str, first: int, at: int, is_end: Callable[[str], bool]) -> int | None:
-    """Behind the last such character from `first` to `at`."""
+    """After the last such character from `first` to `at`."""
     return next((place for place in range(at, first, -1) if is_end(text[place - 1])), None)
 
 

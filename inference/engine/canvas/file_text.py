@@ -1,11 +1,11 @@
-"""Predicts the next token from the file itself: what followed where the same tokens stood before.
+"""Predicts the next token from the file itself: the tokens that followed the same context elsewhere.
 
-Code repeats what its own file says: names, calls, whole lines. A small model that was shown little of the file knows
-none of that. So its distribution is mixed with that of an n-gram model of the file, both sides of the hole: the tokens
-that followed the longest match of the last tokens (a cache language model: Kuhn and De Mori, 1990,
-https://doi.org/10.1109/34.56193). The shares were fitted to the solutions of tuning tasks by expectation maximisation,
-one for each length of match up to eight: 2.01 nats a token became 1.84. Here those from four on share one value. The
-mixing itself stands in engine/search/file_mixture.py, for it needs torch.
+Code repeats its own file: names, calls, whole lines. A small model with a short view of the file knows none of that. So
+its distribution is mixed with that of an n-gram model of the file, both sides of the hole: the tokens that followed the
+longest match of the last tokens (a cache language model: Kuhn and De Mori, 1990, https://doi.org/10.1109/34.56193). The
+shares were fitted to the solutions of tuning tasks by expectation maximisation, one for each length of match up to
+eight: 2.01 nats a token became 1.84. Here those from four on share one value. The mixing itself is in
+engine/search/file_mixture.py, because it needs torch.
 """
 
 from collections import defaultdict
@@ -15,28 +15,28 @@ from typing import NamedTuple
 from inference.engine.canvas.vocabulary import Vocabulary
 
 _BEFORE_CHARACTERS, _AFTER_CHARACTERS = 16_000, 8_000
-"""How much of the file's text is looked at, nearest to the hole."""
+"""How much of the file's text to use, nearest to the hole."""
 
 _SHARES = (0.0, 0.07, 0.17, 0.26, 0.33)
-"""The weight of what followed a match of so many tokens, or more."""
+"""The weight of a prediction after a match of this many tokens, or more."""
 
 LONGEST_MATCH = 6
 _NOTHING = -1
 
 
 class Followers(NamedTuple):
-    """The tokens that followed a match, one for each place, and their weight beside the model's distribution."""
+    """The tokens that followed a match, one per occurrence, and their weight relative to the model's distribution."""
 
     tokens: list[int]
     share: float
 
     def part(self, id_: int) -> float:
-        """What they add to the probability of a token."""
+        """Their contribution to the probability of a token."""
         return self.share * self.tokens.count(id_) / max(1, len(self.tokens))
 
 
 class FileText:
-    """The tokens of a file on both sides of its holes. They do not change; each lookup is remembered."""
+    """The tokens of a file on both sides of its holes. Immutable; caches each lookup."""
 
     def __init__(self, before: Sequence[int], after: Sequence[int]) -> None:
         self._ids = [*before, _NOTHING, *after, _NOTHING]
@@ -47,12 +47,12 @@ class FileText:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, before: str, after: str) -> "FileText":
-        """The text before the first hole and behind the last, as far as it is near."""
+        """The nearby text before the first hole and behind the last."""
         near = before[-_BEFORE_CHARACTERS:]
         return cls(vocabulary.encode_lines(near), vocabulary.encode_lines(after[:_AFTER_CHARACTERS]))
 
     def followers(self, tail: Sequence[int]) -> Followers:
-        """What followed the longest match of the end of `tail`."""
+        """The tokens that followed the longest match of the end of `tail`."""
         key = tuple(tail[-LONGEST_MATCH:])
         if key not in self._known:
             self._known[key] = self._followers(key)

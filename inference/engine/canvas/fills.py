@@ -17,17 +17,17 @@ class Fills:
 
 @dataclass(frozen=True)
 class Written:
-    """A canvas with something in every hole, by whatever means: W ids, and the probability of each."""
+    """A canvas with every hole filled, by any means: W ids, and the probability of each."""
 
     ids: Sequence[int]
     confidences: Sequence[float]
     spans: Sequence[HoleRows]
     steps: int
-    """The passes it took: denoising steps, or one a token."""
+    """The passes it took: denoising steps, or one per token."""
 
     @property
     def confidence(self) -> float:
-        """The mean probability of the tokens that were not given; 1 where all were."""
+        """The mean probability of the tokens that were not given; 1 if all were."""
         chosen = [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
         return sum(chosen) / len(chosen) if chosen else 1.0
 
@@ -41,9 +41,9 @@ def texts(vocabulary: Vocabulary, ids: Sequence[int], spans: Sequence[HoleRows],
 
 
 def values(vocabulary: Vocabulary, ids: Sequence[int], span: HoleRows, hole: Slots) -> list[bytes]:
-    """The bytes of the rows of one hole, those too that healing moved into it.
+    """The bytes of the rows of one hole, including those that healing moved into it.
 
-    A line break that was not given ends a hole of one line: the token `)\\n` is a `)` there, and the last.
+    A generated line break ends a single-line hole: the token `)\n` counts as `)` there, and as the last.
     """
     first, _, end = span
     found, before = list[bytes](), 0
@@ -61,7 +61,7 @@ def values(vocabulary: Vocabulary, ids: Sequence[int], span: HoleRows, hole: Slo
 def pieces(
     vocabulary: Vocabulary, ids: Sequence[int], confidences: Sequence[float], span: HoleRows, hole: Slots
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """One hole as it stands: a text per token, whole characters only, and the confidence of each.
+    """The current text of one hole: a text per token, whole characters only, and the confidence of each.
 
     `confidences` (W,) belong to the rows of the canvas. Tokens that hold half a character join the next one.
     """

@@ -1,4 +1,4 @@
-"""What stands on a canvas, before any tensor: pinned tokens and the slots of holes, in order.
+"""The contents of a canvas, before any tensor: pinned tokens and the slots of holes, in order.
 
 A layout does not fix how many slots a hole gets; `compose` does, once per candidate length. It knows token ids and row
 numbers, not text.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 OPEN = -1
-"""Stands for a row the model is to fill."""
+"""Marks a row for the model to fill."""
 
 HoleRows = tuple[int, int, int]
 """The rows `[first, open_first, end)` of one hole on a canvas; those before `open_first` are given."""
@@ -24,10 +24,10 @@ class Pinned:
 
 @dataclass(frozen=True)
 class Slots:
-    """One hole: rows that begin its fill and are given (`forced`), then `minimum` to `maximum` open rows.
+    """One hole: given rows that begin its fill (`forced`), then `minimum` to `maximum` open rows.
 
-    `allowed` limits the first open row to these tokens. The first `skip` bytes of the hole's tokens stand in the
-    document already (token healing moved them here), so they are not part of the fill.
+    `allowed` limits the first open row to these tokens. The first `skip` bytes of the hole's tokens are already in the
+    document (token healing moved them here), so they are not part of the fill.
     """
 
     maximum: int
@@ -37,14 +37,14 @@ class Slots:
     skip: int = 0
     single_line: bool = False
     existing: tuple[int, ...] = ()
-    """The tokens that stand in the open rows now, where the hole is reworked rather than filled."""
+    """The current tokens of the open rows, if the hole is reworked rather than filled."""
     strength: float = 1.0
-    """The share of the existing tokens that is replaced by noise."""
+    """The share of the existing tokens to replace by noise."""
     given: int = 0
-    """How many of the first bytes of the hole's tokens are given: those it skips, and what was typed."""
+    """How many of the first bytes of the hole's tokens are given: skipped or typed ones."""
 
     def may_begin(self, token: int) -> bool:
-        """Whether the first open row may become this token, by what it must begin with. Slow when first asked."""
+        """Whether the first open row may become this token, given its required start. Slow on the first call."""
         return self.allowed is None or token in self._allowed
 
     @cached_property
@@ -54,19 +54,19 @@ class Slots:
 
 @dataclass(frozen=True)
 class Row:
-    """One composed canvas: ids with OPEN at hole rows, and for each hole its rows."""
+    """One composed canvas: ids with OPEN at hole rows, and the rows of each hole."""
 
     ids: tuple[int, ...]
     spans: tuple[HoleRows, ...]
 
     def cut(self, suffix: int) -> "Row":
-        """The same canvas with at most so many tokens behind its last hole."""
+        """The same canvas with at most this many tokens behind its last hole."""
         return Row(self.ids[: self.spans[-1][2] + suffix], self.spans)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The parts of a canvas of at most `width` rows; pinned tokens at its end are cut where they do not fit."""
+    """The parts of a canvas of at most `width` rows; cuts pinned tokens at its end that do not fit."""
 
     parts: tuple[Pinned | Slots, ...]
     width: int
@@ -78,14 +78,14 @@ class Layout:
 
     @property
     def suffix(self) -> tuple[int, ...]:
-        """What is pinned behind the last hole."""
+        """The pinned tokens behind the last hole."""
         last = self.parts[-1]
         return last.ids if isinstance(last, Pinned) else ()
 
     def compose(self, lengths: Sequence[int]) -> Row:
         """A canvas whose holes have these numbers of open rows.
 
-        Raises ValueError where the holes and the pinned tokens between them do not fit.
+        Raises ValueError if the holes and the pinned tokens between them do not fit.
         """
         ids: list[int] = []
         spans: list[HoleRows] = []

@@ -1,8 +1,8 @@
 """Plans the canvases of a request: which holes share one, what is pinned on it, where each hole's tokens start.
 
-Holes that are near enough share a canvas and are filled together; the others follow, each canvas seeing the fills of
-those before it. Healing: a hole starts one token early, so that text like `x = ` does not end in half a token; that
-token's text is what the first row of the hole must begin with.
+Nearby holes share a canvas and are filled together; the others follow, each canvas seeing the fills of those before it.
+Healing: a hole starts one token early, so that text like `x = ` does not end in half a token; the first row of the hole
+must begin with that token's text.
 """
 
 import math
@@ -19,7 +19,7 @@ from inference.messages import Hole, InfillRequest
 from inference.models.family import Properties
 
 _SUFFIX_TOKENS = 16
-"""Rows kept free behind the last hole of a canvas for what follows it, where something does."""
+"""Rows reserved for the text behind the last hole of a canvas, if there is any."""
 
 _LEAST_SHARE = 0.5
 """Holes give up to this share of their slots, so that more of them fit on one canvas and are filled together."""
@@ -35,13 +35,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Plan:
-    """One canvas to be denoised: the prefix it follows, what stands on it, and the numbers of its holes."""
+    """One canvas to denoise: its prefix, its contents, and the numbers of its holes."""
 
     prefix_ids: tuple[int, ...]
     layout: Layout
     group: Group
     file_text: FileText | None = None
-    """What the file says elsewhere, where the checkpoint is small enough to gain by it."""
+    """The file's other text, if the checkpoint is small enough to benefit."""
 
 
 class Planner:
@@ -50,7 +50,7 @@ class Planner:
     def __init__(
         self, vocabulary: Vocabulary, properties: Properties, request: InfillRequest, *, fills_canvas: bool = False
     ) -> None:
-        """Raises RequestError where the request cannot be filled by this checkpoint.
+        """Raises RequestError if this checkpoint cannot fill the request.
 
         `fills_canvas`: every canvas is as wide as the checkpoint's, since that costs nothing.
         """
@@ -62,7 +62,9 @@ class Planner:
         self._short_frame = prompt.short_frame(vocabulary, properties, request)
 
     def plan(self, group: Group, fills: Sequence[str], *, short: bool = False) -> Plan:
-        """The canvas of a group, seeing the fills of all holes before it. `short`: its prefix can be read soon."""
+        """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix that is
+        quick to read.
+        """
         frame, most = self._frame, self._properties.max_prefix_tokens
         if short:
             frame, most = self._short_frame, min(most, prompt.SHORT_PREFIX_TOKENS)
@@ -89,7 +91,7 @@ class Planner:
         self.request = request
 
     def group_from(self, first: int) -> Group:
-        """The holes from number `first` that fit on one canvas together, with some of what follows them."""
+        """The holes from number `first` on that fit on one canvas, with some of the text behind them."""
         used = 0
         for number, hole in enumerate(self.request.holes[first:], first):
             slots = self._slots(hole, ())
@@ -103,34 +105,34 @@ class Planner:
 
     @property
     def _most_characters(self) -> int:
-        """What is tokenised of a text that is to stand on a canvas."""
+        """How much of a canvas text to tokenise."""
         return cutting.CHARACTERS_PER_TOKEN * self._properties.canvas_tokens
 
     @property
     def _suffix_tokens(self) -> int:
-        """How much of the text behind the last hole of a canvas stands on it."""
+        """How much of the text behind the last hole goes on the canvas."""
         return self._properties.canvas_tokens if self._fills_canvas else self._properties.suffix_tokens
 
     def _further(self) -> str:
-        """The text behind all holes that no canvas shows. Behind a long fill there may be a gap before it."""
+        """The text behind all holes that no canvas shows. A long fill may leave a gap before it."""
         most = prompt.further_tokens(self._vocabulary, self._properties)
         near = min(self._suffix_tokens, self._properties.canvas_tokens - self._properties.slots.line)
         return further.behind(self._vocabulary, self.request.texts[-1], max(0, near), most) if most else ""
 
     def _check_size(self, hole: Hole) -> None:
-        """Raises RequestError where a hole's own text is so long that it fits on no canvas."""
+        """Raises RequestError if a hole's own text is too long for any canvas."""
         given = max(len(hole.text) if hole.strength < 1 else 0, len(hole.starts_with))
         if given > self._most_characters:
             canvas = self._properties.canvas_tokens
             raise RequestError(f"a hole of {given} given characters does not fit a canvas of {canvas}; make it smaller")
 
     def _length(self, text: str) -> int:
-        """Tokens of a text, as far as it matters for a canvas."""
+        """The tokens of a text, as far as a canvas can use them."""
         long = len(text) > self._most_characters
         return self._properties.canvas_tokens if long else len(self._vocabulary.encode(text))
 
     def _between(self, number: int, *, last: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """What is pinned after a hole, and the token healed into the next hole of the same canvas."""
+        """The pinned text after a hole, and the token healed into the next hole of the same canvas."""
         text = self.request.texts[number + 1]
         ids = tuple(self._vocabulary.encode(text[: self._most_characters]))
         if not last:
@@ -140,7 +142,7 @@ class Planner:
         return ids + self._frame.after + self._rest(len(ids + self._frame.after)), ()
 
     def _rest(self, used: int) -> tuple[int, ...]:
-        """What fills a canvas behind the end of the file."""
+        """The rows of a canvas after the end of the file."""
         filler = self._frame.rest if self._fills_canvas else None
         return () if filler is None else (filler,) * max(0, self._properties.canvas_tokens - used)
 
@@ -164,7 +166,7 @@ class Planner:
     def _reworked(self, hole: Hole, healed: tuple[int, ...], before: bytes) -> Slots:
         """A hole that starts from its own text: as many rows as that has, none of them open at strength 0.
 
-        Its first row begins with what was healed into it; where that is no part of a token of the text, it is given.
+        Its first row begins with the healed text; if no token of the text contains that, it is given.
         """
         ids = tuple(self._vocabulary.encode(before.decode() + hole.text))
         forced: tuple[int, ...] = ()
@@ -179,11 +181,11 @@ class Planner:
         return Slots(len(ids), len(ids), forced, allowed, skip, hole.single_line, ids, strength, given=skip)
 
     def _going_on(self, start: bytes, hole: Hole) -> tuple[int, ...]:
-        """What the row may become that begins with `start`."""
+        """The tokens allowed for the row that begins with `start`."""
         return tuple(self._vocabulary.starting_with(start, single_line=hole.single_line))
 
     def _room(self, used: int) -> int:
-        """How many rows a hole may have beside `used` others. Raises RequestError where that is none."""
+        """How many rows a hole may have beside `used` others. Raises RequestError if none."""
         canvas = self._properties.canvas_tokens
         room = canvas - min(canvas // 4, _SUFFIX_TOKENS) - used
         if room < 1:
@@ -191,7 +193,7 @@ class Planner:
         return room
 
     def _start(self, healed: tuple[int, ...], before: bytes, starts_with: str) -> tuple[tuple[int, ...], bytes]:
-        """The tokens a hole begins with, and what the one behind them must begin with, where that is known."""
+        """The given tokens at the start of a hole, and the required start of the next one, if known."""
         start = self._vocabulary.encode(before.decode() + starts_with)
         if not start or self._vocabulary.bytes_of(start) != before + starts_with.encode():
             return (*healed, *self._vocabulary.encode(starts_with)), b""
@@ -202,12 +204,12 @@ class Planner:
 
 
 def _least(slots: Slots) -> int:
-    """How few slots a hole may be left with on a crowded canvas."""
+    """The fewest slots to leave a hole on a crowded canvas."""
     return max(slots.minimum, int(slots.maximum * _LEAST_SHARE))
 
 
 def _shrunk(parts: Sequence[Pinned | Slots], width: int) -> list[Pinned | Slots]:
-    """The same parts, their holes narrowed alike where a canvas of `width` rows could not hold them at their widest."""
+    """The same parts, their holes narrowed equally if they would not fit a canvas of `width` rows at their widest."""
     holes = [part for part in parts if isinstance(part, Slots)]
     pinned = sum(len(part.ids) for part in parts[:-1] if isinstance(part, Pinned)) + sum(len(h.forced) for h in holes)
     suffix = min(_SUFFIX_TOKENS, len(part.ids) if isinstance(part := parts[-1], Pinned) else 0)

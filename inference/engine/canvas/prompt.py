@@ -1,14 +1,14 @@
-"""What a model reads before the first hole, and what is pinned after the last line of a file.
+"""The model's input before the first hole, and the pinned tokens after the last line of a file.
 
 Two styles, a property of the checkpoint:
 
-`plain` is the file itself, behind <bos> when it is shown from its start. Small infilling checkpoints are trained so.
+`plain` is the file itself, behind <bos> when shown from its start. Small infilling checkpoints are trained this way.
 
 `chat` is for the released DiffusionGemma, which was tuned on conversations. Told to "reply only with the code" it often
-answers with nothing; so the instruction, the text of other files and what stands too far behind the hole for the canvas
-are in the user's turn, the file's own prefix stands inside the model's turn, as if it were writing the file, and the
-canvas pins the suffix, the end of the turn and some end-of-sequence tokens, the tail it saw in tuning. It has neither
-mask nor fill-in-the-middle tokens.
+answers with nothing. So the user's turn has the instruction, the text of other files and any text too far behind the
+hole for the canvas. The model's turn has the file's own prefix, as if the model were writing the file. The canvas pins
+the suffix, the end of the turn and some end-of-sequence tokens, the tail it saw in tuning. It has neither mask nor
+fill-in-the-middle tokens.
 """
 
 from collections.abc import Sequence
@@ -25,34 +25,35 @@ from inference.models.family import Properties
 _CHARACTERS_PER_TOKEN = 4
 _TAIL_EOS_TOKENS = 8
 _CONTEXT_SHARE, _FURTHER_SHARE = 2, 8
-"""Other files, and the text far behind the hole, get one part in so many of the prefix; what matters most is the text
-before the hole."""
+"""The share (one in this many) of the prefix for other files, and for the text far behind the hole; the text before the
+hole matters most.
+"""
 
 SHORT_PREFIX_TOKENS = 512
-"""Of a prefix that must be read in a pass or two, because the request is late."""
+"""The same for a prefix that must be read in a pass or two, because the request is late."""
 
 _LONGEST_PATH = 1024
-"""Of a longer path, the end."""
+"""Keep the end of a longer path."""
 
 _SHORT_PATH = 128
-"""Of the path in a short prefix."""
+"""The same in a short prefix."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The tokens around the text of the file: before its prefix, and after its suffix where the file ends."""
+    """The tokens around the text of the file: before its prefix, and after its suffix at the end of the file."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     rest: int | None = None
-    """The token of all rows behind `after`, on a canvas that is filled."""
+    """The token for all rows behind `after`, if the canvas is filled up."""
 
 
 def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest, further: str = "") -> Frame:
-    """The frame of one request. Falls back to `plain` where a chat checkpoint lacks the turn tokens.
+    """The frame of one request. Falls back to `plain` if a chat checkpoint lacks the turn tokens.
 
-    `further` is text of the file that neither its prefix nor the canvas shows. Raises RequestError where the
-    instruction leaves too little room for the file.
+    `further` is text of the file that neither its prefix nor the canvas shows. Raises RequestError if the instruction
+    leaves too little room for the file.
     """
     eos = properties.eos_token_id
     eos = vocabulary.id_of("<eos>") if eos is None else eos
@@ -80,17 +81,17 @@ def short_frame(vocabulary: Vocabulary, properties: Properties, request: InfillR
 
 
 def context_tokens(vocabulary: Vocabulary, properties: Properties) -> int:
-    """How much of other files a prompt has room for beside the file's own prefix; 0 where it shows the file alone."""
+    """A prompt's room for other files beside the file's own prefix; 0 if it shows the file alone."""
     return properties.max_prefix_tokens // _CONTEXT_SHARE if _has_turns(vocabulary, properties) else 0
 
 
 def further_tokens(vocabulary: Vocabulary, properties: Properties) -> int:
-    """How much of the text far behind a hole a prompt has room for; 0 where it shows the file alone."""
+    """A prompt's room for the text far behind a hole; 0 if it shows the file alone."""
     return properties.max_prefix_tokens // _FURTHER_SHARE if _has_turns(vocabulary, properties) else 0
 
 
 def prefix(vocabulary: Vocabulary, properties: Properties, text: str, maximum: int) -> tuple[int, ...]:
-    """The last tokens of the text before the first hole, at most `maximum`; from a line's start where it is cut."""
+    """The last tokens of the text before the first hole, at most `maximum`; starts at a line if cut."""
     start = cutting.window_start(text, maximum * _CHARACTERS_PER_TOKEN)
     ids = vocabulary.encode(text[start:])
     if len(ids) > maximum:
@@ -108,7 +109,7 @@ def _has_turns(vocabulary: Vocabulary, properties: Properties) -> bool:
 
 
 def _wanted(vocabulary: Vocabulary, request: InfillRequest, most: int) -> str:
-    """The user's instruction. Raises RequestError where the instruction has more than `most` tokens."""
+    """The user's instruction. Raises RequestError if it has more than `most` tokens."""
     instruction = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
     if _tokens_up_to(vocabulary, instruction, most) > most:
         raise RequestError(
@@ -127,7 +128,7 @@ def _shown_path(request: InfillRequest) -> str:
 
 
 def _snippets(vocabulary: Vocabulary, context: Sequence[Snippet], most: int, wanted: str) -> str:
-    """As many of the snippets, which are in their order of use, as fit in `most` tokens beside what is wanted."""
+    """As many of the snippets, most useful first, as fit in `most` tokens beside the other parts."""
     texts: list[str] = []
     room = most - len(vocabulary.encode("user\n" + wanted))
     for snippet in context:
@@ -140,5 +141,5 @@ def _snippets(vocabulary: Vocabulary, context: Sequence[Snippet], most: int, wan
 
 
 def _tokens_up_to(vocabulary: Vocabulary, text: str, most: int) -> int:
-    """How many tokens a text has; of one that is far too long, only that these are more than `most`."""
+    """The number of tokens in a text; for one far too long, just a number above `most`."""
     return most + 1 if len(text) > most * cutting.CHARACTERS_PER_TOKEN else len(vocabulary.encode(text))

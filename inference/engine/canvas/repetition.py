@@ -1,27 +1,27 @@
-"""Tells a fill that repeats itself, which a model falls into where it knows nothing: `elseelseelseelse`.
+"""Detects a fill that repeats itself, which a model produces when it knows nothing: `elseelseelseelse`.
 
-Nobody keeps such a fill, so none is offered. Of 1,200 true fills of tuning files none is one, of the embedded
-checkpoint's candidates for them 8 in 1,000. It knows no language: what repeats has a letter in it, or is a sign that
-code seldom draws lines with. Lists (`None, None`), tags, escapes and blocks that end one after the other may repeat.
+Users never keep such fills, so none is offered. None of 1,200 true fills of tuning files is one; 8 in 1,000 of the
+embedded checkpoint's candidates for them are. It knows no language: a repetition contains a letter, or a sign that code
+seldom draws lines with. Lists (`None, None`), tags, escapes and blocks that end one after the other may repeat.
 """
 
 import re
 from collections.abc import Sequence
 
 _IN_A_LINE = re.compile(r"(.{2,39}?)\1{3,}")
-"""Four times the same, from two characters on."""
+"""Four repetitions, of two characters or more."""
 
 _SIGNS = re.compile(r"([^\s\w\-=#*.~+])\1{7,}")
 
 _LISTED = ",;\\<>%?"
-"""Signs of lists, tags, escapes and placeholders, which may well be the same four times."""
+"""Signs of lists, tags, escapes and placeholders, which may well repeat four times."""
 
 _LONGEST_PERIOD = 3
-"""So many lines at most that stand there three times in a row."""
+"""The most lines in a block that repeats three times in a row."""
 
 
 def repeats(text: str) -> bool:
-    """Whether a text says the same several times in a row."""
+    """Whether a text repeats itself several times in a row."""
     lines = [line.rstrip() for line in text.split("\n")]
     return any(map(_within, lines)) or any(_lines(lines, period) for period in range(1, _LONGEST_PERIOD + 1))
 

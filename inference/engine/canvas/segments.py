@@ -1,4 +1,4 @@
-"""A request's segments as texts and holes, and what its numbers may be."""
+"""A request's segments as texts and holes, and the bounds of its numbers."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from inference.messages import MAX_STEPS, Hole, InfillRequest, Text
 
 @dataclass(frozen=True)
 class TextAndHoles:
-    """A request's segments as alternating texts and holes: `texts[i]` stands before `holes[i]`, one more at the end."""
+    """A request's segments as alternating texts and holes: `texts[i]` precedes `holes[i]`, with one more at the end."""
 
     texts: tuple[str, ...]
     holes: tuple[Hole, ...]
@@ -18,7 +18,7 @@ class TextAndHoles:
     def pinned(self, number: int, text: str) -> "TextAndHoles":
         """The same with `text`, which the user typed or accepted, at the start of a hole.
 
-        Raises RequestError where there is no such hole.
+        Raises RequestError if there is no such hole.
         """
         holes = list(self.holes)
         if not 0 <= number < len(holes):
@@ -28,7 +28,7 @@ class TextAndHoles:
 
 
 def text_and_holes(request: InfillRequest) -> TextAndHoles:
-    """Neighbouring texts joined. Raises RequestError where there is no hole or a hole's numbers make no sense."""
+    """Joins neighbouring texts. Raises RequestError if there is no hole or a hole's numbers make no sense."""
     texts: list[list[str]] = [[]]
     holes: list[Hole] = []
     for segment in request.segments:

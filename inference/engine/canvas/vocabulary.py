@@ -1,8 +1,8 @@
 """Text to tokens and back, byte for byte.
 
 Decoding joins the tokens' bytes, so it never depends on neighbours: the text of two tokens is the text of the first
-followed by the text of the second. Special tokens that stand in a document as text are encoded as the text they are.
-A tokenizer's normaliser (NFC, Qwen2's) would change text before it becomes tokens, so none is used.
+followed by the text of the second. Special tokens written in a document are encoded as plain text. A tokenizer's
+normaliser (NFC, Qwen2's) would change text before it becomes tokens, so none is used.
 """
 
 import bisect
@@ -16,24 +16,25 @@ from tokenizers import AddedToken, Tokenizer, normalizers
 from inference.engine.canvas import cutting
 
 _LINES_KEPT, _LONGEST_LINE_KEPT = 16_384, 400
-"""How many lines' tokens are remembered, some thirty files, and how many characters such a line has at most."""
+"""How many lines' tokens to cache, some thirty files, and the most characters of such a line."""
 
 LINE_BREAKS = (b"\n", b"\r")
 
 _SPACE = "\u2581"
-"""What a tokenizer with byte fallback has in place of each space."""
+"""A tokenizer with byte fallback writes this for each space."""
 
 _LONGEST_BLANK = 8
-"""How many tokens of white space before a hole are looked at, to find how it is split before a word."""
+"""How many white space tokens before a hole to examine, to find how they split before a word."""
 
 
 class Vocabulary:
     """A checkpoint's tokens as bytes."""
 
     def __init__(self, tokenizer: Tokenizer, control_ids: Collection[int] = ()) -> None:
-        """`tokenizer`: byte-level, or with byte fallback. Special tokens that stand in a text are text from now on.
+        """`tokenizer`: byte-level, or with byte fallback. From now on it encodes special tokens in a text as plain
+        text.
 
-        `control_ids` are special whether the tokenizer says so or not: slack, mask.
+        `control_ids` are special even if the tokenizer does not say so: slack, mask.
         """
         self._tokenizer = tokenizer
         self._tokenizer.encode_special_tokens = True
@@ -49,15 +50,17 @@ class Vocabulary:
         return self._tokenizer.get_vocab_size(with_added_tokens=True)
 
     def id_of(self, token: str) -> int | None:
-        """The id of a token by its name, None where the vocabulary has no such token."""
+        """The id of a token by its name, None if the vocabulary has no such token."""
         return self._tokenizer.token_to_id(token)
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text, no special tokens added. A long text is tokenised in pieces, which may break a word."""
+        """The tokens of a text, without adding special tokens. Tokenises a long text in pieces, which may
+        split a word.
+        """
         return [id_ for piece in cutting.pieces(text) for ids in self._encoded([piece]) for id_ in ids]
 
     def encode_lines(self, text: str) -> list[int]:
-        """The tokens of a text, each line encoded by itself with the line breaks before it, and remembered."""
+        """The tokens of a text; encodes each line separately with the line breaks before it, and caches it."""
         lines = re.findall(r"\n*[^\n]+|\n+", text)
         if len(self._lines) > _LINES_KEPT:
             self._lines.clear()
@@ -68,18 +71,18 @@ class Vocabulary:
         return found
 
     def bytes_of(self, ids: list[int]) -> bytes:
-        """The bytes these tokens stand for; special tokens stand for none."""
+        """The bytes of these tokens; special tokens have none."""
         return b"".join(self._bytes[id_] for id_ in ids)
 
     def decode(self, ids: list[int]) -> str:
-        """The text of some tokens; bytes that are no UTF-8 (half a character) become U+FFFD."""
+        """The text of some tokens; invalid UTF-8 (half a character) becomes U+FFFD."""
         return self.bytes_of(ids).decode("utf-8", errors="replace")
 
     def heal(self, ids: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The tokens that stay whatever text follows them, and those that may become others (token healing).
+        """Splits off the tokens that the following text may change (token healing).
 
-        Those are the last one where it is whole characters; of white space that before a word, as it is split there:
-        Qwen2 splits `    x` into three spaces and ` x`. They stand for the same bytes as `ids`.
+        That is the last one if it is whole characters, or for white space the one before a word, as it splits there:
+        Qwen2 splits ` x` into three spaces and ` x`. Both parts together have the same bytes as `ids`.
         """
         end = len(ids)
         while len(ids) - end < _LONGEST_BLANK and self._is_blank(ids[end - 1 : end]):
@@ -100,7 +103,7 @@ class Vocabulary:
     def starting_with(self, start: bytes, *, single_line: bool = False) -> list[int]:
         """Every token whose bytes begin with `start` (token healing): `start`'s own token and all that extend it.
 
-        `single_line`: without those that extend it by a line break, and perhaps more behind that.
+        `single_line`: without those that extend it by a line break, with or without more behind that.
         """
         first = bisect.bisect_left(self._sorted, start, key=self._bytes.__getitem__)
         found = []
@@ -114,10 +117,11 @@ class Vocabulary:
         return found
 
     def agreeing_with(self, start: bytes) -> list[int]:
-        """Every token that begins with `start` or that `start` begins with: what may stand where `start` must.
+        """Every token that begins with `start` or that `start` begins with: the options at a place that requires
+        `start`.
 
-        White space is split as before a word. A model that would rather indent less writes that first otherwise, and
-        then goes on with single spaces, which it has seen nowhere.
+        White space splits as before a word. Otherwise a model that would rather indent less writes that first, and
+        continues with single spaces, which it has seen nowhere.
         """
         if not start.strip(b" \t"):
             parts = [id_ for id_ in self.encode(f"{start.decode()}x")[:1] if start.startswith(self._bytes[id_])]
@@ -126,15 +130,15 @@ class Vocabulary:
         return list(dict.fromkeys(parts + self._range(start)))
 
     def breaks_in(self, ids: Collection[int], skip: int) -> list[int]:
-        """Return the tokens that break the line before any other text, after their first `skip` bytes."""
+        """The tokens that break the line before any other text, after their first `skip` bytes."""
         return [id_ for id_ in ids if self._bytes[id_][skip:].lstrip(b" \t")[:1] in (b"\n", b"\r")]
 
     def prepare(self) -> None:
-        """Makes now what is made when it is first asked for otherwise, which takes a second for 262,144 tokens."""
+        """Builds the lazy indexes now, which takes a second for 262,144 tokens."""
         len(self._sorted)
 
     def _encoded(self, texts: list[str]) -> list[list[int]]:
-        """The tokens of each text. Where U+2581 stands for a space, the character itself becomes its three bytes."""
+        """The tokens of each text. If U+2581 represents a space, the character itself becomes its three bytes."""
         if self._byte_level or not any(_SPACE in text for text in texts):
             return [each.ids for each in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
         between = [self.id_of(f"<0x{byte:02X}>") for byte in _SPACE.encode()]
@@ -145,7 +149,7 @@ class Vocabulary:
         return found
 
     def _is_blank(self, ids: Sequence[int]) -> bool:
-        """Whether it is one token of nothing but spaces, tabs and line breaks."""
+        """Whether it is a single token of only spaces, tabs and line breaks."""
         return len(ids) == 1 and bool(value := self._bytes[ids[0]]) and not value.strip(b" \t\r\n")
 
     def _make_special(self, ids: Collection[int]) -> None:
@@ -155,7 +159,7 @@ class Vocabulary:
 
     @cached_property
     def line_break_ids(self) -> list[int]:
-        """Every token that begins with a line break. One with text before the break ends a line as well."""
+        """Every token that begins with a line break. One with text before the break also ends a line."""
         return [id_ for id_, value in enumerate(self._bytes) if value.startswith(LINE_BREAKS)]
 
     @cached_property
@@ -167,12 +171,12 @@ class Vocabulary:
 
     @cached_property
     def _sorted(self) -> "array[int]":
-        """The ids of all tokens with text, in the order of that; ids alone, for a large vocabulary takes memory."""
+        """The ids of all tokens with text, sorted by that text; ids only, because a large vocabulary takes memory."""
         ids = (id_ for id_, value in enumerate(self._bytes) if value)
         return array("i", sorted(ids, key=self._bytes.__getitem__))
 
     def _range(self, start: bytes, *, exact: bool = False) -> list[int]:
-        """The tokens that begin with `start`, or are it, in the order of their bytes."""
+        """The tokens that begin with `start`, including it, in the order of their bytes."""
         first = bisect.bisect_left(self._sorted, start, key=self._bytes.__getitem__)
         size = None if exact else len(start)
         end = bisect.bisect_right(self._sorted, start, lo=first, key=lambda id_: self._bytes[id_][:size])
@@ -184,7 +188,7 @@ class Vocabulary:
 
 
 def _from_byte_fallback(token: str) -> bytes:
-    """SentencePiece style: U+2581 stands for a space, `<0x0A>` for one byte."""
+    """SentencePiece style: U+2581 is a space, `<0x0A>` one byte."""
     if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
         return bytes([int(token[3:5], 16)])
     return token.replace(_SPACE, " ").encode()

@@ -1,8 +1,8 @@
-"""What the model is asked of one hole: the prompt, how the text behind it must begin, and where that ends.
+"""Builds the model's prompt for one hole, the required start of the text behind it, and the test for its end.
 
 The prompt ends where the hole's line begins. The text between there and the hole is given at the start of the middle,
-so the prompt stays the same while a line is typed, and what was read of it is known at the next key. The last token of
-what is given is decoded again, for half a word is seldom the token that the whole word has.
+so the prompt stays the same while a line is typed and is already read at the next keystroke. The last given token is
+decoded again, because half a word seldom tokenises like the whole word.
 """
 
 import codecs
@@ -20,25 +20,25 @@ from inference.models.family import MiddleFamily
 
 _decoder = codecs.getincrementaldecoder("utf-8")
 _MOST_GIVEN_CHARACTERS = 400
-"""Of a longer line, the start is part of the prompt."""
+"""The start of a longer line belongs to the prompt."""
 _LEAST_SHARE = 1 / 64
 SHORT_SHARE = 1 / 8
-"""How much of the usual text stands around a hole where the deadline leaves no time to read more."""
+"""How much of the usual text to keep around a hole when the deadline leaves no time to read more."""
 _QUICK_TOKENS = 32
-"""The most tokens of a line that nobody asked for; of several lines so many times as many."""
+"""The most tokens of an automatic line; several lines get this many times as many."""
 _QUICK_LINES = 3
 _CONTEXT_SHARE = 4
-"""Other files get one part in so many of the prompt."""
+"""Other files get one part in this many of the prompt."""
 _REPEATED_LINES = 2
-"""A text is over where it goes on into so many of the lines that follow the hole."""
+"""A text is over when it continues with this many of the lines that follow the hole."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One hole, asked of the model. Its fill is `head` and all that the model writes behind the first `skip` bytes.
+    """One hole for the model. Its fill is `head` plus the model's text after the first `skip` bytes.
 
-    `given` is how the model must begin. `rest` follows on the hole's line, `behind` below it. `question` is what a chat
-    turn says; None: the prompt is the model's own for a hole.
+    The model must begin with `given`. `rest` follows on the hole's line, `behind` below it. `question` is the text of a
+    chat turn; None: the prompt is the model's own for a hole.
     """
 
     prompt_ids: tuple[int, ...]
@@ -53,7 +53,7 @@ class Asked:
     question: Question | None = None
 
     def end_in(self, data: bytes, last: bytes) -> int | None:
-        """Where in `data`, which the model wrote and whose last token is `last`, the text ends; None: it goes on."""
+        """Where in `data`, the model's output ending in the token `last`, the text ends; None: it continues."""
         if self.question is not None:
             closing = b"`" in last or b"~" in last or b"\n" in last
             return len(data) if closing and self._block(data).is_closed else None
@@ -61,10 +61,10 @@ class Asked:
             breaks = [at for mark in (b"\n", b"\r") if (at := data.find(mark, len(self.given))) >= 0]
             return min(breaks, default=None)
         end = self._overrun(data) if b"\n" in last else None
-        return None if end is None or end < len(self.given) else end  # what is given stays, wherever it goes on
+        return None if end is None or end < len(self.given) else end  # the given text always stays
 
     def text(self, data: bytes, *, ended: bool = True) -> str:
-        """The fill, of what the model wrote so far. Half a character at its end is left out."""
+        """The fill, from the model's output so far. Leaves out half a character at its end."""
         text = _decoder("replace").decode(data[self.skip :])
         if self.question is None:
             return self.head + (self._fitted(text) if ended and self.single_line else text)
@@ -74,13 +74,13 @@ class Asked:
         return self.head + fitted
 
     def _fitted(self, text: str) -> str:
-        """The text of a line without the rest of the line, if it goes on into that."""
+        """The text of a line without the rest of the line, if it runs into that."""
         typed = self.given[self.skip :].decode()
         cut = conversation.without_after(text, self.rest)
         return cut if cut.startswith(typed) and len(cut) > len(typed) else text
 
     def _overrun(self, data: bytes) -> int | None:
-        """Where a text of several lines leaves its block, goes on into what is behind it, or repeats itself."""
+        """Where a text of several lines leaves its block, runs into the text behind it, or repeats itself."""
         text = data[self.skip :].decode("utf-8", errors="replace")
         lines = text.split("\n")[:-1]
         if lines[1:] and self._leaves_block(lines):
@@ -110,7 +110,7 @@ class Asked:
 
 
 class Asking:
-    """Asks for the holes of one request, each with all that stands around it."""
+    """Builds the questions for the holes of one request, each with all its surroundings."""
 
     def __init__(self, model: LoadedModel, family: MiddleFamily, request: InfillRequest) -> None:
         self._model, self._family, self._request = model, family, request
@@ -118,9 +118,9 @@ class Asking:
         self._files = _fitting(model, request.context, context_tokens(model, family))
 
     def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, *, short: bool = False) -> Asked:
-        """Hole `number` between the `fills` of all others. Raises RequestError where no prompt is short enough.
+        """Hole `number` between the `fills` of all others. Raises RequestError if no prompt is short enough.
 
-        `short`: the prompt can be read soon.
+        `short`: a prompt that is quick to read.
         """
         hole, share = parts.holes[number], SHORT_SHARE if short else 1.0
         before = "".join(text + fill for text, fill in zip(parts.texts[:number], fills, strict=False))
@@ -155,7 +155,7 @@ class Asking:
         )
 
     def _chat(self, hole: Hole, before: str, after: str, share: float) -> Asked:
-        """A chat turn, whose answer begins with the fence of the code that is asked for."""
+        """A chat turn; its answer begins with the opening fence."""
         prefix, suffix = self._around(before + hole.starts_with, after, share)
         request, draft = self._request, hole.text if question.is_written_anew(hole) else ""
         files, room = self._files if share == 1.0 else (), question.room(hole)
@@ -167,7 +167,7 @@ class Asking:
         return Asked(tuple(ids), b"", 0, hole.starts_with, 1, room, hole.single_line, (), "", asked)
 
     def _around(self, before: str, after: str, share: float) -> tuple[str, str]:
-        """What of the file is shown. The start stays where it is while a long prefix grows by some lines."""
+        """The visible part of the file. Its start stays fixed while a long prefix grows by some lines."""
         properties = self._model.properties
         most = int(properties.max_prefix_tokens * share) * CHARACTERS_PER_TOKEN
         start = cutting.window_start(before, max(1, most))
@@ -175,7 +175,7 @@ class Asking:
         return before[start:], after if len(after) <= end else after[: after.rfind("\n", 0, end) + 1 or end]
 
     def _minimum(self, hole: Hole) -> int:
-        """Where nobody asked, nothing may be the right answer."""
+        """For an automatic request, an empty answer may be right."""
         return 0 if self._request.quick and hole.min_tokens == 1 else hole.min_tokens
 
     def _room(self, hole: Hole) -> int:
@@ -186,14 +186,14 @@ class Asking:
 
 
 def context_tokens(model: LoadedModel, family: MiddleFamily) -> int:
-    """How much text of other files a prompt has room for; 0 where the model knows no form for them."""
+    """A prompt's room for other files; 0 if the model knows no form for them."""
     other = family.middle_prompt("", "", files=(Snippet("a", "b"),))
     knows = len(other) > len(family.middle_prompt("", ""))
     return model.properties.max_prefix_tokens // _CONTEXT_SHARE if knows else 0
 
 
 def _base(before: str, whole: str) -> int:
-    """Where what is given begins: with the hole's line, or behind so much of it that the rest is not too long."""
+    """Where the given text begins: with the hole's line, or far enough into it that the rest is not too long."""
     base = max(before.rfind("\n"), before.rfind("\r")) + 1
     if len(whole) - base > _MOST_GIVEN_CHARACTERS:
         base = whole.rfind("\n", base) + 1 or base
@@ -202,13 +202,13 @@ def _base(before: str, whole: str) -> int:
 
 
 def _behind(after: str) -> tuple[str, ...]:
-    """The first lines with text behind that of the hole."""
+    """The first non-blank lines behind the hole's."""
     lines = (line.rstrip() for line in after[: 4 * _MOST_GIVEN_CHARACTERS].split("\n")[1:])
     return tuple([line for line in lines if line][:_REPEATED_LINES])
 
 
 def _place(lines: Sequence[str], count: int) -> int:
-    """The number of the line that is the `count`-th from the end among those with text."""
+    """The number of the `count`-th non-blank line from the end."""
     return [number for number, line in enumerate(lines) if line.strip()][-count]
 
 
@@ -218,7 +218,7 @@ def _opening(asked: Question) -> str:
 
 
 def _fitting(model: LoadedModel, snippets: Sequence[Snippet], most: int) -> tuple[Snippet, ...]:
-    """The first of the snippets, as many as have `most` tokens together."""
+    """The first snippets that fit into `most` tokens together."""
     kept: list[Snippet] = []
     for snippet in snippets:
         most -= question.tokens(snippet.text + snippet.path)

@@ -1,4 +1,4 @@
-"""One text on its way: the tokens it was given, those the model chose, and how sure it was of each."""
+"""One text in progress: its given tokens, the model's chosen ones, and the confidence of each."""
 
 import math
 import re
@@ -18,7 +18,7 @@ _LAST_WORD = re.compile(rb"[\w\x80-\xff]+\Z")
 
 
 class Choice(NamedTuple):
-    """A token, its log-probability among those that might stand there, and the likeliest others with theirs."""
+    """A token, its log-probability among the allowed ones, and the likeliest alternatives with theirs."""
 
     id: int
     chance: float
@@ -26,12 +26,12 @@ class Choice(NamedTuple):
 
 
 class End(StrEnum):
-    """Why nothing more is written."""
+    """Why writing stopped."""
 
     TEXT = "text"
-    """The model ended it, or its line, or went on into what follows the hole."""
+    """The model ended it, or its line, or ran into the text behind the hole."""
     ROOM = "room"
-    """It has as many tokens as it may have."""
+    """It reached its token limit."""
     LATE = "late"
 
 
@@ -48,7 +48,7 @@ class Branch:
 
     @classmethod
     def given(cls, vocabulary: Vocabulary, asked: Asked) -> "Branch":
-        """Nothing but what is given, less its last token, which is decoded again."""
+        """Only the given tokens, minus the last, which is decoded again."""
         ids = vocabulary.encode(asked.given.decode())[:-1]
         while not asked.given.startswith(data := vocabulary.bytes_of(ids)):  # a tokenizer that changes text
             ids.pop()
@@ -56,12 +56,12 @@ class Branch:
 
     @property
     def rest(self) -> bytes:
-        """What is given and not written yet."""
+        """The given tokens that are not written yet."""
         return self.asked.given[len(self.data) :]
 
     @property
     def tokens(self) -> int:
-        """How many tokens were chosen for the text; 0 while there is nothing to see in it."""
+        """The number of tokens chosen for the text; 0 until some of it is visible."""
         return len(self.ids) - self.forced if self.data[len(self.asked.given) :].strip() else 0
 
     @property
@@ -76,11 +76,11 @@ class Branch:
 
     @property
     def text(self) -> str:
-        """The fill as far as it is written."""
+        """The fill as written so far."""
         return self.asked.text(self.data, ended=self.end is not None)
 
     def stop(self, end: End) -> None:
-        """Nothing more is written. What may be half written is left out: of lines the last, of a late line a word."""
+        """Stops writing. Drops anything half-written: the last of several lines, the last word of a late line."""
         self.end = end
         start = max(self.asked.skip, len(self.asked.given))
         written = self.data[start:]
@@ -91,7 +91,7 @@ class Branch:
         self.data = self.data[:start] + written
 
     def typed(self, text: str) -> bool:
-        """Has the fill begin with `text` from now on. False where it does not, and what is given cannot change."""
+        """Makes the fill begin with `text` from now on. False if it does not, and the given tokens cannot change."""
         asked = self.asked
         if asked.question is not None or not text.startswith(asked.head):
             return self.text.startswith(text)
@@ -100,17 +100,17 @@ class Branch:
         return self.data.startswith(given) or (self.end is None and given.startswith(self.data))
 
     def until(self, place: int) -> "Branch":
-        """A copy that goes on from before the choice of this number."""
+        """A copy that continues from before the choice of this number."""
         return Branch(self.asked, self.ids[: self.forced + place], self.forced, b"", self.choices[:place])
 
     def ranked(self, number: int, steps: int) -> RankedFill:
-        """The text as one of a hole's answers."""
+        """The text as one answer for a hole."""
         sure = [1.0] * self.forced + [math.exp(choice.chance) for choice in self.choices]
         written = Written(self.ids, sure, ((0, self.forced, len(self.ids)),), steps)
         return RankedFill((self.text,), self.score, len(self.ids) - self.forced, number, written)
 
     def pieces(self, vocabulary: Vocabulary) -> tuple[tuple[str, ...], tuple[float, ...]]:
-        """The fill so far as a text for each token, and how sure the model is of each; a chat turn's as one text."""
+        """The fill so far as a text per token, and the model's confidence in each; a chat turn's as one text."""
         sure = [1.0] * self.forced + [math.exp(choice.chance) for choice in self.choices]
         text = self.text
         if self.asked.question is not None or self.asked.head:

@@ -1,8 +1,8 @@
-"""The different texts for one hole: the likeliest first, then those that leave it where the model was least sure.
+"""The different texts for one hole: the likeliest first, then those that branch off where the model was least sure.
 
-Every choice of a text that is written knows the likeliest other tokens at its place. A further text takes one of them,
-that whose log-probability is nearest to the chosen one's, counted along the way, and goes on from there. Nothing is
-drawn at random, so the same request has the same answers.
+Every choice in a written text knows the likeliest other tokens at its place. The next text takes the alternative whose
+log-probability is nearest to the chosen one's, counted along the way, and continues from there. Nothing is random, so
+the same request has the same answers.
 """
 
 import heapq
@@ -14,9 +14,9 @@ from inference.engine.middle.lookup import Lookup
 from inference.engine.middle.writer import Writer
 
 _DEEPER = 2.0
-"""A text that leaves a further one counts as so much less likely, in nats: else most differ in a comment alone."""
+"""A branch off a branch counts as this much less likely, in nats: otherwise most would differ only in a comment."""
 _TRIES = 2
-"""So many times as many texts are written as are wanted at most, since some of them turn out the same."""
+"""Write at most this many times the number of wanted texts, since some turn out the same."""
 
 
 class Branches:
@@ -36,7 +36,7 @@ class Branches:
                 heapq.heappush(self._open, entry)
 
     def further(self, found: list[Branch], wanted: int) -> Iterator[None]:
-        """Appends texts to those `found` so far, up to `wanted` that differ. Each `next` is a forward pass."""
+        """Appends texts to those `found` so far, up to `wanted` different ones. Each `next` is a forward pass."""
         texts = {branch.text for branch in found}
         for _ in range(_TRIES * wanted):
             if not self._open or len(found) >= wanted:

@@ -1,7 +1,7 @@
-"""What an instruction model is told of a hole, and which part of its answer is the text for it.
+"""The prompt of an instruction model for a hole, and extraction of the fill from its answer.
 
-It answers as it likes: in a code fence or without one, with words around it, with what stands before the hole once
-more. Code may have fences itself, so the block is asked for with a longer fence than any in the file.
+Answers vary: with or without a code fence, with words around it, with a repeat of the text before the hole. Code may
+contain fences itself, so the prompt asks for a fence longer than any in the file.
 """
 
 import re
@@ -24,7 +24,7 @@ _CLOSERS = {")": "(", "]": "[", "}": "{"}
 
 
 def message(question: Question) -> str:
-    """What the model is told, in one message of the user's: not every model knows another role."""
+    """The prompt, as a single user message: not every model knows another role."""
     hole = _mark(question)
     name = f' path="{question.path[-200:]}"' if question.path.isprintable() and question.path else ""
     language = f' language="{question.language}"' if question.language.isprintable() and question.language else ""
@@ -43,7 +43,7 @@ def message(question: Question) -> str:
 
 
 def fence(question: Question) -> str:
-    """What opens and closes the block of code that is asked for: longer than any fence in the file."""
+    """The fence of the requested code block: longer than any in the file."""
     return "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(_all(question)))])
 
 
@@ -59,7 +59,7 @@ def _how(question: Question) -> str:
 
 
 def _mark(question: Question) -> str:
-    """How the hole is marked: with what the file does not have."""
+    """The marker for the hole: text that the file does not contain."""
     text = _all(question)
     return next(mark for n in range(len(text) + 2) if (mark := f"<hole{n or ''}/>") not in text)
 
@@ -70,7 +70,7 @@ def _all(question: Question) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """Where in an answer the code is. `is_closed`: nothing more of it will come."""
+    """The place of the code in an answer. `is_closed`: no more of it will come."""
 
     start: int
     end: int
@@ -78,10 +78,10 @@ class Block:
 
 
 def block(answer: str, *, ended: bool) -> Block:
-    """The code of an answer, or of as much as has come; all of it where it has ended without a fence.
+    """The code in a complete or partial answer; all of the answer if it ended without a fence.
 
-    The fence that ends a block is the one at its own level: a fence with a language opens another inside, and one that
-    is indented deeper, or stands in a string of several lines, belongs to the code.
+    A block ends at the fence of its own level: a fence with a language opens another inside, and one that is indented
+    deeper, or is in a string of several lines, belongs to the code.
     """
     thought = _THOUGHT.match(answer)
     first = thought.end() if thought else 0
@@ -90,7 +90,7 @@ def block(answer: str, *, ended: bool) -> Block:
         return _unfenced(answer, first, ended=ended)
     ticks = opening["ticks"]
     marks = [mark for mark in _FENCE.finditer(answer, opening.end()) if mark["ticks"].startswith(ticks)]
-    if not ended and marks and marks[-1].end() == len(answer):  # more may come in that line
+    if not ended and marks and marks[-1].end() == len(answer):  # that line may continue
         marks.pop()
     closing = _closing(opening, marks)
     if closing is None or (not ended and closing.end() == len(answer)):
@@ -147,7 +147,7 @@ def _without_line_end(answer: str, start: int, end: int) -> int:
 
 
 def begun(text: str, prefix: str) -> str:
-    """The text of an answer that goes on; empty while it may yet repeat what stands before the hole."""
+    """The text of an unfinished answer; empty as long as it may still repeat the text before the hole."""
     start = text.lstrip()
     if any(len(start) < len(tail) and tail.startswith(start) for tail in _tails(prefix)):
         return ""
@@ -155,7 +155,7 @@ def begun(text: str, prefix: str) -> str:
 
 
 def fitted(text: str, question: Question) -> str:
-    """The text of a finished answer without what stands around the hole already."""
+    """The text of a finished answer without a repeat of the hole's surroundings."""
     text = _indented(_without_before(text, question.prefix), question.prefix)
     if question.single_line:
         text = (text.splitlines() or [""])[0]
@@ -163,9 +163,10 @@ def fitted(text: str, question: Question) -> str:
 
 
 def _tails(prefix: str) -> list[str]:
-    """What an answer may repeat: the last lines before the hole, the longest first, the begun line, the begun word.
+    """The texts an answer may repeat: the last lines before the hole, longest first, the unfinished line, the
+    unfinished word.
 
-    One whole line alone, where it opens no block, may be meant to stand there twice.
+    A single whole line may be intended twice, unless it opens a block.
     """
     lines = prefix.split("\n")[-_MOST_REPEATED_LINES:]
     tails = ["\n".join(lines[first:]).lstrip() for first in range(len(lines))]
@@ -176,13 +177,13 @@ def _tails(prefix: str) -> list[str]:
 
 
 def _without_before(text: str, prefix: str) -> str:
-    """The text without what it repeats of that."""
+    """The text without a repeat of those."""
     start = text.lstrip()
     return next((start[len(tail) :] for tail in _tails(prefix) if start.startswith(tail)), text)
 
 
 def _indented(text: str, prefix: str) -> str:
-    """The text behind a line that is indented already: its first line is not again, its others as the first is."""
+    """The text for a line that is already indented: removes the first line's indentation and aligns the others."""
     indent = prefix.rpartition("\n")[2]
     if not indent or indent.strip():
         return text
@@ -196,7 +197,7 @@ def _indented(text: str, prefix: str) -> str:
 
 
 def without_after(text: str, suffix: str) -> str:
-    """Takes away the rest of the line and the lines behind the hole, where the answer goes on into them."""
+    """Removes the rest of the line and the lines behind the hole, if the answer runs into them."""
     rest, _, following = suffix.partition("\n")
     behind = [line for line in following.split("\n") if line.strip()][:_MOST_REPEATED_LINES]
     lines = text.split("\n")
@@ -213,5 +214,5 @@ def without_after(text: str, suffix: str) -> str:
 
 
 def _surplus(text: str, end: str) -> bool:
-    """Whether what the text ends with closes brackets that it did not open."""
+    """Whether the end of the text closes brackets that it did not open."""
     return any(text.count(closer) > text.count(opener) for closer, opener in _CLOSERS.items() if closer in end)

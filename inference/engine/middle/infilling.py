@@ -27,37 +27,37 @@ from inference.models.family import Context, MiddleFamily
 
 MiddleEvent = Draft | Candidate | Done
 _READING_SHARE = 0.75
-"""Of the time until the deadline, reading may take so much."""
+"""The share of the time until the deadline for reading."""
 _SPARE = 3
-"""So many other texts are tried where the likeliest repeats itself."""
+"""How many alternatives to try if the likeliest text repeats itself."""
 
 
 class MiddleInfilling(Work[MiddleEvent]):
-    """The work on one request: drafts if it wants them, then the candidates, best first, then Done."""
+    """The work on one request: drafts if requested, then the candidates, best first, then Done."""
 
     def __init__(
         self, model: LoadedModel, family: MiddleFamily, request: InfillRequest, deadline: float | None
     ) -> None:
-        """`deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense."""
+        """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
         super().__init__(deadline)
         self._model, self._family, self._request = model, family, request
         self._parts = text_and_holes(request)
         self._asking = Asking(model, family, request)
         self._wanted = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
         self._filled: dict[int, list[RankedFill]] = {}
-        """The answers of each hole, best first, in the order in which the holes were filled."""
+        """The answers of each hole, best first, in filling order."""
         self._cut = False
 
     def amend(self, hole: int, text: str) -> None:
-        """Pin `text`, all that now stands at the start of a hole; takes effect before the next step.
+        """Pins `text`, the whole text now at the start of a hole; takes effect before the next step.
 
-        Raises RequestError where the request has no such hole.
+        Raises RequestError if the request has no such hole.
         """
         self._parts = self._parts.pinned(hole, text)
         self._keep_agreeing()
 
     def _keep_agreeing(self) -> None:
-        """Drops the answers that do not begin as what was typed, and those made after one whose best does not."""
+        """Drops the answers that disagree with the typed text, and those made after a hole whose best answer does."""
         for place, (hole, found) in enumerate(self._filled.items()):
             agree = [answered.agrees(each.texts, self._parts.holes[hole : hole + 1]) for each in found]
             if not agree[0]:
@@ -83,7 +83,7 @@ class MiddleInfilling(Work[MiddleEvent]):
             yield from self._fill(hole, self._wanted if count == 1 else 1)
 
     def _vary(self) -> Iterator[MiddleEvent | None]:
-        """Other texts for the hole of which the model is least sure, now that all others have theirs."""
+        """Writes alternatives for the hole where the model is least sure, now that all holes have texts."""
         open_holes = [number for number, hole in enumerate(self._parts.holes) if hole.strength > 0]
         number = min(open_holes, key=lambda each: self._filled[each][0].score, default=None)
         if number is None:
@@ -104,7 +104,7 @@ class MiddleInfilling(Work[MiddleEvent]):
             yield from answered.candidates(self._request.id, canvases, holes, self._wanted, ms, complete=complete)
 
     def _fill(self, number: int, wanted: int) -> Iterator[MiddleEvent | None]:
-        """The answers of one hole, with the text of the others around it."""
+        """The answers of one hole, surrounded by the text of the others."""
         hole = self._parts.holes[number]
         if hole.strength == 0:
             self._filled[number] = [RankedFill((hole.text,), 0.0, 0, 0, Written([], [], (), 0))]
@@ -131,15 +131,15 @@ class MiddleInfilling(Work[MiddleEvent]):
             self._keep_agreeing()
 
     def _spare(self, branch: Branch, text: Sequence[int] | None) -> int:
-        """How many texts to write beside those that are wanted: for one that stands there, or that nobody will keep."""
+        """How many texts to write beyond the wanted ones, in case one is the current text or useless."""
         if text is not None:
             return 1
         return 0 if self._request.quick or not repetition.repeats(branch.text) else _SPARE
 
     def _read(self, number: int, stack: ExitStack) -> Generator[None, None, tuple[Branch, list[int] | None, Context]]:
-        """Reads the prompt of a hole and what is given behind it; a short one once reading the whole takes too long.
+        """Reads the prompt of a hole and its given text; a short prompt once reading the whole takes too long.
 
-        Returns the text as far as it is given, and the tokens of what stands in the hole, where that is reworked.
+        Returns the text as far as it is given, and the tokens of the hole's current text if it is reworked.
         """
         for short in (False, True):
             branch, text = self._begun(number, short=short)
@@ -158,7 +158,7 @@ class MiddleInfilling(Work[MiddleEvent]):
         return Branch.given(self._model.vocabulary, asked), None
 
     def _write(self, number: int, branch: Branch, writer: Writer) -> Generator[MiddleEvent | None, None, int]:
-        """The likeliest text; it goes on with what is typed meanwhile. Left without an end where it disagrees."""
+        """The likeliest text; follows what is typed meanwhile. Left without an end if it disagrees."""
         typed = self._typed(number)
         while branch.end is None:
             writer.step(branch)
@@ -176,9 +176,9 @@ class MiddleInfilling(Work[MiddleEvent]):
     def _rework(
         self, number: int, branch: Branch, text: Sequence[int], writer: Writer
     ) -> Generator[MiddleEvent | None, None, int]:
-        """Reads the text that stands there: others leave it where the model would rather have written something else.
+        """Reads the current text: alternatives leave it where the model would rather have written something else.
 
-        Of a text of n tokens the first (1 - strength) * n stay. Returns how many.
+        Keeps the first (1 - strength) * n of a text's n tokens. Returns how many.
         """
         for _ in writer.read(branch, text):
             yield None
@@ -188,7 +188,7 @@ class MiddleInfilling(Work[MiddleEvent]):
     def _further(
         self, number: int, branches: Branches, found: list[Branch], wanted: int
     ) -> Iterator[MiddleEvent | None]:
-        """Appends other texts, while there is time and the first is still right."""
+        """Appends alternatives, while there is time and the first is still right."""
         if self._cut:
             return
         for _ in branches.further(found, wanted):
@@ -200,12 +200,12 @@ class MiddleInfilling(Work[MiddleEvent]):
         return self._parts.holes[number].starts_with
 
     def _texts(self) -> list[str]:
-        """The text of each hole as far as it is known."""
+        """The text of each hole as far as known."""
         filled = self._filled
         return [filled[number][0].texts[0] if number in filled else "" for number in range(len(self._parts.holes))]
 
     def _draft(self, number: int, branch: Branch) -> Draft:
-        """The hole at work as it stands, those that are filled, and nothing in the others."""
+        """The current state of the hole in progress, the texts of filled holes, and nothing in the others."""
         known = {other: ((found[0].texts[0],), (found[0].written.confidence,)) for other, found in self._filled.items()}
         nothing: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
         here = branch.pieces(self._model.vocabulary)
@@ -222,7 +222,7 @@ class MiddleInfilling(Work[MiddleEvent]):
 
 
 def standing(model: LoadedModel, asked: Asked, text: str) -> tuple[Branch, list[int]]:
-    """A hole that holds a text: the branch before it, and the tokens to be read behind that."""
+    """A hole with a current text: the branch before it, and the tokens to read behind that."""
     line = asked.given[: asked.skip]
     ids = model.vocabulary.encode(line.decode() + text)
     count = len(ids)

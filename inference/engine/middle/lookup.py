@@ -1,4 +1,4 @@
-"""Guesses the next tokens of a text from what followed the same tokens before, in its prompt or in itself.
+"""Guesses the next tokens of a text from those that followed the same tokens earlier, in its prompt or in itself.
 
 One causal pass verifies them all, so a wrong guess costs a few rows and never a wrong token (prompt lookup decoding:
 Saxena, 2023, https://github.com/apoorvumang/prompt-lookup-decoding).
@@ -11,7 +11,7 @@ MOST_GUESSED = 8
 
 
 class Lookup:
-    """The places of all short runs of tokens in what has been read and written. The latest of each counts."""
+    """The places of all short runs of tokens read or written so far. The latest of each counts."""
 
     def __init__(self, ids: Sequence[int]) -> None:
         self._ids: list[int] = []
@@ -19,7 +19,7 @@ class Lookup:
         self.add(ids)
 
     def add(self, ids: Sequence[int]) -> None:
-        """Also guess from these tokens."""
+        """Adds these tokens as a source of guesses."""
         for id_ in ids:
             count = len(self._ids)
             for size in range(_SHORTEST, min(_LONGEST, count) + 1):
@@ -27,7 +27,7 @@ class Lookup:
             self._ids.append(id_)
 
     def guess(self, tail: Sequence[int], most: int = MOST_GUESSED) -> list[int]:
-        """At most so many tokens that followed the longest known run at the end of `tail`."""
+        """At most this many tokens that followed the longest known run at the end of `tail`."""
         for size in range(min(_LONGEST, len(tail)), _SHORTEST - 1, -1):
             place = self._ends.get(tuple(tail[len(tail) - size :]))
             if place is not None:

@@ -1,4 +1,4 @@
-"""What a server is asked of one hole, whatever its interface: the text around it, cut to what the model can read."""
+"""A question about one hole for a server of any interface: the surrounding text, cut to the model's context."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from inference.messages import Hole, HoleKind, Snippet
 
 CHARACTERS_PER_TOKEN = 3
-"""An estimate on the low side: the server's tokens are not known here."""
+"""A low estimate: the server's tokens are unknown here."""
 _PREFIX_TOKENS, _SUFFIX_TOKENS = 3_000, 1_000
 CONTEXT_TOKENS = 2_048
-"""How much text of other files is shown, where there is a place for it."""
+"""How much text of other files to show, if there is a place for it."""
 _LEAST_SHARE = 1 / 16
 _AROUND_TOKENS = 256
-"""What is sent and answered beside the texts: a model's own tokens, and in a conversation the words around them."""
+"""Room for more than the texts: a model's own tokens, and in a conversation the words around them."""
 _ROOM_FOR_CHANGES = 1.5
 """How much longer a rewritten text may become."""
 
@@ -24,15 +24,15 @@ _ROOM = {
     HoleKind.BLOCK: 320,
     HoleKind.MARKER: 320,
 }
-"""The tokens of a fill at most, by the kind of its hole."""
+"""The most tokens of a fill, by the kind of its hole."""
 _ROOM_OF_A_LINE = 64
 
 
 @dataclass(frozen=True)
 class Question:
-    """One hole. `prefix` and `suffix` stand around it; what the fill begins with is the end of `prefix`.
+    """One hole, between `prefix` and `suffix`; the fill's required start is the end of `prefix`.
 
-    `draft` is what is to be improved; empty: nothing. `temperature` 0 asks for the likeliest text.
+    `draft` is a text to improve; empty: none. `temperature` 0 asks for the likeliest text.
     """
 
     prefix: str
@@ -50,22 +50,22 @@ class Question:
 
 @dataclass(frozen=True)
 class Windows:
-    """How much of a file is sent: a `share` of the usual.
+    """How much of a file to send: a `share` of the usual.
 
-    `context_tokens`: what the server takes of prompt and answer together; None: it does not say.
+    `context_tokens`: the server's limit for prompt and answer together; None: unknown.
     """
 
     context_tokens: int | None = None
     share: float = 1.0
 
     def smaller(self) -> "Windows | None":
-        """For a server that says that this is too much: half of it; None where that would be next to nothing."""
+        """Half of it, for a server that rejects this as too long; None if that would be next to nothing."""
         return replace(self, share=self.share / 2) if self.share > _LEAST_SHARE else None
 
     def around(self, before: str, after: str, answer_tokens: int, controls: Sequence[str]) -> tuple[str, str]:
-        """What of the text before and after a hole is sent, cut at line ends, and without `controls`.
+        """The text around a hole to send, cut at line ends, without `controls`.
 
-        `answer_tokens`: what else takes room, the answer and the draft.
+        `answer_tokens`: room for the answer and the draft.
         """
         share = self.share * self._fitting(answer_tokens)
         prefix = _end_of(before, int(_PREFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)
@@ -76,7 +76,7 @@ class Windows:
         return prefix, suffix
 
     def context(self, snippets: Sequence[Snippet], taken_tokens: int) -> tuple[Snippet, ...]:
-        """Return the texts of other files that fit beside so many tokens, the most useful first."""
+        """The texts of other files that fit beside this many tokens, most useful first."""
         kept: list[Snippet] = []
         left = int(CONTEXT_TOKENS * self.share)
         if self.context_tokens is not None:
@@ -89,7 +89,7 @@ class Windows:
         return tuple(kept)
 
     def _fitting(self, answer_tokens: int) -> float:
-        """The share of the usual windows that a server with a small context takes."""
+        """The share of the usual windows that fits a server with a small context."""
         if self.context_tokens is None:
             return 1.0
         left = self.context_tokens - answer_tokens - _AROUND_TOKENS
@@ -97,12 +97,12 @@ class Windows:
 
 
 def tokens(text: str) -> int:
-    """How many tokens a text has at most, usually."""
+    """The usual limit for a text in tokens."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 def room(hole: Hole) -> int:
-    """How many tokens a fill has at most; one that takes the place of a text has room for that and more."""
+    """The most tokens of a fill; one that replaces a text has room for that text and more."""
     if hole.max_tokens:
         return hole.max_tokens
     most = min(_ROOM[hole.kind], _ROOM_OF_A_LINE) if hole.single_line else _ROOM[hole.kind]
@@ -110,12 +110,12 @@ def room(hole: Hole) -> int:
 
 
 def is_written_anew(hole: Hole) -> bool:
-    """Whether the fill takes the place of a text that the hole has: a part of one would lose the rest."""
+    """Whether the fill replaces the hole's current text: a partial fill would lose the rest."""
     return bool(hole.text) and 0.0 < hole.strength < 1.0
 
 
 def _end_of(text: str, most: int) -> str:
-    """The last lines of a text, of at most so many characters; less than one line where that is too long."""
+    """The last lines of a text, at most this many characters; less than one line if that is too long."""
     if len(text) <= most:
         return text
     cut = text[len(text) - most :]

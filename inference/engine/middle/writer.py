@@ -1,7 +1,7 @@
-"""Writes texts behind one prompt, the likeliest token each time, and verifies guesses of the next ones as it goes.
+"""Writes texts behind one prompt, the likeliest token each time, and verifies guesses of the next ones on the way.
 
-Rows of guesses that the model would not have written are forgotten, so the text is the same with and without them
-(Stern et al., 2018, https://arxiv.org/abs/1811.03115; here the guesses come from what was read before).
+It forgets rows of wrong guesses, so the text is the same with and without them (Stern et al., 2018,
+https://arxiv.org/abs/1811.03115; here the guesses come from tokens read earlier).
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,15 +16,15 @@ from inference.engine.middle.lookup import MOST_GUESSED, Lookup
 from inference.models.family import Context, MiddleFamily
 
 _OTHERS = 4
-"""So many of the likeliest tokens are remembered at each place."""
+"""Remember this many of the likeliest tokens at each place."""
 _LONGEST_LOOP, _LOOPED = 48, 8
-"""A text that repeats the same few tokens, at most so many, is stopped once it has done so for so many."""
+"""Stops a text that repeats the same few tokens, at most this many, for this many tokens."""
 _READ_TOKENS = 64
-"""So many tokens of a given text are read in a pass."""
+"""Read this many tokens of a given text per pass."""
 
 
 class Writer:
-    """Works on the branches of one prompt, one at a time. What two of them have in common is computed once."""
+    """Works on the branches of one prompt, one at a time. Computes their common prefixes once."""
 
     def __init__(
         self, model: LoadedModel, family: MiddleFamily, context: Context, forced: int, lookup: Lookup | None
@@ -37,20 +37,21 @@ class Writer:
         self._fed: list[int] = []
         self._room = -1
         self._most = min(MOST_GUESSED, max(1, model.traits.free_rows - 1))
-        """More rows than are free cost more than they bring: 8 lines took 7.2 s of a processor without guesses, 5.2 s
-        with 3 at a time, 6.8 s with 8."""
+        """Too many rows cost more than they save: 8 lines took 7.2 s of a processor without guesses, 5.2 s with 3 at a
+        time, 6.8 s with 8.
+        """
         self.passes = 0
         self.written = 0
 
     def write(self, branch: Branch) -> Iterator[None]:
-        """Goes on with a branch to its end; each `next` is a forward pass, after which it may be changed or left."""
+        """Writes a branch to its end; each `next` is a forward pass, after which it may be changed or left."""
         while branch.end is None:
             self.step(branch)
             yield
 
     @torch.inference_mode()
     def step(self, branch: Branch) -> None:
-        """One forward pass: the next token, and those behind it that were guessed right."""
+        """One forward pass: the next token, and the correct guesses behind it."""
         guessed = self._guess(branch)
         for place, row in enumerate(self._rows(branch, guessed)):
             choice = self._choice(row, branch)
@@ -59,7 +60,7 @@ class Writer:
                 break
 
     def read(self, branch: Branch, ids: Sequence[int]) -> Iterator[None]:
-        """Has the branch go on with given tokens; how likely each was is then known. Each `next` is a forward pass."""
+        """Continues the branch with given tokens and records how likely each was. Each `next` is a forward pass."""
         for first in range(0, len(ids), _READ_TOKENS):
             given = list(ids[first : first + _READ_TOKENS])
             for id_, row in zip(given, self._rows(branch, given), strict=False):
@@ -69,7 +70,7 @@ class Writer:
             yield
 
     def follow(self, branch: Branch, choice: Choice) -> None:
-        """Adds a choice to a branch that was cut off; takes no pass."""
+        """Adds a choice to a truncated branch, without a pass."""
         branch.data = self._vocabulary.bytes_of(branch.ids)
         self._take(branch, choice)
 
@@ -91,7 +92,7 @@ class Writer:
 
     @torch.inference_mode()
     def _rows(self, branch: Branch, more: Sequence[int]) -> Tensor:
-        """(1 + len(more), V) logits of what follows the branch and each of `more` behind it. What was fed is kept."""
+        """(1 + len(more), V) logits after the branch and after each of `more`. Keeps the fed tokens."""
         ids, room = branch.ids[self._forced :], branch.asked.room + MOST_GUESSED
         known = _common(self._fed, ids)
         known = min(known, len(ids) - 1)
@@ -110,7 +111,7 @@ class Writer:
 
     @torch.inference_mode()
     def _choice(self, row: Tensor, branch: Branch, id_: int | None = None) -> Choice:
-        """The likeliest token of those that may stand there, or the one that is given."""
+        """The likeliest allowed token, or the given one."""
         chances = (row + self._bias(branch)).log_softmax(-1)
         best = chances.topk(_OTHERS)
         likeliest = list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
@@ -119,7 +120,7 @@ class Writer:
         return Choice(chosen[0], chosen[1], others)
 
     def _bias(self, branch: Branch) -> Tensor:
-        """(V,): text, and what ends it once there is some; first of all what is given."""
+        """(V,): text, plus its end once there is some; first of all the given tokens."""
         rest, minimum = branch.rest, branch.asked.minimum
         bias = self._any
         if rest:
@@ -153,13 +154,13 @@ class Writer:
 
 
 def _loops(ids: Sequence[int]) -> bool:
-    """Whether the text has been the same few tokens over and over for so long that nothing else will come."""
+    """Whether the text has repeated the same few tokens for so long that nothing else will come."""
     last = ids[-_LONGEST_LOOP:]
     return len(last) == _LONGEST_LOOP and any(last[period:] == last[:-period] for period in range(1, _LOOPED + 1))
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens both begin with."""
+    """The length of their common prefix, in tokens."""
     same = 0
     for a, b in zip(one, other, strict=False):
         if a != b:

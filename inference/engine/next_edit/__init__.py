@@ -1,1 +1,1 @@
-"""After a change: which other places no longer fit, and what they would become."""
+"""After a change: finds other places that no longer fit, and their replacements."""

@@ -1,4 +1,4 @@
-"""What a change added, added elsewhere: the same lines, a name that is handed on, an argument of a call."""
+"""Repeats an addition elsewhere: the same lines, a name passed along, an argument of a call."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ _MOST_ARGUMENTS = 2
 
 
 def added(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
-    """What could be added to `lines` as it was in a change."""
+    """Possible additions to `lines`, following a change."""
     above = lines[hunk.line - 1] if 0 < hunk.line <= len(lines) else ""
     if hunk.old:
         yield from _arguments(lines, hunk)
@@ -28,7 +28,7 @@ def added(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
 
 
 def _same_lines(lines: Sequence[str], hunk: Hunk, above: str) -> Iterator[Proposal]:
-    """The same lines behind each line like the one before them, and before each like the one behind them."""
+    """The same lines after each line like the one before them, and before each like the one after them."""
     behind = hunk.line + hunk.new.count("\n")
     below = lines[behind] if behind < len(lines) else ""
     for number, line in enumerate(lines):
@@ -39,7 +39,7 @@ def _same_lines(lines: Sequence[str], hunk: Hunk, above: str) -> Iterator[Propos
 
 
 def _siblings(hunk: Hunk, above: str) -> Iterator[tuple[str, str]]:
-    """Each name that was added, behind the one that it was added to."""
+    """Each added name, after the one it was added to."""
     known = set(re.findall(r"\w+", hunk.old + above))
     for one, other in pairwise(_NAMED.findall(above + hunk.new)):
         if one in known and other not in known:
@@ -47,7 +47,7 @@ def _siblings(hunk: Hunk, above: str) -> Iterator[tuple[str, str]]:
 
 
 def _beside(number: int, line: str, other: str, name: str) -> Iterator[Proposal]:
-    """A line that hands on one name, with another one handed on, too: on a line of its own, or as an argument."""
+    """Passes another name along wherever a line passes one: on a line of its own, or as an argument."""
     x = re.escape(other)
     if re.match(rf"\s*(self\.|this\.)?_?{x}(: [^=]+)?\s*=\s*{x}\s*[,;]?$|\s*{x},$", line):
         plain = re.sub(r": [^=]+ =", " =", line)
@@ -58,7 +58,7 @@ def _beside(number: int, line: str, other: str, name: str) -> Iterator[Proposal]
 
 
 def _arguments(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
-    """A function has got parameters: its calls may hand them over."""
+    """A function has new parameters: its calls may pass them."""
     found = _FUNCTION.search(hunk.new)
     if found is None:
         return

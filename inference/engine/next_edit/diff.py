@@ -1,6 +1,6 @@
-"""Changes as a unified diff, which code models have read a lot of: it ends where a line's new text would begin.
+"""Writes changes as a unified diff, a format code models know well: it ends where a line's new text would begin.
 
-Line numbers are left out. A place is shown with the lines before it, and its text with the line behind it.
+Omits line numbers. Shows a place with the lines before it, and its text with the line behind it.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from inference.messages import Hunk
 
 _ABOVE, _ABOVE_HUNK = 5, 2
 _MOST_HUNKS, _MOST_CHARACTERS = 3, 900
-"""How much is shown of the latest changes."""
+"""How much of the latest changes to show."""
 
 
 def changes(path: str, lines: Sequence[str], hunks: Sequence[Hunk]) -> str:
@@ -20,12 +20,12 @@ def changes(path: str, lines: Sequence[str], hunks: Sequence[Hunk]) -> str:
 
 
 def place(lines: Sequence[str], line: int, now: str) -> str:
-    """The start of one more change: `now`, the text from a line on, is taken out."""
+    """The start of one more change: removes `now`, the text from a line on."""
     return "@@\n" + _each(" ", "".join(lines[max(0, line - _ABOVE) : line])) + _each("-", now)
 
 
 def text(lines: Sequence[str], end: int, new: str) -> str:
-    """The rest of that change: `new` is put in, before line `end`."""
+    """The rest of that change: inserts `new` before line `end`."""
     below = lines[end] if end < len(lines) else "\n"
     return _each("+", new) + " " + below
 

@@ -20,21 +20,21 @@ from inference.engine.work import Work
 from inference.messages import Done, Edit, Hunk, NextEditRequest, NextEdits, Outcome
 
 MARGIN, LIKENESS_NATS = 12.0, 10.0
-"""How much likelier a change must be than none, in nats, where a place that is just like the changed one has some more.
+"""How much likelier a change must be than none, in nats, counting a bonus for similarity to the changed place.
 
 On the benchmark's tuning half (346 needed places, about 189 quiet cases, first states alone), 12.1 gives 3 % of the
 quiet cases an offer; 91 % of all offers are exact, and these are 40 % of what is needed. At 10: 6, 88 and 45 %.
 """
 
 _MOST_HUNKS, _MOST_PLACES, _MOST_TEXTS = 3, 6, 4
-"""How many of the latest changes count, how many places are judged, the most alike first, and texts for each."""
+"""How many of the latest changes to use, how many places to judge (most alike first), and texts for each."""
 
 _Event = NextEdits | Done
 
 
 @dataclass(frozen=True)
 class Place:
-    """Whole lines, and what they could become."""
+    """Whole lines, and their possible replacements."""
 
     line: int
     end: int
@@ -52,7 +52,7 @@ class NextEditing(Work[_Event]):
     def __init__(
         self, model: LoadedModel, request: NextEditRequest, deadline: float | None, margin: float = MARGIN
     ) -> None:
-        """`deadline` is in seconds of `time.monotonic()`: what has been found by then is the answer."""
+        """`deadline` is in seconds of `time.monotonic()`: the answer is whatever was found by then."""
         super().__init__(deadline)
         self._model, self._request, self._margin = model, request, margin
         self._lines = lines_of(request.text)
@@ -68,7 +68,7 @@ class NextEditing(Work[_Event]):
         yield Done(self._request.id, outcome, self._counters.stats())
 
     def _judge(self, found: list[Edit]) -> Iterator[None]:
-        """Appends to `found` the edits that are worth an offer, while there is time."""
+        """Appends to `found` the edits worth offering, while there is time."""
         lines, vocabulary = self._lines, self._model.vocabulary
         like = list[Proposal]()
         for some in alike(lines, self._request):
@@ -92,7 +92,7 @@ class NextEditing(Work[_Event]):
                 found.append(self._edit(place, place.texts[likeliest], score))
 
     def _edit(self, place: Place, text: str, score: float) -> Edit:
-        """What changes within the lines, in whole words."""
+        """The change within the lines, in whole words."""
         start = sum(map(len, self._lines[: place.line]))
         first = _whole_words(place.now, text, common_start(place.now, text))
         now, new = place.now[first:][::-1], text[first:][::-1]
@@ -101,13 +101,13 @@ class NextEditing(Work[_Event]):
 
 
 def alike(lines: Sequence[str], request: NextEditRequest) -> Iterator[list[Proposal]]:
-    """What is like each of the latest changes, the last one's first."""
+    """Proposals like each of the latest changes, starting from the last."""
     for hunk in reversed(request.hunks[-_MOST_HUNKS:]):
         yield list(proposals(lines, hunk))
 
 
 def places(lines: Sequence[str], request: NextEditRequest, like: Sequence[Proposal]) -> Iterator[Place]:
-    """The places that are judged: what the caller proposes, then what is like the latest changes."""
+    """The places to judge: the caller's proposals, then those like the latest changes."""
     found = [*_given(lines, request), *best(like, request.hunks)]
     order = {key: number for number, key in reversed(list(enumerate((one.line, one.end) for one in found)))}
     found.sort(key=lambda one: order[one.line, one.end])
@@ -122,7 +122,7 @@ def places(lines: Sequence[str], request: NextEditRequest, like: Sequence[Propos
 
 
 def _given(lines: Sequence[str], request: NextEditRequest) -> Iterable[Proposal]:
-    """The caller's proposals as changes of whole lines. Those that lie outside of the text are left out."""
+    """The caller's proposals as changes of whole lines. Leaves out those outside the text."""
     for edit in request.proposals:
         if 0 <= edit.start <= edit.end <= len(request.text):
             start = request.text.rfind("\n", 0, edit.start) + 1
@@ -135,7 +135,7 @@ def _given(lines: Sequence[str], request: NextEditRequest) -> Iterable[Proposal]
 
 
 def _whole_words(now: str, new: str, same: int) -> int:
-    """The number of first characters that are the same, without the part of a word at their end."""
+    """The length of the common prefix, without a partial word at its end."""
     if not any(text[same : same + 1].isalnum() or text[same : same + 1] == "_" for text in (now, new)):
         return same
     while same and (now[same - 1].isalnum() or now[same - 1] == "_"):
@@ -144,11 +144,11 @@ def _whole_words(now: str, new: str, same: int) -> int:
 
 
 _REACH_LINES = 300
-"""How far from a change it is looked for what is like it: that takes time, and nobody waits for it."""
+"""How far from a change to look for similar places: searching takes time, and nobody waits for it."""
 
 
 def proposals(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
-    """What could be changed near a change as it was there. Nothing follows from a change of a comment."""
+    """Possible changes near a change, like it. Nothing follows from a change to a comment."""
     first = max(0, hunk.line - _REACH_LINES)
     near, moved = lines[first : hunk.line + _REACH_LINES], Hunk(hunk.line - first, hunk.old, hunk.new)
     if code(hunk.old) != code(hunk.new):
@@ -158,7 +158,7 @@ def proposals(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
 
 
 def best(found: Iterable[Proposal], hunks: Sequence[Hunk]) -> list[Proposal]:
-    """Each proposal once, the most alike first. A line that was changed already is left alone."""
+    """Each proposal once, most alike first. Leaves out lines that have already changed."""
     taken = {line for hunk in hunks for line in range(hunk.line, hunk.line + hunk.new.count("\n"))}
     kept: dict[tuple[int, int, str], Proposal] = {}
     for one in found:

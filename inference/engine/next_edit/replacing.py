@@ -1,5 +1,5 @@
-"""The replacements of a change, made in other lines: where the same tokens stand between the same ones, in lines that
-look alike, and around other words than the original ones.
+"""Repeats the replacements of a change in other lines: the same tokens between the same neighbours, in similar lines,
+and around other words than the original ones.
 """
 
 import re
@@ -26,13 +26,13 @@ from inference.engine.next_edit.tokens import (
 from inference.messages import Hunk
 
 _CONTEXT = 4
-"""How many tokens on each side of a replacement are compared."""
+"""How many tokens on each side of a replacement to compare."""
 _MOST_TOKENS = 300
-"""Of a change that is carried over as a whole."""
+"""For a change that is carried over as a whole."""
 _ALIKE = 0.5
-"""The share of tokens that lines have in common which look alike."""
+"""The share of tokens that similar lines have in common."""
 _NEAR = 8
-"""Replacements with no more tokens between them are made together."""
+"""Replacements with no more tokens between them are applied together."""
 _TEMPLATE_LIKENESS = 0.4
 
 
@@ -46,7 +46,7 @@ class _Surrounded:
 
 
 def replaced(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
-    """What could be replaced in `lines` as it was in a change."""
+    """Possible replacements in `lines`, following a change."""
     if not hunk.old.strip():
         return
     old, new = lines_of(hunk.old), lines_of(hunk.new)
@@ -70,7 +70,7 @@ def _replacements(hunk: Hunk) -> Iterator[_Surrounded]:
 
 
 def _renames(hunk: Hunk) -> Iterator[_Surrounded]:
-    """Each name that is gone, as each that is new, where there are few."""
+    """Each removed name becomes each new one, if there are few."""
     old, new = (dict.fromkeys(token.text for token in tokens(side) if token.is_word) for side in (hunk.old, hunk.new))
     gone, fresh = [word for word in old if word not in new], [word for word in new if word not in old]
     if len(gone) <= 2 and len(fresh) <= 2:
@@ -78,7 +78,7 @@ def _renames(hunk: Hunk) -> Iterator[_Surrounded]:
 
 
 def _repeated(lines: Sequence[str], wanted: Sequence[_Surrounded]) -> Iterator[Proposal]:
-    """Lines in which one of the replacements, or several, could be made."""
+    """Lines that allow one or several of the replacements."""
     for number, line in enumerate(lines):
         found = tokens(line)
         splices: list[Splice] = []
@@ -93,7 +93,7 @@ def _repeated(lines: Sequence[str], wanted: Sequence[_Surrounded]) -> Iterator[P
 
 
 def _likeness(one: _Surrounded, found: Sequence[Token], at: int) -> float:
-    """How much of what stood around a replacement stands around token `at`, 0 to 1; 0: it cannot be made there."""
+    """How similar the surroundings of token `at` are to a replacement's, 0 to 1; 0: it does not apply there."""
     old = one.replacement.old
     end = at + len(old)
     if texts(found[at:end]) != old:
@@ -106,7 +106,7 @@ def _likeness(one: _Surrounded, found: Sequence[Token], at: int) -> float:
 
 
 def _carried_over(lines: Sequence[str], old: str, new: str) -> Iterator[Proposal]:
-    """A whole change in as many lines that look alike, moved to their indentation."""
+    """A whole change applied to as many similar lines, with their indentation."""
     old, new = shifted(old, old, ""), shifted(new, old, "")
     before, after, height = tokens(old), tokens(new), old.count("\n")
     changes = [code for code in opcodes(before, after) if code[0] != "equal"]
@@ -135,7 +135,7 @@ def _looks_alike(matcher: "SequenceMatcher[str]") -> bool:
 def _placed(
     wanted: Sequence[tuple[int, Replacement]], places: Mapping[int, int], text: str, found: Sequence[Token]
 ) -> list[Splice]:
-    """Replacements, each from a token on, at the places of these tokens in another text; empty where one has none."""
+    """Replacements, each starting at a token, mapped to these tokens of another text; empty if one has no place."""
     splices = []
     for first, one in wanted:
         if one.old:
@@ -153,7 +153,7 @@ def _placed(
 
 
 def _templates(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
-    """Replacements near each other, made together around other words than those that stood between them."""
+    """Nearby replacements, applied together around other words than the original ones."""
     before, after = tokens(hunk.old), tokens(hunk.new)
     for codes in _clusters(opcodes(before, after)):
         found = _template(hunk, before, after, codes)
@@ -167,7 +167,7 @@ def _templates(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
 
 
 def _clusters(codes: Sequence[Opcode]) -> Iterator[Sequence[Opcode]]:
-    """Runs of opcodes from one change to the last one that is near the one before it; of two changes or more."""
+    """Runs of two or more opcodes, each near the one before it."""
     changed = [n for n, code in enumerate(codes) if code[0] != "equal"]
     first = changed[0] if changed else 0
     for n, following in pairwise([*changed, None]):
@@ -180,9 +180,9 @@ def _clusters(codes: Sequence[Opcode]) -> Iterator[Sequence[Opcode]]:
 def _template(
     hunk: Hunk, before: Sequence[Token], after: Sequence[Token], codes: Sequence[Opcode]
 ) -> tuple[re.Pattern[str], list[str | int]] | None:
-    """What is to be found, with a group for each run of tokens that stays, and what comes instead, with their numbers.
+    """A pattern with a group for each run of unchanged tokens, and its replacement with their numbers.
 
-    None where it says too little.
+    None if it is too short.
     """
     pattern, parts, groups, words = "", list[str | int](), 0, 0
     for tag, i, j, k, m in codes:
@@ -202,7 +202,7 @@ def _template(
 
 
 def _instance(match: re.Match[str], parts: Sequence[str | int]) -> str:
-    """What comes instead of a match; the match itself where what stays has brackets without their partners."""
+    """The replacement of a match; the match itself if the unchanged part has unbalanced brackets."""
     if not all(map(_is_balanced, match.groups())):
         return match[0]
     return "".join(part if isinstance(part, str) else match[part] for part in parts)

@@ -1,4 +1,4 @@
-"""A change as replacements of tokens, and how it is made elsewhere. Knows no model."""
+"""A change as replacements of tokens, and its application elsewhere. Knows no model."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,17 +9,17 @@ _COMMENT = re.compile(r"(?<![\w:\"'])(?:#|//)\s[^\n]*|(?<=\n)\s*\*\s[^\n]*|^\s*\
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 Opcode = tuple[str, int, int, int, int]
-"""As difflib has it: a tag, the range of tokens in the old text, and the range of tokens in the new text."""
+"""As in difflib: a tag, the range of tokens in the old text, and the range of tokens in the new text."""
 
 Splice = tuple[int, int, str]
-"""What stands between two offsets becomes a text."""
+"""Replaces the text between two offsets."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """`text` instead of the whole lines from `line` up to `end`, which are `now`.
+    """`text` replaces the whole lines from `line` up to `end`, which are now `now`.
 
-    `likeness` is how much of the original change's surroundings is here, too, from 0 to 1.
+    `likeness` is the similarity to the original change's surroundings, from 0 to 1.
     """
 
     line: int
@@ -44,7 +44,7 @@ class Token:
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of a text; white space is none."""
+    """The tokens of a text, without white space."""
     return [Token(match[0], match.start(), match.end()) for match in _TOKEN.finditer(text)]
 
 
@@ -59,7 +59,7 @@ def code(text: str) -> str:
 
 
 def common_start(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many of the first characters, or tokens, are the same."""
+    """The length of the common prefix, in characters or tokens."""
     differing = (n for n, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
     return next(differing, min(len(one), len(other)))
 
@@ -81,7 +81,7 @@ def opcodes(before: Sequence[Token], after: Sequence[Token]) -> Sequence[Opcode]
 
 @dataclass(frozen=True)
 class Replacement:
-    """Tokens `old` become `new`. `gaps` is the white space before and behind `old`, and `with_gaps` what it becomes."""
+    """Tokens `old` become `new`. `gaps` is the white space before and after `old`, and `with_gaps` its replacement."""
 
     old: tuple[str, ...]
     new: str
@@ -98,7 +98,7 @@ class Replacement:
         return cls(texts(before[i:j]), bare, gaps, new[start:end])
 
     def at(self, text: str, found: Sequence[Token], number: int) -> Splice:
-        """What it is in another text, at token `number` there, with the white space of that text where it differs."""
+        """The replacement in another text, at token `number` there, keeping that text's white space."""
         end = number + len(self.old)
         first = found[number - 1].end if number else 0
         last = found[end].start if end < len(found) else len(text)
@@ -118,7 +118,7 @@ def gap(text: str, found: Sequence[Token], number: int) -> str:
 
 
 def spliced(text: str, splices: Iterable[Splice]) -> str:
-    """The text with all splices made that do not overlap a later one."""
+    """The text after all splices that do not overlap a later one."""
     first = len(text) + 1
     for start, end, new in sorted(set(splices), reverse=True):
         if end <= first:
@@ -127,7 +127,7 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
 
 
 def shifted(text: str, was: str, here: str) -> str:
-    """Lines moved from the indentation of one line to that of another."""
+    """Lines shifted from the indentation of one line to that of another."""
     old, new = _indentation(was), _indentation(here)
     lines = lines_of(text)
     return "".join(new + line[len(old) :] if line.startswith(old) and line.strip() else line for line in lines)

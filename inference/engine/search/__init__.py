@@ -1,1 +1,1 @@
-"""How the holes of canvases are filled: lengths, denoising, continuations, ranking."""
+"""Fills the holes of canvases: lengths, denoising, continuations, ranking."""

@@ -11,7 +11,7 @@ from inference.engine.search.denoise import Denoising
 def pin(model: LoadedModel, loop: Denoising, plan: Plan, hole: int, text: str) -> bool:
     """Pins `text` at the start of a hole on every canvas whose answer begins with it, and drops the other canvases.
 
-    Returns False, with nothing changed, where no canvas agrees.
+    Returns False, changing nothing, if no canvas agrees.
     """
     agreeing = [
         (index, *found)
@@ -31,9 +31,9 @@ def pin(model: LoadedModel, loop: Denoising, plan: Plan, hole: int, text: str) -
 def _agreed(
     vocabulary: Vocabulary, loop: Denoising, index: int, slots: Slots, hole: int, text: str
 ) -> tuple[int, bytes] | None:
-    """How many rows of the hole `text` covers, and the bytes of it that the row after them begins with.
+    """How many rows of the hole `text` covers, and the bytes of it that begin the next row.
 
-    None where this canvas's answer does not begin with `text`.
+    None if this canvas's answer does not begin with `text`.
     """
     rows = fills.values(vocabulary, loop.answer[index].tolist(), loop.canvas.spans[index][hole], slots)
     wanted = b"".join(rows)[: slots.skip] + text.encode()

@@ -15,7 +15,7 @@ _LINE_ENDS = (b"\n", b"\r")
 
 
 def standing(loop: Denoising) -> list[Written]:
-    """The canvases of a batch as they stand."""
+    """The current state of the canvases of a batch."""
     return [one_standing(loop, index) for index in range(loop.canvas.batch)]
 
 
@@ -38,8 +38,8 @@ def ranked(
 ) -> list[RankedFill]:
     """The different answers of a canvas, best first; last those with half a character, then those with an empty hole.
 
-    `typed`: the log-probability that the first hole begins as it must, which all of them do. `quick`: where there is
-    only one, it is not scored. `known`: their scores, where they are known already.
+    `typed`: the log-probability of the first hole's required start, which all of them have. `quick`: skips scoring a
+    single answer. `known`: their scores, if already computed.
     """
     count = len(written)
     found = known or ([0.0] * count if count == 1 and quick else scores(model, context, plan, written, typed))
@@ -54,7 +54,7 @@ def ranked(
 def scores(
     model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written], typed: float = 0.0
 ) -> list[float]:
-    """The score of each, higher is better; where the model cannot score, how surely it chose its tokens."""
+    """The score of each, higher is better; if the model cannot score, its confidence in its tokens."""
     if not model.traits.can_score:
         return [rank.by_confidence(one) for one in written]
     judged, weights = [], weights_for(model, plan)
@@ -65,7 +65,7 @@ def scores(
 
 
 def weights_for(model: LoadedModel, plan: Plan) -> rank.Weights:
-    """How the answers of a canvas are weighed: by whether the holes are of one line, and whether that goes on."""
+    """How to weigh a canvas's answers: depends on whether its holes are single-line, and whether the line continues."""
     known = policy.of(model.traits)
     if not all(hole.single_line for hole in plan.layout.holes):
         return known.several_lines

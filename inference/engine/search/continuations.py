@@ -1,9 +1,9 @@
-"""What the model writes when it continues the prefix token by token: candidates for a line, before any canvas.
+"""Continues the prefix token by token, for candidates for a line before any canvas.
 
-A model that is causal as well can be asked for the next token, and the likeliest continuations of all are searched
-for side by side (beam search). It sees nothing of what follows the hole, but says after every token how likely the
-suffix's first one comes next: there a continuation may end. Its lengths come with its words; canvases have to take the
-length first. Which candidate of all is best the same likelihood tells, that of the suffix included (rank.py).
+A model that is also causal can predict the next token, and a beam search finds the likeliest continuations side by
+side. It sees nothing behind the hole, but after every token it tells how likely the suffix's first one comes next: a
+continuation may end there. Lengths come with the words, while canvases must choose the length first. The same
+likelihood, including the suffix's, picks the best candidate of all (rank.py).
 
 A beam of 4 finds better fills than 8 drawn at temperature 0.8, in fewer rows: on 153 lines of the tuning file 18.3 %
 exact against 16.3 %, edit similarity 0.477 against 0.440.
@@ -29,16 +29,16 @@ from inference.models.family import Context
 
 _LONGEST = 24
 _LONGEST_PERIOD = 8
-"""Words that repeat are at most so many tokens."""
+"""The longest repetition to look for, in tokens."""
 
 _SPARE = 2
-"""So many times as many lines are looked at as are kept, since some of them repeat themselves."""
+"""How many times the kept lines to examine, since some repeat themselves."""
 
 
 class Continued(NamedTuple):
-    """Continuations, best first, and the log-probability that the hole begins as it must (with half a word, say).
+    """Continuations, best first, and the log-probability of the hole's required start (half a word, say).
 
-    That was given, so it tells nothing of a continuation, least of all of how sure the model is.
+    That start was given, so it says nothing about a continuation or the model's confidence in it.
     """
 
     found: list[Written]
@@ -55,7 +55,7 @@ class _End(NamedTuple):
 
 @dataclass(frozen=True)
 class _Line:
-    """One continuation: its tokens, and the log-probability of each among those that its row may become."""
+    """One continuation: its tokens, and the log-probability of each among the allowed ones."""
 
     tokens: tuple[int, ...] = ()
     log_probabilities: tuple[float, ...] = ()
@@ -67,11 +67,11 @@ class _Line:
         return sum(self.log_probabilities)
 
     def and_then(self, token: int, log_probability: float) -> "_Line":
-        """The continuation that is longer by one token."""
+        """The continuation extended by one token."""
         return _Line((*self.tokens, token), (*self.log_probabilities, log_probability), self.unended)
 
     def goes_on(self, end: float) -> "_Line":
-        """The same where the suffix, of this log-probability, does not follow yet."""
+        """The same if the suffix, with this log-probability, does not follow yet."""
         return replace(self, unended=self.unended * (1 - math.exp(end)))
 
     def until_here(self, end: float, weights: rank.Weights) -> _End:
@@ -81,7 +81,7 @@ class _Line:
 
 
 def wanted(model: LoadedModel, plan: Plan) -> bool:
-    """Whether the prefix is continued: for one hole of a line whose length is open, by a checkpoint that says so."""
+    """Whether to continue the prefix: for a single-line hole of open length, if the checkpoint says so."""
     if len(plan.layout.holes) > 1:
         return False
     (hole,) = plan.layout.holes
@@ -96,8 +96,8 @@ def write(
 ) -> Generator[Written, None, Continued]:
     """The `kept` best of `count` continuations and all their ends, best first. Each `next` is a forward pass.
 
-    It yields the likeliest continuation so far. No more is written once the suffix has not followed yet with a mean
-    probability below `unended`, or once it is `late`.
+    It yields the likeliest continuation so far. Stops once the mean probability that the suffix has not followed yet is
+    below `unended`, or once it is `late`.
     """
     (hole,) = plan.layout.holes
     least, most = hole.minimum, min(hole.maximum, _LONGEST)
@@ -134,7 +134,7 @@ def write(
 
 
 def _following(plan: Plan, logits: Tensor, start: Sequence[int], lines: Sequence[_Line]) -> Tensor:
-    """(K, V) logits -> log-probabilities of the next token of each line, with what the file says elsewhere."""
+    """(K, V) logits -> log-probabilities of the next token of each line, mixed with the file's."""
     if plan.file_text is None:
         return logits.log_softmax(-1)
     return file_mixture.mixed(plan.file_text, logits, [[*start, *line.tokens] for line in lines])
@@ -143,7 +143,7 @@ def _following(plan: Plan, logits: Tensor, start: Sequence[int], lines: Sequence
 def _longer(
     model: LoadedModel, lines: Sequence[_Line], chances: Tensor, bias: Tensor, count: int
 ) -> tuple[list[_Line], list[int]]:
-    """The `count` likeliest allowed lines that are longer by a token, and the numbers of those that they continue."""
+    """The `count` likeliest allowed lines extended by a token, and the numbers of those they continue."""
     totals = torch.tensor([line.total for line in lines], device=chances.device)
     scores = (totals[:, None] + chances).masked_fill(bias < 0, -math.inf).flatten()
     best = scores.topk(min(_SPARE * count, len(scores)))
@@ -156,7 +156,7 @@ def _longer(
 
 
 def _repeats(model: LoadedModel, tokens: Sequence[int]) -> bool:
-    """Whether it ends with the same words three times in a row, which a search for what is likely falls into."""
+    """Whether it ends with the same words three times in a row, a common failure of likelihood search."""
     for period in range(1, min(_LONGEST_PERIOD, len(tokens) // 3) + 1):
         last = tokens[-period:]
         if last == tokens[-2 * period : -period] == tokens[-3 * period : -2 * period]:
@@ -173,7 +173,7 @@ def row_biases(model: LoadedModel, plan: Plan) -> list[Tensor]:
 
 
 def _ends(model: LoadedModel, plan: Plan) -> list[int]:
-    """The tokens that may follow the hole: the suffix's first, or, where no text follows, whatever ends a line too."""
+    """The tokens that may follow the hole: the suffix's first, and, if no text follows, any that ends a line."""
     first = list(plan.layout.suffix[:1])
     return first if model.vocabulary.bytes_of(first) else [*first, *model.vocabulary.line_break_ids]
 

@@ -1,7 +1,7 @@
 """The denoising loop: one batch of canvases, one forward pass a step, pins held at every step.
 
-Only hole rows get logits, entropies, samples and feedback; with a vocabulary of 262,144 that is where the stock loop
-spends its memory. With nothing pinned and one full canvas, this loop draws the same random numbers in the same order as
+Only hole rows get logits, entropies, samples and feedback; with a vocabulary of 262,144 the stock loop spends its
+memory on these. With nothing pinned and one full canvas, this loop draws the same random numbers in the same order as
 transformers' `generate` and gives exactly its tokens (tests/inference/engine/test_parity.py).
 """
 
@@ -20,7 +20,7 @@ from inference.models.family import Context, SamplerSettings
 
 @dataclass(frozen=True)
 class Start:
-    """Existing text to rework: its ids (N,), which of them are noised (N,), and the share of the steps to take."""
+    """Existing text to rework: its ids (N,), a mask of the noised ones (N,), and the share of the steps to take."""
 
     ids: Tensor
     noised: Tensor
@@ -28,7 +28,7 @@ class Start:
 
 
 class Denoising:
-    """A batch of canvases on its way from noise to text. Call `step` until `finished`; an answer stands at any time."""
+    """Turns a batch of canvases from noise into text. Call `step` until `finished`; an answer is always available."""
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class Denoising:
         self.steps = torch.zeros(canvas.batch, dtype=torch.long, device=device)
         self._context, self._settings, self._noise = context, settings, noise
         self.constraint = constraint
-        self._given = canvas.pinned.clone()  # memory of its own, so that writing into the canvas is found out
+        self._given = canvas.pinned.clone()  # separate memory, to detect writes into the canvas
         noised = noise.rows(len(canvas.hole_rows))
         self._argmax = noised if start is None else start.ids
         self._current = canvas.with_holes(noised if start is None else torch.where(start.noised, noised, start.ids))
         self._confidence = torch.zeros(len(canvas.hole_rows), device=device)
         self.feedback: Tensor | None = None
-        """(N, ...) what the latest prediction hands to the next, a row for each hole row. Only the model reads it."""
+        """(N, ...) the latest prediction's feedback to the next, a row for each hole row. Only the model reads it."""
         self._done = torch.zeros(canvas.batch, dtype=torch.bool, device=device)
         self._history: list[Tensor] = []
 
@@ -71,13 +71,13 @@ class Denoising:
 
     @property
     def row_confidences(self) -> Tensor:
-        """(B, W): the probability of each token of the answer, at the temperature of its step; 1 where it is pinned."""
+        """(B, W): the probability of each token of the answer, at the temperature of its step; 1 if pinned."""
         ones = torch.ones_like(self.canvas.pinned, dtype=self._confidence.dtype)
         return ones.flatten().index_put((self.canvas.hole_rows,), self._confidence).view_as(ones)
 
     @torch.inference_mode()
     def step(self) -> None:
-        """One forward pass over all canvases, and what follows from it."""
+        """One forward pass over all canvases, and its consequences."""
         logits = self.predict()
         probabilities = logits.softmax(-1, dtype=torch.float32)
         entropies = self.canvas.per_canvas(sampler.entropy(logits, probabilities), float("inf"))
@@ -92,10 +92,10 @@ class Denoising:
 
     @torch.inference_mode()
     def go_on_with(self, chosen: Sequence[int], canvas: CanvasBatch, constraint: Constraint | None = None) -> None:
-        """Goes on with the `chosen` canvases, in this order, as their holes stand.
+        """Continues with the `chosen` canvases, in this order, in their current state.
 
-        `canvas` has those canvases, perhaps with another suffix. Where some of their hole rows are pinned now,
-        `constraint` says what the others may become, and they have to become stable again.
+        `canvas` has those canvases, perhaps with another suffix. If some of their hole rows are now pinned,
+        `constraint` applies to the others, which must become stable again.
         """
         index = torch.tensor(list(chosen), device=self._current.device)
         picked = self._picked(chosen, canvas)
@@ -114,7 +114,7 @@ class Denoising:
         self._current = canvas.with_holes(current)
 
     def _picked(self, chosen: Sequence[int], canvas: CanvasBatch) -> Tensor:
-        """(N',) which of the hole rows there are each of those of `canvas` is, which has the `chosen` canvases."""
+        """(N',) the number of the old hole row for each of those of `canvas`, which has the `chosen` canvases."""
         index = torch.tensor(list(chosen), device=self._current.device)
         places = index[canvas.owner] * self.canvas.pinned.shape[1] + canvas.hole_rows % canvas.pinned.shape[1]
         return torch.searchsorted(self.canvas.hole_rows, places)
@@ -123,7 +123,7 @@ class Denoising:
     def predict(self, chosen: Tensor | None = None) -> Tensor:
         """(N, V) logits of the hole rows, at this step's temperature, impossible tokens forbidden.
 
-        `chosen` (n,): of those of the hole rows with these numbers alone, (n, V).
+        `chosen` (n,): only for the hole rows with these numbers, (n, V).
         """
         rows, feedback, constraint = self.canvas.hole_rows, self.feedback, self.constraint
         of_row = None if constraint is None else constraint.of_row
@@ -136,7 +136,7 @@ class Denoising:
         heat = self._heat().to(logits.device)
         if not heat:
             return logits
-        return logits.div_(heat) if constraint is not None else logits / heat  # in place where the tensor is ours
+        return logits.div_(heat) if constraint is not None else logits / heat  # in place if the tensor is ours
 
     def _heat(self) -> Tensor:
         """The temperature of this step."""
@@ -163,7 +163,9 @@ class Denoising:
         self.feedback = feedback
 
     def _stop(self, entropies: Tensor) -> None:
-        """Done: the same answer as in the last steps, and low entropy over the hole rows; or as in still more steps."""
+        """Stops on the same answer as in the last steps plus low entropy over the hole rows; or the same in still more
+        steps.
+        """
         self.steps += ~self._done
         self.step_number += 1
         answer, settings = self.canvas.per_canvas(self._argmax, -1), self._settings
@@ -175,7 +177,7 @@ class Denoising:
         self._history = [*self._history, answer][-needed:] if needed else []
 
     def _same(self, answer: Tensor, steps: int) -> Tensor:
-        """(B,) bool: whether the answer (B, R) is that of each of the last `steps` steps."""
+        """(B,) bool: whether the answer (B, R) equals that of each of the last `steps` steps."""
         same = torch.full_like(self._done, len(self._history) >= steps)
         for earlier in self._history[len(self._history) - steps :] if steps else []:
             same &= (earlier == answer).all(-1)
@@ -183,7 +185,7 @@ class Denoising:
 
 
 def _biased(logits: Tensor, biases: Tensor, of_row: Tensor) -> Tensor:
-    """(N, V) logits, (K, V) biases, (N,) which of them -> (N, V) their sums, without another (N, V) between."""
+    """(N, V) logits, (K, V) biases, (N,) their indices -> (N, V) sums, without another (N, V) in between."""
     sums = torch.empty_like(logits)
     for first in range(0, len(logits), sampler.BLOCK_ROWS):
         rows = slice(first, first + sampler.BLOCK_ROWS)

@@ -1,4 +1,4 @@
-"""How much is tried for a request: less where nobody asked for it, no canvas where a continuation is good enough."""
+"""How much to try for a request: less for an automatic one, and no canvas if a continuation is good enough."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ _UNENDED, _QUICK_UNENDED = 0.5, 0.6
 
 @dataclass(frozen=True)
 class Effort:
-    """The limits of one request. `continuations` 0: none. `max_steps` None: as many as the checkpoint says."""
+    """The limits of one request. `continuations` 0: none. `max_steps` None: the checkpoint's default."""
 
     candidates: int
     continuations: int
     max_steps: int | None
     enough: float | None
     unended: float
-    """The mean probability, over the continuations, that a hole goes on, below which no more of them is written."""
+    """Stop writing when the mean probability, over the continuations, that a hole continues falls below this."""
 
     @classmethod
     def of(cls, request: InfillRequest, properties: Properties) -> "Effort":
-        """What the request is worth with this checkpoint."""
+        """The effort for a request with this checkpoint."""
         candidates = min(max(1, request.candidates), MAX_CANDIDATES)
         lines = all(segment.single_line for segment in request.segments if isinstance(segment, Hole))
         most = request.max_steps or (properties.line_steps if lines else None)
@@ -37,6 +37,6 @@ class Effort:
         return cls(candidates, continuations, steps, enough, _QUICK_UNENDED)
 
     def suffices(self, found: Sequence[RankedFill]) -> bool:
-        """Whether these continuations, best first, are answer enough: as many as wanted, and the best likely."""
+        """Whether these continuations, best first, suffice: as many as wanted, and the best one likely."""
         some = [one for one in found if not any(answered.flaws(one))]
         return self.enough is not None and len(some) >= self.candidates and some[0].score >= self.enough

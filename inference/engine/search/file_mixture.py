@@ -9,7 +9,7 @@ from inference.engine.canvas.file_text import LONGEST_MATCH, FileText
 
 
 def mixed(file: FileText, logits: Tensor, tails: Sequence[Sequence[int]]) -> Tensor:
-    """(K, V) logits of the token that follows each tail -> (K, V) log-probabilities of the mixture."""
+    """(K, V) logits after each tail -> (K, V) log-probabilities of the mixture."""
     found = [file.followers(tail) for tail in tails]
     shares = torch.tensor([each.share for each in found], device=logits.device)[:, None]
     probabilities = logits.softmax(-1) * (1 - shares)

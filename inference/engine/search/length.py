@@ -2,14 +2,13 @@
 
 A checkpoint with a slack token tells the length itself: on an all-noise canvas, P(slack at j) is the probability that
 the fill has at most j tokens. Lengths are read off that curve at its middle, its quarters, its eighths, and so on, each
-rounded to a rising grid, until there are as many as wanted. The length is settled first and slack then forbidden:
-unmasking the most confident tokens with slack among them would empty the hole, because slack is one token against a
-spread of others.
+rounded to a rising grid, until there are enough. The length is settled first and slack then forbidden: unmasking the
+most confident tokens with slack among them would empty the hole, because slack is one token against a spread of others.
 
 A checkpoint without a slack token gets lengths from the whole grid, as in PILL, but nearly all of a line's: of six, the
 true one was seldom near. Either way the lengths are denoised side by side (pruning.py) and reranked (rank.py). The
-model's traits say which way applies (policy.py). What a model says of lengths is asked in length_probe.py; nothing here
-computes with it, so the client of a remote server chooses lengths the same way.
+model's traits decide which way applies (policy.py). length_probe.py asks the model about lengths; nothing here computes
+with it, so the client of a remote server chooses lengths the same way.
 """
 
 import itertools
@@ -21,19 +20,20 @@ from inference.engine.canvas.layout import Slots
 
 _GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 _FINE_GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
-"""What is tried where nothing is known: all that a short line may have."""
+"""The lengths to try without any knowledge: all of a short line's."""
 _USUAL_OF_ONE_LINE, _USUAL_OF_SEVERAL = 6, 40
 """The median of the holes in `tests/data/tuning.jsonl.gz`, in tokens of either of our vocabularies."""
 _LEAST_TO_RESIZE = 4
 _PARTS_OF_USUAL = (0.8, 0.6, 1.2)
-"""Of a block: 32, 24 and 48 tokens. On tuning tasks the likeliest of these three reaches the true length's similarity;
-with shorter or many more lengths beside them it is lower by a third."""
+"""For a block: 32, 24 and 48 tokens. On tuning tasks the likeliest of these three reaches the true length's similarity;
+with shorter or many more lengths beside them it is lower by a third.
+"""
 _FINEST = 1024
-"""The finest parts of a curve that are read are its 1024ths. A steeper curve yields fewer lengths."""
+"""Read a curve down to its 1024ths. A steeper curve yields fewer lengths."""
 
 
 def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
-    """Up to `count` different length choices, the likeliest first.
+    """Up to `count` different length choices, likeliest first.
 
     `curves[h][j]` is P(slack) at slot j of hole h. Each choice has one length per hole.
     """
@@ -48,8 +48,8 @@ def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count:
 
 
 def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
-    """Up to `count` different length choices, spread evenly over a rising grid within each hole's limits; the usual one
-    where it is one.
+    """Up to `count` different length choices, spread evenly over a rising grid within each hole's limits; for a count
+    of one, the usual length.
     """
     if count == 1:
         return [usual(holes)]
@@ -60,9 +60,9 @@ def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
 
 
 def to_resize(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
-    """Up to `count` different length choices to begin with, where the model adds and removes rows itself.
+    """Up to `count` different starting lengths for a model that adds and removes rows itself.
 
-    As DreamOn's, from four rows on: the first one may be held to what the hole begins with, and can add none.
+    As DreamOn's, from four rows on: the hole's required start may occupy the first one, which then can add none.
     """
     choices = [usual(holes), *from_grid(holes, count)]
     longer = [
@@ -78,7 +78,7 @@ def around_usual(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
 
 
 def usual(holes: Sequence[Slots], part: float = 1.0) -> tuple[int, ...]:
-    """The likeliest length of each hole where nothing is known but its limits, or that part of it."""
+    """The likeliest length of each hole judging only by its limits, or that part of it."""
     wanted = [_USUAL_OF_ONE_LINE if it.single_line else min(_USUAL_OF_SEVERAL, it.maximum * 2 // 3) for it in holes]
     sizes = [round(size * part) for size in wanted]
     return tuple(max(hole.minimum, min(size, hole.maximum)) for hole, size in zip(holes, sizes, strict=True))
@@ -91,7 +91,7 @@ def unusual(holes: Sequence[Slots], sizes: Sequence[int]) -> float:
 
 
 def ending(ends: Sequence[float], length: int) -> float:
-    """What the `end_chances` of length_probe.py say of a length; 0 where they say nothing."""
+    """What the `end_chances` of length_probe.py say about a length; 0 if nothing."""
     return ends[min(length, len(ends) - 1)] if ends else 0.0
 
 

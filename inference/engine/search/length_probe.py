@@ -1,4 +1,4 @@
-"""What a model says of the length of a hole before anything is written: one pass over noise or masked rows."""
+"""Asks a model for the length of a hole before writing anything: one pass over noise or masked rows."""
 
 import itertools
 
@@ -14,14 +14,14 @@ from inference.engine.search.sampler import Noise
 from inference.models.family import Context
 
 _FOLLOWING = 3
-"""How many of the suffix's tokens are looked for at each row."""
+"""How many of the suffix's tokens to look for at each row."""
 
 
 def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: Noise) -> list[list[float]]:
     """P(slack) of each slot of each hole, on the canvas with all holes at their widest and nothing but noise.
 
-    At temperature 1, whatever the checkpoint samples at: slack is one token against a spread of others, so that a
-    sharper distribution makes it seem likelier than it is, and holes come out far too short.
+    At temperature 1, whatever the checkpoint samples at: slack is one token against a spread of others, so a sharper
+    distribution exaggerates it, and holes come out far too short.
     """
     holes, slack = layout.holes, model.properties.slack_token_id
     row = layout.compose([hole.maximum for hole in holes])
@@ -40,13 +40,13 @@ def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: No
 
 @torch.inference_mode()
 def end_chances(model: LoadedModel, context: Context, plan: Plan) -> list[float]:
-    """For each length from 0 on, the log-probability that the hole has it, by a masked model's own distribution.
+    """For each length from 0 on, its log-probability, by a masked model's own distribution.
 
-    The hole is shown with more masked rows than it needs and nothing behind it. Where its text would be over, the model
-    finds the suffix's first tokens likely in the rows that follow. That tells more of the length than how sure it is of
-    rows, and it costs one pass for all lengths.
+    Shows the hole with more masked rows than it needs and nothing behind it. Past the end of its text, the model finds
+    the suffix's first tokens likely in the following rows. That tells more about the length than the model's confidence
+    in rows, and it costs one pass for all lengths.
 
-    Empty, without a pass, where a plan has several holes, a hole's length is given or nothing follows it.
+    Empty, without a pass, if a plan has several holes, a hole's length is given or nothing follows it.
     """
     (hole, *others), following = plan.layout.holes, list(plan.layout.suffix[:_FOLLOWING])
     if others or not following or hole.minimum == hole.maximum:

@@ -1,10 +1,10 @@
-"""Scores fills by masking them again: how likely a masked model finds a fill and the start of what follows it.
+"""Scores fills by masking them again: how likely a masked model finds a fill and the start of the text behind it.
 
-The probabilities with which such a model wrote its tokens say little of the length: each was chosen as the surest, and
-the fewer there are, the surer they are. A likelihood can be compared. By the chain rule, that of a fill and of the
-tokens behind it is a product of predictions, each made while all that comes later in the product is masked: here the
-fill in a few parts from left to right, then what follows it. A fill that stops too early or too late is found out by
-the last: nothing leads on to it. The text beyond stays in sight, or a small model loses its way.
+The probabilities with which such a model wrote its tokens say little about the length: each was chosen as the surest,
+and the fewer there are, the surer they are. A likelihood can be compared. By the chain rule, that of a fill and of the
+tokens behind it is a product of predictions, each made while everything later in the product is masked: here the fill
+in a few parts from left to right, then the text behind it. That last part exposes a fill that stops too early or too
+late: nothing leads on to it. The text beyond stays visible, or a small model loses its way.
 
 The order is free (the model was trained with any), and tokens of one part count as independent of each other. The
 numbers were chosen on lines of tests/data/tuning.jsonl.gz with tests/data/masked, whose card has the table.
@@ -23,7 +23,7 @@ from inference.engine.search.rank import Weights
 from inference.models.family import Context
 
 PARTS = 5
-"""In how many passes a fill is read; one more reads what follows."""
+"""How many passes read a fill; one more reads the text behind it."""
 
 
 def scores(
@@ -35,8 +35,8 @@ def scores(
     parts: int = PARTS,
     ends: Sequence[float] = (),
 ) -> Generator[None, None, list[float]]:
-    """The score of each, higher is better. Every `next` makes one pass. With no `parts` the fills themselves are not
-    read. `ends`: what `length_probe.end_chances` found.
+    """The score of each, higher is better. Every `next` makes one pass. Without `parts`, does not read the fills
+    themselves. `ends`: the result of `length_probe.end_chances`.
     """
     orders = [_order(one, parts, weights.suffix_tokens) for one in written]
     fills: list[list[float]] = [[] for _ in written]
@@ -69,7 +69,7 @@ def _score(
 
 
 def _with_file(plan: Plan, one: Written, values: Sequence[float]) -> list[float]:
-    """The log-probabilities of a fill's tokens, those of all holes in order, mixed with what the file says."""
+    """The log-probabilities of a fill's tokens, over all holes in order, mixed with the file's."""
     if plan.file_text is None or not values:
         return list(values)
     known, found = torch.tensor(values), list[float]()
@@ -80,7 +80,7 @@ def _with_file(plan: Plan, one: Written, values: Sequence[float]) -> list[float]
 
 
 def _order(one: Written, parts: int, following: int) -> list[list[int]]:
-    """The open rows in so many parts, from left to right, then up to `following` rows behind each hole."""
+    """The open rows in this many parts, from left to right, then up to `following` rows behind each hole."""
     rows = [row for _, first, end in one.spans for row in range(first, end)]
     limits = [*(begin for begin, _, _ in one.spans[1:]), len(one.ids)]
     behind = [

@@ -1,14 +1,14 @@
-"""How the length of a hole is searched for, by what the checkpoint says of it (`LengthSignal`).
+"""How to search for a hole's length, given the checkpoint's signal (`LengthSignal`).
 
-A slack token narrows the lengths down, so few are tried. Without such a signal the right one must be among those that
-are tried: for a line that takes most of them. The likelihood of a short fill is then compared with that of a long one
-more often, and what follows the hole has to weigh more: a fill that stops too early is likely by itself, and what comes
-after it is not. A whole line is longer than a part of one, so its longer fills get something on top. Of several lines
-the likelihood prefers the shortest all the same, so only usual lengths are tried.
+A slack token narrows the lengths down, so few are tried. Without such a signal the right one must be among those tried:
+for a line, most of them. That compares the likelihood of short and long fills more often, and the text behind the hole
+must weigh more: a fill that stops too early is likely by itself, but its continuation is not. A whole line is longer
+than a part of one, so its longer fills get a bonus. For several lines the likelihood still prefers the shortest, so
+only usual lengths are tried.
 
-A masked model has no likelihood from left to right, but one by the chain rule in another order (masked_rank.py). With
-it goes what is known of any hole: that a length is the less likely the further it is from the usual one. Of several
-lines it tells nothing: there the usual length is as good as any choice, and as the true one.
+A masked model has no likelihood from left to right, but one by the chain rule in another order (masked_rank.py). Added
+to it is a prior: a length is less likely the further it is from the usual one. It says nothing about several lines:
+there the usual length is as good as any choice, and as the true one.
 
 The numbers for no signal were chosen on tests/data/tuning.jsonl.gz with tests/data/twin and tests/data/masked, whose
 cards have the tables.
@@ -24,25 +24,26 @@ from inference.models.family import LengthSignal, NoiseKind, Traits
 
 @dataclass(frozen=True)
 class LengthPolicy:
-    """How many lengths are tried and how their fills are compared."""
+    """How many lengths to try and how to compare their fills."""
 
     of_one_line: int
-    """How many lengths of a line are tried, where the checkpoint does not say."""
+    """How many lengths of a line to try, unless the checkpoint says."""
     of_several_lines: int
-    """At most so many where a hole has several lines."""
+    """The limit for a hole of several lines."""
     finished: int
-    """How many canvases are denoised to the end; more where more candidates are wanted."""
+    """How many canvases to denoise to the end; more if more candidates are wanted."""
     keeps_trials: bool
-    """Whether the answers of these also count as they stood when the others were dropped. Steps that make a canvas of
-    the wrong length fluent can take a good answer away."""
+    """Whether the finished canvases' answers at the time of pruning also count. Steps that make a canvas of the wrong
+    length fluent can lose a good answer.
+    """
     by_masking: bool
-    """Whether fills of one line are ranked by masking them again (masked_rank.py)."""
+    """Whether to rank fills of one line by masking them again (masked_rank.py)."""
     rest_of_line: Weights
     part_of_line: Weights
     several_lines: Weights
 
     def lengths(self, holes: tuple[Slots, ...], stated: int | None) -> int:
-        """How many lengths to try; `stated` is what the checkpoint wants."""
+        """How many lengths to try; `stated` is the checkpoint's number."""
         most = stated or self.of_one_line
         return most if all(hole.single_line for hole in holes) else min(self.of_several_lines, most)
 

@@ -17,16 +17,16 @@ from inference.engine.search.denoise import Denoising
 from inference.models.family import Context
 
 _LEAST_STEPS, _PART_OF_STEPS = 4, 8
-"""When to drop canvases: after this many steps, or this part of them where that is more."""
+"""When to drop canvases: after this many steps, or this part of them if that is more."""
 
 TRIAL_SUFFIX_TOKENS = 24
-"""How much of the suffix a canvas sees until the others are dropped."""
+"""How much of the suffix a canvas sees before pruning."""
 
 
 def tried(rows: Sequence[Row], finished: int, free_rows: int = 0) -> list[Row]:
-    """The canvases to begin with: with a short suffix, where not all of them will be finished.
+    """The canvases to begin with: with a short suffix, if some will be dropped.
 
-    It is as long as the `free_rows` (see `Traits`) that are left beside the holes have room for.
+    It gets the `free_rows` (see `Traits`) left over by the holes.
     """
     if len(rows) <= finished:
         return list(rows)
@@ -35,7 +35,7 @@ def tried(rows: Sequence[Row], finished: int, free_rows: int = 0) -> list[Row]:
 
 
 def is_due(loop: Denoising, plan: Plan, finished: int) -> bool:
-    """Whether it is time to drop canvases, or to show those that are left the whole suffix."""
+    """Whether to drop canvases now, or to show the remaining ones the whole suffix."""
     if loop.finished or loop.step_number != max(_LEAST_STEPS, loop.max_steps // _PART_OF_STEPS):
         return False
     return loop.canvas.batch > finished or _is_cut(loop, plan)
@@ -49,7 +49,7 @@ def prune(
     finished: int,
     known: Sequence[float] | None = None,
 ) -> list[Written]:
-    """Goes on with the `finished` canvases that rank best as they stand; their answers so far, best first.
+    """Continues with the `finished` canvases that currently rank best; returns their answers so far, best first.
 
     `known`: see `answers.ranked`.
     """

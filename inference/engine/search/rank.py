@@ -3,10 +3,10 @@
 One extra pass over all candidates scores them as a left-to-right model would (the reranking of PILL, with exact instead
 of estimated probabilities). A model without a causal likelihood is ranked by the probabilities of the tokens it chose.
 
-The suffix has a mean of its own: in one mean over both, it would weigh less the longer the fill is. The sum over a line
-is divided by a little more than its length: with the plain mean, a line that repeats itself wins by the many easy
-tokens at its end. (The length penalty of Wu et al., 2016, https://arxiv.org/abs/1609.08144, with alpha 1.) The
-numbers were chosen on holes of tuning files, together with when fills are dropped (pruning.py).
+The suffix has its own mean: in a joint mean it would weigh less the longer the fill is. The sum over a line is divided
+by a little more than its length: with the plain mean, a line that repeats itself wins by the many easy tokens at its
+end. (The length penalty of Wu et al., 2016, https://arxiv.org/abs/1609.08144, with alpha 1.) The numbers were chosen on
+holes of tuning files, together with the time to drop fills (pruning.py).
 """
 
 import math
@@ -25,12 +25,12 @@ _LEAST = 1e-9
 
 
 class Weights(NamedTuple):
-    """What is added to the number of a fill's tokens, how much its suffix weighs beside it, and what is read of that.
+    """An offset for the number of a fill's tokens, the weight of its suffix, and how much of that to read.
 
-    A good fill leads on to what follows. That fades: behind a line, 8 tokens tell more than 16. `length` is added to
-    the score for each e-fold of the fill's tokens, where lengths are guessed and short fills would win too often.
-    `unusual` is taken off it for a length e times or an e-th of the usual one, four times as much for e², and so on.
-    `end` is how much it counts how likely the hole ends there (length_probe.py).
+    A good fill leads on to the text behind it. That fades: behind a line, 8 tokens tell more than 16. `length` is added
+    to the score for each e-fold of the fill's tokens, if lengths are guessed and short fills would win too often.
+    `unusual` is subtracted for a length e times or an e-th of the usual one, four times as much for e², and so on.
+    `end` weighs how likely the hole ends there (length_probe.py).
     """
 
     smoothing: float
@@ -54,7 +54,7 @@ class Judged:
     suffix: Sequence[int]
     weights: Weights
     typed: float = 0.0
-    """What its log-probability owes to a start that was given; no credit and no blame for that."""
+    """The log-probability of a given start; the fill gets neither credit nor blame for it."""
 
 
 @torch.inference_mode()
@@ -74,19 +74,19 @@ def scores(
 
 
 def _with_file(known: torch.Tensor, one: Judged, prefix: Sequence[int], file_text: FileText) -> torch.Tensor:
-    """The fill's part mixed with what the file says. The suffix is in the file, which would say that it follows."""
+    """The fill's part mixed with the file's. Not the suffix, which is in the file and would predict itself."""
     fill, suffix = known[: len(known) - len(one.suffix)], known[len(known) - len(one.suffix) :]
     return torch.cat([file_mixture.rescored(file_text, fill, prefix, one.fill), suffix])
 
 
 def by_confidence(written: Written) -> float:
-    """The mean log-probability with which a model chose the tokens it wrote, where it cannot score them afterwards."""
+    """The mean log-probability of the tokens a model chose, if it cannot score them afterwards."""
     chosen = [written.confidences[row] for _, first, end in written.spans for row in range(first, end)]
     return sum(math.log(max(sure, _LEAST)) for sure in chosen) / len(chosen) if chosen else 0.0
 
 
 def _score(log_probabilities: torch.Tensor, one: Judged) -> float:
-    """The weighted mean of what the fill's tokens say and of what the suffix's do, where there are any."""
+    """The weighted mean of the fill's and the suffix's scores, if there are any."""
     fill = len(log_probabilities) - len(one.suffix)
     inside, behind = float(log_probabilities[:fill].sum()) - one.typed, log_probabilities[fill:]
     return weighted(inside, fill, float(behind.mean()) if len(behind) else None, one.weights)

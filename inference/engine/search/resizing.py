@@ -1,4 +1,4 @@
-"""Adds rows to holes and takes rows out between two steps, where a model writes tokens that say so (DreamOn)."""
+"""Adds and removes hole rows between two steps, for a model that writes tokens for that (DreamOn)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from inference.engine.canvas.layout import OPEN, HoleRows, Row
 
 @dataclass(frozen=True)
 class Resizing:
-    """The token that doubles a row, the one that takes it out, and the least and most open rows of each hole."""
+    """The token that doubles a row, the one that removes it, and the least and most open rows of each hole."""
 
     expand_id: int
     delete_id: int
     limits: Sequence[tuple[int, int]]
     budget: int
-    """How many rows of a canvas may be doubled: a model may double and take out the same row without end."""
+    """How many rows of a canvas may be doubled: a model may double and remove the same row without end."""
 
     def allowed(self, canvas: CanvasBatch, doubled: Sequence[int], *, last: bool) -> tuple[Tensor, Tensor]:
-        """(N,) bool each: the rows whose hole may become longer, not at the `last` step, and shorter.
+        """(N,) bool each: the rows whose hole may grow, not at the `last` step, and shrink.
 
-        `doubled`: how many rows of each canvas have been.
+        `doubled`: how many rows of each canvas have been doubled.
         """
         grows = torch.zeros(canvas.pinned.shape, dtype=torch.bool)
         shrinks = grows.clone()
@@ -38,10 +38,10 @@ class Resizing:
 def resized(
     canvas: CanvasBatch, tokens: Tensor, masked: Tensor, rules: Resizing
 ) -> tuple[CanvasBatch, Tensor, Tensor] | None:
-    """The canvases without the rows that hold a token of `rules`; None where no row that is written does.
+    """The canvases after applying the rows that hold a token of `rules`; None if no written row does.
 
-    With them (N',) the number of the hole row that each new one was, and (N',) bool which are new and masked. `tokens`
-    (N,) and `masked` (N,) are those of the hole rows. Where several rows of a hole say so at once, the last ones do not
+    Also returns (N',) the old hole row number of each new one, and (N',) bool which are new and masked. `tokens` (N,)
+    and `masked` (N,) are those of the hole rows. If several rows of a hole resize it in one step, the last ones do not
     count once the hole has its least or most rows: they become masked again.
     """
     says = ~masked & ((tokens == rules.expand_id) | (tokens == rules.delete_id))
@@ -77,7 +77,9 @@ def resized(
 
 
 def _copies(saying: int | None, size: int, limits: tuple[int, int], rules: Resizing) -> tuple[int, bool, int]:
-    """Of a row that says so or nothing: how many rows it becomes, whether these are masked, the size of its hole."""
+    """For a row with or without such a token: how many rows it becomes, whether these are masked, the size of
+    its hole.
+    """
     least, most = limits
     if saying is None:
         return 1, False, size

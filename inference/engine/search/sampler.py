@@ -1,9 +1,9 @@
 """One step of sampling: temperature, acceptance, noise, stopping.
 
-All but the noise are pure functions on the hole rows. The method is DiffusionGemma's: accept the k rows of lowest
+Everything but the noise is pure functions on the hole rows. The method is DiffusionGemma's: accept the k rows of lowest
 entropy such that sum - max <= bound (Ben-Hamu et al., 2025, https://arxiv.org/abs/2505.24857), put noise back
-everywhere else, stop when the answer is stable and confident.
-Shapes: B canvases, N hole rows in all, R most hole rows of one canvas, V vocabulary size.
+everywhere else, stop when the answer is stable and confident. Shapes: B canvases, N hole rows in all, R most hole rows
+of one canvas, V vocabulary size.
 """
 
 from typing import Protocol
@@ -14,8 +14,9 @@ from torch import Tensor
 from inference.models.family import NoiseKind, Properties, SamplerSettings, Traits
 
 BLOCK_ROWS = 16
-"""What is computed from rows of logits takes up to ten times their memory, so it is computed for so many at a time:
-97 MB where V is 152,000."""
+"""Computing on rows of logits takes up to ten times their memory, so limit the rows per chunk: 97 MB for a V of
+152,000.
+"""
 
 
 def temperature(settings: SamplerSettings, steps_left: int, max_steps: int) -> Tensor:
@@ -35,7 +36,7 @@ def entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
 
 
 def accept(entropies: Tensor, bound: float, at_least: Tensor | None = None) -> Tensor:
-    """(B, R) entropies, infinite where a canvas has no row -> (B, R) bool: the rows whose tokens are kept this step.
+    """(B, R) entropies, infinite if a canvas has no row -> (B, R) bool: the rows whose tokens are kept this step.
 
     `at_least` (B,) is how many rows to accept even beyond the bound.
     """
@@ -48,7 +49,7 @@ def accept(entropies: Tensor, bound: float, at_least: Tensor | None = None) -> T
 
 
 def random_points(count: int, generator: torch.Generator) -> Tensor:
-    """(count, 1) what `draw` takes: one random number a row."""
+    """(count, 1) the input of `draw`: one random number a row."""
     return torch.rand((count, 1), generator=generator, device=generator.device)
 
 
@@ -71,7 +72,7 @@ def confident(entropies: Tensor, counts: Tensor, settings: SamplerSettings) -> T
 
 
 class Noise(Protocol):
-    """What stands in a hole row that is not known yet, and how a row that is accepted gets its token."""
+    """The content of an unknown hole row, and how an accepted row gets its token."""
 
     @property
     def generator(self) -> torch.Generator:
@@ -81,7 +82,7 @@ class Noise(Protocol):
         """(count,) ids to start from and to renoise with."""
 
     def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
-        """(N, V) probabilities, (N,) bool -> (N,) a token of each accepted row; what the others get does not matter."""
+        """(N, V) probabilities, (N,) bool -> (N,) a token of each accepted row; the others are arbitrary."""
 
 
 class UniformNoise:

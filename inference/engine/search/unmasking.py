@@ -1,7 +1,7 @@
-"""The denoising loop of published masked-diffusion samplers: a row that is written stays, the surest rows come first.
+"""The denoising loop of published masked-diffusion samplers: written rows stay, and the surest rows come first.
 
-Unlike the loop of denoise.py, which puts noise back into every row that it does not accept, this one writes a number of
-rows at each step that a schedule says. With the model exact and temperature 0 it gives the tokens of the originals
+Unlike the loop of denoise.py, which puts noise back into every row that it does not accept, this one writes as many
+rows at each step as a schedule says. With the model exact and temperature 0 it gives the tokens of the originals
 (tests/inference/engine/test_unmasking_parity.py), but for the mask token, which is never written here.
 """
 
@@ -23,11 +23,11 @@ from inference.engine.search.sampler import Noise
 from inference.models.family import ENTROPY_BOUND, Context, LengthSignal, SamplerSettings
 
 _DOUBLED_PER_ROW = 2
-"""How often rows may be doubled, for each row that the holes have at most. As DreamOn's."""
+"""How often rows may be doubled, per row of the holes' maximum. As DreamOn's."""
 
 
 class Unmasking(Denoising):
-    """A batch of canvases whose masked rows are written one after the other, or several at once."""
+    """A batch of canvases whose masked rows are written one or several per step."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Unmasking(Denoising):
         start: Start | None = None,
         **other: Any,
     ) -> None:
-        """As `Denoising`. `resizing`: how a hole's rows become more and fewer, where the model can say so."""
+        """As `Denoising`. `resizing`: how a hole gains and loses rows, if the model can request that."""
         super().__init__(context, canvas, settings, noise, start=start, **other)
         self._resizing = resizing
         self._masked = torch.ones(len(canvas.hole_rows), dtype=torch.bool, device=canvas.pinned.device)
@@ -58,7 +58,7 @@ class Unmasking(Denoising):
 
     @torch.inference_mode()
     def step(self) -> None:
-        """One forward pass, and the rows that are written after it. Steps that would write nothing are passed over."""
+        """One forward pass and the rows it writes. Skips steps that would write nothing."""
         while not bool((due := self._due()).any()) and self._settings.method != "p2":
             self._time += 1
         running = self._per_canvas(self._masked) > 0
@@ -73,20 +73,20 @@ class Unmasking(Denoising):
             self._resize(self._resizing)
 
     def go_on_with(self, chosen: Sequence[int], canvas: CanvasBatch, constraint: Constraint | None = None) -> None:
-        """See `Denoising`. What has become pinned is not masked any more."""
+        """See `Denoising`. Newly pinned rows are no longer masked."""
         picked = self._picked(chosen, canvas)
         self._masked, self._writable = self._masked[picked], self._writable[picked]
         self._doubled = [self._doubled[index] for index in chosen]
         super().go_on_with(chosen, canvas, constraint)
 
     def _most_passes(self) -> int:
-        """How many steps there are, those passed over left out."""
+        """The number of steps, without the skipped ones."""
         left = self._times - self._time
         rows = int(self._per_canvas(self._masked).max())
         return self.step_number + (left if self._settings.method == "p2" else min(left, rows))
 
     def _due(self) -> Tensor:
-        """(B,) how many rows of each canvas are written at this step; at a step of p2, how many are not masked then."""
+        """(B,) how many rows of each canvas to write at this step; at a step of p2, how many are unmasked then."""
         if self._settings.method != "p2":
             count = unmasking_rules.COUNTS[self._settings.schedule]
             return count(self._per_canvas(self._masked), self._time, self._times)
@@ -95,7 +95,7 @@ class Unmasking(Denoising):
         return writable - (writable.float() * torch.tensor(left, dtype=torch.float32)).floor().long()
 
     def _per_canvas(self, rows: Tensor) -> Tensor:
-        """(N,) bool -> (B,) how many of each canvas."""
+        """(N,) bool -> (B,) the count of each canvas."""
         zeros = torch.zeros(self.canvas.batch, dtype=torch.long, device=rows.device)
         return zeros.index_add(0, self.canvas.owner, rows.long())
 
@@ -106,7 +106,7 @@ class Unmasking(Denoising):
         return unmasking_rules.surest(table, due)[self.canvas.owner, self.canvas.place]
 
     def _write(self, chosen: Tensor, drawn: Tensor, confidence: Tensor, written: Tensor) -> None:
-        """Writes the drawn tokens into those masked rows; the other rows show theirs in drafts alone."""
+        """Writes the drawn tokens into those masked rows; the other rows show theirs only in drafts."""
         tokens, sure = self._argmax.index_put((chosen,), drawn), self._confidence.index_put((chosen,), confidence)
         self._argmax = torch.where(self._masked, tokens, self._argmax)
         self._confidence = torch.where(self._masked, sure, self._confidence)
@@ -116,9 +116,9 @@ class Unmasking(Denoising):
         )
 
     def _read(self, chosen: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(n, V) logits of the `chosen` rows -> (n,) tokens, how sure they are by the method, and their probabilities.
+        """(n, V) logits of the `chosen` rows -> (n,) tokens, their sureness by the method, and their probabilities.
 
-        Some rows at a time. What the predictions hand on to the next step is kept.
+        Some rows at a time. Stores the feedback for the next step.
         """
         points: Iterable[Tensor | None] = repeat(None)
         if self._heat():
@@ -141,7 +141,7 @@ class Unmasking(Denoising):
         return drawn, sure, confidence, self._context.feedback(logits, probabilities)
 
     def _limited(self, logits: Tensor, chosen: Tensor) -> Tensor:
-        """(N, V) logits without the tokens that would make a hole longer or shorter than it may be."""
+        """(N, V) logits without the tokens that would take a hole beyond its limits."""
         if self._resizing is None:
             return logits
         grows, shrinks = self._resizing.allowed(self.canvas, self._doubled, last=self._time + 1 >= self._times)
@@ -150,7 +150,7 @@ class Unmasking(Denoising):
         return logits
 
     def _resize(self, rules: Resizing) -> None:
-        """Puts two masked rows in the place of each that says so, and takes out each that says so."""
+        """Replaces each doubled row by two masked ones, and removes each deleted one."""
         resized = resizing.resized(self.canvas, self._argmax, self._masked, rules)
         if resized is None:
             return
@@ -170,7 +170,7 @@ class Unmasking(Denoising):
 def loop(
     model: LoadedModel, context: Context, canvas: CanvasBatch, holes: Sequence[Slots], noise: Noise, **other: Any
 ) -> Denoising:
-    """The loop that a checkpoint wants, for canvases that have these holes. `other`: of `Denoising`."""
+    """The checkpoint's loop, for canvases that have these holes. `other`: of `Denoising`."""
     stated = model.properties
     constraint = model.constraints.of(canvas, holes)
     if stated.sampler.method == ENTROPY_BOUND:

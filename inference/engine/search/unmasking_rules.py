@@ -1,7 +1,7 @@
-"""The rules by which published masked-diffusion samplers choose: how many rows a step writes, and which.
+"""The selection rules of published masked-diffusion samplers: how many rows a step writes, and which.
 
-All are pure functions. Computed in float32 where the originals are, for a count that falls between two whole numbers is
-rounded as theirs is. Shapes: B canvases, N rows, V vocabulary size.
+All are pure functions. They compute in float32 if the originals do, so that counts between two whole numbers round the
+same way. Shapes: B canvases, N rows, V vocabulary size.
 """
 
 import torch
@@ -14,7 +14,7 @@ _LEAST = 1e-10
 """Added to a probability before its logarithm, as Dream's does."""
 
 _LIKELIEST = 1024
-"""How many tokens of a row are put in order for top-p, which is enough nearly always."""
+"""How many tokens of a row to sort for top-p, which is nearly always enough."""
 
 
 def linear_count(masked: Tensor, step: int, steps: int) -> Tensor:
@@ -29,14 +29,14 @@ def linear_count(masked: Tensor, step: int, steps: int) -> Tensor:
 
 
 def rounded_count(masked: Tensor, step: int, steps: int) -> Tensor:
-    """The same as MDLM does it: the share of the steps that are left, rounded to the nearest even number."""
+    """The same by MDLM's rule: the share of the steps left, rounded to the nearest even number."""
     now, then = (torch.tensor((steps - at) / steps, dtype=torch.float32) for at in (step, step + 1))
     share = 1 - (1 - (1 - then)) / (1 - (1 - now))
     return (masked.float() * share.to(masked.device)).round().long()
 
 
 def single_count(masked: Tensor, step: int, steps: int) -> Tensor:
-    """One row, or as many as it takes to be done with the last step."""
+    """One row, or as many as it takes to finish with the last step."""
     return -(-masked // max(1, steps - step))
 
 
@@ -45,7 +45,7 @@ COUNTS = {"linear": linear_count, "rounded": rounded_count, "single": single_cou
 
 
 def nucleus(logits: Tensor, top_p: float) -> Tensor:
-    """(N, V) logits; those of tokens beyond the likeliest that together have more than `top_p` become least.
+    """(N, V) logits; tokens beyond the likeliest that together exceed `top_p` get the minimum.
 
     The token with which the sum crosses `top_p` is kept.
     """
@@ -64,7 +64,7 @@ def nucleus(logits: Tensor, top_p: float) -> Tensor:
 
 
 def sureness(method: str, probabilities: Tensor, tokens: Tensor) -> Tensor:
-    """(N,) how sure the model is of the tokens (N,) that it would write; higher is surer."""
+    """(N,) the sureness of the tokens (N,) to write; higher is surer."""
     if method == "entropy":
         return (probabilities * (probabilities + _LEAST).log()).sum(-1)  # exact where it is nearly 0, as it often is
     if method == "margin":
@@ -76,9 +76,9 @@ def sureness(method: str, probabilities: Tensor, tokens: Tensor) -> Tensor:
 
 
 def surest(table: Tensor, counts: Tensor) -> Tensor:
-    """(B, R) sureness, -inf where a canvas has no such row, (B,) -> (B, R) bool: so many surest rows of each canvas.
+    """(B, R) sureness, -inf if a canvas has no such row, (B,) -> (B, R) bool: this many surest rows of each canvas.
 
-    Of equally sure rows the first.
+    Among equally sure rows the first win.
     """
     order = table.argsort(dim=-1, descending=True, stable=True)
     chosen = torch.arange(table.shape[1], device=table.device) < counts[:, None]
