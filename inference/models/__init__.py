@@ -1,1 +1,1 @@
-"""How rows of a canvas become logits: one folder per family of models, behind the protocol in family.py."""
+"""Turns rows of a canvas into logits: one folder per model family, behind the protocol in family.py."""

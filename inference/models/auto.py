@@ -1,6 +1,6 @@
-"""What the model `auto` stands for: the best one that was pulled and runs well here, else the embedded one.
+"""Resolves the model `auto`: the best downloaded one that runs well here, otherwise the embedded one.
 
-Asked in the worker, before torch is imported where nothing was pulled.
+Runs in the worker, before torch is imported if nothing was downloaded.
 """
 
 from typing import NamedTuple
@@ -10,14 +10,14 @@ from inference.models.catalogue import EMBEDDED
 
 
 class Choice(NamedTuple):
-    """A model's name, and why it was chosen, for users."""
+    """A model's name, and the reason for choosing it, for users."""
 
     model: str
     why: str
 
 
 def choose(device: str | None) -> Choice:
-    """The model for this machine, where the user names at most a device. Raises ModelError."""
+    """The model for this machine, if the user names at most a device. Raises ModelError."""
     here = [entry for entry in catalogue.ENTRIES if entry.repo and downloads.is_here(entry)]
     if not here:
         return Choice(EMBEDDED, "no other model is on this machine")

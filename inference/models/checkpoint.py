@@ -1,7 +1,7 @@
-"""Finds the folder or file that a model's name stands for, and checks that it is safe to load.
+"""Finds the folder or file for a model's name, and checks that it is safe to load.
 
-Only safetensors and GGUF are accepted, and no code of a checkpoint is ever run. This module knows the files of a
-checkpoint and not what a family makes of them.
+Accepts only safetensors and GGUF, and never runs code from a checkpoint. This module knows a checkpoint's files but not
+their meaning to a family.
 """
 
 import re
@@ -27,7 +27,7 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 class Checkpoint:
     """A folder, or the GGUF file in it, that passed the checks. `weight_bytes` is the size of its weights on disk.
 
-    `config` is what config.json says, or would say where everything stands in a GGUF file.
+    `config` is the content of config.json, or its equivalent from a GGUF file.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Checkpoint:
 
     @property
     def model_type(self) -> str:
-        """What config.json calls the architecture."""
+        """The architecture according to config.json."""
         return str(self.config["model_type"])
 
     @property
@@ -53,7 +53,7 @@ class Checkpoint:
         return {name: tensor.shape for name, tensor in tensors.items()}
 
     def tokenizer(self) -> Tokenizer:
-        """Reads it. Raises ModelError if it cannot be read or is of a kind whose tokens have no bytes."""
+        """Reads it. Raises ModelError if it is unreadable or of a kind whose tokens have no bytes."""
         if self.gguf:
             return self._checked(stated.tokenizer(self.gguf), self.gguf.path)
         file = self.folder / "tokenizer.json"
@@ -76,14 +76,14 @@ class Checkpoint:
 
     @property
     def _vocabulary_size(self) -> int | None:
-        """How many tokens the model knows, where config.json says so in the usual place."""
+        """How many tokens the model knows, if config.json says so in the usual place."""
         text = self.config.get("text_config")
         stated = (text if isinstance(text, dict) else self.config).get("vocab_size")
         return stated if isinstance(stated, int) else None
 
 
 DefaultProperties = Callable[[Path, dict[str, Any]], Properties]
-"""From a checkpoint's folder and config.json to what its family assumes where there is no `infill.json`."""
+"""Maps a checkpoint's folder and config.json to the family's assumptions in the absence of `infill.json`."""
 
 
 def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
@@ -112,7 +112,7 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
 
 
 def _gguf_in(place: Path) -> Path | None:
-    """A GGUF file, or the one in a folder that holds nothing else to load; None where there is none."""
+    """A GGUF file, or the one in a folder with nothing else to load; None if there is none."""
     if not place.is_dir() and (place.is_file() or place.suffix.lower() == header.SUFFIX):
         return place
     if (place / "config.json").exists():
@@ -124,7 +124,7 @@ def _gguf_in(place: Path) -> Path | None:
 
 
 def _in_gguf(model: str, file: Path, families: Mapping[str, DefaultProperties]) -> Checkpoint:
-    """The checkpoint in a GGUF file. What lies beside it is not read: the folder may belong to another program."""
+    """The checkpoint in a GGUF file. Ignores the files beside it: the folder may belong to another program."""
     found = header.read(file)
     config = stated.config(found)
     kind = str(config["model_type"])
@@ -134,9 +134,10 @@ def _in_gguf(model: str, file: Path, families: Mapping[str, DefaultProperties]) 
 
 
 def folder_of(model: str) -> Path:
-    """The folder or the GGUF file that a name stands for. Raises ModelError.
+    """The folder or GGUF file for a name. Raises ModelError.
 
-    What is written like a name is one: a folder of that name, in a checkout perhaps, must not take its place."""
+    Anything written like a name is one: a folder of that name, perhaps in a checkout, must not replace it.
+    """
     if model == EMBEDDED:
         return _EMBEDDED_FOLDER
     folder = Path(model).expanduser()
@@ -158,14 +159,14 @@ def folder_of(model: str) -> Path:
 
 
 def _with_catalogue(assumed: Properties, model: str, folder: Path) -> Properties:
-    """What a family assumes of a checkpoint, with what the catalogue knows better."""
+    """A family's assumptions about a checkpoint, overridden by the catalogue."""
     record = downloads.read_record(folder)
     entry = catalogue.find(record.repo if record else model)
     return msgspec.convert({**msgspec.to_builtins(assumed), **entry.infill}, Properties) if entry else assumed
 
 
 def stated_properties(folder: Path, model: str) -> Properties | None:
-    """What `infill.json` says; None where there is none."""
+    """The content of `infill.json`; None if there is none."""
     file = folder / "infill.json"
     try:
         properties = msgspec.convert(checkpoint_files.read_json(file), Properties)
@@ -189,7 +190,9 @@ def _weight_bytes(folder: Path, model: str) -> int:
 
 
 def _read_config(file: Path, model: str) -> dict[str, Any]:
-    """What config.json says, without what would make the model library read other weights than those checked."""
+    """The content of config.json, minus anything that would make the model library read weights other than those
+    checked.
+    """
     try:
         config = checkpoint_files.read_json(file)
     except FileNotFoundError:

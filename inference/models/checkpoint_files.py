@@ -1,7 +1,7 @@
-"""Reads the files of a checkpoint as untrusted input: regular files of a limited size, JSON, headers of safetensors.
+"""Reads a checkpoint's files as untrusted input: regular files of a limited size, JSON, headers of safetensors.
 
-A folder may come from anywhere. A pipe would be waited for without end, and a header may claim any size; so everything
-is checked before it is read or before memory is reserved for it. Errors name the file.
+A folder may come from anywhere. A pipe would block for ever, and a header may claim any size; so everything is checked
+before it is read or gets memory. Errors name the file.
 """
 
 import json
@@ -18,7 +18,7 @@ import msgspec
 from inference.models.family import ModelError
 
 JSON_LIMIT_BYTES = 4 << 20
-"""config.json and its like have some kilobytes."""
+"""config.json and similar files have some kilobytes."""
 INDEX_LIMIT_BYTES = 64 << 20
 TOKENIZER_LIMIT_BYTES = 256 << 20
 HEADER_LIMIT_BYTES = 16 << 20
@@ -35,7 +35,7 @@ _SIZES = {
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """What a header says of one tensor: its shape, and the bytes `[begin, end)` behind the header that hold it."""
+    """A tensor's header entry: its shape, and its bytes `[begin, end)` behind the header."""
 
     shape: tuple[int, ...]
     begin: int
@@ -49,7 +49,9 @@ class _Entry(msgspec.Struct):
 
 
 def read(file: Path, limit_bytes: int) -> bytes:
-    """All of a regular file. Raises FileNotFoundError, or ModelError where it is none, too large or unreadable."""
+    """The content of a regular file. Raises FileNotFoundError, or ModelError if it is not one, too large or
+    unreadable.
+    """
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with os.fdopen(descriptor, "rb") as stream:
@@ -60,7 +62,7 @@ def read(file: Path, limit_bytes: int) -> bytes:
             return stream.read(limit_bytes + 1)
     except FileNotFoundError:
         raise
-    except NotADirectoryError as error:  # beside a GGUF file, which is all there is of its checkpoint
+    except NotADirectoryError as error:  # beside a GGUF file, which is the whole checkpoint
         raise FileNotFoundError(error.errno, error.strerror, str(file)) from error
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {_reason(file, error)}") from error
@@ -86,7 +88,7 @@ def problem(file: Path, error: msgspec.ValidationError) -> ModelError:
 
 
 def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
-    """What the weights of a folder are, by name, from the headers of its safetensors. Raises ModelError."""
+    """The tensors of a folder, by name, from the headers of its safetensors. Raises ModelError."""
     found: dict[str, StoredTensor] = {}
     for file in weight_files(folder):
         found |= header(file)
@@ -129,7 +131,7 @@ def _reason(file: Path, error: OSError) -> str:
 
 
 def header(file: Path) -> dict[str, StoredTensor]:
-    """The tensors of one safetensors file. Raises ModelError where the header contradicts itself or the file."""
+    """The tensors of one safetensors file. Raises ModelError if the header contradicts itself or the file."""
     size = file.stat().st_size
     try:
         with file.open("rb") as stream:
@@ -167,7 +169,7 @@ def _tensors(file: Path, entries: Mapping[str, Any], data_bytes: int) -> Iterato
 
 
 def _bytes_of(entry: _Entry) -> int | None:
-    """How many bytes a tensor takes; None where its dtype is not known, -1 where no memory could hold it."""
+    """The size of a tensor in bytes; None if its dtype is not known, -1 if no memory could hold it."""
     if len(entry.shape) > MAX_DIMENSIONS or not all(0 <= size < MAX_SIZE for size in entry.shape):
         return -1
     size = _SIZES.get(entry.dtype)

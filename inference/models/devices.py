@@ -1,4 +1,4 @@
-"""Chooses the device and the precision that a model is computed in, and checks that it fits there."""
+"""Chooses a model's device and precision, and checks that it fits there."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from inference.models.family import ModelError
 FOUR_BIT, EIGHT_BIT = "4bit", "8bit"
 INSTALL_FOUR_BIT = extras.shown(extras.install("4bit"))
 _HEADROOM = 1.15
-"""Weights need this much more memory than they take, for the activations of the smallest request."""
+"""Weights need this much more memory than their size, for the activations of the smallest request."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """How weights are kept. `dtype` is what is computed in; in 4 bits, what the experts are unpacked to, too."""
+    """A storage format for weights. `dtype` is the format of the computation; in 4 bits, also of unpacked experts."""
 
     name: str
     dtype: torch.dtype
@@ -36,13 +36,13 @@ PRECISIONS = {
 
 _PACKED = (FOUR_BIT, EIGHT_BIT)
 _BY_ITSELF = {"cpu": ("float32", "bfloat16", FOUR_BIT), "cuda": ("bfloat16", FOUR_BIT)}
-"""By device, what is tried where no dtype is named, the first that fits."""
+"""The dtypes to try on each device if none is named; the first that fits wins."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a model would run, for users: a device's name, its free memory, and by name the dtypes that would be tried
-    there, the best one first. `can_pack`: whether what packs weights into fewer bits is installed.
+    """Where a model would run, for users: a device's name, its free memory, and the dtypes to try there by name, best
+    first. `can_pack`: whether the package for packing weights is installed.
     """
 
     name: str
@@ -52,18 +52,18 @@ class Place:
 
 
 WeightBytes = Callable[[Precision], float]
-"""From a precision to what a model's weights take in it."""
+"""Maps a precision to the memory of a model's weights in it."""
 
 
 def place(device: str | None, dtype: str | None) -> Place:
-    """Where torch would run a model for which a user asks for these. Raises ModelError."""
+    """Where torch would run a model with these user settings. Raises ModelError."""
     chosen = choose_device(device)
     dtypes = tuple(precision.name for precision in precisions(dtype, chosen))
     return Place(str(chosen), free_bytes(chosen), dtypes, has_four_bit())
 
 
 def choose_device(wanted: str | None) -> torch.device:
-    """The device to run on: the wanted one, else CUDA, else Apple's, else the CPU. Raises ModelError."""
+    """The device to run on: the requested one, otherwise CUDA, Apple's, or the CPU. Raises ModelError."""
     if wanted is None:
         wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     advice = "give cpu, cuda, mps or mlx, or leave it out to use the best one"
@@ -79,7 +79,7 @@ def choose_device(wanted: str | None) -> torch.device:
 
 
 def precisions(wanted: str | None, device: torch.device) -> list[Precision]:
-    """The wanted precision alone; else all that may be chosen on this device, the best one first. Raises ModelError."""
+    """Only the requested precision, or all that this device allows, best first. Raises ModelError."""
     if wanted is None:
         return [PRECISIONS[name] for name in _BY_ITSELF.get(device.type, ("bfloat16",))]
     if wanted not in PRECISIONS:
@@ -92,21 +92,21 @@ def precisions(wanted: str | None, device: torch.device) -> list[Precision]:
 
 
 def native_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 itself; others are slower in it than in float32."""
+    """Whether this CPU multiplies bfloat16 natively; others are slower in it than in float32."""
     able = torch.cpu.get_capabilities()
     return any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
 def fast_bfloat16() -> bool:
-    """Whether this CPU has matrix units for bfloat16. With vector instructions alone it is faster than in float32 only
-    for a few rows of a large model, where reading the weights takes longest.
+    """Whether this CPU has matrix units for bfloat16. With vector instructions alone, bfloat16 beats float32 only for a
+    few rows of a large model, where reading the weights takes longest.
     """
     able = torch.cpu.get_capabilities()
     return any(able.get(name) for name in ("amx_bf16", "bf16"))
 
 
 def reads_bytes_per_s() -> float:
-    """How fast this processor reads its memory now: the best of three looks at 128 MB, which take 50 ms in all."""
+    """How fast this processor now reads its memory: the best of three reads of 128 MB, which take 50 ms in all."""
     held = torch.ones(1 << 25)
     times = []
     for _ in range(3):
@@ -129,7 +129,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def needed_bytes(weight_bytes: float) -> int:
-    """How much memory weights of this size need, with what the smallest request takes beside them."""
+    """How much memory weights of this size need, including the smallest request."""
     return int(weight_bytes * _HEADROOM)
 
 
@@ -142,9 +142,9 @@ def fitting(
     *,
     packs_itself: bool = False,
 ) -> Precision:
-    """The first candidate in which the model called `name` fits into the bytes that are free on the device.
+    """The first candidate in which the model called `name` fits into the device's free bytes.
 
-    `packs_itself`: its family needs no package to pack weights. Raises ModelError where none does.
+    `packs_itself`: its family needs no package to pack weights. Raises ModelError if none fits.
     """
     needs, lacking = [], ""
     for candidate in candidates:

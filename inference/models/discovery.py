@@ -1,7 +1,7 @@
-"""Finds the GGUF files that other programs have downloaded: Ollama, LM Studio, llama.cpp, and the hub's own client.
+"""Finds the GGUF files downloaded by other programs: Ollama, LM Studio, llama.cpp, and the hub's own client.
 
-Their folders belong to those programs and may hold anything: only names, sizes and the headers' architecture are read,
-of regular files alone, and no more of them than anybody has. Nothing is changed.
+Their folders belong to those programs and may hold anything: it reads only names, sizes and the headers' architecture,
+only of regular files, and only a limited number of them. It changes nothing.
 """
 
 import os
@@ -26,7 +26,7 @@ _SPLIT = re.compile(r"-\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Found:
-    """A model's file: what its program calls it, its architecture, and why it is of no use here; "" where it is."""
+    """A model's file: its program's name for it, its architecture, and why it is unusable here; "" if usable."""
 
     program: str
     name: str
@@ -37,19 +37,19 @@ class Found:
 
     @property
     def fills(self) -> bool:
-        """Whether it can be used, and was trained to fill the middle, as far as its name says so."""
+        """Whether it is usable and trained to fill the middle, judging by its name."""
         return not self.problem and "coder" in self.name.lower()
 
 
 def found(environment: Mapping[str, str] | None = None, home: Path | None = None) -> list[Found]:
-    """The models on this machine, each file once, the largest first."""
+    """The models on this machine, each file once, largest first."""
     files: dict[Path, Found] = {}
     for program, name, path in islice(_files(environment or os.environ, home or Path.home()), _MOST_FILES):
         try:
             place = path.resolve()
             if place not in files and place.is_file():
                 files[place] = _described(program, name, path.absolute())
-        except (OSError, RuntimeError, ValueError):  # a loop of links, or gone by now
+        except (OSError, RuntimeError, ValueError):  # a loop of links, or deleted meanwhile
             continue
     return sorted(files.values(), key=lambda one: (not one.fills, -one.bytes_))
 
@@ -70,7 +70,7 @@ def _shown(text: str) -> str:
 
 
 def _files(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, str, Path]]:
-    """Program, name and path of each, whatever is at its path."""
+    """Program, name and path of each, without checking the path."""
     for folder in _ollama(environment, home):
         yield from _of_ollama(folder)
     for program, folder in _folders(environment, home):
@@ -101,7 +101,7 @@ def _folders(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, 
 
 
 def _of_ollama(folder: Path) -> Iterator[tuple[str, str, Path]]:
-    """What its manifests name, each by the name that Ollama's user knows: `qwen2.5-coder:0.5b`."""
+    """The models of its manifests, named as Ollama's user knows them: `qwen2.5-coder:0.5b`."""
     manifests = folder / "manifests"
     for manifest in _walked(manifests):
         parts = manifest.relative_to(manifests).parts
@@ -113,7 +113,7 @@ def _of_ollama(folder: Path) -> Iterator[tuple[str, str, Path]]:
 
 
 def _blob(manifest: Path) -> str:
-    """The hash of the model that a manifest names; "" where it names none."""
+    """The hash of a manifest's model; "" if it names none."""
     try:
         layers = checkpoint_files.read_json(manifest, _MANIFEST_LIMIT_BYTES).get("layers")
     except (ModelError, FileNotFoundError):
@@ -131,7 +131,7 @@ def _ggufs(folder: Path) -> Iterator[Path]:
 
 
 def _walked(folder: Path) -> Iterator[Path]:
-    """The files below a folder, some levels deep. Links to folders are not followed, and a folder without end ends."""
+    """The files below a folder, some levels deep. Follows no links to folders, and stops in an endless folder."""
     entries = 0
     waiting = [(folder, 0)]
     while waiting:

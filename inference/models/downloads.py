@@ -1,8 +1,8 @@
-"""Where downloaded models lie, and what was written down when one was pulled. Reads folders alone, never a network.
+"""The location of downloaded models, and the record of a pull. Reads folders only, never a network.
 
-A pull puts a model into a folder of its own in the folder of the hub's client (HF_HOME), as plain files, so that they
-may as well be put there by hand. Beside them lies `pulled.json`: which revision they are of, and each file's hash.
-What other programs have downloaded into the hub's cache is found, too.
+A pull puts a model into its own folder within that of the hub's client (HF_HOME), as plain files, so that a user can
+also put them there by hand. `pulled.json` beside them holds their revision and each file's hash. Also finds downloads
+of other programs in the hub's cache.
 """
 
 import re
@@ -20,23 +20,23 @@ from inference.models.family import ModelError
 RECORD = "pulled.json"
 CONFIG = "config.json"
 PART = ".part"
-"""The end of the name of a file that is not here in full yet."""
+"""The suffix of an incomplete file."""
 
 WANTED = ("*.safetensors", "*.gguf", "*.json", "merges.txt", "LICENSE*", "NOTICE*")
-"""Files of a repository's top folder that are fetched, GGUF files only where the catalogue has pinned one."""
+"""Files of a repository's top folder to fetch; a GGUF file only if the catalogue pins one."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,199}")
 
 
 class FileRecord(msgspec.Struct, frozen=True):
-    """One file as the hub describes it. `digest` is the SHA-256 of one that is stored as large, else git's SHA-1."""
+    """One file as the hub describes it. `digest` is the SHA-256 of a file stored as large, otherwise git's SHA-1."""
 
     size: Annotated[int, Meta(ge=0)]
     digest: str
 
 
 class Pulled(msgspec.Struct, frozen=True):
-    """`pulled.json`: the revision is written before the first file, `complete` once all are there and were checked."""
+    """`pulled.json`: the revision is written before the first file, `complete` once all files are checked."""
 
     repo: str
     revision: str
@@ -51,7 +51,7 @@ class Pulled(msgspec.Struct, frozen=True):
 
 
 def folder_for(model: str) -> Path:
-    """The folder that a pull fills for a model of the catalogue, or for a hub id such as owner/name."""
+    """The folder of a pull, for a model of the catalogue, or for a hub id such as owner/name."""
     from huggingface_hub import constants  # where the user's other models are, too
 
     entry = catalogue.find(model)
@@ -65,9 +65,9 @@ def repo_of(model: str) -> str:
 
 
 def find(model: str) -> Path | None:
-    """The folder of a model of the catalogue or of a hub id, where its files are; None where they are not all there.
+    """The folder with the files of a model of the catalogue or of a hub id; None if any are missing.
 
-    A pinned file that is in the hub's own cache is given itself.
+    For a pinned file in the hub's own cache, the file itself.
     """
     folder = folder_for(model)
     record = read_record(folder, repo_of(model))
@@ -104,10 +104,10 @@ def _costs(entry: Published | None) -> str:
 
 
 def read_record(folder: Path, repo: str = "") -> Pulled | None:
-    """What was written down when the files of a folder were pulled; None where they were not.
+    """The record of the pull into a folder; None if there is none.
 
-    Raises ModelError, also where `repo` is named and they are of another repository. The record need not be ours: a
-    repository may have a file of this name, and a user who downloads by hand may copy it, too.
+    Raises ModelError, also if the files belong to a repository other than `repo`. The record may not be ours: a
+    repository may have a file of this name, and a user who downloads by hand may copy it too.
     """
     file = folder / RECORD
     try:
@@ -125,9 +125,9 @@ def read_record(folder: Path, repo: str = "") -> Pulled | None:
 
 
 def is_wanted(name: str) -> bool:
-    """Whether a file is fetched. Its name comes from the hub: no path leads out of the folder, or to our own record.
+    """Whether to fetch a file. Its name comes from the hub: no path may lead out of the folder, or to our own record.
 
-    Where small and large letters are the same in a file system, `Pulled.json` is our record, too.
+    In a file system that ignores case, `Pulled.json` is our record too.
     """
     if not _PLAIN_NAME.fullmatch(name) or name.lower() == RECORD or name.lower().endswith(PART):
         return False
@@ -142,7 +142,7 @@ def _file_in_cache(repo: str, file: PinnedFile) -> Path | None:
 
 
 def _in_cache(model: str) -> Path | None:
-    """The snapshot in the hub's own cache, no matter which program put it there; None where it has no weights."""
+    """The snapshot in the hub's own cache, whichever program put it there; None if it has no weights."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 

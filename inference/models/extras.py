@@ -1,7 +1,7 @@
-"""The commands that install what is missing, by the way in which infill-ls is installed here.
+"""The commands that install missing packages, matching how infill-ls was installed here.
 
-`pip install` in a user's shell would reach another Python where infill-ls has an environment of its own. Imports no
-large library.
+`pip install` in a user's shell would reach another Python if infill-ls has its own environment. Imports no large
+library.
 """
 
 import re
@@ -19,12 +19,12 @@ def install(extra: str, prefix: str = sys.prefix) -> list[str]:
 
 
 def reinstall(prefix: str = sys.prefix) -> list[str]:
-    """The words of the command that installs infill-ls in the environment at `prefix` once more."""
+    """The words of the command that reinstalls infill-ls in the environment at `prefix`."""
     return _command(prefix, "--force-reinstall", "infill-ls")
 
 
 def shown(words: Sequence[str]) -> str:
-    """A command for a user to type: double quotes mean the same to the shells of Unix, PowerShell and cmd.exe."""
+    """A command for a user to type: double quotes work in the shells of Unix, PowerShell and cmd.exe."""
     return " ".join(word if _PLAIN.fullmatch(word) else f'"{word}"' for word in words)
 
 

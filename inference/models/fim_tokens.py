@@ -1,9 +1,9 @@
-"""The fill-in-the-middle tokens of each family of models, as its makers published them.
+"""The fill-in-the-middle tokens of each model family, as its makers published them.
 
 Qwen2.5-Coder: its README and arXiv 2409.12186. StarCoder2: arXiv 2402.19173, section 5. CodeGemma:
 ai.google.dev/gemma/docs/codegemma/prompt-structure. DeepSeek-Coder: its README. Codestral: mistral-common's
-`encode_fim`, suffix first. Granite: its model cards; from Granite 4 on with bars. Their texts are not those of code, so
-text that has them is cut there: it would end the prompt.
+`encode_fim`, suffix first. Granite: its model cards; from Granite 4 on with bars. Code does not contain these texts, so
+a text that does is cut there: it would end the prompt.
 """
 
 import re
@@ -17,9 +17,9 @@ _LONGEST_PATH = 200
 
 @dataclass(frozen=True)
 class FimTokens:
-    """How a family is shown a hole. `ends` are the tokens that come after a fill, beside those of the prompt.
+    """A family's prompt for a hole. `ends` are the tokens after a fill, besides those of the prompt.
 
-    `repository` begins a prompt with other files and `file` each file in it; empty: it knows none.
+    `repository` begins a prompt with other files and `file` each file in it; empty: it has none.
     """
 
     prefix: str
@@ -30,21 +30,21 @@ class FimTokens:
     repository: str = ""
     file: str = ""
     names_file_inside: bool = False
-    """Whether the name of the file with the hole stands behind the prefix token and not before it."""
+    """Whether the name of the file with the hole follows the prefix token instead of preceding it."""
 
     @property
     def controls(self) -> tuple[str, ...]:
-        """All tokens that no code may bring into a prompt, and no fill out of an answer."""
+        """All tokens forbidden in a prompt's code and in a fill."""
         own = (self.prefix, self.suffix, self.middle, self.repository, self.file, *self.ends)
         return tuple(token for token in own if token)
 
     def prompt(self, prefix: str, suffix: str, path: str, context: Sequence[Snippet]) -> str:
-        """The prompt behind which the fill is written. Other files that hold control tokens are left out."""
+        """The prompt after which the fill is written. Leaves out other files that contain control tokens."""
         shown = [each for each in context if not any(token in each.text for token in self.controls)]
         return "".join(text for _, text in self.parts(prefix, suffix, path, shown))
 
     def parts(self, prefix: str, suffix: str, path: str, context: Sequence[Snippet]) -> Iterator[tuple[bool, str]]:
-        """The same in parts that are either a control token, True, or text, whatever that spells."""
+        """The same in parts: either a control token, True, or text, whatever that spells."""
         if self.is_suffix_first:
             yield from ((True, self.suffix), (False, suffix), (True, self.prefix), (False, prefix), (True, self.middle))
             return
@@ -60,7 +60,7 @@ class FimTokens:
         yield from ((True, self.suffix), (False, suffix), (True, self.middle))
 
     def _name(self, path: str) -> str:
-        """The end of a path, as it may stand in a prompt."""
+        """The end of a path, made safe for a prompt."""
         shown = "".join(character if character.isprintable() else " " for character in path[-_LONGEST_PATH:])
         for token in self.controls:
             shown = shown.replace(token, " ")
@@ -108,7 +108,7 @@ _NAMES = {
 
 
 def kind_of(model: str) -> str | None:
-    """The family of a model by the name that its server has for it; None where that tells of none."""
+    """The family of a model judging by its server's name for it; None if the name shows none."""
     name = model.lower()
     return next((kind for kind, pattern in _NAMES.items() if pattern.search(name)), None)
 
@@ -119,9 +119,9 @@ def of_kind(kind: str, model: str) -> FimTokens:
 
 
 def of_vocabulary(tokens: Collection[str]) -> FimTokens | None:
-    """The tokens of the family that a tokenizer with these tokens was made for; None where it knows none.
+    """The tokens of the family that a tokenizer with these tokens belongs to; None if unknown.
 
-    A tokenizer without the tokens of a repository is of a model that was shown none.
+    A tokenizer without repository tokens belongs to a model that was never shown any.
     """
     known = [each for each in TABLE.values() if {each.prefix, each.suffix, each.middle or each.suffix} <= set(tokens)]
     if not known:

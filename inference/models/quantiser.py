@@ -1,4 +1,4 @@
-"""The library that packs weights into fewer bits, imported so that it fetches nothing and says nothing."""
+"""Imports the library that packs weights into fewer bits, without letting it fetch or print anything."""
 
 import logging
 import sys
@@ -13,9 +13,9 @@ _TALKERS = ("bitsandbytes.backends.cpu.ops", "bitsandbytes.autograd._functions")
 
 @cache
 def library() -> Any:
-    """bitsandbytes. Raises ModelError where it cannot be imported.
+    """bitsandbytes. Raises ModelError if it cannot be imported.
 
-    On some CPUs it asks the package `kernels` to fetch code from a hub; that is kept from it.
+    On some CPUs it asks the package `kernels` to fetch code from a hub; this prevents that.
     """
     before = sys.modules.get("kernels")
     sys.modules["kernels"] = None  # type: ignore[assignment]

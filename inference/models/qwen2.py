@@ -1,4 +1,4 @@
-"""What a Qwen2's config.json and the headers of its weights state, checked before any weight is read.
+"""Checks a Qwen2's config.json and the headers of its weights, before reading any weight.
 
 Masked-diffusion models and those that fill the middle have the same layers, under the same names.
 """
@@ -17,7 +17,7 @@ Size = Annotated[int, Meta(ge=2, le=1 << 20)]
 Heads = Annotated[int, Meta(ge=1, le=1024)]
 Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
 Theta = Annotated[float, Meta(ge=1.0, le=1e12)]
-"""Several times what any published model has."""
+"""Several times any published model's."""
 
 
 class _Rope(msgspec.Struct):
@@ -26,7 +26,7 @@ class _Rope(msgspec.Struct):
 
 
 class Qwen2Config(msgspec.Struct, frozen=True):
-    """The part of config.json that says what the network is."""
+    """The part of config.json that describes the network."""
 
     vocab_size: Vocabulary
     hidden_size: Size
@@ -57,7 +57,7 @@ class Qwen2Config(msgspec.Struct, frozen=True):
 
 
 def qwen2_config(checkpoint: Checkpoint) -> Qwen2Config:
-    """The network that a checkpoint describes. Raises ModelError where it makes no sense or is not plain Qwen2."""
+    """The network that a checkpoint describes. Raises ModelError if it makes no sense or is not plain Qwen2."""
     file = checkpoint.source
     try:
         found = msgspec.convert(checkpoint.config, Qwen2Config)
@@ -87,7 +87,7 @@ def qwen2_config(checkpoint: Checkpoint) -> Qwen2Config:
 
 
 def weight_shapes(config: Qwen2Config) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight by its name in the files; `lm_head.weight` may be missing where it is tied."""
+    """The shape of each weight by its name in the files; `lm_head.weight` may be missing if it is tied."""
     wide, inner = config.hidden_size, config.intermediate_size
     queries, keys = config.num_attention_heads * config.head_size, config.num_key_value_heads * config.head_size
     layer: dict[str, tuple[int, ...]] = {

@@ -1,4 +1,4 @@
-"""Which models of the catalogue run on a machine, and which one is best there: the one place where that is decided."""
+"""Decides which models of the catalogue run on a machine, and which one is best there. Nothing else decides that."""
 
 import platform
 import sys
@@ -20,15 +20,15 @@ _PROCESSOR_PARAMETERS = 2e9
 """A step of a larger model takes seconds on a processor, and a fill takes several steps."""
 _SMALL_PARAMETERS = 1e9
 _TOKEN_S = 0.08
-"""A token may take so long: a line of a dozen then takes a second."""
+"""A token may take this long: a line of a dozen then takes a second."""
 _PACKED = ("8bit", "4bit")
 _USABLE = {"cuda": 0.9}
 _USABLE_ELSEWHERE = 0.75
-"""How much of a device's memory one model may take. Beside it are an editor, a browser and the system."""
+"""How much of a device's memory one model may take. An editor, a browser and the system need the rest."""
 
 
 class Verdict(StrEnum):
-    """How a model fares on a machine. With the first two it can be recommended."""
+    """How a model fares on a machine. The first two allow recommending it."""
 
     RUNS = "runs"
     PACKAGE = "package"
@@ -42,8 +42,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Machine:
-    """What a model finds. `dtypes` are tried in this order, or what `dtypes_of` has for its family; `families` are the
-    folders of inference/models.
+    """A model's environment. `dtypes` are tried in this order, or those of `dtypes_of` for its family; `families` are
+    the folders of inference/models.
 
     `four_bit` and `mlx`: whether the packages for packed weights and for Apple's GPU are installed.
     """
@@ -58,18 +58,18 @@ class Machine:
     mlx: bool = False
     dtypes_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reads_bytes_per_s: float = 0.0
-    """How fast a processor reads its memory, which is what a token of a large model takes; 0: not measured."""
+    """How fast a processor reads its memory, which bounds a token of a large model; 0: not measured."""
 
     @property
     def usable_bytes(self) -> float:
-        """What one model may take once nothing else is loaded."""
+        """The memory available to one model if nothing else is loaded."""
         kind = self.device.partition(":")[0]
         return max(self.free_bytes, self.total_bytes * _USABLE.get(kind, _USABLE_ELSEWHERE))
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How a model fares: the dtype it runs in ("" for none), what it needs in each, and a sentence for both."""
+    """How a model fares: its dtype ("" for none), its memory in each, and a sentence for both."""
 
     verdict: Verdict
     dtype: str
@@ -78,8 +78,8 @@ class Fit:
 
 
 def this_machine(device: str | None) -> Machine:
-    """The machine that this process runs on, with the wanted device or the best. Raises ModelError."""
-    place = devices.choose_device(None if device == MLX else device)  # it computes where torch would, or on Apple's GPU
+    """The machine of this process, with the requested device or the best. Raises ModelError."""
+    place = devices.choose_device(None if device == MLX else device)  # same choice as torch's, or Apple's GPU
     total = torch.cuda.mem_get_info(place)[1] if place.type == "cuda" else psutil.virtual_memory().total
     return Machine(
         str(place),
@@ -122,7 +122,9 @@ def judge(entry: Published, machine: Machine) -> Fit:
 
 
 def _slow(entry: Published, machine: Machine) -> str:
-    """Why a model that writes a token a pass is too slow on a processor; "" where it is not, or is the smallest."""
+    """Why a processor is too slow for a model that writes a token per pass; "" if it is not, or the model is the
+    smallest.
+    """
     if entry.parameters <= _SMALL_PARAMETERS:
         return ""
     if not machine.reads_bytes_per_s:
@@ -133,7 +135,7 @@ def _slow(entry: Published, machine: Machine) -> str:
 
 
 def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:
-    """The command that installs what is missing to run a model in a dtype; empty where nothing is."""
+    """The command that installs what is missing to run a model in a dtype; empty if nothing is."""
     if entry.mac_only:
         return [] if machine.mlx else extras.install("mlx")
     return extras.install("4bit") if dtype in _PACKED and not machine.four_bit else []
@@ -149,15 +151,15 @@ def recommended(machine: Machine) -> Published:
 def best(entries: Collection[Published]) -> Published:
     """The best of some models: the best of each protocol by its score, and of these the largest.
 
-    A model without a score counts as the best smaller one of its family. Those that have none all the same come behind
-    the others, and the embedded one behind all.
+    A model without a score counts like the best smaller one of its family. Models still without a score come after the
+    others, and the embedded one last.
     """
     first = [max(same, key=_rank) for same in _by_protocol(entries)]
     return max(first or entries, key=lambda one: (bool(one.repo), one.parameters, *_ties(one)))
 
 
 def _by_protocol(entries: Iterable[Published]) -> Collection[list[Published]]:
-    """The models whose scores can be compared."""
+    """The models with comparable scores."""
     found: dict[str, list[Published]] = {}
     for entry in entries:
         if score := _score(entry):
@@ -172,7 +174,7 @@ def _rank(entry: Published) -> tuple[float, float, bool, float]:
 
 
 def _ties(entry: Published) -> tuple[bool, float]:
-    """Of models that are as large, one that was measured itself is preferred, then the smaller download."""
+    """Among models of equal size, prefers a measured one, then the smaller download."""
     return entry.quality is not None, -entry.download_bytes
 
 
@@ -184,7 +186,7 @@ def _score(entry: Published) -> Quality | None:
 
 
 def steps_to(entry: Published, machine: Machine) -> list[list[str]]:
-    """The commands that get a model, each as its words; none where it is here."""
+    """The commands that get a model, each as its words; none if it is already here."""
     package = _package(entry, judge(entry, machine).dtype, machine)
     return ([package] if package else []) + (
         [] if downloads.is_here(entry) else [["infill-ls", "models", "pull", entry.name]]

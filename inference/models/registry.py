@@ -20,25 +20,25 @@ if TYPE_CHECKING:  # it imports torch
 
 
 class FamilyModule(Protocol):
-    """What the package of a family offers. Importing it must not import torch: that takes seconds."""
+    """What a family's package offers. Importing it must not import torch: that takes seconds."""
 
     def default_properties(self, folder: Path, config: dict[str, Any]) -> Properties:
-        """What is true of a checkpoint of this family that has no `infill.json`. Raises ModelError."""
+        """The settings of a checkpoint of this family without `infill.json`. Raises ModelError."""
 
     def check(self, found: Checkpoint) -> None:
-        """Raises ModelError where its files make no sense or do not fit each other. Reads no weights."""
+        """Raises ModelError if its files make no sense or do not fit each other. Reads no weights."""
 
     def load(self, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
-        """The model in memory, on a device and in a dtype of the user's choice (None: the family's). Raises ModelError.
+        """The loaded model, on a device and in a dtype of the user's choice (None: the family's). Raises ModelError.
 
-        Only where no dtype is named may it compute in less precision than the dtype that it chooses.
+        It may compute in less precision than its dtype only if the user names no dtype.
         """
 
     def dtypes(self, device: str | None, wanted: str | None, /) -> tuple[str, ...]:
-        """The dtypes that are tried on a device of torch, the best one first. Raises ModelError."""
+        """The dtypes to try on a device of torch, best first. Raises ModelError."""
 
     def weight_bytes(self, found: Checkpoint, dtype: str) -> float:
-        """How much memory the weights take in a dtype, whether they fit or not. Raises ModelError."""
+        """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
 
 
 _FAMILIES: Mapping[str, FamilyModule] = {
@@ -55,13 +55,13 @@ _ON_MLX = {"diffusion_gemma": mlx}
 
 
 def _silent(_fraction: float, _what: str) -> None:
-    """Drops progress that nobody asked for."""
+    """Drops unwanted progress reports."""
 
 
 def find(model: str) -> Checkpoint:
     """The checkpoint called `model`: a name of the catalogue, a folder, or a hub id.
 
-    No weights are read, and nothing is downloaded. Raises ModelError.
+    Reads no weights and downloads nothing. Raises ModelError.
     """
     found = checkpoint.find(model, {name: partial(_default_properties, name) for name in _FAMILIES})
     _family(found).check(found)
@@ -69,7 +69,7 @@ def find(model: str) -> Checkpoint:
 
 
 def _default_properties(model_type: str, place: Path, config: dict[str, Any]) -> Properties:
-    """What is true of a checkpoint without `infill.json`. Raises ModelError."""
+    """The settings of a checkpoint without `infill.json`. Raises ModelError."""
     module = _FAMILIES[model_type]
     if model_type in _CAUSAL and token_files.named_tokens(place, config).mask is None:
         module = _CAUSAL[model_type]
@@ -83,12 +83,12 @@ def _family(found: Checkpoint) -> FamilyModule:
 
 
 def weight_bytes(found: Checkpoint, dtype: str, device: str | None = None) -> float:
-    """How much memory the weights of a checkpoint take in a dtype, whether they fit or not. Raises ModelError."""
+    """The memory of a checkpoint's weights in a dtype, whether or not they fit. Raises ModelError."""
     return _module(found, device).weight_bytes(found, dtype)
 
 
 def place(found: Checkpoint | None, device: str | None, dtype: str | None = None) -> "Place":
-    """Where a checkpoint would run for which a user asks for these; None: any checkpoint. Raises ModelError."""
+    """Where a checkpoint (None: any) would run with these user settings. Raises ModelError."""
     from inference.models import devices
     from inference.models.mlx import machine
 
@@ -102,7 +102,7 @@ def place(found: Checkpoint | None, device: str | None, dtype: str | None = None
 
 
 def _runs_on_mlx(found: Checkpoint, device: str | None) -> bool:
-    """Whether MLX computes a checkpoint where a user asks for this device. Raises ModelError where it cannot."""
+    """Whether MLX computes a checkpoint on this device. Raises ModelError if it cannot."""
     if device == MLX and found.model_type not in _ON_MLX:
         raise ModelError(f"{found.name}: device '{MLX}' runs {' and '.join(_ON_MLX)} models alone; choose another one")
     return found.model_type in _ON_MLX and (device == MLX or (device is None and mlx.is_preferred(found)))
@@ -119,9 +119,9 @@ def load(
     dtype: str | None = None,
     on_progress: OnProgress = _silent,
 ) -> Family:
-    """The model called `model`, in memory. Takes seconds to minutes.
+    """The model called `model`, loaded. Takes seconds to minutes.
 
-    `on_progress` is told fractions from 0 to 1. Raises ModelError.
+    `on_progress` receives fractions from 0 to 1. Raises ModelError.
     """
     on_progress(0.0, "checking the checkpoint")
     found = find(model)

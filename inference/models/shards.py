@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint, read one at a time, so that they never stand in memory together."""
+"""Reads the tensors of a checkpoint one at a time, so that they are never all in memory together."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,46 +18,46 @@ from inference.models.gguf import stated
 from inference.models.gguf.header import GgufFile, StoredTensor
 
 _BLOCK_WEIGHTS: Final = 1 << 22
-"""About so many weights of a tensor are read at a time."""
+"""Read about this many weights of a tensor at a time."""
 _UNPACKED_WEIGHTS: Final = 1 << 18
-"""About so many weights are dequantised at a time: 1 MB in float32, which a cache holds. Blocks of 16 MB took no less
-time, and left 110 MB more to the allocator where half a billion weights were packed."""
+"""Dequantise about this many weights at a time: 1 MB in float32, which a cache holds. Blocks of 16 MB took no less
+time, and left 110 MB more to the allocator when half a billion weights were packed.
+"""
 
 
 class Weights(Protocol):
-    """What a checkpoint holds, by the hub's names, in whichever format."""
+    """The tensors of a checkpoint in any format, by the hub's names."""
 
     @property
     def name(self) -> str:
-        """What the user calls the model."""
+        """The user's name for the model."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """The shape of each tensor."""
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
-        """A tensor in another dtype. Raises ModelError where it is missing, of another shape or unreadable."""
+        """A tensor in another dtype. Raises ModelError if it is missing, of another shape or unreadable."""
 
     def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
         """The rows of a tensor, some megabytes at a time: the number of the first, and (n, columns) on the CPU.
 
-        In the dtype that is stored, or float32 where that is packed. Valid until the next is asked for. Raises
-        ModelError.
+        In the stored dtype, or float32 if that is packed. Valid until the next one. Raises ModelError.
         """
 
 
 def opened(checkpoint: Checkpoint) -> Weights:
-    """The weights of a checkpoint. Raises ModelError where they cannot be read."""
+    """The weights of a checkpoint. Raises ModelError if they cannot be read."""
     if not checkpoint.gguf:
         return Shards(checkpoint)
     return GgufWeights(checkpoint.name, checkpoint.gguf)
 
 
 class Shards:
-    """What safetensors files hold, by name. Each access opens a file and closes it: nothing stays mapped."""
+    """The contents of safetensors files, by name. Each access opens and closes a file: nothing stays mapped."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        """Reads the headers alone. Raises ModelError where one cannot be read."""
+        """Reads only the headers. Raises ModelError if one cannot be read."""
         self.checkpoint, self.name = checkpoint, checkpoint.name
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._files: dict[str, Path] = {}
@@ -66,7 +66,7 @@ class Shards:
                 self.shapes[name], self._files[name] = tensor.shape, file
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
-        """A copy of a tensor. Raises ModelError where it is missing, of another shape or unreadable."""
+        """A copy of a tensor. Raises ModelError if it is missing, of another shape or unreadable."""
         with self._opened(name, shape) as opened:
             return opened.get_tensor(name).to(device, dtype, copy=True)  # type: ignore[no-any-return]
 
@@ -78,7 +78,7 @@ class Shards:
                 yield first, opened.get_slice(name)[first : first + step].view(-1, shape[-1])
 
     def pieces(self, name: str, shape: Sequence[int]) -> Iterator[Tensor]:
-        """Each (1, ...) slice along the first dimension, valid until the next is asked for. Raises ModelError."""
+        """Each (1, ...) slice along the first dimension, valid until the next one. Raises ModelError."""
         for number in range(shape[0]):
             with self._opened(name, shape) as opened:
                 yield opened.get_slice(name)[number : number + 1]
@@ -101,10 +101,10 @@ class Shards:
 
 
 class GgufWeights:
-    """What a GGUF file holds, each tensor dequantised when it is asked for. Nothing stays mapped."""
+    """The contents of a GGUF file, each tensor dequantised on access. Nothing stays mapped."""
 
     def __init__(self, name: str, file: GgufFile) -> None:
-        """`name`: what the user calls the model."""
+        """`name`: the user's name for the model."""
         self.name, self._file, self._stored = name, file, stated.stored_tensors(file)
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
@@ -136,6 +136,6 @@ def _blocks(file: GgufFile, tensor: StoredTensor) -> Iterator[tuple[int, Tensor]
         last = min(rows, first + step)
         raw = file.bytes_at(tensor.begin + first * row_bytes, tensor.begin + last * row_bytes)
         stored = np.frombuffer(raw, np.uint8).reshape(last - first, row_bytes)
-        with np.errstate(invalid="ignore", over="ignore"):  # a family looks for what broken scales give
+        with np.errstate(invalid="ignore", over="ignore"):  # a family checks for the results of broken scales
             plain = dequantize(stored, GGMLQuantizationType[type_.name])
         yield first, torch.from_numpy(np.array(plain, np.float32, copy=None if plain.flags.writeable else True))

@@ -1,6 +1,6 @@
 """DiffusionGemma: a causal encoder reads the prefix, and a decoder of the same weights denoises canvases behind it.
 
-What registry.py needs to know of the family stands here; torch is imported when a model is loaded.
+Holds what registry.py needs from the family; torch is imported when a model is loaded.
 """
 
 from inference.models.checkpoint import Checkpoint
@@ -12,9 +12,9 @@ __all__ = ["check", "default_properties", "dtypes", "load", "weight_bytes"]
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
-    """The model in memory. Raises ModelError where it does not fit or its weights are not what the checkpoint says.
+    """The loaded model. Raises ModelError if it does not fit or its weights differ from the checkpoint's description.
 
-    Where no dtype is named, a CPU may multiply the rows of canvases in bfloat16 although it computes in float32.
+    If no dtype is named, a CPU may multiply the rows of canvases in bfloat16 although it computes in float32.
     """
     mlx_format.refuse(found)
     from inference.models.diffusion_gemma.adapter import DiffusionGemma
@@ -23,14 +23,14 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
 
 
 def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
-    """The dtypes that are tried on a device, the best one first. Raises ModelError."""
+    """The dtypes to try on a device, best first. Raises ModelError."""
     from inference.models import devices
 
     return devices.place(device, wanted).dtypes
 
 
 def weight_bytes(found: Checkpoint, dtype: str) -> float:
-    """How much memory the weights take in a dtype, whether they fit or not. Raises ModelError."""
+    """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
     mlx_format.refuse(found)
     from inference.models.devices import PRECISIONS
     from inference.models.diffusion_gemma import weights

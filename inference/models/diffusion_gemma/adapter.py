@@ -16,19 +16,22 @@ from inference.models.family import LengthSignal, NoiseKind, OnProgress, Propert
 
 _CACHE_SHARE = 0.25
 _CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20
-"""Encoded prefixes take up to a quarter of the memory that is free, and up to this: in a CPU's memory there are editors
-and compilers too."""
+"""Encoded prefixes take up to a quarter of the free memory, and up to this: a CPU's memory also holds editors and
+compilers.
+"""
 _CACHED_PREFIXES = 16
-"""And no more than so many whole prefixes: in a session over twelve files two of them reuse 91.7 % of all prefix
-tokens, 16 of them 93.6 %, and 32 as much as 256, 93.9 % (`infill-ls bench memory`)."""
+"""And at most this many whole prefixes: in a session over twelve files two of them reuse 91.7 % of all prefix tokens,
+16 of them 93.6 %, and 32 as much as 256, 93.9 % (`infill-ls bench memory`).
+"""
 
 _FREE_ROWS = 512
-"""On a GPU a step of so many rows takes as long as reading the weights does, which it has to in any case: some 64 rows
-already need nearly all experts."""
+"""On a GPU a step of this many rows takes no longer than reading the weights, which it always must: some 64 rows
+already need nearly all experts.
+"""
 
 
 def cache_budget(network: Passes, properties: Properties, free_bytes: int, *, on_cpu: bool) -> int:
-    """How many bytes encoded prefixes may take that nobody reads, of those that are free beside the loaded model."""
+    """How much of the memory free beside the loaded model unread encoded prefixes may take, in bytes."""
     limit = _CACHE_LIMIT_CPU_BYTES if on_cpu else _CACHE_LIMIT_BYTES
     return min(
         int(free_bytes * _CACHE_SHARE), limit, _CACHED_PREFIXES * network.token_bytes * properties.max_prefix_tokens
@@ -41,7 +44,7 @@ class DiffusionGemma:
     def __init__(
         self, found: Checkpoint, tokenizer: Tokenizer, network: Passes, dtype: str, cache_bytes: int, runs_on: str = ""
     ) -> None:
-        """`cache_bytes`: how much the encoded prefixes may take that nobody reads. `dtype`: a precision's name."""
+        """`cache_bytes`: the limit for unread encoded prefixes. `dtype`: a precision's name."""
         self.name, self.properties, self.tokenizer = found.name, found.properties, tokenizer
         self.network, self.device, self.dtype = network, network.device, dtype
         self.prefixes = PrefixCache(network, cache_bytes)
@@ -70,7 +73,7 @@ class DiffusionGemma:
 
     @property
     def prefix_bytes(self) -> int:
-        """What one encoded prefix takes, as long as the checkpoint wants it at most."""
+        """The memory of one encoded prefix of the checkpoint's maximum length."""
         return self.network.token_bytes * self.properties.max_prefix_tokens
 
     def prepare(self) -> bool:
@@ -101,7 +104,9 @@ class EncodedContext:
     def predict(
         self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
     ) -> Tensor:
-        """See `Context`. The feedback of a row that is not asked for is its token's embedding: the token is certain."""
+        """See `Context`. The feedback of a row that was not requested is its token's embedding: the token is
+        certain.
+        """
         signal = None
         if feedback is not None:
             embedded = self._network.token_embeddings(ids)
@@ -150,7 +155,7 @@ class EncodedContinuation:
     """A `Continuation` of an encoded prefix."""
 
     def __init__(self, network: Passes, cache: ContinuationCache, pending: Tensor) -> None:
-        """`pending` (K, n): tokens that are fed before the first."""
+        """`pending` (K, n): tokens to feed before the first."""
         self._network, self._cache, self._pending = network, cache, pending
 
     @torch.inference_mode()
@@ -173,7 +178,7 @@ class EncodedContinuation:
         self._cache.keep(parents)
 
     def _hidden(self, ids: Tensor) -> Tensor:
-        """Feeds (K, n) tokens behind those that are pending; the hidden states of all of these."""
+        """Feeds (K, n) tokens behind the pending ones; the hidden states of all of these."""
         fed = torch.cat([self._pending, ids], 1) if self._pending.shape[1] else ids
         self._pending = self._pending[:, :0]
         hidden = self._network.encode(fed, self._cache)

@@ -1,9 +1,8 @@
-"""Caches for several continuations of one prefix. The rows of the prefix are there once, for all of them.
+"""Caches for several continuations of one prefix, which share a single copy of the prefix's rows.
 
-A pass over few rows is bound by what it reads; a copy of the prefix for each continuation would be most of that. So
-`append` returns only the continuations' own rows, for a network that attends to both parts; `update` copies and joins
-them for the layers of transformers.
-Shapes: B continuations, G key heads, T rows of the prefix, n new rows, D head size.
+A pass over few rows is bound by memory reads, mostly of the prefix if each continuation had a copy. So `append` returns
+only the continuations' own rows, for a network that attends to both parts; `update` copies and joins them for the
+layers of transformers. Shapes: B continuations, G key heads, T rows of the prefix, n new rows, D head size.
 """
 
 import torch
@@ -14,19 +13,19 @@ from inference.models.diffusion_gemma.rows import Array, Rows
 
 
 class ScoringCache:
-    """An `EncoderCache` for continuations that are known whole: it stores nothing."""
+    """An `EncoderCache` for complete continuations: it stores nothing."""
 
     def __init__(self, prefix: PrefixView, rows: Rows) -> None:
         self.length, self._rows = prefix.length, rows
         self.prefix_layers = prefix.layers
-        """(1, G, T, D) of each layer."""
+        """(1, G, T, D) for each layer."""
 
     def append(self, keys: Array, values: Array, layer_index: int) -> LayerView:
         """One layer's new rows (B, G, n, D) -> the continuations' own rows, in order."""
         return LayerView(keys, values)
 
     def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
-        """The same with the prefix's rows before them, for each continuation."""
+        """The same preceded by the prefix's rows, for each continuation."""
         own, prefix = self.append(keys, values, layer_index), self.prefix_layers[layer_index]
         return self._joined(prefix.keys, own.keys), self._joined(prefix.values, own.values)
 
@@ -55,7 +54,7 @@ class ContinuationCache(ScoringCache):
         return LayerView(own.keys[:, :, :end], own.values[:, :, :end])
 
     def keep(self, parents: Tensor) -> None:
-        """(B,) each continuation goes on as a copy of the one at that number."""
+        """(B,) each continuation becomes a copy of the one at that number."""
         if torch.equal(parents, torch.arange(len(parents), device=parents.device)):
             return
         for own in self._own:
@@ -63,6 +62,8 @@ class ContinuationCache(ScoringCache):
                 buffer[:, :, : self._grown] = self._rows.chosen(buffer[:, :, : self._grown], parents)
 
     def grow(self, count: int) -> None:
-        """The rows of `count` tokens are written in every layer: they count from now on; below 0, the last do not."""
+        """The rows of `count` tokens are written in every layer and count from now on; a negative count drops the last
+        ones.
+        """
         self.length += count
         self._grown += count

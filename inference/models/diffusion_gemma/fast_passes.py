@@ -1,7 +1,7 @@
-"""Which of the networks of this family runs: the fastest for the device that gives what transformers' layers give.
+"""Chooses a network of this family: the fastest for the device whose results match transformers' layers.
 
-Each faster network is compared with the one that it would replace, on a few rows and with the weights of the model.
-One that differs or cannot run is left out, and the log says so: the model is then slower, and as good.
+Each faster network is compared with the one it would replace, on a few rows and with the model's weights. One that
+differs or cannot run is skipped and logged: the model is then slower but correct.
 """
 
 import logging
@@ -21,10 +21,10 @@ from inference.models.diffusion_gemma.static_shapes import RecordedNetwork
 
 _TOLERANCE = {torch.float32: 1e-4}
 _HALF_TOLERANCE = 0.05
-"""By the dtype of its products, how far a faster pass may be from the plainer one: |difference| / |plainer|."""
+"""By the dtype of its products, the allowed error of a faster pass: |difference| / |plainer|."""
 
 _TRIAL_ROWS = 27
-"""No multiple of anything, so that rows that fill a shape would show."""
+"""A multiple of nothing, so that rows padding a shape would show."""
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 def fastest(model: Any, *, exact: bool = True) -> Network:
     """The network of a loaded `DiffusionGemmaForBlockDiffusion`.
 
-    Unless `exact`, a CPU that can do so makes the products of canvas passes in bfloat16 where the model is float32.
+    Unless `exact`, a capable CPU computes the products of canvas passes in bfloat16 if the model is float32.
     """
     plain = Network(model)
     if plain.device.type == "cuda":
@@ -47,11 +47,11 @@ def fastest(model: Any, *, exact: bool = True) -> Network:
 
 
 def verified(make: Callable[[], Network], plainer: Network) -> Network:
-    """The network that `make` makes, where it gives what the plainer one gives; else the plainer one."""
+    """The network that `make` makes if its results match the plainer one's; otherwise the plainer one."""
     try:
         faster = make()
         worst = difference(faster, plainer)
-    except Exception as error:  # a device may refuse, and the modules of another transformers release be others
+    except Exception as error:  # a device may refuse, and another transformers release may differ
         log.warning("a faster pass cannot run here and is not used: %s", (str(error).splitlines() or [repr(error)])[0])
         return plainer
     if worst <= 1.0:
@@ -63,7 +63,7 @@ def verified(make: Callable[[], Network], plainer: Network) -> Network:
 
 @torch.inference_mode()
 def difference(faster: Network, plainer: Network) -> float:
-    """How much two networks differ on a few rows, in parts of what is allowed: above 1 is too much."""
+    """How much two networks differ on a few rows, relative to the limit: above 1 is too much."""
     ids = (torch.arange(_TRIAL_ROWS, device=plainer.device) * 7)[None] % plainer.vocabulary_size
     (found, hidden), (wanted, plain_hidden) = _encoded(faster, ids), _encoded(plainer, ids)
     parts = [_in_parts(hidden, plain_hidden, plainer.dtype)]

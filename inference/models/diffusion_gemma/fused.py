@@ -1,9 +1,9 @@
 """The layers in fewer operations, on any device.
 
 A pass over few rows is bound by the number of operations and not by their size. A stock RMSNorm is six of them, and a
-model of one expert goes through all of the routing to arrive at that expert. So the layers are written out here, with
-torch's own RMSNorm and a short way to an only expert; the modules of transformers keep the weights.
-Shapes: B batch, W rows of each, d hidden size, H query heads, G key heads, D head size.
+model of one expert goes through the whole routing to reach that expert. So the layers are written out here, with
+torch's own RMSNorm and a shortcut for a single expert; the modules of transformers keep the weights. Shapes: B batch, W
+rows of each, d hidden size, H query heads, G key heads, D head size.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from inference.models.diffusion_gemma.network import MaskOf, Network
 from inference.models.diffusion_gemma.passes import EncoderCache, PrefixView
 
 Seen = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From a layer's new keys and values (B, G, W, D) to all that its rows may look at."""
+"""Maps a layer's new keys and values (B, G, W, D) to everything its rows may attend to."""
 
 Rotary = tuple[Tensor, Tensor]
 """Cosines and sines of the rows' positions, (B or 1, W, D)."""
@@ -43,7 +43,7 @@ class FusedNetwork(Network):
 
 
 def rms_norm(norm: Any, rows: Tensor) -> Tensor:
-    """What a `DiffusionGemmaRMSNorm` makes of rows, in float32 as the stock one: x / rms(x) * weight."""
+    """Applies a `DiffusionGemmaRMSNorm` to rows, in float32 as the stock one: x / rms(x) * weight."""
     weight = norm.weight.float() if norm.with_scale else None
     return functional.rms_norm(rows.float(), rows.shape[-1:], weight, norm.eps).type_as(rows)
 
@@ -61,7 +61,7 @@ def _remembered(cache: EncoderCache, number: int) -> Seen:
 
 
 def _behind(prefix: PrefixView, number: int) -> Seen:
-    """The decoder reads the prefix, and leaves it as it is."""
+    """The decoder reads the prefix without changing it."""
     past = prefix.layers[number]
     return lambda keys, values: (torch.cat([past.keys, keys], 2), torch.cat([past.values, values], 2))
 
@@ -99,8 +99,8 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, s
 def stacked_heads(queries: Tensor, key_heads: int, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """(B, H, W, D) -> (B, G, H / G * W, D): the heads that share a key head as rows of one head; and their mask.
 
-    So the keys are read as they are. torch's own grouped attention and transformers copy keys and values for each head
-    wherever there is a mask: 8-fold on the full layers of the released checkpoint.
+    This reads the keys without copying. torch's own grouped attention and transformers copy keys and values for each
+    head if there is a mask: 8-fold on the full layers of the released checkpoint.
     """
     batch, heads, rows, size = queries.shape
     sharing = heads // key_heads
@@ -110,7 +110,7 @@ def stacked_heads(queries: Tensor, key_heads: int, mask: Tensor | None) -> tuple
 
 
 def _routed(layer: Any, rows: Tensor) -> Tensor:
-    """What the experts make of rows (B * W, d)."""
+    """The experts' output for rows (B * W, d)."""
     router, experts = layer.router, layer.experts
     normed = rms_norm(layer.pre_feedforward_layernorm_2, rows)
     if experts.num_experts > 1:

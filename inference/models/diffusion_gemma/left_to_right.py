@@ -1,7 +1,7 @@
 """The same weights as an ordinary language model: prefix only, one token after the other.
 
-The encoder is causal and lm_head is tied, so a DiffusionGemma checkpoint can also write from left to right. It is the
-honest baseline for the canvas: same weights, same prefix, no view of what follows.
+The encoder is causal and lm_head is tied, so a DiffusionGemma checkpoint can also write from left to right. That is the
+honest baseline for the canvas: same weights, same prefix, no view of the text behind.
 """
 
 from collections.abc import Generator, Sequence
@@ -17,7 +17,7 @@ def tokens(
 ) -> Generator[int, None, None]:
     """The likeliest next token, `count` times; each `next` is one forward pass, the first also encodes the prefix.
 
-    `bias` (V,) is added to the logits. Closing the iterator frees what it holds. Raises ValueError without a prefix.
+    `bias` (V,) is added to the logits. Closing the iterator frees its memory. Raises ValueError without a prefix.
     """
     if not prefix_ids:
         raise ValueError("left-to-right needs at least one token to start from")

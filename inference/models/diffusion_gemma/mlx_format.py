@@ -1,7 +1,7 @@
-"""How MLX's tools pack weights, and how a checkpoint of theirs says so. Nothing here needs MLX.
+"""How MLX's tools pack weights, and how their checkpoints declare it. Nothing here needs MLX.
 
 A packed matrix (..., rows, columns) is stored as `X.weight`, 32 / bits numbers in each word, with `X.scales` and, in
-MLX's own mode, `X.biases` for each group of columns. config.json names what most matrices have, as `quantization`.
+MLX's own mode, `X.biases` for each group of columns. config.json gives the usual packing as `quantization`.
 """
 
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ from inference.models.family import ModelError
 
 
 class Packing(msgspec.Struct, frozen=True):
-    """`quantization` in config.json. It may also name single matrices, whose shapes say the same."""
+    """`quantization` in config.json. It may also list single matrices, but their shapes say the same."""
 
     group_size: Literal[16, 32, 64, 128]
     bits: Annotated[int, Meta(ge=2, le=8)]
@@ -27,7 +27,7 @@ class _Stated(msgspec.Struct):
 
 
 def packing_of(found: Checkpoint) -> Packing | None:
-    """What most matrices of a checkpoint are packed in; None where MLX has not packed it. Raises ModelError."""
+    """The usual packing of a checkpoint's matrices; None if MLX has not packed it. Raises ModelError."""
     try:
         return msgspec.convert(found.config, _Stated).quantization
     except msgspec.ValidationError as error:
@@ -35,7 +35,7 @@ def packing_of(found: Checkpoint) -> Packing | None:
 
 
 def refuse(found: Checkpoint) -> None:
-    """Raises ModelError where MLX has packed the weights: nothing else reads them."""
+    """Raises ModelError if MLX has packed the weights: nothing else reads them."""
     if packing_of(found) is not None:
         raise ModelError(
             f"{found.name}: MLX has packed its weights, and MLX alone reads them; on a Mac with Apple silicon "

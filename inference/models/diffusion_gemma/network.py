@@ -18,8 +18,9 @@ from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, Pre
 from inference.models.diffusion_gemma.rows import Rows, TorchRows
 
 MaskOf = Callable[[str], Tensor | None]
-"""From a kind of layer to its mask, (B, 1, rows of queries, rows it sees), 1 row where all see the same; None: all is
-seen."""
+"""Maps a kind of layer to its mask, (B, 1, rows of queries, visible rows), 1 row if all see the same; None: everything
+is visible.
+"""
 
 
 class Network:
@@ -40,7 +41,7 @@ class Network:
         self.hidden_size: int = config.hidden_size
         self.dtype: torch.dtype = self._lm_head.weight.dtype
         self.canvas_dtype: torch.dtype = self.dtype
-        """In which the matrices of canvas passes are multiplied."""
+        """The dtype for multiplying the matrices of canvas passes."""
         self.device: torch.device = self._lm_head.weight.device
         self.rows: Rows = TorchRows()
 
@@ -91,7 +92,7 @@ class Network:
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
         """The self-conditioning signal of some rows: (N, V) logits -> (N, d).
 
-        `probabilities` are their float32 softmax, used as they are where the model computes in float32.
+        `probabilities` are their float32 softmax, used unchanged if the model computes in float32.
         """
         embedding = self._decoder.embed_tokens
         if self.dtype != torch.float32:
@@ -104,11 +105,11 @@ class Network:
         return self._decoder.embed_tokens(ids)  # type: ignore[no-any-return]
 
     def first_visible_row(self, layer_index: int, past: int) -> int:
-        """The first of `past` encoded rows that the next token may look at in this layer."""
+        """The first of `past` encoded rows that the next token may attend to in this layer."""
         return self.first_row(self.layer_types[layer_index], past)
 
     def empty_layers(self, batch: int) -> list[LayerView]:
-        """What a canvas without any prefix reads: no rows in any layer."""
+        """The empty prefix of a canvas: no rows in any layer."""
         views = []
         for layer in self._encoder.layers:
             attention = layer.self_attn
@@ -119,16 +120,16 @@ class Network:
 
     @property
     def token_bytes(self) -> int:
-        """What the keys and values of one prefix token take, all layers together."""
+        """The memory of one prefix token's keys and values, all layers together."""
         rows = sum(view.keys.shape[1] * view.keys.shape[3] for view in self.empty_layers(1))
         return int(2 * rows * self.dtype.itemsize)
 
     def first_row(self, kind: str, past: int) -> int:
-        """The first of `past` encoded rows that the next token may look at in layers of this kind."""
+        """The first of `past` encoded rows that the next token may attend to in layers of this kind."""
         return max(0, past - self.window + 1) if kind == "sliding_attention" else 0
 
     def _conditioned(self, embedded: Tensor, soft: Tensor | None) -> Tensor:
-        """(B, W, d) embeddings and self-conditioning signal -> what the decoder's first layer reads."""
+        """(B, W, d) embeddings and self-conditioning signal -> the input of the decoder's first layer."""
         signal = torch.zeros_like(embedded) if soft is None else soft
         return self._decoder.self_conditioning(embedded, signal)  # type: ignore[no-any-return]
 
@@ -146,7 +147,9 @@ class Network:
         return stack.norm(hidden)  # type: ignore[no-any-return]
 
     def causal_mask(self, past: int, new: int, kind: str) -> Tensor:
-        """(1, 1, n, rows the layer sees): a token sees itself and what is before it, on sliding layers the window."""
+        """(1, 1, n, rows the layer sees): a token sees itself and everything before it, limited to the window on
+        sliding layers.
+        """
         first = self.first_row(kind, past)
         query = torch.arange(past, past + new, device=self.device)[:, None]
         key = torch.arange(first, past + new, device=self.device)[None]
@@ -156,7 +159,7 @@ class Network:
         return allowed[None, None]
 
     def canvas_mask(self, valid: Tensor | None, past: int) -> MaskOf:
-        """Masks (B, 1, 1, rows the layer sees), or None where every row of the canvas is valid."""
+        """Masks (B, 1, 1, rows the layer sees), or None if every row of the canvas is valid."""
         if valid is None:
             return lambda _kind: None
         masks = {}

@@ -1,9 +1,9 @@
 """Both passes in fewer and larger operations, for small models on a CPU.
 
 There a pass over few rows is bound by the number of operations and by the products (packed_layer.py). Canvas passes
-multiply in bfloat16 where the CPU can: the same weights (they are stored so), three to four times faster; sums, norms
-and the soft-max stay in float32. The prefix, and with it the likelihoods that rank candidates, is computed in float32.
-Shapes: B batch, W rows of each, D head size, d hidden size, V vocabulary size.
+multiply in bfloat16 if the CPU can: the same weights (they are stored that way), three to four times faster; sums,
+norms and the soft-max stay in float32. The prefix, and with it the likelihoods that rank candidates, is computed in
+float32. Shapes: B batch, W rows of each, D head size, d hidden size, V vocabulary size.
 """
 
 import math
@@ -24,10 +24,10 @@ from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, Pre
 
 
 class PackedNetwork(FusedNetwork):
-    """A network whose passes are made of fewer and larger products."""
+    """A network whose passes consist of fewer and larger products."""
 
     def __init__(self, model: Any, products: torch.dtype) -> None:
-        """`products`: the dtype in which the matrices of canvas passes are multiplied."""
+        """`products`: the dtype for multiplying the matrices of canvas passes."""
         super().__init__(model)
         self.canvas_dtype = products
         self._canvas_layers = _all_packed(self._decoder, self.layer_types, products)
@@ -44,7 +44,7 @@ class PackedNetwork(FusedNetwork):
 
     @classmethod
     def suits(cls, network: Network) -> bool:
-        """Whether the passes of a network can be packed: of one expert, in float32, on a CPU."""
+        """Whether a network's passes can be packed: one expert, float32, on a CPU."""
         experts = max(layer.experts.num_experts for layer in network.model.model.decoder.layers)
         return network.device.type == "cpu" and network.dtype == torch.float32 and experts == 1
 
@@ -70,7 +70,7 @@ class PackedNetwork(FusedNetwork):
         return rms_norm(self._decoder.norm, hidden)
 
     def _turns(self, stack: Any, past: int, new: int) -> dict[str, Tensor]:
-        """(1, new, 1, D / 2) complex for each kind of layer: how far the heads are turned at these positions."""
+        """(1, new, 1, D / 2) complex for each kind of layer: the rotation of the heads at these positions."""
         end = past + new
         if end > self._turned:
             self._turned = min(self.max_positions, max(end, 2 * self._turned))
@@ -88,7 +88,7 @@ class PackedNetwork(FusedNetwork):
         return rms_norm(self._decoder.self_conditioning.post_norm, embedded)
 
     def _rows(self, prefix: PrefixView) -> list[LayerView]:
-        """The prefix in the dtype of the products; converted once, for all steps read the same view."""
+        """The prefix in the dtype of the products; converted once, because all steps read the same view."""
         if self._prefix is None or self._prefix[0]() is not prefix:
             to = self.canvas_dtype
             rows = [LayerView(layer.keys.to(to), layer.values.to(to)) for layer in prefix.layers]
@@ -121,7 +121,7 @@ def _remembered(cache: EncoderCache, number: int) -> See:
 
 
 def _behind(past: LayerView) -> See:
-    """The decoder reads the prefix, and leaves it as it is."""
+    """The decoder reads the prefix without changing it."""
     return lambda keys, values: Seen(torch.cat([past.keys, keys], 2), torch.cat([past.values, values], 2))
 
 

@@ -1,9 +1,9 @@
 """One layer in fewer and larger operations, for small models on a CPU.
 
-The projections that read the same input are one product, and a norm's weight is folded into the product that follows
-it. A norm is made of the length of its vector, in half the time of torch's own, and a rotation is one complex product:
-the two halves of a head stand in turns for that.
-Shapes: B batch, W rows of each, T earlier rows a layer sees, H query heads, G key heads, D head size, d hidden size.
+Projections with the same input are one product, and a norm's weight is folded into the product that follows it. A norm
+uses the length of its vector, in half the time of torch's own, and a rotation is one complex product, for which the two
+halves of a head are interleaved. Shapes: B batch, W rows of each, T earlier rows a layer sees, H query heads, G key
+heads, D head size, d hidden size.
 """
 
 import math
@@ -34,9 +34,9 @@ See = Callable[[Tensor, Tensor], Seen]
 
 @dataclass(frozen=True)
 class PackedLayer:
-    """The weights of one layer, packed. Norms are applied without their weights and factors, which stand here.
+    """The weights of one layer, packed. Norms are applied without their weights and factors, which are stored here.
 
-    `*_in` products read a normed row. In heads, the elements that are rotated together are neighbours.
+    `*_in` products read a normed row. In heads, elements that rotate together are adjacent.
     """
 
     kind: str
@@ -85,7 +85,7 @@ def _attended(layer: PackedLayer, hidden: Tensor, turns: Tensor, mask: Tensor | 
 
 
 def _turned(heads: Tensor, turns: Tensor) -> Tensor:
-    """(B, W, heads, D), turned by position."""
+    """(B, W, heads, D), rotated by position."""
     pairs = torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * turns).flatten(-2)
 
@@ -96,7 +96,7 @@ def times(rows: Tensor, matrix: Tensor) -> Tensor:
 
 
 def _mixed(queries: Tensor, seen: Seen, mask: Tensor | None) -> Tensor:
-    """Unscaled attention, as these models have it: (B, H, W, D) queries over (B, G, T + W, D) keys.
+    """Unscaled attention, as in these models: (B, H, W, D) queries over (B, G, T + W, D) keys.
 
     Written out, because torch's own kernel takes twice as long for so few rows on a CPU.
     """
@@ -106,7 +106,7 @@ def _mixed(queries: Tensor, seen: Seen, mask: Tensor | None) -> Tensor:
 
 
 def _mixed_with_shared(queries: Tensor, seen: Seen, mask: Tensor | None) -> Tensor:
-    """The same where the T rows of the prefix are there once for the whole batch: all its queries are rows of one."""
+    """The same with a single copy of the prefix's T rows for the whole batch: all its queries are rows of one."""
     assert seen.shared is not None
     (past_keys,), (past_values,) = seen.shared.keys, seen.shared.values  # (G, T, D)
     count, past = past_keys.shape[:2]
@@ -136,7 +136,7 @@ def unit(rows: Tensor, floor: Tensor) -> Tensor:
 
 
 def floor_of(size: int, eps: float) -> Tensor:
-    """What the epsilon of an RMS norm over `size` elements is to `unit`."""
+    """The `unit` value for the epsilon of an RMS norm over `size` elements."""
     return torch.tensor(math.sqrt(size * eps))
 
 

@@ -1,4 +1,4 @@
-"""What DiffusionGemma's adapter and its prefix cache ask of a network, whatever library computes it.
+"""What DiffusionGemma's adapter and its prefix cache need from a network of any library.
 
 Token ids, hidden states and logits cross as torch tensors on the network's `device`; keys and values stay arrays of its
 own library (see rows.py).
@@ -17,7 +17,7 @@ from inference.models.diffusion_gemma.rows import Array, Rows
 
 
 class EncoderCache(Protocol):
-    """Where the encoder puts new keys and values: appends them and returns the rows the layer may look at."""
+    """Stores the encoder's new keys and values: appends them and returns the rows the layer may attend to."""
 
     length: int
 
@@ -53,7 +53,7 @@ class Passes(Protocol):
 
     @property
     def token_bytes(self) -> int:
-        """What the keys and values of one prefix token take, all layers together."""
+        """The memory of one prefix token's keys and values, all layers together."""
 
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """The causal pass over the next tokens of a prefix: (B, n) ids -> (B, n, d), keys and values into `cache`."""
@@ -81,7 +81,7 @@ class Passes(Protocol):
         """The self-conditioning signal of rows whose token is certain: (...) ids -> (..., d)."""
 
     def first_visible_row(self, layer_index: int, past: int) -> int:
-        """The first of `past` encoded rows that the next token may look at in this layer."""
+        """The first of `past` encoded rows that the next token may attend to in this layer."""
 
     def empty_layers(self, batch: int) -> list[LayerView]:
-        """What a canvas without any prefix reads: no rows in any layer."""
+        """The empty prefix of a canvas: no rows in any layer."""

@@ -1,14 +1,13 @@
 """Encoded prefixes, kept so that a keystroke costs the encoding of a few tokens and not of the whole file.
 
-The full history of every layer's keys and values is kept (transformers' own cache keeps only the window of a sliding
-layer and cannot be rolled back past it); a sliding layer is handed a view of its window. The cache is shared by all
-documents: the entry with the longest common token prefix is reused, least recently used entries go first.
+Keeps the full history of every layer's keys and values (transformers' own cache keeps only the window of a sliding
+layer and cannot be rolled back past it); a sliding layer gets a view of its window. All documents share the cache: it
+reuses the entry with the longest common token prefix, and evicts the least recently used entries first.
 
 Contract: an `EncodedPrefix` may read rows `[0, length)` of its buffers until it is released. Rows are only ever
-appended, and only by the one reader that also writes; a reader that would overwrite rows which another one reads gets
-a copy.
+appended, and only by the one reader that also writes; a reader that would overwrite rows in use by another gets a copy.
 
-The rows are arrays of whatever library the network computes with, which its `rows` handles (see rows.py).
+The rows are arrays of the network's library, handled by its `rows` (see rows.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,12 +19,14 @@ from inference.models.diffusion_gemma.passes import LayerView, Passes, PrefixVie
 from inference.models.diffusion_gemma.rows import Array, Rows
 
 _SPARE_ROWS, _SPARE_SHARE = 64, 8
-"""A buffer that grows gets room for so many more rows, or for this part of its rows: typing rarely copies it."""
+"""A growing buffer gets room for this many more rows, or for this part of its rows: typing rarely copies it."""
 _CHUNK_TOKENS = 512
 """Encoded in one pass, so that no step of a request takes long."""
 
 _KEEP_OTHERS_FRACTION = 0.5
-"""An entry that shares less than this fraction of its tokens is another document's, and is copied from, not cut."""
+"""An entry that shares less than this fraction of its tokens belongs to another document: copy from it instead of
+cutting it.
+"""
 
 
 @dataclass(eq=False)
@@ -43,9 +44,9 @@ class _Entry:
 
 
 class EncodedPrefix:
-    """An entry of the cache that may be read and, until it is sealed, extended (an `EncoderCache`).
+    """A readable cache entry, extendable until it is sealed (an `EncoderCache`).
 
-    `reused` of its `length` tokens were there already when it was acquired.
+    `reused` of its `length` tokens were already there when it was acquired.
     """
 
     def __init__(self, cache: "PrefixCache", entry: _Entry, length: int) -> None:
@@ -57,9 +58,9 @@ class EncodedPrefix:
         self._views: dict[tuple[int, int], PrefixView] = {}
 
     def encode(self, ids: Sequence[int], *, seal: bool = True) -> Iterator[int]:
-        """Encodes what is missing of `ids`, at most 512 tokens at each `next`, which returns how many are left.
+        """Encodes the missing part of `ids`, at most 512 tokens at each `next`, which returns how many are left.
 
-        Then nothing may follow if `seal`.
+        With `seal`, nothing may follow.
         """
         while self.length < len(ids):
             chunk = ids[self.length : self.length + _CHUNK_TOKENS]
@@ -70,23 +71,23 @@ class EncodedPrefix:
             self.seal()
 
     def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
-        """Append one layer's rows (1, heads, n, head size); returns what the layer may look at, in order."""
+        """Appends one layer's rows (1, heads, n, head size); returns the rows the layer may attend to, in order."""
         entry, end, rows = self._entry, self.length + keys.shape[2], self._cache.network.rows
         entry.keys[layer_index] = _append(rows, entry.keys[layer_index], keys, self.length)
         entry.values[layer_index] = _append(rows, entry.values[layer_index], values, self.length)
         return self._rows(layer_index, self.length, end)
 
     def commit(self, ids: Sequence[int]) -> None:
-        """The rows of these tokens are written in every layer: they count from now on."""
+        """The rows of these tokens are written in every layer and count from now on."""
         self._entry.ids[self.length :] = ids
         self.length += len(ids)
         self._views.clear()
 
     def view(self, batch: int = 1, length: int | None = None) -> PrefixView:
-        """The first `length` tokens (None: all) as the decoder reads them, the same rows for each of `batch` canvases.
+        """The first `length` tokens (None: all) for the decoder, the same rows for each of `batch` canvases.
 
-        Valid until the prefix is released. The same view is returned until tokens are added, so that what a network
-        derives from it need not be derived at every step.
+        Valid until the prefix is released. Returns the same view until tokens are added, so that a network can reuse
+        what it derives from it.
         """
         end = self.length if length is None else length
         if (batch, end) not in self._views:
@@ -105,11 +106,11 @@ class EncodedPrefix:
         return rows.repeated(keys[:, :, first:end], batch), rows.repeated(values[:, :, first:end], batch)
 
     def seal(self) -> None:
-        """No more tokens will be added, so others may build on the same rows."""
+        """Adds no more tokens, so that others may build on the same rows."""
         self.sealed = True
 
     def release(self) -> None:
-        """Give the rows back. Views of this prefix must not be used afterwards."""
+        """Returns the rows. Views of this prefix must not be used afterwards."""
         self._views.clear()
         if self in self._entry.readers:
             self._entry.readers.remove(self)
@@ -120,7 +121,7 @@ class PrefixCache:
     """All encoded prefixes of one network, within a memory budget."""
 
     def __init__(self, network: Passes, budget_bytes: int) -> None:
-        """`budget_bytes`: how much may be kept that nobody reads. A change counts from the next release."""
+        """`budget_bytes`: the limit for unread entries. A change counts from the next release."""
         self.network = network
         self.budget_bytes = budget_bytes
         self._entries: list[_Entry] = []
@@ -145,7 +146,7 @@ class PrefixCache:
         return prefix
 
     def evict(self) -> None:
-        """Drop the least recently used entries that nobody reads until the rest fits the budget."""
+        """Drops the least recently used unread entries until the rest fits the budget."""
         idle = sorted((e for e in self._entries if not e.readers), key=lambda e: e.used_at)
         total = self.size_bytes()
         for entry in idle:
@@ -155,11 +156,11 @@ class PrefixCache:
             self._entries.remove(entry)
 
     def size_bytes(self) -> int:
-        """What all entries hold."""
+        """The memory of all entries."""
         return sum(entry.size_bytes() for entry in self._entries)
 
     def check_integrity(self) -> None:
-        """Raises AssertionError where the bookkeeping and the buffers disagree (for tests)."""
+        """Raises AssertionError if the bookkeeping and the buffers disagree (for tests)."""
         for entry in self._entries:
             for tensor in (*entry.keys, *entry.values):
                 assert not entry.ids or (tensor is not None and tensor.shape[2] >= len(entry.ids))
@@ -167,7 +168,7 @@ class PrefixCache:
                 assert prefix.length <= len(entry.ids)
 
     def _may_take(self, entry: _Entry, common: int) -> bool:
-        """Whether the entry itself can serve: nobody writes or reads past `common`; same document."""
+        """Whether to use the entry itself: nobody uses rows past `common`, and it is the same document."""
         if any(not prefix.sealed or prefix.length > common for prefix in entry.readers):
             return False
         return common >= _KEEP_OTHERS_FRACTION * len(entry.ids)
@@ -185,7 +186,7 @@ class PrefixCache:
 
 
 def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many tokens two sequences share at their start."""
+    """The length of the common prefix of two sequences."""
     limit = min(len(left), len(right))
     if list(left[:limit]) == list(right[:limit]):
         return limit
@@ -193,9 +194,9 @@ def _common(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 def _append(rows: Rows, buffer: Array | None, new: Array, at: int) -> Array:
-    """Write `new` (1, heads, n, size) at row `at`, into a larger buffer where it does not fit.
+    """Writes `new` (1, heads, n, size) at row `at`, moving to a larger buffer if it does not fit.
 
-    A replaced buffer stays as it was for those who hold views of it.
+    A replaced buffer stays valid for holders of its views.
     """
     end = at + new.shape[2]
     if buffer is None or buffer.shape[2] < end:

@@ -1,6 +1,6 @@
-"""Keys and values of a layer as arrays, (B, heads, rows, head size), by the library that holds them.
+"""Keys and values of a layer as arrays, (B, heads, rows, head size), of the library that holds them.
 
-Both libraries slice alike and assign to slices alike. What they do not do alike stands in `Rows`.
+Both libraries slice and assign to slices alike. `Rows` covers their differences.
 """
 
 from typing import Any, Protocol
@@ -13,13 +13,13 @@ Array = Any
 
 
 class Rows(Protocol):
-    """What is done with arrays (B, heads, n, size)."""
+    """Operations on arrays (B, heads, n, size)."""
 
     def empty(self, like: Array, count: int) -> Array:
-        """A new array that differs from `like` in having `count` rows. What they hold is not defined."""
+        """A new array like `like` but with `count` rows. Their contents are undefined."""
 
     def repeated(self, rows: Array, batch: int) -> Array:
-        """One batch's rows (1, ...) for each of `batch`, (B, ...), without a copy where that can be."""
+        """One batch's rows (1, ...) for each of `batch`, (B, ...), without a copy if possible."""
 
     def joined(self, first: Array, second: Array) -> Array:
         """A new array: the rows of one, then those of the other."""
@@ -29,7 +29,7 @@ class Rows(Protocol):
 
 
 class TorchRows:
-    """`Rows` that are torch tensors."""
+    """`Rows` for torch tensors."""
 
     def empty(self, like: Tensor, count: int) -> Tensor:
         """See `Rows`."""

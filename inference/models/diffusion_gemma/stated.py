@@ -1,4 +1,4 @@
-"""What the files of a DiffusionGemma checkpoint state, checked before the model library builds anything from it."""
+"""Checks what the files of a DiffusionGemma checkpoint state, before the model library builds anything from it."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ NO_VISION = {
     "num_key_value_heads": 1,
     "head_dim": 16,
 }
-"""The architecture has a vision tower; ours is as small as it can be and never used."""
+"""The architecture has a vision tower; ours is minimal and never used."""
 
 Layers = Annotated[int, Meta(ge=1, le=512)]
 Size = Annotated[int, Meta(ge=1, le=1 << 20)]
@@ -31,13 +31,14 @@ HeadSize = Annotated[int, Meta(ge=2, le=4096)]
 Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
 Window = Annotated[int, Meta(ge=1, le=1 << 30)]
 TokenIds = int | list[int] | None
-"""Several times what any published model has."""
+"""Several times any published model's."""
 
 _LAYER = re.compile(r"(?<!\w)layers\.(\d+)\.")
 _LINE_STEPS, _QUICK_STEPS = 8, 4
 _TOTAL_ENTROPY, _STILL_STEPS = 0.1, 2
 """Of 80 tuning tasks of one line, true length, 8 steps fill as well as 48: 15 % exact and 0.390, 11 % and 0.392. 4
-steps are little worse: 13 % and 0.388."""
+steps are slightly worse: 13 % and 0.388.
+"""
 _KINDS = ("sliding_attention", "full_attention")
 
 
@@ -94,10 +95,10 @@ class _Generation(msgspec.Struct):
 
 
 def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
-    """A checkpoint without `infill.json` is taken for a released one: uniform noise, no slack token, chat prompt.
+    """A checkpoint without `infill.json` counts as a released one: uniform noise, no slack token, chat prompt.
 
-    It is sampled as its files say, but stops where an answer stands. The steps were chosen with tests/data/twin. Raises
-    ModelError.
+    It is sampled as its files say, but stops once an answer is stable. The steps were chosen with tests/data/twin.
+    Raises ModelError.
     """
     stated, fallback = _generation(folder), SamplerSettings()
     sampler = SamplerSettings(
@@ -120,7 +121,7 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
 
 
 def check(found: Checkpoint) -> None:
-    """Raises ModelError where config.json, generation_config.json, the token ids or the headers of the weights make no
+    """Raises ModelError if config.json, generation_config.json, the token ids or the headers of the weights make no
     sense, or do not fit each other. Reads no weights.
     """
     _generation(found.folder)  # the model library reads it in any case
@@ -174,7 +175,7 @@ def _check_token(file: Path, key: str, token: int | None, vocabulary_size: int) 
 
 
 def _check_weights(file: Path, text: _Text, tensors: dict[str, StoredTensor]) -> None:
-    """Raises ModelError where the weights are those of another number of layers, vocabulary or width."""
+    """Raises ModelError if the weights have another number of layers, vocabulary or width."""
     names = [name for name in tensors if "vision" not in name]
     numbers = [int(found[1]) for name in names if (found := _LAYER.search(name))]
     if numbers and max(numbers) + 1 != text.num_hidden_layers:

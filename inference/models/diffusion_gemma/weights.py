@@ -17,9 +17,9 @@ _MISSING_PARAMETERS = 1 << 26
 
 
 def choose_precision(checkpoint: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> Precision:
-    """The wanted precision, else the best in which the checkpoint fits on a device with so much memory free.
+    """The requested precision, or the best in which the checkpoint fits on a device with this much free memory.
 
-    Raises ModelError where it does not fit.
+    Raises ModelError if it does not fit.
     """
     if wanted == devices.EIGHT_BIT:
         raise ModelError(f"{checkpoint.name}: dtype '8bit' is not for this kind of model; choose 4bit or bfloat16")
@@ -28,7 +28,7 @@ def choose_precision(checkpoint: Checkpoint, device: torch.device, wanted: str |
 
 
 def weight_bytes(checkpoint: Checkpoint, precision: Precision) -> float:
-    """How much memory the weights take. Raises ModelError where that depends on a file that cannot be read."""
+    """The memory of the weights. Raises ModelError if that depends on a file that cannot be read."""
     if precision.name == FOUR_BIT:
         return four_bit.weight_bytes(Shards(checkpoint))
     stored = checkpoint.config.get("dtype") or checkpoint.config.get("torch_dtype") or "bfloat16"
@@ -39,7 +39,7 @@ def weight_bytes(checkpoint: Checkpoint, precision: Precision) -> float:
 def read(checkpoint: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Any:
     """The `DiffusionGemmaForBlockDiffusion` of a checkpoint, on its device and in a precision that fits there.
 
-    Raises ModelError where its weights are not what the checkpoint says.
+    Raises ModelError if its weights differ from the checkpoint's description.
     """
     progress(0.15, "loading the model library")
     from transformers import DiffusionGemmaForBlockDiffusion
@@ -55,8 +55,8 @@ def read(checkpoint: Checkpoint, device: torch.device, precision: Precision, pro
 
 
 def _check_sizes(architecture: Any, checkpoint: Checkpoint) -> None:
-    """Raises ModelError where config.json describes a model far larger than its weights: what is missing takes memory
-    before it is missed. Some may be missing: the vision tower is not needed.
+    """Raises ModelError if config.json describes a model far larger than its weights: allocating the missing ones would
+    exhaust memory first. Some may be missing: the vision tower is not needed.
     """
     file = checkpoint.folder / "config.json"
     try:

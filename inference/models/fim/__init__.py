@@ -1,6 +1,6 @@
-"""Causal code models that were trained to fill the middle: told prefix and suffix, they write what stands between.
+"""Causal code models trained to fill the middle: given prefix and suffix, they write the text in between.
 
-What registry.py needs to know of the family stands here; torch is imported when a model is loaded.
+Holds what registry.py needs from the family; torch is imported when a model is loaded.
 """
 
 from inference.models.checkpoint import Checkpoint
@@ -11,14 +11,16 @@ __all__ = ["check", "default_properties", "dtypes", "load", "weight_bytes"]
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
-    """The model in memory. Raises ModelError where it does not fit or its weights are not what the checkpoint says."""
+    """The loaded model. Raises ModelError if it does not fit or its weights differ from the checkpoint's
+    description.
+    """
     from inference.models.fim.adapter import FillInMiddle
 
     return FillInMiddle.load(found, device, dtype, progress)
 
 
 def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
-    """The dtypes that are tried on a device, the best one first. Raises ModelError."""
+    """The dtypes to try on a device, best first. Raises ModelError."""
     from inference.models import devices
     from inference.models.fim import formats
 
@@ -26,7 +28,7 @@ def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
 
 
 def weight_bytes(found: Checkpoint, dtype: str) -> float:
-    """How much memory the weights take in a dtype, whether they fit or not. Raises ModelError."""
+    """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
     from inference.models.devices import PRECISIONS
     from inference.models.fim import weights
 

@@ -19,16 +19,16 @@ _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 """The system message that the model's own template uses by default."""
 _KEPT_TEXTS = 16
 _NEW_SHARE = 0.2
-"""How much the latest pass counts in the mean of all."""
+"""The weight of the latest pass in the mean of all."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
-"""A pass of so many rows at most is one that writes, of so many at least one that reads a prompt."""
+"""A pass of at most this many rows writes, and one of at least this many reads a prompt."""
 
 
 class FillInMiddle:
-    """A loaded model. Only the prompts that it keeps change."""
+    """A loaded model. Only its kept prompts change."""
 
     def __init__(self, found: Checkpoint, tokenizer: Tokenizer, network: Network, dtype: str) -> None:
-        """Raises ModelError where the tokenizer has no tokens for filling the middle."""
+        """Raises ModelError if the tokenizer has no tokens for filling the middle."""
         self.name, self.properties, self.tokenizer = found.name, found.properties, tokenizer
         self.network, self.device, self.dtype = network, network.device, dtype
         self.prompts = Prompts(network.empty_rows(0))
@@ -80,7 +80,7 @@ class FillInMiddle:
         return self._ids(self._tokens.parts(prefix, suffix, path, files))
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
-        """See `MiddleFamily`. Models that were trained to chat end their answers with the end of a turn.
+        """See `MiddleFamily`. Models trained to chat end their answers with the end of a turn.
 
         Their base models have the same tokens and template and end theirs with the end of the text.
         """
@@ -101,7 +101,7 @@ class FillInMiddle:
         return found
 
     def _text_ids(self, text: str) -> list[int]:
-        """The tokens of a text, remembered: prefix and suffix stay the same while a line is typed."""
+        """The tokens of a text, cached: prefix and suffix stay the same while a line is typed."""
         if text not in self._encoded:
             if len(self._encoded) >= _KEPT_TEXTS:
                 del self._encoded[next(iter(self._encoded))]
@@ -109,7 +109,7 @@ class FillInMiddle:
         return self._encoded[text]
 
     def _passed(self, rows: int, seconds: float) -> None:
-        """Takes note of how long a pass took."""
+        """Records the duration of a pass."""
         ms = 1000 * seconds
         if rows <= _FEW_ROWS:
             self.token_ms += (_NEW_SHARE if self.token_ms else 1.0) * (ms - self.token_ms)

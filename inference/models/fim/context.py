@@ -1,4 +1,4 @@
-"""A prompt that is read in pieces, and what the model writes behind it."""
+"""A prompt read in pieces, and the text the model writes behind it."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,16 +10,16 @@ from inference.models.fim.network import Network
 from inference.models.fim.rows import Prompt, Prompts, Rows
 
 PIECE_TOKENS = 256
-"""Read in one pass, some tenths of a second on a laptop: so long a request that was cancelled goes on."""
+"""Read in one pass, some tenths of a second on a laptop: a cancelled request runs on for that long."""
 _SCORED_TOKENS = 32
-"""So many rows of logits stand in memory at a time where a text is scored."""
+"""The most rows of logits in memory at a time while scoring a text."""
 
 OnPass = Callable[[int, float], None]
-"""Told of how many rows a pass was, and how many seconds it took."""
+"""Receives the number of rows of a pass and its seconds."""
 
 
 class PromptContext:
-    """A `Context`: the rows of a prompt, all but the last token's, which is fed with what follows it."""
+    """A `Context`: the rows of a prompt, except the last token's, which is fed with the tokens that follow."""
 
     def __init__(self, network: Network, prompts: Prompts, ids: Sequence[int], on_pass: OnPass) -> None:
         self._network, self._prompts, self._on_pass = network, prompts, on_pass
@@ -29,7 +29,7 @@ class PromptContext:
         self._writer: PromptContinuation | None = None
 
     def encode(self) -> Iterator[int]:
-        """See `Context`. The last token is left to what is asked for first."""
+        """See `Context`. Leaves the last token to the first request."""
         prompt = self._open
         while (done := len(prompt.ids)) < len(self._before):
             piece = self._before[done : done + PIECE_TOKENS]
@@ -64,7 +64,7 @@ class PromptContext:
         return torch.cat(found)
 
     def continuation(self, count: int, room_tokens: int) -> "PromptContinuation":
-        """See `Context`. What a single one writes is known to later contexts; a second one works on a copy."""
+        """See `Context`. Later contexts know the output of a single one; a second one works on a copy."""
         prompt, length = self._open, len(self._before) + 1 + room_tokens
         if count == 1 and self._writer is None:
             prompt.rows.reserve(length)
@@ -86,7 +86,7 @@ class PromptContext:
 
 
 class PromptContinuation:
-    """A `Continuation`. `prompt` learns what a single one feeds; None: nobody does."""
+    """A `Continuation`. `prompt` learns what a single one feeds; None: it is not recorded."""
 
     def __init__(
         self, network: Network, rows: Rows, last: list[int], on_pass: OnPass, prompt: Prompt | None = None
@@ -105,10 +105,10 @@ class PromptContinuation:
         """See `Continuation`.
 
         In float32 a row is the same, but for rounding in the last bits, whether it is fed alone or among others, and so
-        is the likeliest token. In 8 bits the products of up to four rows (`Speed.few`) are those of one, bit for bit;
-        of more they are rounded otherwise. There, and in bfloat16, two tokens that are nearly as likely may change
-        places: a draft is then verified by the rows of its own pass, and what is written is what the model finds
-        likeliest to the precision that it is computed in, not always what single rows would give.
+        is the likeliest token. In 8 bits the products of up to four rows (`Speed.few`) equal those of one, bit for bit;
+        more rows round differently. There, and in bfloat16, two nearly equally likely tokens may change places: a draft
+        is then verified by the rows of its own pass, and the output is the likeliest at the precision of the
+        computation, not always that of single rows.
         """
         return self._fed(ids, all_rows=True)
 
@@ -133,7 +133,7 @@ class PromptContinuation:
 
 
 def _pass(network: Network, ids: Tensor, rows: Rows, wanted: int, on_pass: OnPass) -> Tensor:
-    """Appends tokens (B, n); the logits (B, wanted, V) of what follows the last of them."""
+    """Appends tokens (B, n); the logits (B, wanted, V) after the last of them."""
     began = time.perf_counter()
     hidden = network.forward(ids, rows, wanted)
     logits = network.logits(hidden) if wanted else hidden

@@ -1,9 +1,9 @@
-"""In which format the weights of a model are kept: what the user says, else what is fastest on this machine.
+"""Chooses the format of a model's weights: the user's choice, otherwise the fastest on this machine.
 
 A processor with AVX512-BF16 or AMX multiplies bfloat16 several times as fast as float32, another one many times slower,
-and 8 bits help wherever reading the weights is what takes the time. So it is measured, once for each processor and
-release of torch, with small products in some tenths of a second, in the processor time of one thread: other programs
-may run beside it, and several threads would wait for each other.
+and 8 bits help wherever reading the weights takes the time. So it measures, once for each processor and release of
+torch, with small products in some tenths of a second, in the processor time of one thread: other programs may run
+beside it, and several threads would wait for each other.
 """
 
 import time
@@ -24,16 +24,16 @@ from inference.models.fim.matrices import Matrix, Packed, Plain, Unpacking, pack
 _ON_CPU = (EIGHT_BIT, "bfloat16", "float32")
 _ELSEWHERE = ("bfloat16", "float16", "float32")
 _PROMPT_ROWS, _LINE_PASSES = 256, 12
-"""A line costs about so many rows of a prompt that are new, and so many passes of few rows."""
+"""A line costs about this many new prompt rows, and this many passes of few rows."""
 _FEW = (4, 8, 12, 16)
 _SHAPE, _COPIES = (3072, 1024), 4
 """Of the measured matrices, which together are larger than most caches."""
 _WORTH_MEMORY = 0.75
-"""A format that takes twice or four times the memory of 8 bits must cost at most this share of their time."""
+"""A format that takes two or four times the memory of 8 bits must cost at most this share of their time."""
 
 
 class Speed(msgspec.Struct, frozen=True):
-    """What was measured: the formats, fastest first; what 8 bits are unpacked to, and above how many rows they are."""
+    """The measurement: the formats, fastest first; the format that 8 bits unpack to, and above how many rows."""
 
     formats: tuple[str, ...]
     unpacked: str
@@ -41,9 +41,9 @@ class Speed(msgspec.Struct, frozen=True):
 
 
 def candidates(device: torch.device, wanted: str | None) -> list[Precision]:
-    """The wanted format alone; else those that are tried on a device, the best one first. Raises ModelError.
+    """Only the requested format, or those to try on a device, best first. Raises ModelError.
 
-    The `dtype` of 8 bits is the one that they are unpacked to.
+    The `dtype` of 8 bits is the one they unpack to.
     """
     on_cpu = device.type == "cpu"
     known = _ON_CPU if on_cpu else _ELSEWHERE
@@ -62,7 +62,7 @@ def candidates(device: torch.device, wanted: str | None) -> list[Precision]:
 
 @cache
 def speed() -> Speed:
-    """What was measured on this machine, perhaps by an earlier process."""
+    """The measurement for this machine, perhaps from an earlier process."""
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
     key = f"{name}, torch {torch.__version__}, one thread, {' '.join(able)}"
@@ -91,7 +91,7 @@ def _one_thread() -> Iterator[None]:
 
 @torch.inference_mode()
 def measured() -> Speed:
-    """Measures it now, in this thread."""
+    """Measures now, in this thread."""
     torch.manual_seed(0)
     plain = [torch.randn(_SHAPE) for _ in range(_COPIES)]
     packed = [packed_rows(each) for each in plain]
@@ -118,7 +118,7 @@ def measured() -> Speed:
 
 
 def _seconds(matrices: list[Matrix], rows: int) -> float:
-    """The thread's time for a product with each of the matrices; where it takes long, with the first alone."""
+    """The thread's time for a product with each of the matrices; if that takes long, with the first alone."""
     given = torch.randn(rows, matrices[0].shape[1])
     used = matrices if rows < _PROMPT_ROWS else matrices[:1]
     return min(_taken(lambda: [each(given) for each in used]) for _ in range(3)) / len(used)
@@ -131,7 +131,7 @@ def _taken(work: Callable[[], object]) -> float:
 
 
 def _write(file: Path, known: dict[str, Speed]) -> None:
-    """Keeps it for the next process, if that is possible."""
+    """Saves it for the next process, if possible."""
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_suffix(f".{time.time_ns()}")

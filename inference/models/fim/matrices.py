@@ -23,7 +23,7 @@ class Matrix(Protocol):
 
 
 class Plain:
-    """Weights in the dtype that is computed in."""
+    """Weights in the dtype of the computation."""
 
     def __init__(self, weight: Tensor) -> None:
         self.weight = weight
@@ -39,14 +39,15 @@ class Plain:
 
 
 _NEAR_WEIGHTS = 1 << 21
-"""So many weights are unpacked at a time: 4 MB, which are still in a cache when used. With all of a matrix at a time,
-256 rows took 4 % less time, 64 rows 9 % more."""
+"""Unpack this many weights at a time: 4 MB, still in a cache when used. With all of a matrix at a time, 256 rows took 4
+% less time, 64 rows 9 % more.
+"""
 
 
 class Unpacking:
-    """How all packed matrices of a model are multiplied by many rows: unpacked, piece by piece, in one shared place.
+    """Multiplies all packed matrices of a model by many rows: unpacks them piece by piece, in one shared place.
 
-    `few`: up to so many rows the kernel for packed weights is faster, which reads them once for every four rows.
+    `few`: up to this many rows the kernel for packed weights is faster, which reads them once for every four rows.
     """
 
     def __init__(self, dtype: torch.dtype, few: int) -> None:
@@ -61,9 +62,9 @@ class Unpacking:
 
 
 class Packed:
-    """Weights in 8 bits with one scale for each output channel; activations keep the precision they have.
+    """Weights in 8 bits with one scale for each output channel; activations keep their precision.
 
-    The products of a row are the same whether it is alone or among up to `few` rows: the kernel adds in the same order.
+    A row's products are the same alone or among up to `few` rows: the kernel adds in the same order.
     """
 
     def __init__(self, weight: Tensor, scales: Tensor, unpacking: Unpacking) -> None:
@@ -87,7 +88,7 @@ class Packed:
 
 
 def packed_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """(n, I) weights -> int8 (n, I) and the bfloat16 scale (n,) of each row, by which they were divided exactly."""
+    """(n, I) weights -> int8 (n, I) and the bfloat16 scale (n,) of each row, the exact divisor."""
     rows = rows.float()
     scales = (rows.abs().amax(1) / _STRONGEST).clamp(min=1e-12).bfloat16()
     return (rows / scales.float()[:, None]).round_().clamp_(-_STRONGEST, _STRONGEST).to(torch.int8), scales

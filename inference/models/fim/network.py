@@ -1,10 +1,10 @@
-"""Qwen2's layers, causal, over keys and values that grow: written for passes of few rows on a CPU.
+"""Qwen2's layers, causal, over growing keys and values: written for passes of few rows on a CPU.
 
-A pass over one row takes as long as reading the weights does, if nothing else is in its way: queries, keys and values
-are one product, and so are the two sides of the MLP; positions turn pairs of neighbours, for which the rows of these
-weights are ordered (`paired`); heads that share keys are rows of one head. What is added up is float32 throughout.
-Shapes: B sequences, n rows of each, T rows that they see, H heads of which each of G has its own keys, D their size, d
-the width, V the vocabulary.
+A pass over one row takes as long as reading the weights, if nothing else gets in the way: queries, keys and values are
+one product, and so are the two sides of the MLP; positions rotate pairs of neighbours, for which the rows of these
+weights are ordered (`paired`); heads that share keys are rows of one head. Sums are float32 throughout. Shapes: B
+sequences, n rows of each, T rows that they see, H heads of which each of G has its own keys, D their size, d the width,
+V the vocabulary.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from inference.models.fim.rows import Rows
 from inference.models.qwen2 import Qwen2Config
 
 _SURE = 64
-"""The likeliest tokens by a rough head whose logits are computed exactly."""
+"""How many of a rough head's likeliest tokens get exact logits."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Network:
         self._turns = torch.empty(0, config.head_size // 2, dtype=torch.complex64, device=self.device)
 
     def empty_rows(self, capacity: int, count: int = 1) -> Rows:
-        """Room for the keys and values of so many tokens of `count` sequences."""
+        """Room for the keys and values of this many tokens of `count` sequences."""
         config = self.config
         shape = (config.num_hidden_layers, 2, count, config.num_key_value_heads, capacity, config.head_size)
         return Rows(torch.empty(shape, device=self.device, dtype=torch.float32 if self.on_cpu else torch.bfloat16))
@@ -68,7 +68,7 @@ class Network:
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.norm, self.config.rms_norm_eps)
             queries, keys, values = self._queries_and_seen(layer, normed, turns, rows, number, (count, width))
             if wanted == 0 and number + 1 == len(self.layers):
-                break  # nobody asks for what comes of these rows, and later ones read keys and values alone
+                break  # these rows' results are unused, and later rows read only keys and values
             hidden = hidden + layer.out(self._mixed(queries, (keys, values), mask, (count, width)))
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.mlp_norm, self.config.rms_norm_eps)
             gate, up = layer.gate_up(normed).chunk(2, -1)
@@ -82,7 +82,7 @@ class Network:
     def _queries_and_seen(
         self, layer: Layer, normed: Tensor, turns: Tensor, rows: Rows, number: int, size: tuple[int, int]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """(B * n, d) -> queries (B, n, H, D), and keys and values (B, G, T, D), to which those of these rows went."""
+        """(B * n, d) -> queries (B, n, H, D), and keys and values (B, G, T, D) including those of these rows."""
         heads, keys = self.config.num_attention_heads, self.config.num_key_value_heads
         made = (layer.queries_keys_values(normed) + layer.bias).view(*size, heads + 2 * keys, -1)
         pairs = torch.view_as_complex(made[:, :, : heads + keys].view(*size, heads + keys, -1, 2))
@@ -111,7 +111,7 @@ class Network:
         return torch.cat([hidden.new_zeros(width, start), hidden], 1).repeat(sharing, 1)
 
     def _turns_of(self, start: int, end: int) -> Tensor:
-        """(n, 1, D / 2) complex: what the pairs of queries and keys at these positions are multiplied by."""
+        """(n, 1, D / 2) complex: the factors for the pairs of queries and keys at these positions."""
         if end > len(self._turns):
             size, most = self.config.head_size, 1 << max(8, (end - 1).bit_length())
             powers = torch.arange(0, size, 2, device=self.device, dtype=torch.float32) / size
@@ -121,7 +121,7 @@ class Network:
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
-        """(..., d) -> float32 (..., V). A rough head's likeliest tokens are looked at again in float32."""
+        """(..., d) -> float32 (..., V). Recomputes a rough head's likeliest tokens in float32."""
         flat = hidden.flatten(0, -2)
         logits = self.head(flat).float()
         if not (isinstance(self.head, Plain) and self.head.weight.dtype == torch.float32):
@@ -132,9 +132,10 @@ class Network:
 
 
 def paired(weight: Tensor, head_size: int) -> Tensor:
-    """The rows of a query or key weight, or its bias, so that a position turns neighbours, not halves of a head.
+    """Reorders the rows of a query or key weight, or its bias, so that a position rotates neighbours instead of halves
+    of a head.
 
-    Products of queries and keys stay the same, for both are ordered alike.
+    Products of queries and keys stay the same, because both are ordered alike.
     """
     heads = weight.view(-1, 2, head_size // 2, *weight.shape[1:])
     return heads.transpose(1, 2).reshape(weight.shape)

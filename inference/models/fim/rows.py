@@ -1,4 +1,4 @@
-"""The keys and values of tokens that a model has read, and what of them is kept from one request to the next.
+"""The keys and values of the tokens a model has read, and the part kept from one request to the next.
 
 Shapes: L layers, B sequences, G heads, T tokens, D the size of a head.
 """
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 _SPARE_TOKENS = 256
-"""Room is made for so many more tokens than are needed, so that typing seldom copies."""
+"""Allocate room for this many more tokens than needed, so that typing seldom copies."""
 _KEPT_PROMPTS, _KEPT_BYTES = 8, 64 << 20
 _SAME_TEXT = 0.5
-"""Kept tokens that a new prompt shares less of are another text's: they are copied from and not cut."""
+"""Kept tokens that a new prompt shares less of belong to another text: copy from them instead of cutting them."""
 
 
 class Rows:
@@ -33,7 +33,7 @@ class Rows:
         return self.content.shape[-2]
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Writes (B, n, G, D) behind the rows of a layer; all of both, (B, G, T, D). `length` stays as it is."""
+        """Appends (B, n, G, D) to the rows of a layer; returns all of both, (B, G, T, D). `length` does not change."""
         end = self.length + keys.shape[1]
         both = self.content[layer]
         both[0, :, :, self.length : end] = keys.transpose(1, 2)
@@ -41,14 +41,14 @@ class Rows:
         return both[0, :, :, :end], both[1, :, :, :end]
 
     def reserve(self, capacity: int) -> None:
-        """Makes room for so many tokens."""
+        """Makes room for this many tokens."""
         if capacity > self.capacity:
             grown = self.content.new_empty((*self.content.shape[:-2], capacity + _SPARE_TOKENS, self.content.shape[-1]))
             grown[..., : self.length, :] = self.content[..., : self.length, :]
             self.content = grown
 
     def copied(self, length: int, capacity: int, count: int = 1) -> "Rows":
-        """The first `length` tokens of the one sequence, `count` times, with room for so many tokens."""
+        """The first `length` tokens of the one sequence, `count` times, with room for this many tokens."""
         shape = list(self.content.shape)
         shape[2], shape[-2] = count, capacity
         made = Rows(self.content.new_empty(shape))
@@ -64,7 +64,7 @@ class Rows:
 
 @dataclass(eq=False)
 class Prompt:
-    """The rows of one sequence, and the tokens that they were made of. One context at a time reads and extends it."""
+    """The rows of one sequence, and their tokens. One context at a time reads and extends it."""
 
     rows: Rows
     ids: list[int]
@@ -77,9 +77,9 @@ class Prompt:
 
 
 class Prompts:
-    """The latest prompts with what was written behind them, for the requests that follow.
+    """The latest prompts with the text written behind them, for the requests that follow.
 
-    Not more than eight, and not more than 64 MB beside what is being read; the least recently used goes first.
+    At most eight, and at most 64 MB beside what is being read; evicts the least recently used.
     """
 
     def __init__(self, empty: Rows) -> None:
@@ -89,9 +89,9 @@ class Prompts:
         """The least recently used first."""
 
     def take(self, ids: Sequence[int]) -> Prompt:
-        """What is known of `ids`: all tokens of the prompt are their first. There is room for the others.
+        """The known part of `ids`: all its tokens are their first. There is room for the others.
 
-        To be given back.
+        The caller must give it back.
         """
         best = max(self._kept, key=lambda each: _common(each.ids, ids), default=None)
         shared = 0 if best is None else _common(best.ids, ids)
@@ -107,18 +107,18 @@ class Prompts:
         return best
 
     def give_back(self, prompt: Prompt) -> None:
-        """The prompt is read no more."""
+        """The prompt is no longer being read."""
         prompt.is_open = False
         idle = [each for each in self._kept if not each.is_open]
         while len(idle) > 1 and (len(idle) > _KEPT_PROMPTS or self.size_bytes() > _KEPT_BYTES):
             self._kept.remove(idle.pop(0))
 
     def size_bytes(self) -> int:
-        """What all of them take."""
+        """The memory of all of them."""
         return sum(each.rows.content.nbytes for each in self._kept)
 
 
 def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many tokens two sequences share at their start."""
+    """The length of the common prefix of two sequences."""
     pairs = zip(left, right, strict=False)
     return next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(left), len(right)))

@@ -1,4 +1,4 @@
-"""What a checkpoint that fills the middle states, checked before any of its weights is read."""
+"""Checks what a fill-in-the-middle checkpoint states, before reading any of its weights."""
 
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,15 @@ from inference.models.qwen2 import check_weights, qwen2_config, weight_shapes
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
 """Every token of both is read before the first one is written, on a laptop some 250 a second. The prefix stays known
-from one line to the next; the suffix stands behind it in the prompt and is read again."""
+from one line to the next; the suffix comes after it in the prompt and is read again.
+"""
 
 
 def default_properties(_place: Path, _config: dict[str, Any]) -> Properties:
-    """What is true of a published checkpoint, which has no `infill.json`."""
+    """The settings of a published checkpoint, which has no `infill.json`."""
     return Properties(max_prefix_tokens=MAX_PREFIX_TOKENS, suffix_tokens=SUFFIX_TOKENS, canvas_tokens=256)
 
 
 def check(found: Checkpoint) -> None:
-    """Raises ModelError where config or headers of the weights make no sense, or do not fit. Reads no weights."""
+    """Raises ModelError if config or headers of the weights make no sense, or do not fit. Reads no weights."""
     check_weights(found, weight_shapes(qwen2_config(found)), found.shapes())

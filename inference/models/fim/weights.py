@@ -30,7 +30,7 @@ def weight_bytes(found: Checkpoint, precision: Precision) -> float:
 
 
 class Reader:
-    """Makes a network of what a checkpoint holds."""
+    """Builds a network from a checkpoint."""
 
     def __init__(self, found: Checkpoint, device: torch.device, precision: Precision) -> None:
         """Raises ModelError."""
@@ -40,7 +40,7 @@ class Reader:
         self._unpacking = Unpacking(precision.dtype, formats.speed().few) if is_packed else None
 
     def network(self, progress: OnProgress) -> Network:
-        """The network, on its device. Raises ModelError where the weights are not what the checkpoint says."""
+        """The network, on its device. Raises ModelError if the weights differ from the checkpoint's description."""
         count, layers = self._config.num_hidden_layers, []
         for number in range(count):
             share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * number / count
@@ -77,7 +77,7 @@ class Reader:
         return value
 
     def _streamed(self, *names: str) -> Matrix:
-        """Matrices below each other, none of which stands in memory in float32 as a whole."""
+        """Stacked matrices, none of which is ever in memory in float32 as a whole."""
         high, wide = sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]
         return self._made((high, wide), self._rows(names), names[0])
 
@@ -97,11 +97,11 @@ class Reader:
         packed, scales = torch.empty(shape, dtype=torch.int8), torch.empty(shape[0], dtype=torch.bfloat16)
         for first, block in blocks:
             packed[first : first + len(block)], scales[first : first + len(block)] = packed_rows(block)
-        self._require_finite(name, scales)  # as none is where one weight of its channel is not
+        self._require_finite(name, scales)  # as none is if one weight of its channel is not
         return Packed(packed, scales, self._unpacking)
 
     def _is_tied(self) -> bool:
-        """Whether embedding and head are one matrix, of which the files may hold two copies, the head's the finer."""
+        """Whether embedding and head are one matrix; the files may hold two copies, the head's the finer."""
         if _HEAD not in self._weights.shapes:
             return True
         (_, one), (_, other) = (next(self._weights.rows(name, self._shapes[name])) for name in (_EMBEDDING, _HEAD))

@@ -1,4 +1,4 @@
-"""What a GGUF file states of its model, in the words of config.json and of the hub's tensor names; its tokenizer."""
+"""A GGUF file's description of its model, translated to config.json and the hub's tensor names; its tokenizer."""
 
 import re
 from typing import Any, Final
@@ -10,7 +10,7 @@ from inference.models.gguf import header
 from inference.models.gguf.header import GgufFile, StoredTensor
 
 ARCHITECTURES = ("qwen2",)
-"""Those whose weights and tokenizer are known here. `qwen2` is also that of Qwen2.5 and Qwen2.5-Coder."""
+"""The architectures whose weights and tokenizer are known here. `qwen2` also covers Qwen2.5 and Qwen2.5-Coder."""
 
 _PLAIN = {
     "token_embd.weight": "model.embed_tokens.weight",
@@ -28,7 +28,7 @@ _PARTS = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-"""Of a layer, by the names that ggml gives them, the hub's."""
+"""The hub's names in a layer, by ggml's."""
 _OF_LAYER = re.compile(r"blk\.(0|[1-9]\d{0,4})\.(\w+)\.(weight|bias)")
 
 _KEYS = {
@@ -45,12 +45,12 @@ _TOKENS = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "paddin
 
 
 def architecture(file: GgufFile) -> str:
-    """What the file calls its architecture; "" where it says nothing."""
+    """The file's name for its architecture; "" if it gives none."""
     return str(file.metadata.get(header.ARCHITECTURE, ""))
 
 
 def config(file: GgufFile) -> dict[str, Any]:
-    """What config.json would hold. Ranges are the family's to check. Raises ModelError where something is missing."""
+    """The equivalent of config.json. The family checks the ranges. Raises ModelError if something is missing."""
     kind = architecture(file)
     if kind not in ARCHITECTURES:
         known = " or ".join(ARCHITECTURES)
@@ -73,7 +73,7 @@ def config(file: GgufFile) -> dict[str, Any]:
 
 
 def stored_tensors(file: GgufFile) -> dict[str, StoredTensor]:
-    """The tensors by the hub's names; one that is not known keeps its own."""
+    """The tensors by the hub's names; an unknown one keeps its own."""
     return {_hub_name(name): tensor for name, tensor in file.tensors.items()}
 
 
@@ -95,7 +95,7 @@ _SPLITS: Final = {
     "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+",
 }
-"""By `tokenizer.ggml.pre`, how text is split before its pieces are merged."""
+"""How text is split before its pieces are merged, by `tokenizer.ggml.pre`."""
 _CONTROL, _USER_DEFINED = 3, 4
 
 

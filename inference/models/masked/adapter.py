@@ -36,7 +36,7 @@ class MaskedDiffusion:
             noise=NoiseKind.MASK,
             length_signal=LengthSignal.EXPAND_DELETE if resizes else LengthSignal.NONE,
             vocabulary_size=network.config.vocab_size,
-            can_score=False,  # a row sees what follows it, so no product of its predictions is a likelihood
+            can_score=False,  # a row sees the rows behind it, so no product of its predictions is a likelihood
             continuable_tokens=0,
         )
 
@@ -57,7 +57,7 @@ class MaskedDiffusion:
 
 
 class ExactContext(CanvasesAlone):
-    """A `Context`: the tokens of a prefix. Every row is computed again at each step, since it sees all others."""
+    """A `Context`: the tokens of a prefix. Every row is recomputed at each step, since it sees all others."""
 
     reused_tokens = 0
 
@@ -88,5 +88,5 @@ class ExactContext(CanvasesAlone):
         """See `Context`."""
 
     def _sources(self, positions: Tensor) -> Tensor:
-        """The positions whose rows predict these: the same, or those before; the first predicts itself in any case."""
+        """The positions whose rows predict these: the same, or the previous ones; the first always predicts itself."""
         return (positions - 1).clamp(min=0) if self._shifted else positions

@@ -1,8 +1,8 @@
-"""A prefix and its canvases of which, from step to step and from request to request, few rows are computed again.
+"""A prefix and its canvases, of which few rows are recomputed from step to step and from request to request.
 
-At first one canvas is computed with the whole prefix before it, but for what an earlier request knows. The other
-canvases take from it what they have in common with it. From then on a step computes the rows that are asked for, and
-those whose token has changed since; every few steps all rows of the canvases.
+First it computes one canvas with the whole prefix before it, except what an earlier request knows. The other canvases
+copy the rows they share with it. From then on a step computes the requested rows, and those whose token has changed
+since; every few steps all rows of the canvases.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,22 +16,22 @@ from inference.models.masked.kept_rows import Known, Rows, empty_rows, sources
 from inference.models.masked.network import Qwen2
 
 REFRESH_STEPS = 8
-"""After so many steps all rows of the canvases are computed again."""
+"""After this many steps, recompute all rows of the canvases."""
 
 _MOST_USES = 64
-"""After so many requests that each knew something of the one before, all rows are computed again."""
+"""After this many requests in a row that reused earlier rows, recompute all rows."""
 
 _REMEMBERED, _REMEMBERED_BYTES = 4, 1 << 30
 
 
 class Memory:
-    """What the latest requests computed, for those that follow."""
+    """The computations of the latest requests, for those that follow."""
 
     def __init__(self) -> None:
         self._known: list[Known] = []
 
     def best(self, prefix_ids: Sequence[int]) -> Known | None:
-        """The one that has most in common with a prefix, half of it at least."""
+        """The one that shares most with a prefix, at least half of it."""
 
         def common(known: Known) -> int:
             return sum(row >= 0 for row in sources(known.ids[: len(prefix_ids)], prefix_ids))
@@ -40,7 +40,7 @@ class Memory:
         return max(usable, key=common, default=None)
 
     def add(self, known: Known, instead_of: Known | None) -> None:
-        """Remembers one, perhaps instead of one that it was made of; the oldest are forgotten."""
+        """Stores one, replacing the one it was made from, if any; drops the oldest."""
         kept = [one for one in self._known if one is not instead_of][-(_REMEMBERED - 1) :]
         self._known = [*kept, known]
         while len(self._known) > 1 and sum(one.count_bytes for one in self._known) > _REMEMBERED_BYTES:
@@ -49,7 +49,7 @@ class Memory:
 
 @dataclass
 class _Canvases:
-    """The canvases as they were at the latest pass, each with the last token of the prefix before it."""
+    """The canvases at the latest pass, each preceded by the last token of the prefix."""
 
     ids: Tensor  # (B, W')
     valid: Tensor | None  # (B, W')
@@ -58,10 +58,10 @@ class _Canvases:
 
 
 class CanvasesAlone:
-    """What a masked model's `Context` does not do: it has no feedback and no likelihoods, and continues nothing."""
+    """The unsupported parts of a masked model's `Context`: no feedback, no likelihoods, no continuations."""
 
     def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
-        """See `Context`. Nothing is handed on."""
+        """See `Context`. Hands nothing on."""
 
     def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
         """Never: see `Traits.can_score`."""
@@ -73,7 +73,7 @@ class CanvasesAlone:
 
 
 class CachedContext(CanvasesAlone):
-    """A `Context` whose predictions are those of an exact one but for what changed in rows that were not computed."""
+    """A `Context` with the predictions of an exact one, except for changes in rows that were not recomputed."""
 
     def __init__(self, network: Qwen2, properties: Properties, prefix_ids: Sequence[int], memory: Memory) -> None:
         self._network, self._shifted = network, properties.shifted_logits
@@ -82,8 +82,9 @@ class CachedContext(CanvasesAlone):
         self._own: Known | None = None
         self._canvases: _Canvases | None = None
         self._joint = min(1, len(self._prefix_ids))
-        """How many rows of the prefix stand in the sequences of the canvases: with shifted logits its last row predicts
-        the first of the canvas, so it is computed with them."""
+        """How many rows of the prefix belong to the sequences of the canvases: with shifted logits its last row
+        predicts the first of the canvas, so they are computed together.
+        """
 
     @property
     def reused_tokens(self) -> int:
@@ -94,7 +95,7 @@ class CachedContext(CanvasesAlone):
         return sum(row >= 0 for row in known)
 
     def encode(self) -> Iterator[int]:
-        """See `Context`. The prefix is read with its first canvas, which it sees."""
+        """See `Context`. The prefix is read together with its first canvas, which it sees."""
         return iter(())
 
     @torch.inference_mode()
@@ -128,7 +129,7 @@ class CachedContext(CanvasesAlone):
         self._canvases = None
 
     def _set_up(self, ids: Tensor, valid: Tensor | None, asked: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes canvases of which nothing is known; the hidden states and numbers of `_pass`."""
+        """Computes unknown canvases; the hidden states and numbers of `_pass`."""
         shown = len(ids) // 2
         known, hidden, number = self._read(ids, valid, asked, shown)
         first = len(self._prefix_ids) - self._joint
@@ -146,7 +147,7 @@ class CachedContext(CanvasesAlone):
         return self._pass(self._canvases, asked | (table < 0))
 
     def _read(self, ids: Tensor, valid: Tensor | None, asked: Tensor, shown: int) -> tuple[Known, Tensor, Tensor]:
-        """Computes one of the canvases with the prefix before it, as far as they are not known."""
+        """Computes the unknown part of one of the canvases with the prefix before it."""
         (own,) = _lists(ids[shown : shown + 1], None if valid is None else valid[shown : shown + 1])
         whole = [*self._prefix_ids[: len(self._prefix_ids) - self._joint], *own]
         earlier = self._own or self._known
@@ -176,7 +177,7 @@ class CachedContext(CanvasesAlone):
         counts = wanted.sum(1)
         order = wanted.int().argsort(dim=1, descending=True, stable=True)[:, : max(1, int(counts.max()))]
         spare = torch.arange(order.shape[1], device=order.device) >= counts[:, None]
-        computed = torch.where(spare, order[:, :1], order)  # a row that is computed twice is the same both times
+        computed = torch.where(spare, order[:, :1], order)  # a row that is computed twice gets the same result
         first = len(self._prefix_ids) - self._joint
         visible = None
         if canvases.valid is not None:
@@ -196,6 +197,6 @@ def _same(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def _lists(ids: Tensor, valid: Tensor | None) -> list[list[int]]:
-    """The tokens of each canvas, without those that pad it."""
+    """The tokens of each canvas, without its padding."""
     lengths = [ids.shape[1]] * len(ids) if valid is None else valid.sum(1).tolist()
     return [one[:length] for one, length in zip(ids.tolist(), lengths, strict=True)]

@@ -1,9 +1,9 @@
-"""Keys and values of rows that are reused, as each pass of the network needs them.
+"""Keys and values of reused rows, as each pass of the network needs them.
 
-Where every row sees every row, a row's keys and values depend on all others, so none can be kept exactly. They change
+If every row sees every row, a row's keys and values depend on all others, so none can be kept exactly. They change
 little while the row's own token stays (Fast-dLLM, Wu et al., 2025, https://arxiv.org/abs/2505.22618). A row that moves
-to another position keeps its values, and its keys are turned by the distance.
-Shapes: B sequences, A rows that are computed, T rows of a sequence, H heads of keys, h their size.
+to another position keeps its values, and its keys are rotated by the distance. Shapes: B sequences, A computed rows, T
+rows of a sequence, H heads of keys, h their size.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from torch import Tensor
 from inference.models.masked.network import Qwen2, turned
 
 _NEIGHBOURS = 8
-"""So many rows beside the place where two sequences begin to differ are computed again; they depend on it most."""
+"""Recompute this many rows beside the place where two sequences begin to differ; they depend on it most."""
 
 
 @dataclass
 class Rows:
     """Keys and values of the rows of B sequences, by layer: (B, H, T, h). Also a `KeyValues` of the network.
 
-    `computed` (B, A) are the rows that the next pass computes. `before` has rows of one sequence that stand before all
-    of these.
+    `computed` (B, A) are the rows that the next pass computes. `before` has rows of one sequence that precede all of
+    these.
     """
 
     keys: list[Tensor]
@@ -43,7 +43,7 @@ class Rows:
         return torch.cat([earlier[0], self.keys[layer]], 2), torch.cat([earlier[1], self.values[layer]], 2)
 
     def picked(self, network: Qwen2, rows: Tensor, moved: Tensor) -> "Rows":
-        """The `rows` (B, T') of one sequence as those of B sequences, each `moved` (B, T') by so many positions."""
+        """The `rows` (B, T') of one sequence as those of B sequences, each `moved` (B, T') by this many positions."""
         turn = network.turn(moved)
         batch, count = rows.shape
         flat = rows.flatten()
@@ -60,12 +60,12 @@ class Rows:
 
 @dataclass
 class Known:
-    """A sequence of tokens and the keys and values that were computed of it, the rows of the prefix first."""
+    """A sequence of tokens and its computed keys and values, the rows of the prefix first."""
 
     ids: list[int]
     rows: Rows
     uses: int = 0
-    """How many sequences have been made of this one and of those before it since all its rows were computed."""
+    """How many sequences in a row were derived from it since all its rows were computed."""
 
     @property
     def count_bytes(self) -> int:
@@ -74,7 +74,7 @@ class Known:
 
 
 def common_ends(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
-    """How many tokens both begin with, and how many of the rest of both they end with."""
+    """The lengths of the common prefix, and of the common suffix of the rest."""
     shorter = min(len(one), len(other))
     lead = next((number for number in range(shorter) if one[number] != other[number]), shorter)
     rest = shorter - lead
@@ -83,7 +83,7 @@ def common_ends(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
 
 
 def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
-    """For each token of `wanted` the row of `known` whose keys and values it may have; -1: none."""
+    """For each token of `wanted` the row of `known` whose keys and values it may take; -1: none."""
     lead, tail = common_ends(known, wanted)
     if lead == len(wanted) == len(known):
         return list(range(lead))
@@ -94,7 +94,7 @@ def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _N
 
 
 def empty_rows(network: Qwen2, batch: int, count: int) -> Rows:
-    """Rows that are all to be computed."""
+    """Rows that must all be computed."""
     config = network.config
     shape = (batch, config.num_key_value_heads, count, config.head_size)
     layers = range(config.num_hidden_layers)

@@ -1,8 +1,8 @@
 """Qwen2's layers, with every row attending to every row: the network of masked-diffusion code models.
 
-Weights keep the names that the files give them. Attention is never causal: no mask is built, and none can be chosen by
-a library. What is visible is a (B, 1, 1, T) bool tensor, and only where canvases of a batch are of different lengths.
-Shapes: B sequences, A rows that are computed, T rows that are attended to, d the width, V the vocabulary.
+Weights keep their names from the files. Attention is never causal: no mask is built, and no library can choose one.
+Visibility is a (B, 1, 1, T) bool tensor, used only if canvases of a batch differ in length. Shapes: B sequences, A
+computed rows, T attended rows, d the width, V the vocabulary.
 """
 
 from typing import Protocol
@@ -18,7 +18,7 @@ class KeyValues(Protocol):
     """Keys and values of rows, some of which are computed now."""
 
     def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Takes (B, H, A, h) of the rows that are computed; returns (B, H, T, h) of all rows that are attended to."""
+        """Takes (B, H, A, h) of the computed rows; returns (B, H, T, h) of all attended rows."""
 
 
 class _Attention(nn.Module):
@@ -86,12 +86,12 @@ class Qwen2(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.embed_tokens.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """What is computed in."""
+        """The dtype of the computation."""
         return self.embed_tokens.weight.dtype
 
     def forward(
@@ -99,8 +99,8 @@ class Qwen2(nn.Module):
     ) -> Tensor:
         """The hidden states (B, A, d) of tokens (B, A) at positions (B, A) or (A,).
 
-        With `known` they attend to what its `update` returns, else to each other. `visible` (B, 1, 1, T) is False at
-        rows that nobody attends to.
+        With `known` they attend to what its `update` returns, otherwise to each other. `visible` (B, 1, 1, T) is False
+        at rows hidden from all.
         """
         rows = self.embed_tokens(ids)
         turn = self.turn(positions)
@@ -113,7 +113,7 @@ class Qwen2(nn.Module):
         return self.lm_head(hidden).float()  # type: ignore[no-any-return]
 
     def turn(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The cosines and sines (B or 1, 1, A, h) by which queries and keys are turned."""
+        """The cosines and sines (B or 1, 1, A, h) that rotate queries and keys."""
         size = self.config.head_size
         powers = torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size
         angles = positions.float().unsqueeze(-1) / self.config.theta**powers
@@ -122,7 +122,7 @@ class Qwen2(nn.Module):
 
 
 def turned(heads: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """(B, H, A, h) moved by the positions that `turn` was made of. Moves add up, so what is cached can be moved on."""
+    """(B, H, A, h) moved by the positions of `turn`. Moves add up, so cached rows can be moved again."""
     cosines, sines = turn
     first, second = heads.chunk(2, -1)
     return heads * cosines + torch.cat([-second, first], -1) * sines

@@ -1,7 +1,7 @@
-"""What the files of a masked-diffusion checkpoint state, checked before any of its weights is read.
+"""Checks what the files of a masked-diffusion checkpoint state, before reading any of its weights.
 
-Published checkpoints are plain Qwen2 with a mask token, under several names. Their own code is never run; all that is
-needed of it is which row predicts which position, and whether tokens for a hole's length are there.
+Published checkpoints are plain Qwen2 with a mask token, under several names. Their own code is never run; only two
+facts about it matter: which row predicts which position, and whether tokens for a hole's length exist.
 """
 
 from pathlib import Path
@@ -14,14 +14,15 @@ from inference.models.qwen2 import check_weights, qwen2_config, weight_shapes
 
 IN_PLACE = ("A2DQwen2LMHeadModel",)
 """Architectures whose row i predicts position i. In the others row i predicts position i + 1, as in the left-to-right
-models that they were made of."""
+models they were made from.
+"""
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 512, 128
 """Every row of both is computed with the first canvas. On a CPU 500 rows of half a billion weights take a second."""
 
 
 def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
-    """What is true of a published checkpoint, which has no `infill.json`. Raises ModelError."""
+    """The settings of a published checkpoint, which has no `infill.json`. Raises ModelError."""
     tokens = token_files.named_tokens(folder, config)
     if tokens.mask is None:
         raise ModelError(
@@ -46,7 +47,7 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
 
 
 def _sampler(*, in_place: bool, resizes: bool) -> SamplerSettings:
-    """The published settings: MDLM's, DreamOn's, else what Dream and Open-dCoder generate with."""
+    """The published settings: MDLM's, DreamOn's, otherwise those that Dream and Open-dCoder generate with."""
     if in_place:
         return SamplerSettings(max_steps=128, t_max=0.0, t_min=0.0, method="confidence", schedule="rounded")
     if resizes:
@@ -55,8 +56,8 @@ def _sampler(*, in_place: bool, resizes: bool) -> SamplerSettings:
 
 
 def check(found: Checkpoint) -> None:
-    """Raises ModelError where config.json, the token ids or the headers of the weights make no sense, or do not fit
-    each other. Reads no weights.
+    """Raises ModelError if config.json, the token ids or the headers of the weights make no sense, or do not fit each
+    other. Reads no weights.
     """
     config = qwen2_config(found)
     for key in ("mask", "slack", "expand", "delete", "bos", "eos"):

@@ -1,7 +1,7 @@
-"""The tokenizer of a masked-diffusion checkpoint, and the ids of those of its tokens that are no text.
+"""The tokenizer of a masked-diffusion checkpoint, and the ids of its non-text tokens.
 
-Dream's checkpoints have no tokenizer.json, for code of their own makes their tokenizer: Qwen2's, from vocab.json,
-merges.txt and the added tokens in tokenizer_config.json. The same is made of these files here.
+Dream's checkpoints have no tokenizer.json, because their own code makes their tokenizer: Qwen2's, from vocab.json,
+merges.txt and the added tokens in tokenizer_config.json. This module does the same.
 """
 
 import re
@@ -22,12 +22,12 @@ _ID = re.compile(r"[0-9]{1,9}")
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-"""How Qwen2 splits a text before it looks for tokens."""
+"""How Qwen2 splits a text before tokenising it."""
 
 
 @dataclass(frozen=True)
 class NamedTokens:
-    """Ids of tokens with a meaning of their own; None where a checkpoint has no such token."""
+    """Ids of special tokens; None if a checkpoint has no such token."""
 
     mask: int | None
     expand: int | None
@@ -36,7 +36,7 @@ class NamedTokens:
 
 
 def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
-    """What the tokenizer's files and config.json say. Raises ModelError where one cannot be read."""
+    """The contents of the tokenizer's files and config.json. Raises ModelError if one cannot be read."""
     stated, added = _json(folder / "tokenizer_config.json"), dict(_added(folder))
 
     def named(key: str) -> int | None:
@@ -54,7 +54,7 @@ def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
 
 
 def tokenizer(found: Checkpoint) -> Tokenizer:
-    """The checkpoint's tokenizer. All tokens that were added to its vocabulary are special: they are never text.
+    """The checkpoint's tokenizer. All tokens added to its vocabulary are special: they are never text.
 
     Raises ModelError.
     """
@@ -86,7 +86,7 @@ def _from_words(folder: Path) -> Tokenizer:
 
 
 def _added(folder: Path) -> Iterator[tuple[str, int]]:
-    """The tokens beside the vocabulary, with their ids, wherever a checkpoint states them."""
+    """The tokens outside the vocabulary, with their ids, wherever a checkpoint states them."""
     tokens = _json(folder / "tokenizer.json", checkpoint_files.TOKENIZER_LIMIT_BYTES).get("added_tokens")
     for token in tokens if isinstance(tokens, list) else ():
         if isinstance(token, dict) and isinstance(token.get("content"), str) and _is_id(token.get("id")):
@@ -102,7 +102,7 @@ def _is_id(value: object) -> bool:
 
 
 def _json(file: Path, limit_bytes: int = checkpoint_files.JSON_LIMIT_BYTES) -> dict[str, Any]:
-    """What a file says; nothing where there is none."""
+    """The content of a file; empty if there is none."""
     try:
         return checkpoint_files.read_json(file, limit_bytes)
     except FileNotFoundError:

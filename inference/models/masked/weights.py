@@ -21,22 +21,22 @@ _BY_ITSELF = {
     "cpu": ("bfloat16", "float32", devices.EIGHT_BIT, devices.FOUR_BIT),
     "cuda": ("bfloat16", devices.EIGHT_BIT, devices.FOUR_BIT),
 }
-"""By device, what is tried where no dtype is named, the first that fits."""
+"""The dtypes to try on each device if none is named; the first that fits wins."""
 
 _LOADED_AT, _LAYERS_DONE_AT = 0.2, 0.85
 
 
 def choose_precision(found: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> Precision:
-    """The wanted precision, else the best in which the checkpoint fits on a device with so much memory free.
+    """The requested precision, or the best in which the checkpoint fits on a device with this much free memory.
 
-    Raises ModelError where it does not fit.
+    Raises ModelError if it does not fit.
     """
     candidates = precisions(device, wanted)
     return devices.fitting(found.name, device, free_bytes, candidates, lambda one: weight_bytes(found, one))
 
 
 def precisions(device: torch.device, wanted: str | None) -> list[Precision]:
-    """The wanted precision alone; else all that may be chosen on a device, the best one first. Raises ModelError.
+    """Only the requested precision, or all that a device allows, best first. Raises ModelError.
 
     A CPU with matrix units is faster in bfloat16, which takes half the memory. On any other float32 comes first: the
     first fill, and the lengths of a line side by side, are hundreds of rows. 8 bits are faster there than bfloat16.
@@ -51,7 +51,7 @@ def precisions(device: torch.device, wanted: str | None) -> list[Precision]:
 
 
 def weight_bytes(found: Checkpoint, precision: Precision) -> float:
-    """How much memory the weights take. Raises ModelError where that depends on a file that cannot be read."""
+    """The memory of the weights. Raises ModelError if that depends on a file that cannot be read."""
     total = 0.0
     for name, shape in found.shapes().items():
         total += _bytes(name, shape, precision)

@@ -14,12 +14,14 @@ __all__ = ["check", "default_properties", "dtypes", "is_preferred", "load", "wei
 
 
 def is_preferred(found: Checkpoint) -> bool:
-    """Whether it runs here by itself, where no device is named: on a Mac, or where MLX has packed the weights."""
+    """Whether it runs here by default, if no device is named: on a Mac, or if MLX has packed the weights."""
     return installed.is_default() or (packing_of(found) is not None and installed.is_installed())
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
-    """The model in memory. Raises ModelError where MLX is missing, or the weights are not what the checkpoint says."""
+    """The loaded model. Raises ModelError if MLX is missing, or the weights differ from the checkpoint's
+    description.
+    """
     from inference.models.mlx import machine
 
     here = machine.look()
@@ -32,14 +34,14 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
 
 
 def dtypes(_device: str | None, wanted: str | None) -> tuple[str, ...]:
-    """The dtypes that are tried, the best one first. Raises ModelError."""
+    """The dtypes to try, best first. Raises ModelError."""
     from inference.models.mlx import machine
 
     return machine.place(None, wanted).dtypes
 
 
 def weight_bytes(found: Checkpoint, dtype: str) -> float:
-    """How much memory the weights take in a dtype, whether they fit or not. Raises ModelError."""
+    """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
     from inference.models.mlx import size
 
     return size.weight_bytes(found, dtype)

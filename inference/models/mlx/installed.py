@@ -11,10 +11,10 @@ INSTALL = f"install them: {extras.shown(extras.install('mlx'))}"
 
 
 def is_installed() -> bool:
-    """Whether the packages of the extra are there."""
+    """Whether the packages of the extra are installed."""
     return all(find_spec(package) is not None for package in ("mlx", "mlx_vlm"))
 
 
 def is_default() -> bool:
-    """Whether models that run on MLX do so where no device is named: on a Mac whose GPU MLX is made for."""
+    """Whether models that run on MLX do so by default, if no device is named: on a Mac whose GPU MLX supports."""
     return platform.system() == "Darwin" and platform.machine() == "arm64" and is_installed()

@@ -1,6 +1,6 @@
-"""Whether MLX is installed here, what it computes on, and in which precision a checkpoint fits there.
+"""Whether MLX is installed here, its device, and the precision in which a checkpoint fits there.
 
-MLX is imported only to ask it.
+Imports MLX only to ask it.
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from inference.models.family import ModelError
 from inference.models.mlx.installed import DEVICE, INSTALL, is_installed
 
 _WORKING_SET = 0.75
-"""Which part of the memory a GPU may use, where MLX does not tell."""
+"""Which part of the memory a GPU may use, if MLX does not say."""
 _DTYPES = {True: ("bfloat16", FOUR_BIT, "float32", "float16"), False: ("float32", FOUR_BIT)}
-"""What can be computed in, by whether there is a GPU. MLX multiplies the experts of a CPU in float32 alone."""
+"""The dtypes, with and without a GPU. MLX multiplies the experts of a CPU only in float32."""
 _BY_ITSELF = 2
-"""So many of them are tried where no dtype is named."""
+"""Try this many of them if no dtype is named."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What MLX computes on: Apple's GPU, or the CPU."""
+    """MLX's device: Apple's GPU, or the CPU."""
 
     on_gpu: bool
     total_bytes: int
@@ -31,13 +31,13 @@ class Machine:
 
     @property
     def name(self) -> str:
-        """As users see it."""
+        """Its name for users."""
         return f"{DEVICE}:{'gpu' if self.on_gpu else 'cpu'}"
 
     def dtypes(self, found: Checkpoint | None, wanted: str | None) -> tuple[str, ...]:
-        """The wanted dtype alone; else all that are tried, the best one first. Packed weights stay as they are.
+        """Only the requested dtype, or all to try, best first. Packed weights stay as they are.
 
-        Raises ModelError where the wanted one cannot be had.
+        Raises ModelError if the requested one is unavailable.
         """
         packing = packing_of(found) if found else None
         able = (f"{packing.bits}bit",) if packing else _DTYPES[self.on_gpu]
@@ -57,7 +57,7 @@ def place(found: Checkpoint | None, dtype: str | None) -> Place:
 
 
 def look() -> Machine:
-    """What MLX computes on here. Raises ModelError where it cannot be used."""
+    """MLX's device here. Raises ModelError if it is unusable."""
     if not is_installed():
         raise ModelError(f"device '{DEVICE}' needs the packages mlx and mlx-vlm, which are missing; {INSTALL}")
     try:

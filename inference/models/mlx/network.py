@@ -104,7 +104,7 @@ class MlxNetwork:
         return [LayerView(rows, rows) for rows in empty]
 
     def causal_mask(self, layer_index: int, past: int, new: int) -> mx.array:
-        """(n, K): a token sees itself and what is before it, on sliding layers as far as the window."""
+        """(n, K): a token sees itself and everything before it, limited to the window on sliding layers."""
         query = mx.arange(past, past + new)[:, None]
         key = mx.arange(self.first_visible_row(layer_index, past), past + new)[None]
         allowed = key <= query
@@ -114,7 +114,7 @@ class MlxNetwork:
         return max(0, past - self.window + 1) if kind == _SLIDING else 0
 
     def _canvas_masks(self, valid: Tensor | None, past: int) -> dict[str, mx.array | None]:
-        """By kind of layer (B, 1, 1, K), or None where every row of the canvas is valid and so all is seen."""
+        """By kind of layer (B, 1, 1, K), or None if every row of the canvas is valid and everything is visible."""
         if valid is None:
             return dict.fromkeys(self.layer_types)
         canvas, masks = array_of(valid)[:, None, None], {}
@@ -134,7 +134,7 @@ class _EncodedLayer:
         """Not None: `offset` tokens were read before."""
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Puts the new rows into the cache; all that the layer sees."""
+        """Appends the new rows to the cache; returns all that the layer sees."""
         return self._cache.update(keys, values, self._index)
 
     def make_mask(self, count: int, **_how: object) -> mx.array:
@@ -165,7 +165,7 @@ def array_of(tensor: Tensor) -> mx.array:
 
 
 class MlxRows:
-    """`Rows` that are MLX arrays. An array that shares its buffer with another is copied when it is written."""
+    """`Rows` for MLX arrays. An array that shares its buffer with another is copied on writing."""
 
     def empty(self, like: mx.array, count: int) -> mx.array:
         """See `Rows`."""

@@ -1,4 +1,4 @@
-"""How much memory the weights of a checkpoint take in MLX, from their headers alone."""
+"""The memory of a checkpoint's weights in MLX, from their headers alone."""
 
 from math import prod
 
@@ -9,15 +9,15 @@ from inference.models.devices import FOUR_BIT, PRECISIONS
 from inference.models.diffusion_gemma.mlx_format import packing_of
 
 GROUP, BITS, DENSE_BITS = 64, 4, 8
-"""What MLX's tools choose: 4 bits for the experts, 8 for all else."""
+"""The choice of MLX's tools: 4 bits for the experts, 8 for everything else."""
 _SCALE_BYTES = 4 / GROUP
-"""Of one number: its part of its group's scale and bias."""
+"""The overhead per number: its part of its group's scale and bias."""
 _PLAIN_BYTES = 2
 _UNUSED = ("vision", "lm_head")
 
 
 def weight_bytes(found: Checkpoint, dtype: str) -> float:
-    """How much memory the weights take in a dtype; those that are packed already, what they take in their files."""
+    """The memory of the weights in a dtype; for already packed ones, their size in the files."""
     tensors = checkpoint_files.stored_tensors(found.folder).items()
     used = [(name, tensor) for name, tensor in tensors if not any(part in name for part in _UNUSED)]
     if packing_of(found) is not None:

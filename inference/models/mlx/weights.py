@@ -1,9 +1,8 @@
 """Reads the weights of a checked checkpoint into mlx-vlm's DiffusionGemma: released ones, and those that MLX packed.
 
-mlx-vlm's own loader is not used: it looks for files by itself, runs code that a checkpoint brings, and rewrites a file
-with numbers that it does not know. Here its classes are made for the sizes that transformers reads in config.json, and
-filled from the folder's safetensors. MLX reads and computes a weight when it is first asked for, so what a folder only
-describes takes no memory.
+mlx-vlm's own loader is not used: it looks for files by itself, runs a checkpoint's code, and rewrites a file with
+unknown numbers. Instead, its classes are created for the sizes that transformers reads in config.json, and filled from
+the folder's safetensors. MLX reads and computes a weight on first use, so declared but absent weights take no memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +27,7 @@ from inference.models.mlx.network import MlxNetwork
 _WORD_BITS = 32
 _READ_AT, _ALL_READ_AT = 0.35, 0.9
 _READ_TOGETHER = 16
-"""So many weights are read between two reports of progress."""
+"""Read this many weights between two progress reports."""
 _ENCODER, _DECODER = "model.encoder.language_model.", "model.decoder."
 
 Sizes = dict[str, Any] | bool
@@ -36,7 +35,7 @@ Sizes = dict[str, Any] | bool
 
 
 def read(found: Checkpoint, precision: str, *, on_gpu: bool, progress: OnProgress) -> Model:
-    """The model in memory, packed as it is stored, or in four bits where that is the precision. Raises ModelError."""
+    """The loaded model, packed as stored, or in four bits if that is the precision. Raises ModelError."""
     progress(0.15, "loading the model library")
     try:
         model = Model(_config(found))
@@ -54,7 +53,7 @@ def read(found: Checkpoint, precision: str, *, on_gpu: bool, progress: OnProgres
 
 
 def _config(found: Checkpoint) -> ModelConfig:
-    """mlx-vlm's configuration for the model that transformers would build; the vision tower is left out."""
+    """mlx-vlm's configuration for the model that transformers would build; without the vision tower."""
     text: Any = DiffusionGemmaConfig.from_pretrained(found.folder, local_files_only=True).text_config
     stated = {name: value for name, value in text.to_dict().items() if name in TextConfig.__dataclass_fields__}
     full = text.layer_types.index("full_attention")
@@ -90,7 +89,7 @@ def _pack(model: Model, how: Callable[[str, nn.Module], Sizes]) -> None:
 
 
 def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str) -> Sizes:
-    """As the shapes of a matrix say that it was packed."""
+    """The packing that a matrix's shapes imply."""
     weight, scales = stored.get(f"{path}.weight"), stored.get(scales_of(f"{path}.weight"))
     if weight is None or scales is None:
         return False
@@ -110,7 +109,7 @@ def _four_bits(model: Model, path: str, module: Any) -> Sizes:
 
 
 def _wanted(found: Checkpoint, model: Model, stored: Mapping[str, mx.array]) -> list[tuple[str, mx.array]]:
-    """The weights of the model, by name. Raises ModelError where the files lack one or have one of another shape."""
+    """The weights of the model, by name. Raises ModelError if the files lack one or have one of another shape."""
     wanted = dict(tree_flatten(model.parameters()))
     wrong = [name for name, array in wanted.items() if name not in stored or stored[name].shape != array.shape]
     if wrong:
@@ -122,13 +121,13 @@ def _wanted(found: Checkpoint, model: Model, stored: Mapping[str, mx.array]) -> 
 
 
 def _compute_dtype(precision: str, *, on_gpu: bool) -> mx.Dtype:
-    """What is computed in; packed weights are multiplied in the dtype of what they are multiplied with."""
+    """The dtype of the computation; packed weights are multiplied in the dtype of their operand."""
     names = {"float32": mx.float32, "float16": mx.float16}
     return names.get(precision, mx.bfloat16) if on_gpu else mx.float32
 
 
 def _compute(model: Model, progress: OnProgress) -> None:
-    """Reads and packs the weights, a few at a time, so that those that are packed are never in memory all at once."""
+    """Reads and packs the weights, a few at a time, so that unpacked ones are never all in memory together."""
     arrays = [array for _, array in tree_flatten(model.parameters())]
     for start in range(0, len(arrays), _READ_TOGETHER):
         share = start / len(arrays)
@@ -141,7 +140,7 @@ def _first_line(error: Exception) -> str:
 
 
 _KEPT_BYTES = 1 << 30
-"""How much memory MLX may keep for later that nothing uses; canvases of every width need other buffers."""
+"""How much unused memory MLX may keep for later; canvases of every width need other buffers."""
 
 
 def load(found: Checkpoint, here: machine.Machine, dtype: str | None, progress: OnProgress) -> DiffusionGemma:
@@ -158,7 +157,7 @@ def load(found: Checkpoint, here: machine.Machine, dtype: str | None, progress: 
 
 
 def _fitting(found: Checkpoint, here: machine.Machine, wanted: str | None) -> str:
-    """The wanted dtype, else the best one in which the weights fit here. Raises ModelError."""
+    """The requested dtype, or the best one in which the weights fit here. Raises ModelError."""
     needs = []
     for dtype in here.dtypes(found, wanted):
         needed = needed_bytes(size.weight_bytes(found, dtype))
@@ -173,7 +172,7 @@ def _fitting(found: Checkpoint, here: machine.Machine, wanted: str | None) -> st
 
 def _prepare(here: machine.Machine) -> None:
     if here.on_gpu:
-        mx.set_wired_limit(here.total_bytes)  # weights that were not used for a while stay in memory
+        mx.set_wired_limit(here.total_bytes)  # keep weights in memory that were not used for a while
         mx.set_cache_limit(_KEPT_BYTES)
     else:
-        mx.disable_compile()  # on a CPU it calls a C++ compiler, which need not be there
+        mx.disable_compile()  # on a CPU it calls a C++ compiler, which may be missing
