@@ -9,7 +9,7 @@ from torch import Tensor
 from inference.models.fim.network import Network
 from inference.models.fim.rows import Prompt, Prompts, Rows
 
-PIECE_TOKENS = 256
+PIECE_TOKENS = 128
 """Read in one pass, some tenths of a second on a laptop: a cancelled request runs on for that long."""
 _SCORED_TOKENS = 32
 """The most rows of logits in memory at a time while scoring a text."""

@@ -44,13 +44,22 @@ class Network:
         self.config, self.layers = config, layers
         self.embedding, self.norm, self.head = embedding, norm, head
         self.device = norm.device
+        self._is_exact = isinstance(head, Plain) and head.weight.dtype == torch.float32
         self._turns = torch.empty(0, config.head_size // 2, dtype=torch.complex64, device=self.device)
 
     def empty_rows(self, capacity: int, count: int = 1) -> Rows:
-        """Room for the keys and values of this many tokens of `count` sequences."""
+        """Room for the keys and values of this many tokens of `count` sequences.
+
+        On a CPU they take 16 bits, as in llama.cpp, unless the weights are exact.
+        """
         config = self.config
         shape = (config.num_hidden_layers, 2, count, config.num_key_value_heads, capacity, config.head_size)
-        return Rows(torch.empty(shape, device=self.device, dtype=torch.float32 if self.on_cpu else torch.bfloat16))
+        on_cpu = torch.float32 if self._is_exact else torch.float16
+        return Rows(torch.empty(shape, device=self.device, dtype=on_cpu if self.on_cpu else torch.bfloat16))
+
+    @property
+    def _attention_dtype(self) -> torch.dtype:
+        return torch.float32 if self.on_cpu else torch.bfloat16
 
     @property
     def on_cpu(self) -> bool:
@@ -62,7 +71,7 @@ class Network:
         """Appends tokens (B, n) to `rows`; the hidden states (B, wanted, d) of the last of them, float32."""
         count, width = ids.shape
         start, end = rows.length, rows.length + width
-        turns, mask = self._turns_of(start, end), self._mask(start, end, rows.keys.dtype)
+        turns, mask = self._turns_of(start, end), self._mask(start, end)
         hidden = self.embedding.rows(ids.flatten())  # (B * n, d)
         for number, layer in enumerate(self.layers):
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.norm, self.config.rms_norm_eps)
@@ -96,17 +105,19 @@ class Network:
         (count, width), keys, head_size = size, self.config.num_key_value_heads, self.config.head_size
         sharing = self.config.num_attention_heads // keys
         stacked = queries.view(count, width, keys, sharing, head_size).permute(0, 2, 3, 1, 4)
-        stacked = stacked.reshape(count, keys, sharing * width, head_size).to(seen[0].dtype)
-        mixed = functional.scaled_dot_product_attention(stacked, seen[0], seen[1], attn_mask=mask)
+        stacked = stacked.reshape(count, keys, sharing * width, head_size).to(self._attention_dtype)
+        mixed = functional.scaled_dot_product_attention(
+            stacked, *(each.to(self._attention_dtype) for each in seen), attn_mask=mask
+        )
         mixed = mixed.view(count, keys, sharing, width, head_size).permute(0, 3, 1, 2, 4)
         return mixed.reshape(count * width, -1).float()
 
-    def _mask(self, start: int, end: int, dtype: torch.dtype) -> Tensor | None:
+    def _mask(self, start: int, end: int) -> Tensor | None:
         """(H / G * n, T) added to the attention: no row sees those behind it."""
         width = end - start
         if width == 1:
             return None
-        hidden = torch.full((width, width), -torch.inf, device=self.device, dtype=dtype).triu(1)
+        hidden = torch.full((width, width), -torch.inf, device=self.device, dtype=self._attention_dtype).triu(1)
         sharing = self.config.num_attention_heads // self.config.num_key_value_heads
         return torch.cat([hidden.new_zeros(width, start), hidden], 1).repeat(sharing, 1)
 
@@ -124,7 +135,7 @@ class Network:
         """(..., d) -> float32 (..., V). Recomputes a rough head's likeliest tokens in float32."""
         flat = hidden.flatten(0, -2)
         logits = self.head(flat).float()
-        if not (isinstance(self.head, Plain) and self.head.weight.dtype == torch.float32):
+        if not self._is_exact:
             best = logits.topk(min(_SURE, logits.shape[1])).indices
             exact = torch.stack([self.head.rows(one) @ row for one, row in zip(best, flat, strict=True)])
             logits.scatter_(1, best, exact)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 _SPARE_TOKENS = 256
 """Allocate room for this many more tokens than needed, so that typing seldom copies."""
-_KEPT_PROMPTS, _KEPT_BYTES = 8, 64 << 20
+_KEPT_PROMPTS, _KEPT_BYTES = 8, 32 << 20
 _SAME_TEXT = 0.5
 """Kept tokens that a new prompt shares less of belong to another text: copy from them instead of cutting them."""
 
@@ -79,7 +79,7 @@ class Prompt:
 class Prompts:
     """The latest prompts with the text written behind them, for the requests that follow.
 
-    At most eight, and at most 64 MB beside what is being read; evicts the least recently used.
+    At most eight, and at most 32 MB beside what is being read; evicts the least recently used.
     """
 
     def __init__(self, empty: Rows) -> None:

@@ -212,6 +212,8 @@ def test_fewer_bits_say_nearly_the_same(family: FillInMiddle, dtype: str) -> Non
     """A product of few rows, and of many, which takes another way."""
     other = loaded(dtype=dtype)
     assert other.dtype == dtype
+    size = family.network.empty_rows(1).content.nbytes
+    assert other.network.empty_rows(1).content.nbytes == size // 2
     ids = family.middle_prompt(BEFORE, AFTER)
     for rows in (ids[:6], ids):
         found, wanted = (each.open([]).log_probabilities([rows])[0] for each in (other, family))
