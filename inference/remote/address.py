@@ -1,4 +1,4 @@
-"""Where a model is served: reads the URL that a user gives as `model`, and says which are refused. Opens nothing.
+"""A model server's address: parses the URL that a user gives as `model`, and rejects unsafe ones. Opens nothing.
 
 For both packages: the language server names its worker by the address, and the worker connects to it.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 SCHEMES = {"http": "http", "https": "https", "vllm": "http"}
-"""The schemes that are understood, and what each stands for."""
+"""The supported schemes and their meanings."""
 _PORTS = {"http": 80, "https": 443}
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _EXAMPLE = "such as http://localhost:8000 or https://gpu.example.com"
@@ -17,7 +17,7 @@ _EXAMPLE = "such as http://localhost:8000 or https://gpu.example.com"
 
 @dataclass(frozen=True)
 class Names:
-    """What messages about a server call its settings: the URL, unencrypted http, and where its token stands."""
+    """How messages about a server name its settings: the URL, unencrypted http, and the place of its token."""
 
     url: str
     plain_http: str
@@ -37,12 +37,12 @@ PARTNER = Names(
 
 
 class AddressError(ValueError):
-    """A URL that cannot be used; str() says what is wrong with it and what to write instead."""
+    """An unusable URL; str() says what is wrong with it and what to write instead."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """A server. `url` is as one would write it, without a path's last slash and without `/v1`."""
+    """A server. `url` is in normal form, without a path's last slash and without `/v1`."""
 
     url: str
     host: str
@@ -56,11 +56,11 @@ class Address:
 
     @property
     def is_here(self) -> bool:
-        """Whether the host is this machine for sure, by its name alone."""
+        """Whether the host is certainly this machine, by its name alone."""
         return self.host == "localhost" or _is_loopback(self.host)
 
     def why_refused(self, *, plain_http: bool, names: Names = MODEL) -> str:
-        """Why nothing may be sent there; empty where it may. `plain_http`: the user allows it to go unencrypted."""
+        """Why nothing may be sent there; empty if it may. `plain_http`: the user allows unencrypted requests."""
         if self.is_encrypted or self.is_here or plain_http:
             return ""
         return (
@@ -71,7 +71,7 @@ class Address:
 
 
 def is_url(model: str) -> bool:
-    """Whether `model` names a server, well or badly, and no checkpoint."""
+    """Whether `model` is meant as a server, valid or not, rather than a checkpoint."""
     return _URL.match(model) is not None
 
 
@@ -106,7 +106,7 @@ def _address(scheme: str, host: str, port: int | None, path: str) -> Address:
 
 
 def _shown(url: str) -> str:
-    """A URL for a message: without what may be a password or a token."""
+    """A URL for a message: without anything that may be a password or a token."""
     return repr(re.sub(r"[?#].*", "…", re.sub(r"(?<=://)[^/?#]*@", "…@", url))[:200])
 
 

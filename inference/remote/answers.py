@@ -1,6 +1,6 @@
-"""What servers of any kind answer, read as untrusted: JSON of known types, the models they list, why they refuse.
+"""Parses answers of servers of any kind as untrusted: JSON of known types, their models, their refusals.
 
-Every server with an interface like OpenAI's has `GET /v1/models`, and says in `error.message` why it refuses.
+Every server with an interface like OpenAI's has `GET /v1/models`, and explains a refusal in `error.message`.
 """
 
 from typing import Annotated, Any, TypeVar
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 class ServedModel(msgspec.Struct, frozen=True):
     """A model that a server lists. `root` is the folder or hub id that it was started with, on its own machine.
 
-    `max_model_len` is how many tokens of prompt and answer it takes; None: the server does not say.
+    `max_model_len` limits the tokens of prompt and answer; None: the server does not say.
     """
 
     id: Annotated[str, Meta(max_length=500)]
@@ -22,7 +22,7 @@ class ServedModel(msgspec.Struct, frozen=True):
     max_model_len: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError where a name would do something to a terminal."""
+        """Raises ValueError if a name contains terminal control characters."""
         require_printable(self.id + (self.root or ""))
 
 
@@ -39,16 +39,16 @@ class _Error(msgspec.Struct, frozen=True):
 
 
 class AnswerError(ValueError):
-    """An answer that makes no sense. str() says what is wrong with it."""
+    """An answer makes no sense. str() says why."""
 
 
 def models(body: bytes) -> list[ServedModel]:
-    """What a server lists. Raises AnswerError."""
+    """The models that a server lists. Raises AnswerError."""
     return decoded(body, _Models).data
 
 
 def error_message(body: bytes) -> str:
-    """What a server says went wrong, in at most 300 characters of one line; empty where it says nothing readable."""
+    """A server's error message, in at most 300 characters of one line; empty if it has none readable."""
     try:
         said = decoded(body, _Error).error.message
     except AnswerError:
@@ -62,7 +62,7 @@ def one_line(said: str) -> str:
 
 
 def decoded(body: bytes, kind: type[_T]) -> _T:
-    """A JSON text as a value of a type. Raises AnswerError where it is none."""
+    """A JSON text as a value of a type. Raises AnswerError if it is none."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -75,6 +75,6 @@ def encoded(message: Any) -> bytes:
 
 
 def require_printable(text: str) -> None:
-    """Raises ValueError where a name has a control character in it."""
+    """Raises ValueError if a name contains a control character."""
     if not text.isprintable():
         raise ValueError("a name has a control character in it")

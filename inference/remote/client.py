@@ -1,9 +1,10 @@
-"""HTTP to one server: JSON there, JSON or a stream back, for as long as a request may take, never to anybody else.
+"""HTTP to one server: sends JSON and receives JSON or a stream, for as long as a request may take, and never contacts
+another host.
 
-Cancelling a request closes its connection, which makes servers abort it. A server that is busy (429, 503) or
-out of reach is asked again after a pause that grows, or a longer one that it names itself, up to half a minute; all
-requests share that pause, with jitter, so that a hundred key presses do not become a hundred attempts. Redirects are
-not followed: the text would go elsewhere.
+Cancelling a request closes its connection, which makes servers abort it. A busy (429, 503) or unreachable server is
+asked again after a growing pause, or a longer one that it requests, up to half a minute; all requests share that pause,
+with jitter, so that a hundred keystrokes do not become a hundred attempts. Redirects are not followed: the text would
+go elsewhere.
 """
 
 import asyncio
@@ -23,9 +24,11 @@ from inference.remote.token import PARTNER, SERVER, Place
 
 _T = TypeVar("_T")
 _ANSWER_LIMIT_BYTES = 4 << 20
-"""Some three times what the widest canvas takes, of 256 rows with 129 named tokens each; and of a stream."""
+"""Some three times the answer for the widest canvas, of 256 rows with 129 named tokens each; also for a stream."""
 _CONNECT_S, _SILENCE_S = 5.0, 120.0
-"""How long a connection may take, and an answer without a deadline: the first one after a start may compile kernels."""
+"""The limits for a connection, and for an answer without a deadline: the first one after a start may compile
+kernels.
+"""
 _TRIES = 4
 _PATIENCE_S = 10.0
 """How long a request without a deadline waits for a server to come back."""
@@ -34,7 +37,7 @@ _BUSY = frozenset({429, 502, 503, 504})
 
 @dataclass(frozen=True)
 class Role:
-    """What the server is to the user: the setting that names it, and where its token is looked for."""
+    """How the user knows the server: the setting that names it, and the place of its token."""
 
     setting: str
     token: Place
@@ -45,10 +48,10 @@ PARTNER_SERVER = Role("partner.url", PARTNER)
 
 
 class Client:
-    """A server's HTTP interface. Used on one event loop; requests run side by side on connections that are kept."""
+    """A server's HTTP interface. For one event loop; concurrent requests share kept connections."""
 
     def __init__(self, url: str, *, token: str = "", is_here: bool = False, role: Role = MODEL_SERVER) -> None:
-        """`url` without a slash at its end. `token` is sent as a bearer's. `is_here`: by no proxy."""
+        """`url` has no slash at its end. `token` is sent as a bearer token. `is_here`: bypasses any proxy."""
         self.url, self.role = url, role
         headers = {"accept-encoding": "identity", "x-session-id": uuid4().hex}  # which keeps a router on one replica
         self._pause = Pause()
@@ -63,11 +66,11 @@ class Client:
         )
 
     async def get(self, path: str) -> bytes:
-        """The body of an answer of status 200. Raises ServerError."""
+        """The body of an answer with status 200. Raises ServerError."""
         return await self._ask("GET", path, None, None)
 
     async def post(self, path: str, body: bytes, deadline: float | None = None) -> bytes:
-        """The body of an answer of status 200. `deadline` (`time.monotonic()` seconds) ends the attempts.
+        """The body of an answer with status 200. `deadline` (`time.monotonic()` seconds) ends the attempts.
 
         Raises ServerError, and TimeoutError at the deadline.
         """
@@ -75,9 +78,9 @@ class Client:
             return await self._ask("POST", path, body, deadline)
 
     async def stream(self, path: str, body: bytes, deadline: float | None = None) -> AsyncGenerator[bytes, None]:
-        """The parts of an answer of status 200 as they come. `deadline` ends the attempts, not the answer.
+        """The parts of an answer with status 200 as they arrive. `deadline` ends the attempts, not the answer.
 
-        Raises ServerError; an answer that has begun is not asked for again. Closing it aborts the request.
+        Raises ServerError; never repeats a request once its answer has begun. Closing it aborts the request.
         """
         response = await self._patiently(lambda: self._opened("POST", path, body), deadline)
         try:
@@ -97,7 +100,7 @@ class Client:
         return await self._patiently(lambda: self._whole(method, path, body), deadline)
 
     async def _patiently(self, attempt_once: Callable[[], Awaitable[_T]], deadline: float | None) -> _T:
-        """What an attempt gives, after as many as it takes. Raises ServerError."""
+        """The result of an attempt, repeated as often as needed. Raises ServerError."""
         last = time.monotonic() + _PATIENCE_S if deadline is None else deadline
         for attempt in range(_TRIES):
             await self._wait(last)
@@ -113,7 +116,7 @@ class Client:
         raise AssertionError("the last attempt raises")
 
     async def _wait(self, last: float) -> None:
-        """Waits until the server may be asked. Raises ServerError where that is after `last`."""
+        """Waits until the server may be asked. Raises ServerError if that is after `last`."""
         while (left := self._pause.until - time.monotonic()) > 0:
             if self._pause.until > last and self._pause.error is not None:
                 raise ServerError(str(self._pause.error), self._pause.error.status)
@@ -127,7 +130,7 @@ class Client:
             await response.aclose()
 
     async def _opened(self, method: str, path: str, body: bytes | None) -> httpx2.Response:
-        """An answer of status 200, of which only the head is read. Raises ServerError and BusyError."""
+        """An answer with status 200, with only its head read. Raises ServerError and BusyError."""
         headers = {} if body is None else {"content-type": "application/json"}
         with self._blamed():
             request = self._http.build_request(method, self.url + path, content=body, headers=headers)
@@ -141,7 +144,7 @@ class Client:
         raise self._refusal(response, content)
 
     async def _parts(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-        """A body as it comes. Raises ServerError, also where it is too long, and BusyError."""
+        """A body as it arrives. Raises ServerError, also if it is too long, and BusyError."""
         size = 0
         with self._blamed():
             async for part in response.aiter_bytes():
@@ -152,7 +155,7 @@ class Client:
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
-        """What went wrong with HTTP as a ServerError; as a BusyError what is worth another attempt."""
+        """An HTTP failure as a ServerError, or as a BusyError if another attempt may succeed."""
         try:
             yield
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -173,7 +176,7 @@ class Client:
         )
 
     def _refusal(self, response: httpx2.Response, content: bytes) -> Exception:
-        """What a status other than 200 means."""
+        """The meaning of a status other than 200."""
         status, said = response.status_code, answers.error_message(content)
         shown = f"{status} {response.reason_phrase}" + (f": {said}" if said else "")
         if status in _BUSY:
@@ -199,7 +202,7 @@ _COMPANY = (
 
 
 def certificate_problem(error: BaseException) -> str:
-    """What is wrong with a server's certificate, and what to do; empty where `error` came of something else."""
+    """What is wrong with a server's certificate, and what to do; empty if `error` has another cause."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ssl.SSLCertVerificationError):

@@ -1,6 +1,6 @@
-"""Meets a server: whether text may go there, which of its models is meant, and again when it refuses what it took.
+"""Meets a server: checks that text may go there and which of its models to use, and repeats that after a refusal.
 
-Both kinds of servers do it in the same way: a vLLM that holds pins (`vllm`), and an autoregressive partner (`partner`).
+Both kinds of servers use it: a vLLM that holds pins (`vllm`), and an autoregressive partner (`partner`).
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from inference.serving.startup import WorkerArguments
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 MEETING_S = 30.0
-"""How long a server may take to say what it serves."""
+"""How long a server may take to list its models."""
 MEET_AGAIN_S = 30.0
-"""After a refusal the server is met again, no sooner than so long after the last time."""
+"""After a refusal, meet the server again, but no sooner than this after the last time."""
 _LONGEST_NAME = 100
 
 
 def allowed(arguments: WorkerArguments, names: Names) -> Address:
-    """The server that `arguments.model` names. Raises ModelError, in these names, where nothing may be sent there."""
+    """The server that `arguments.model` names. Raises ModelError, in these names, if nothing may be sent there."""
     try:
         at = address.parse(arguments.model, names)
     except address.AddressError as error:
@@ -42,7 +42,7 @@ def allowed(arguments: WorkerArguments, names: Names) -> Address:
 
 
 async def in_time(meeting: Awaitable[_T], url: str, limit_s: float) -> _T:
-    """What a meeting gives. Raises ModelError, also where it takes longer than `limit_s`."""
+    """The result of a meeting. Raises ModelError, also if it takes longer than `limit_s`."""
     try:
         async with asyncio.timeout(limit_s):
             return await meeting
@@ -51,7 +51,7 @@ async def in_time(meeting: Awaitable[_T], url: str, limit_s: float) -> _T:
 
 
 def about_token(error: ModelError, arguments: WorkerArguments, setting: str) -> ModelError:
-    """The same error, which says so where it came of a token that was kept back."""
+    """The same error, with a note if the cause is a token that was kept back."""
     asked = error.__cause__
     if arguments.sends_token or not isinstance(asked, ServerError) or asked.status not in (401, 403):
         return error
@@ -62,7 +62,7 @@ def about_token(error: ModelError, arguments: WorkerArguments, setting: str) -> 
 
 
 def chosen(listed: list[ServedModel], wanted: str | None, url: str, setting: str) -> ServedModel:
-    """The model of the name `wanted`; None: the only one. Raises ModelError, which names `setting`."""
+    """The model named `wanted`; None: the only one. Raises ModelError, which names `setting`."""
     names = ", ".join(shown(model.id) for model in listed[:10]) or "none"
     found = [model for model in listed if wanted is None or model.id == wanted]
     if len(found) == 1:
@@ -73,7 +73,7 @@ def chosen(listed: list[ServedModel], wanted: str | None, url: str, setting: str
 
 
 def shown(name: str) -> str:
-    """What a server calls a model, for the user: not long. It is printable (answers.py)."""
+    """A server's name for a model, shortened for the user. It is printable (answers.py)."""
     return name[:_LONGEST_NAME]
 
 
@@ -81,7 +81,7 @@ def shown(name: str) -> str:
 async def connecting(
     arguments: WorkerArguments, names: Names, role: Role, token: str, on_progress: OnProgress
 ) -> AsyncIterator[tuple[Client, Address]]:
-    """A client of the server that `arguments.model` names, and where that is; closed where meeting it fails.
+    """A client of the server that `arguments.model` names, and its address; closes it if the meeting fails.
 
     Raises ModelError, which says what to do.
     """
@@ -102,7 +102,7 @@ async def connecting(
 class ServedInfiller(ABC):
     """A model on a server, as the worker knows it. See `serving.infiller.RemoteInfiller`.
 
-    A server that refuses what it would have taken may be another one by now, behind the same URL: so we ask it again.
+    After an unexpected refusal there may be another server behind the same URL, so it is met again.
     """
 
     dtype = ""
@@ -121,14 +121,14 @@ class ServedInfiller(ABC):
 
     @abstractmethod
     async def _meet_again(self) -> None:
-        """Finds out what the server is now, and keeps it. Raises ModelError."""
+        """Finds out the server's current state, and stores it. Raises ModelError."""
 
 
 class MeetingAgain:
-    """Meets a server once more, in the background, when it refuses what it took before: it may be another by now."""
+    """Meets a server again, in the background, when it refuses what it used to accept: it may be a different one."""
 
     def __init__(self, meet: Callable[[], Awaitable[None]]) -> None:
-        """`meet` finds out what the server is now, and keeps it. It may raise ModelError."""
+        """`meet` finds out the server's current state, and stores it. It may raise ModelError."""
         self._meet = meet
         self._meeting: asyncio.Task[None] | None = None
         self._met_s = -MEET_AGAIN_S
@@ -141,7 +141,7 @@ class MeetingAgain:
             self._meeting = asyncio.create_task(self._meet_again(), name="meet")
 
     async def close(self) -> None:
-        """Ends a meeting that runs."""
+        """Ends a running meeting."""
         if self._meeting is not None:
             self._meeting.cancel()
             await asyncio.wait([self._meeting])
@@ -155,22 +155,22 @@ class MeetingAgain:
 
 
 class Watched:
-    """The work on one request; `refused` is called where the server does not take it."""
+    """The work on one request; calls `refused` if the server does not accept it."""
 
     def __init__(self, steps: RemoteSteps, refused: Callable[[], None]) -> None:
         self._steps, self._refused = steps, refused
         self._events = self._work()
 
     def __aiter__(self) -> AsyncIterator[Draft | Candidate | Done]:
-        """The events as they come."""
+        """Yields events as they arrive."""
         return self._events
 
     def amend(self, hole: int, text: str) -> None:
-        """Pin `text`, all that now stands at the start of a hole. Raises RequestError where there is no such hole."""
+        """Pins `text`, the whole text now at the start of a hole. Raises RequestError if there is no such hole."""
         self._steps.amend(hole, text)
 
     async def aclose(self) -> None:
-        """Abort what still runs."""
+        """Aborts everything still running."""
         await self._events.aclose()
         await self._steps.aclose()
 

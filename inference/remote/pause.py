@@ -1,4 +1,4 @@
-"""How long a server is left alone that is busy or out of reach: longer each time, or as long as it says itself."""
+"""How long to leave a busy or unreachable server alone: longer each time, or as long as it requests."""
 
 import random
 import time
@@ -12,7 +12,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 30.0
 _MOST_FAILURES = 7
 """The pause is at its longest then."""
 _JITTER_S = 1.0
-"""Those who wait for the end of a pause go on within so much of it, so as not to come all at one moment."""
+"""Waiting requests resume spread over this time, so as not to come all in one moment."""
 
 
 class ServerError(RequestError):
@@ -24,7 +24,7 @@ class ServerError(RequestError):
 
 
 class BusyError(Exception):
-    """Worth another attempt. `pause_s` is how long the server wants to be left alone, None where it does not say."""
+    """Worth another attempt. `pause_s` is the pause the server requests, None if it does not say."""
 
     def __init__(self, error: ServerError, pause_s: float | None = None) -> None:
         super().__init__(str(error))
@@ -33,7 +33,7 @@ class BusyError(Exception):
 
 @dataclass
 class Pause:
-    """How long nothing is asked, after failures of any request. An answer ends it, and halves the count of failures."""
+    """How long to ask nothing, after failures of any request. An answer ends it, and halves the count of failures."""
 
     failures: int = 0
     until: float = 0.0
@@ -41,9 +41,9 @@ class Pause:
     _random: random.Random = field(default_factory=random.Random)
 
     def failed(self, busy: BusyError) -> None:
-        """Pauses for longer each time, or as long as the server says where that is longer, up to `_LONGEST_PAUSE_S`.
+        """Pauses for longer each time, or as long as the server requests if that is longer, up to `_LONGEST_PAUSE_S`.
 
-        Failures of the same moment count once.
+        Simultaneous failures count once.
         """
         if time.monotonic() >= self.until:
             self.failures = min(self.failures + 1, _MOST_FAILURES)
@@ -58,12 +58,12 @@ class Pause:
         self.failures, self.until, self.error = self.failures // 2, 0.0, None
 
     def jittered(self, left_s: float) -> float:
-        """How long one of those who wait sleeps, where so much of the pause is left."""
+        """How long one waiting request sleeps if this much of the pause is left."""
         return left_s + self._random.uniform(0.0, min(left_s / 2, _JITTER_S))
 
 
 def retry_after_s(value: str | None) -> float | None:
-    """The seconds of a Retry-After header, which has a number of them or a date; None where it has neither."""
+    """The seconds of a Retry-After header, which holds a number of them or a date; None if it has neither."""
     if value is None:
         return None
     if value.strip().isdecimal():

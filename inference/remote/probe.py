@@ -1,7 +1,7 @@
-"""Prints how a server is, as one JSON object: `python -m inference.remote.probe --model URL --socket PATH`.
+"""Prints a server's health, as one JSON object: `python -m inference.remote.probe --model URL --socket PATH`.
 
-For `infill-ls doctor`: it asks what a worker asks when it starts, and sends nothing of any file. A partner fills one
-small hole of its own, to show what it can do. The arguments are those of a worker.
+For `infill-ls doctor`: asks what a worker asks when it starts, and sends nothing from any file. A partner fills one
+small example hole, to show what it can do. The arguments are those of a worker.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from inference.serving import startup
 from inference.serving.startup import WorkerArguments
 
 LIMIT_S, PARTNER_LIMIT_S = 30.0, 50.0
-"""How long all of it may take; a partner's server may have its model still to load."""
+"""The time limit for everything; a partner's server may still have to load its model."""
 BEFORE, AFTER = "def mean(numbers):\n    return ", "\n\n\nprint(mean([1, 2, 3]))\n"
-"""What stands around the hole that is filled to show how."""
+"""The example hole's surroundings."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print `{"model", "place", "token", "problem", "kind", "fill", "ms"}`.
+    """Prints `{"model", "place", "token", "problem", "kind", "fill", "ms"}`.
 
-    `token` says where it is taken from, and `problem` "" is none. The last three are of a partner: how it is asked, and
-    what it wrote into a hole, in how many milliseconds.
+    `token` is the token's origin, and `problem` is "" if there is none. The last three are for a partner: how it is
+    asked, its fill of a hole, and the milliseconds it took.
     """
     print(json.dumps(asyncio.run(_look(startup.parse(argv)))))
 
@@ -48,7 +48,7 @@ async def _look(arguments: WorkerArguments) -> dict[str, str]:
 
 
 async def _asked(arguments: WorkerArguments) -> dict[str, str]:
-    """What the server says. Raises ModelError and RequestError."""
+    """The server's answer. Raises ModelError and RequestError."""
     asked = await registry.connect(arguments, lambda *_: None)
     try:
         found = {"model": asked.model, "place": asked.device}
@@ -58,7 +58,7 @@ async def _asked(arguments: WorkerArguments) -> dict[str, str]:
 
 
 async def _shown(asked: PartnerInfiller) -> dict[str, str]:
-    """What it writes into a small hole, and how long that takes. Raises RequestError."""
+    """Its fill for a small hole, and the time it takes. Raises RequestError."""
     began = time.monotonic()
     request = InfillRequest("probe", (Text(BEFORE), Hole(single_line=True), Text(AFTER)), "python", "mean.py")
     texts = [event.texts[0] async for event in asked.infill(request) if isinstance(event, Candidate)]

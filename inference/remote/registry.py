@@ -1,4 +1,4 @@
-"""The kinds of servers that can have the model: a folder each, and a line here."""
+"""The kinds of model servers: a folder each, and a line here."""
 
 from importlib import import_module
 from typing import Protocol
@@ -13,19 +13,19 @@ _KINDS = {"vllm": ("inference.remote.vllm", token.SERVER), "partner": ("inferenc
 
 
 class ServedKind(Protocol):
-    """What the package of a kind offers."""
+    """What a kind's package offers."""
 
     async def connect(self, arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "") -> RemoteInfiller:
         """Meets the server that `arguments` name. Raises ModelError."""
 
 
 def place_of(arguments: WorkerArguments) -> Place:
-    """Where the user's token for this server is kept."""
+    """The place of the user's token for this server."""
     return _KINDS[_kind(arguments)][1]
 
 
 async def connect(arguments: WorkerArguments, on_progress: OnProgress) -> RemoteInfiller:
-    """The server that the command line names, with the user's token if that may be sent there. Raises ModelError."""
+    """The server on the command line, with the user's token if it may be sent there. Raises ModelError."""
     module, place = _KINDS[_kind(arguments)]
     kind: ServedKind = import_module(module)  # here and not above: each needs libraries that others do not
     return await kind.connect(arguments, on_progress, token=token.read(place=place) if arguments.sends_token else "")

@@ -1,6 +1,6 @@
-"""Reads the token that a server asks for: from the environment, or from a file that nobody else can read.
+"""Reads a server's token from the environment, or from a file that nobody else can read.
 
-Only the worker's process reads it. It goes into no argument, no log and no message.
+Only the worker's process reads it. It never appears in an argument, a log or a message.
 """
 
 import os
@@ -18,7 +18,7 @@ _LONGEST = 4096
 
 @dataclass(frozen=True)
 class Place:
-    """Where a token is looked for: the environment variable, and the name of the file."""
+    """The places of a token: the environment variable, and the name of the file."""
 
     variable: str
     name: str
@@ -27,16 +27,16 @@ class Place:
 SERVER = Place("INFILL_LS_SERVER_TOKEN", "server-token")
 """The token of the server that has the model."""
 PARTNER = Place("INFILL_LS_PARTNER_TOKEN", "partner-token")
-"""The partner's token. Neither server is sent the other's token."""
+"""The partner's token. Neither server gets the other's token."""
 
 
 def token_file(place: Place = SERVER) -> Path:
-    """Where the file is, in the user's own configuration, whether it is there or not."""
+    """The path of the file in the user's own configuration, existing or not."""
     return platformdirs.user_config_path("infill-ls", appauthor=False) / place.name
 
 
 def read(environment: Mapping[str, str] = os.environ, place: Place = SERVER) -> str:
-    """The token; empty where there is none. Raises ModelError, which says what to do."""
+    """The token; empty if there is none. Raises ModelError, which says what to do."""
     if found := environment.get(place.variable, "").strip():
         return _checked(found, f"the environment variable {place.variable}")
     file = token_file(place)
@@ -51,21 +51,21 @@ def read(environment: Mapping[str, str] = os.environ, place: Place = SERVER) -> 
 
 
 def source(environment: Mapping[str, str] = os.environ, place: Place = SERVER) -> str:
-    """Where the token is taken from, for the user; empty where there is none."""
+    """The token's origin, for the user; empty if there is none."""
     if environment.get(place.variable, "").strip():
         return place.variable
     return str(token_file(place)) if os.path.lexists(token_file(place)) else ""
 
 
 def _read(file: Path) -> str:
-    """Raises OSError or ModelError. A link is not followed, and what is no file is not waited for."""
+    """Raises OSError or ModelError. Follows no link, and never blocks on something that is not a file."""
     if file.is_symlink():
         raise ModelError(f"{file} is a link, which may lead anywhere; put the token into a file of that name itself")
     quick = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(file, quick)
     try:
         _require_private(file, os.fstat(descriptor))
-        content = os.read(descriptor, _LONGEST + 3)  # a line break behind it is none of it
+        content = os.read(descriptor, _LONGEST + 3)  # without a line break at its end
     finally:
         os.close(descriptor)
     text = content.decode("latin-1").strip()
@@ -86,7 +86,7 @@ def _require_private(file: Path, about: os.stat_result) -> None:
 
 
 def _checked(text: str, where: str) -> str:
-    """The token, if it can stand in an HTTP header. Raises ModelError, which does not show it."""
+    """The token, if it is valid in an HTTP header. Raises ModelError, which does not show it."""
     if len(text) > _LONGEST:
         raise ModelError(f"the token in {where} has more than {_LONGEST} characters; it is something else")
     if not all("!" <= character <= "~" for character in text):

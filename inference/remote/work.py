@@ -1,4 +1,4 @@
-"""What the work on a request has in common whichever server does it: events, amendments, an end, a deadline."""
+"""The common part of the work on a request for any server: events, amendments, an end, a deadline."""
 
 import asyncio
 import time
@@ -14,13 +14,13 @@ RemoteEvent = Draft | Candidate | Done
 
 
 class RemoteWork(ABC):
-    """The work on one request: drafts if it wants them, the candidates, best first, then Done.
+    """The work on one request: drafts if requested, the candidates, best first, then Done.
 
-    Cancelling the task that waits for an item, and `aclose`, abort what is asked of the server.
+    Cancelling the task that waits for an item, and `aclose`, abort the requests to the server.
     """
 
     def __init__(self, request: InfillRequest, deadline: float | None) -> None:
-        """`deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense."""
+        """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
         self._request, self._deadline = request, deadline
         self._parts = text_and_holes(request)
         self._counters = Counters()
@@ -33,14 +33,14 @@ class RemoteWork(ABC):
         return self._events
 
     def amend(self, hole: int, text: str) -> None:
-        """Pin `text`, all that now stands at the start of a hole. Raises RequestError where there is no such hole."""
+        """Pins `text`, the whole text now at the start of a hole. Raises RequestError if there is no such hole."""
         if not 0 <= hole < len(self._parts.holes):
             raise RequestError(f"the request has no hole {hole}")
         self._pin(hole, text)
         self._news.set()
 
     async def aclose(self) -> None:
-        """Abort what still runs."""
+        """Aborts everything still running."""
         await self._events.aclose()
 
     @abstractmethod
@@ -49,7 +49,7 @@ class RemoteWork(ABC):
 
     @abstractmethod
     def _pin(self, hole: int, text: str) -> None:
-        """`text` now stands at the start of a hole of the request."""
+        """`text` is now at the start of a hole of the request."""
 
     def _done(self) -> Done:
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE

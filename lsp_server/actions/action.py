@@ -1,4 +1,4 @@
-"""One action on one text: what is done to which holes, and how much of them is noised."""
+"""One action on one text: its kind, its holes, and how much of them to noise."""
 
 import asyncio
 import dataclasses
@@ -22,14 +22,14 @@ _REPAIR_CANDIDATES = 6
 _REPAIR_STRENGTHS = (0.3, 0.6, 0.9)
 """Try the next one while the result does not parse.
 
-Of 29 Python statements that lack one character, the embedded checkpoint makes 28 parse so; with any one strength alone
-it was about two thirds.
+With these the embedded checkpoint makes 28 of 29 Python statements that lack one character parse; with any single
+strength it was about two thirds.
 """
 
 
 @dataclass(frozen=True)
 class Action:
-    """An action of `kind` on the holes of a snapshot. `strength` is 0 to 1; None: nobody said, so the kind decides."""
+    """An action of `kind` on the holes of a snapshot. `strength` is 0 to 1; None: the kind's default."""
 
     kind: ActionKind
     snapshot: Snapshot
@@ -40,7 +40,7 @@ class Action:
 
     @property
     def title(self) -> str:
-        """What is being done, for a progress display."""
+        """The activity, for a progress display."""
         match self.kind:
             case ActionKind.WRITE_BODY:
                 return "writing the body"
@@ -58,7 +58,7 @@ class Action:
     ) -> Candidate:
         """The new text of each hole. Raises NotDone, WorkerFailure. Cancelling this cancels the request in the worker.
 
-        What breaks the parse is noised more from one attempt to the next.
+        As long as the result breaks the parse, each attempt adds more noise.
         """
         if self.kind is ActionKind.REPAIR:
             budget = dataclasses.replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
@@ -99,7 +99,7 @@ class Action:
         )
 
     async def _strengths(self) -> tuple[float, ...]:
-        """How much to noise in each attempt. Where nobody said, repair what breaks the parse with as little as does."""
+        """How much to noise in each attempt. By default, a repair starts with as little as possible."""
         unsaid = self.kind is ActionKind.REPAIR and self.strength is None
         if unsaid and await self._breaks_parse(current_texts(self.snapshot, self.holes)):
             return _REPAIR_STRENGTHS

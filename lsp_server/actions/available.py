@@ -1,4 +1,4 @@
-"""Which actions a selection allows, and what they are called. Asks no model and parses nothing again.
+"""The actions for a selection, and their titles. Asks no model and reparses nothing.
 
 The narrowest comes first: this hole, this function, this file.
 """
@@ -13,10 +13,10 @@ from lsp_server.carve import Span
 from lsp_server.syntax.source import Source
 
 STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}
-"""How much of a selection is noised.
+"""How much of a selection to noise.
 
 Of 40 Python statements the embedded checkpoint keeps 0.88, 0.68 and 0.40 (mean similarity, 1 is unchanged), and 36, 28
-and 25 of the results parse. Below 0.2 many come back as they were.
+and 25 of the results parse. Below 0.2 many come back unchanged.
 """
 LONGEST_REWORK_CHARACTERS = 4000
 """No canvas holds more."""
@@ -26,10 +26,10 @@ MOST_REPAIRS = 3
 
 @dataclass(frozen=True)
 class AvailableAction:
-    """An action on `holes` that can be offered where [start, end] is selected.
+    """An action on `holes` for the selection [start, end].
 
-    `strength` None: as usual for its kind. `variant` tells apart actions that differ in `strength` alone. `diagnostic`
-    is the index of the diagnostic that it answers.
+    `strength` None: the kind's default. `variant` distinguishes actions that differ only in `strength`. `diagnostic` is
+    the index of the diagnostic that it answers.
     """
 
     title: str
@@ -44,7 +44,7 @@ class AvailableAction:
 
 
 class DiagnosticText(NamedTuple):
-    """What a diagnostic, of whatever tool, says about [start, end)."""
+    """A diagnostic of any tool about [start, end)."""
 
     start: int
     end: int
@@ -52,15 +52,15 @@ class DiagnosticText(NamedTuple):
 
 
 def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[AvailableAction]:
-    """The actions that fill or rewrite code where [start, end] is selected; several may mean the same holes.
+    """The actions that fill or rewrite code for the selection [start, end]; several may mean the same holes.
 
-    `automatic`: the user has only moved the cursor. Then rewriting a body is offered at its header alone.
+    `automatic`: the user has only moved the cursor. Then rewriting a body is offered only at its header.
     """
     every = in_file(source, marker)
     touched = touching(every, start, end)
     inside = in_function(source, marker, start, end)
     actions = list(_of_holes(start, end, touched, inside, every))
-    if not inside:  # else the body is what is to be filled, and markers in it may hide how far it reaches
+    if not inside:  # otherwise the body itself needs filling, and markers in it may hide its extent
         actions += _of_body(source, start, end, automatic=automatic)
     if not touched:
         actions += _of_selection(source, start, end)
@@ -70,7 +70,7 @@ def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool 
 def refinements(
     source: Source, marker: str, start: int, end: int, title: str, made: tuple[int, int] | None
 ) -> list[AvailableAction]:
-    """The action that asks the partner, under this title: about what is selected, or the fill just `made` here."""
+    """The action that asks the partner, under this title: about the selection, or the recent fill in `made`."""
     if start != end and not touching(in_file(source, marker), start, end):
         made = start, end
     span = None if made is None else carve.selection(source, *made)
@@ -80,7 +80,7 @@ def refinements(
 
 
 def distinct(actions: Sequence[AvailableAction]) -> list[AvailableAction]:
-    """The actions without those that would do the same as one before them."""
+    """The actions without those that repeat an earlier one."""
     found: dict[object, AvailableAction] = {}
     for action in actions:
         found.setdefault((action.holes, strength_of(action.kind, action.strength), action.instruction), action)
@@ -88,7 +88,7 @@ def distinct(actions: Sequence[AvailableAction]) -> list[AvailableAction]:
 
 
 def repairs(source: Source, marker: str, diagnostics: Sequence[DiagnosticText]) -> list[AvailableAction]:
-    """The actions that repair the statements under `diagnostics`, except statements with holes: those are to fill."""
+    """The actions that repair the statements under `diagnostics`, except statements with holes, which need filling."""
     actions: dict[Span, AvailableAction] = {}
     for number, (start, end, message) in enumerate(diagnostics):
         if len(actions) == MOST_REPAIRS:

@@ -1,4 +1,4 @@
-"""What a code action carries from the moment it is offered until it is chosen."""
+"""The data of a code action between the offer and the choice."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class ActionData(msgspec.Struct, frozen=True):
         return {**msgspec.structs.asdict(self), "kind": self.kind.value}
 
     def action(self, snapshot: Snapshot, marker: str) -> Action:
-        """The action on `snapshot`. Raises NotDone when that is not the text that the action was offered for."""
+        """The action on `snapshot`. Raises NotDone if the action was offered for a different text."""
         if snapshot.version != self.version or not 0 <= self.start <= self.end <= len(snapshot.text):
             raise NotDone(STALE)
         holes = holes_of(self.kind, snapshot, marker, self.start, self.end)

@@ -1,4 +1,4 @@
-"""The seven things a user can ask for, which holes each of them means, and how one can end without an edit."""
+"""The seven actions a user can request, the holes of each, and how one can end without an edit."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -15,7 +15,7 @@ CANNOT_APPLY = "this editor does not support workspace/applyEdit"
 
 
 class NotDone(Exception):
-    """Nothing was changed. str() says why, and what to do next where something can be done."""
+    """Nothing was changed. str() says why, and suggests a next step if there is one."""
 
 
 class Cancelled(NotDone):
@@ -26,7 +26,7 @@ class Cancelled(NotDone):
 
 
 class ActionKind(StrEnum):
-    """What to do. The value is the last part of the command's name and of the code action's kind."""
+    """The action. The value is the last part of the command's name and of the code action's kind."""
 
     FILL_HOLE = "fillHole"
     FILL_FUNCTION = "fillFunction"
@@ -38,21 +38,21 @@ class ActionKind(StrEnum):
 
 
 DEFAULT_STRENGTH = {ActionKind.REWORK: 0.6, ActionKind.REPAIR: 0.6, ActionKind.REFINE: REFINED_STRENGTH}
-"""How much of the text is noised where nobody says; every other kind noises all of it."""
+"""The default noise of the text; every other kind noises all of it."""
 
 _placeholders: WeakKeyDictionary[Source, dict[str, tuple[Span, ...]]] = WeakKeyDictionary()
-"""The placeholders of texts that are still in use, by marker."""
+"""Caches the placeholders of texts that are still in use, by marker."""
 
 
 def strength_of(kind: ActionKind, requested: float | None) -> float:
-    """How much of the text in the holes is noised, 0 to 1. `requested` None: as much as is usual for `kind`."""
+    """How much of the text in the holes to noise, 0 to 1. `requested` None: the default of `kind`."""
     if kind not in DEFAULT_STRENGTH:
         return 1.0
     return DEFAULT_STRENGTH[kind] if requested is None else requested
 
 
 def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int) -> tuple[Span, ...]:
-    """The holes of `kind` where [start, end] is selected, in order. Raises NotDone where there is none."""
+    """The holes of `kind` for the selection [start, end], in order. Raises NotDone if there is none."""
     match kind:
         case ActionKind.FILL_HOLE:
             marked = touching(in_file(source, marker), start, end)
@@ -72,7 +72,7 @@ def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int
 
 
 def in_file(source: Source, marker: str) -> Sequence[Span]:
-    """All placeholders of the text, searched for once per text: editors ask each time the cursor moves."""
+    """All placeholders of the text, searched once per text: editors ask each time the cursor moves."""
     known = _placeholders.setdefault(source, {})
     if marker not in known:
         known[marker] = tuple(carve.placeholders(source, marker))
@@ -88,12 +88,12 @@ def in_function(source: Source, marker: str, start: int, end: int) -> list[Span]
 
 
 def touching(spans: Sequence[Span], start: int, end: int) -> list[Span]:
-    """Return the spans that the selection [start, end] touches."""
+    """The spans that the selection [start, end] touches."""
     return [span for span in spans if span.start <= end and span.end >= start]
 
 
 def _at_cursor(source: Source, marker: str, start: int, end: int) -> list[Span]:
-    """Where nothing is marked, the hole that the syntax around the cursor asks for."""
+    """Without a marker, the hole that the syntax around the cursor suggests."""
     span = carve.at_cursor(source, start, marker) if start == end else None
     return [] if span is None else [span]
 

@@ -1,4 +1,4 @@
-"""Carving decides which parts of a text are holes and which are pinned: text in, spans out.
+"""Carving divides a text into holes and pinned parts: text in, spans out.
 
 Offsets are indices into a Python `str`. Knows no LSP types, files, worker or model.
 """
@@ -34,8 +34,8 @@ __all__ = [
 def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span | None:
     """The hole at a cursor. A marker that the cursor touches is the hole.
 
-    None where a suggestion would only be in the way: in the middle of a word, in front of code that is not inside
-    brackets, after a header that has its block. Raises ValueError when `offset` is outside the text.
+    None if a suggestion would only get in the way: in the middle of a word, before code outside brackets, after a
+    header that has its block. Raises ValueError if `offset` is outside the text.
     """
     text = source.text
     if not 0 <= offset <= len(text):
@@ -62,10 +62,10 @@ def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: i
 def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
     """All holes within [start, end), in order and without overlaps. `end` None means the end of the text.
 
-    These are the markers, as `markers` returns them, and whatever stands for missing code: a function whose body is
-    only `...`, `pass`, `raise NotImplementedError`, `todo!()` or the like, is empty, or holds nothing but a comment
-    that says TODO. Documentation and comments stay. Without a grammar: the markers alone. Raises ValueError for an
-    empty marker or a range outside the text.
+    These are the markers, as `markers` returns them, and placeholders for missing code: a function whose body is only
+    `...`, `pass`, `raise NotImplementedError`, `todo!()` or the like, is empty, or contains only a comment with TODO.
+    Documentation and comments stay. Without a grammar: only the markers. Raises ValueError for an empty marker or a
+    range outside the text.
     """
     last = len(source.text) if end is None else end
     _check(source, start, last)
@@ -75,7 +75,7 @@ def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, e
 def function_around(source: Source, start: int, end: int) -> tuple[int, int] | None:
     """The start and end of the innermost function or method that contains [start, end], with its decorators.
 
-    None outside of functions. Without a grammar, indentation and what looks like a header decide. Raises ValueError for
+    None outside of functions. Without a grammar, guesses from indentation and header-like lines. Raises ValueError for
     a range outside the text.
     """
     _check(source, start, end)
@@ -88,7 +88,7 @@ def function_around(source: Source, start: int, end: int) -> tuple[int, int] | N
 
 
 def body_around(source: Source, offset: int) -> Span | None:
-    """The body of the innermost function at `offset`, present or missing, as one hole to be rewritten.
+    """The body of the innermost function at `offset`, present or missing, as one hole to rewrite.
 
     Documentation stays. None outside of functions. Raises ValueError for an offset outside the text.
     """
@@ -101,7 +101,7 @@ def body_around(source: Source, offset: int) -> Span | None:
 
 
 def selection(source: Source, start: int, end: int) -> Span | None:
-    """A selection, without white space at its edges, as one hole to be reworked; None where nothing is left.
+    """A selection, without white space at its edges, as one hole to rework; None if nothing is left.
 
     The syntax decides its kind; it is `single_line` if it has no line end. Raises ValueError for a range outside the
     text.
@@ -111,7 +111,7 @@ def selection(source: Source, start: int, end: int) -> Span | None:
 
 
 def statement_around(source: Source, start: int, end: int) -> Span | None:
-    """The innermost statement that covers [start, end], as a hole to be repaired; only the header of a compound one.
+    """The innermost statement that covers [start, end], as a hole to repair; only the header of a compound one.
 
     In broken code, and without a grammar: the lines of the range. None on a blank line. Raises ValueError for a range
     outside the text.
@@ -121,7 +121,7 @@ def statement_around(source: Source, start: int, end: int) -> Span | None:
 
 
 def statement_start(source: Source, offset: int) -> int:
-    """Where the innermost statement at `offset` begins, or on a blank line the statement in front of it.
+    """The start of the innermost statement at `offset`, or on a blank line of the statement before it.
 
     In broken code, and without a grammar: the start of the line. Raises ValueError for an offset outside the text.
     """

@@ -1,4 +1,4 @@
-"""Finds places where the syntax wants a block: after a header, or after a header and its documentation string."""
+"""Finds places where the syntax requires a block: after a header, or after a header and its documentation string."""
 
 import re
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_
 from lsp_server.syntax.view import View
 
 _MAX_LINE_CHARACTERS = 1000
-"""More than any header has; a line of generated code may have millions."""
+"""More than in any header; a line of generated code may have millions."""
 
 
 @dataclass(frozen=True)
 class BlockStart:
-    """Where a block starts or would start. It is indented by `indent`, its header by `outer_indent`."""
+    """The start of a block, existing or missing. It is indented by `indent`, its header by `outer_indent`."""
 
     outer_indent: str
     indent: str
@@ -42,7 +42,7 @@ def block_start_at(view: View, offset: int) -> BlockStart | None:
 
 
 def header_ended_by(view: View, token: Node, offset: int) -> Node | None:
-    """The node with whose first line the header begins that `token` ends, by the tree or else by the text of the line.
+    """The node whose first line starts the header that `token` ends, by the tree or otherwise by the line's text.
 
     None: there is no header before `offset`.
     """
@@ -68,7 +68,7 @@ def opens_block(view: View, bracket: Node, owner: Node) -> bool:
 
 
 def _looks_like_header(view: View, token: Node, offset: int) -> bool:
-    """Whether the line up to `token` opens a block. Of what follows up to `offset`, only a line end matters."""
+    """Whether the line up to `token` opens a block. Between it and `offset`, only a line end matters."""
     if not view.table.opening:
         return False
     end = view.end(token)
@@ -92,5 +92,5 @@ def _documented_by(view: View, token: Node) -> Node | None:
 
 
 def _statement_of(view: View, token: Node) -> Node:
-    """The expression statement that `token` is part of; `token` itself where it is part of none."""
+    """The expression statement that contains `token`; otherwise `token` itself."""
     return next((node for node in view.ancestors(token) if node.type in view.table.statements), token)

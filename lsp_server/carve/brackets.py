@@ -1,4 +1,4 @@
-"""Finds the brackets that are open at an offset, by the tree, even in the error nodes of code that is being typed."""
+"""Finds the brackets open at an offset, by the tree, even in the error nodes of unfinished code."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from lsp_server.syntax.lines import line_start
 from lsp_server.syntax.view import View
 
 _WINDOW_CHARACTERS = 4000
-"""How far on each side the children of one node are searched for brackets; an error node can be a whole file."""
+"""How far on each side to search one node's children for brackets; an error node can be a whole file."""
 
 
 @dataclass(frozen=True)
 class OpenBracket:
-    """A bracket that is open at some offset. `closed`: its partner is already there after the offset."""
+    """A bracket that is open at some offset. `closed`: its partner already exists after the offset."""
 
     kind: str
     start: int
@@ -36,13 +36,13 @@ def open_brackets(view: View, offset: int) -> list[OpenBracket]:
 
 
 def in_expression(brackets: Sequence[OpenBracket]) -> Sequence[OpenBracket]:
-    """Return the open brackets of the expression: all after the last one that holds statements."""
+    """The open brackets of the expression: all after the last one that holds statements."""
     blocks = [index for index, bracket in enumerate(brackets) if bracket.is_block]
     return brackets[blocks[-1] + 1 :] if blocks else brackets
 
 
 def _in_broken_siblings(view: View, block: Node, offset: int) -> Iterator[OpenBracket]:
-    """What error nodes before `offset` on its line leave open: the start of a statement that is being typed."""
+    """The brackets that error nodes before `offset` on its line leave open: the start of an unfinished statement."""
     for child in view.children(block, line_start(view.text, offset), offset):
         if child.is_error and view.end(child) < offset:
             yield from reversed(_among(view, child, offset))
@@ -77,7 +77,7 @@ def _unclosed(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _unopened(kinds: Iterable[str]) -> Iterator[str]:
-    """The closing brackets among token kinds that have no opening bracket before them."""
+    """The closing brackets among token kinds without an opening bracket before them."""
     depth = 0
     for kind in kinds:
         if kind in CLOSERS:

@@ -1,6 +1,6 @@
 """Chooses the hole at a cursor by syntax: a word, the rest of an argument or a line, or a missing block.
 
-The part of a word that is already typed belongs to the hole and comes back as its `starts_with`.
+The typed part of a word belongs to the hole and comes back as its `starts_with`.
 """
 
 from inference.messages import HoleKind
@@ -25,7 +25,7 @@ from lsp_server.syntax.view import View
 
 
 def hole_at(view: View, offset: int) -> Span | None:
-    """The hole at `offset`; None where a suggestion would only be in the way, as in the middle of a word."""
+    """The hole at `offset`; None if a suggestion would only get in the way, as in the middle of a word."""
     text = view.text
     word = word_before(text, offset, view.table.word_characters)
     if word and is_word(text[offset : offset + 1], view.table.word_characters):
@@ -49,7 +49,7 @@ def _insertion(offset: int, kind: HoleKind, word: str = "") -> Span:
 
 
 def _rest(text: str, offset: int, end: int, word: str) -> Span:
-    """The rest of a line in a comment or string. After a word that is being typed, nothing is replaced."""
+    """The rest of a line in a comment or string. After an unfinished word, replaces nothing."""
     if word or is_blank(text[offset:end]):
         return _insertion(offset, HoleKind.LINE, word)
     return Span(offset, end, HoleKind.LINE, single_line=True)
@@ -57,14 +57,14 @@ def _rest(text: str, offset: int, end: int, word: str) -> Span:
 
 def _on_blank_line(view: View, offset: int, left: str) -> Span:
     block = block_start_at(view, offset)
-    is_inside = block is not None and is_deeper(left, block.outer_indent)  # then the user's own indentation stays
+    is_inside = block is not None and is_deeper(left, block.outer_indent)  # then keep the user's own indentation
     if block and block.is_missing and (block.after_header or is_inside):
         return Span(offset, offset, HoleKind.BODY, "" if is_inside else _missing(block.indent, left))
     return Span(offset, offset, HoleKind.LINE, _missing(_indent_between(view, offset), left), single_line=True)
 
 
 def _missing(indent: str, typed: str) -> str:
-    """What is left to type of an indentation; nothing where the user has begun a deeper or a different one."""
+    """The missing part of an indentation; empty if the user has begun a deeper or a different one."""
     return indent[len(typed) :] if indent.startswith(typed) else ""
 
 
@@ -115,7 +115,7 @@ def _before_code(view: View, offset: int, left: str, word: str) -> Span | None:
 
 
 def _closes_at(view: View, bracket: OpenBracket, offset: int, end: int) -> bool:
-    """Whether only white space stands between a bracket and `offset`, and the bracket's partner follows `end`."""
+    """Whether only white space separates a bracket and `offset`, and the bracket's partner follows `end`."""
     rest = view.text[end : line_end(view.text, end)].lstrip()
     return is_blank(view.text[bracket.start + 1 : offset]) and rest.startswith(CLOSERS[bracket.kind])
 
@@ -125,7 +125,7 @@ def _takes_arguments(view: View, bracket: OpenBracket) -> bool:
 
 
 def _in_empty_block(view: View, offset: int) -> Span:
-    """Between the brackets of a block on one line: lines of its own, unless the user has put spaces there."""
+    """Between the brackets of a block on one line: separate lines, unless the user has put spaces there."""
     block = block_start_at(view, offset)
     if block is None or block.header_end != offset:
         return Span(offset, offset, HoleKind.BODY, single_line=True)
@@ -133,7 +133,7 @@ def _in_empty_block(view: View, offset: int) -> Span:
 
 
 def _operand_end(view: View, offset: int) -> int:
-    """The end of the operand that starts at `offset`; `offset` itself where an operator or keyword follows."""
+    """The end of the operand that starts at `offset`; `offset` itself if an operator or keyword follows."""
     end, depth, last = offset, 0, line_end(view.text, offset)
     for leaf in view.leaves(offset, last):
         starts_operand = leaf.is_named or leaf.type in CLOSERS

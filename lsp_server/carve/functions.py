@@ -1,6 +1,6 @@
-"""Finds the function around an offset, and the body that it has or lacks, by the `body` field of its node.
+"""Finds the function around an offset, and its body, existing or missing, by the `body` field of its node.
 
-A documentation string is never part of a body, for the body is written from what it says.
+A documentation string is never part of a body, because the body is written from it.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from lsp_server.syntax.view import View
 class FunctionBody:
     """The inside of a function's block, [start, end): from its header or opening bracket to its closer.
 
-    `parts` are its statements and comments in order. A documentation string is not among them; it ends before `start`.
+    `parts` are its statements and comments in order. They exclude a documentation string, which ends before `start`.
     """
 
     function: Node
@@ -41,7 +41,7 @@ class FunctionBody:
 
 
 def functions_around(view: View, start: int, end: int) -> list[Node]:
-    """The functions that contain [start, end], innermost first. A cursor below an indented body is still in it."""
+    """The functions that contain [start, end], innermost first. A cursor below an indented body still belongs to it."""
     if view.table.by_indentation and start == end:
         typed = view.text[line_start(view.text, start) : start]
         above = end_of_text_before(view.text, start) if is_blank(typed) and typed else start
@@ -76,7 +76,7 @@ def extent(view: View, function: Node) -> tuple[int, int]:
 
 
 def body_of(view: View, function: Node) -> FunctionBody | None:
-    """The body of a function, present or still missing; None for a declaration without one."""
+    """The body of a function, existing or missing; None for a declaration without one."""
     block = function.child_by_field_name("body")
     if block is not None and block.type not in view.table.blocks:
         has_arrow = block.child_count > 0 and block.children[0].type in view.table.body_arrows
@@ -98,7 +98,7 @@ def body_of(view: View, function: Node) -> FunctionBody | None:
 
 
 def _header_and_rest(view: View, function: Node, block: Node) -> tuple[Node, list[Node]]:
-    """The last token of a header that no bracket follows, and the comments and statements after it."""
+    """The last token of a header without a following bracket, and the comments and statements after it."""
     before = list(takewhile(lambda child: child.id != block.id, function.children))
     comments: list[Node] = []
     while len(before) > 1 and before[-1].type in view.table.comments:
@@ -107,7 +107,7 @@ def _header_and_rest(view: View, function: Node, block: Node) -> tuple[Node, lis
 
 
 def _flat(view: View, block: Node) -> list[Node]:
-    """The statements and comments of a block, even where the grammar puts them in a list of their own."""
+    """The statements and comments of a block, even if the grammar puts them in a separate list."""
     return [
         statement
         for child in block.named_children
@@ -122,7 +122,7 @@ def _flat(view: View, block: Node) -> list[Node]:
 def _without_documentation(
     view: View, function: Node, start: int, end: int, inside: Sequence[Node], closed: bool
 ) -> FunctionBody:
-    """The body without a comment on the header's line, which belongs to the header, and without documentation."""
+    """The body without documentation and without a comment on the header's line, which belongs to the header."""
     parts = list(inside)
     while parts and parts[0].type in view.table.comments and is_one_line(view.text, start, view.start(parts[0])):
         start = view.end(parts.pop(0))
@@ -135,14 +135,15 @@ def _without_documentation(
 
 
 def whole_hole(view: View, body: FunctionBody) -> Span:
-    """All of a body as one hole to be rewritten."""
+    """The whole body as one hole to rewrite."""
     return hole_from(view, body, body.start, body.parts)
 
 
 def hole_from(view: View, body: FunctionBody, start: int, parts: Sequence[Node]) -> Span:
-    """The hole that replaces `parts`, the last ones of a body, or is added at its end. What precedes `start` stays.
+    """The hole that replaces `parts`, the last ones of a body, or is added at its end. Text before `start` stays.
 
-    If the parts share a line with the header, the fill gets its own line and the hole includes the white space around.
+    If the parts share a line with the header, the fill gets its own line and the hole includes the surrounding white
+    space.
     """
     text = view.text
     first, last = (view.start(parts[0]), view.end(parts[-1])) if parts else (start, start)

@@ -1,8 +1,8 @@
-"""Finds markers: places that the user has marked to be filled, with `???` unless configured otherwise.
+"""Finds markers: places that the user has marked for filling, with `???` by default.
 
-A marker is a hole wherever it is, even in a string or comment, because the user wrote it on purpose. It may become
-several lines only where it is a statement alone on its line; anywhere else, other code shares its line or brackets. A
-marker breaks the parse around it, so the tree is asked only about tokens, not about statements.
+A marker is a hole anywhere, even in a string or comment, because the user wrote it on purpose. It may become several
+lines only if it is a statement alone on its line; otherwise other code shares its line or brackets. A marker breaks the
+parse around it, so the tree is asked only about tokens, not about statements.
 """
 
 import re
@@ -39,12 +39,12 @@ def marker_spans(source: Source, marker: str, start: int, end: int) -> list[Span
 
 
 def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
-    """The marker that `offset` is in or at the edge of; None: there is none."""
+    """The marker that `offset` touches; None: there is none."""
     text = source.text
     near = text[max(offset - len(marker), 0) : offset + len(marker)]
     if not marker or marker not in near:
         return None
-    first = line_start(text, offset) if is_one_line(marker) else 0  # what is a marker depends on those before it
+    first = line_start(text, offset) if is_one_line(marker) else 0  # markers depend on the ones before them
     found = _occurrences(text, marker, first, offset + len(marker))
     return next(iter(_spans(source, [at for at in found if at <= offset <= at + len(marker)][:1], marker)), None)
 

@@ -1,7 +1,7 @@
-"""Finds everything in a text that asks to be filled: markers, and what people write where code is still missing.
+"""Finds everything in a text that asks for filling: markers, and placeholders for missing code.
 
-Code that may be meant is never taken for missing: a declaration in a stub, protocol or abstract class, an empty
-closure, a `pass` that is the body of anything but a function, a comment that does not say TODO. Comments are pinned.
+Never treats possibly intended code as missing: a declaration in a stub, protocol or abstract class, an empty closure, a
+`pass` that is the body of anything but a function, a comment without TODO. Comments are pinned.
 """
 
 import re
@@ -26,7 +26,7 @@ _TODO = r"\b(?:TODO|FIXME)\b|(?i:\bnot (?:yet )?implemented\b|\bimplement (?:me|
 _MEANT = r"(?i:\bdo(?:es)? nothing\b|\bnothing to do\b|\bno-?op\b|\bintentional|\bon purpose\b|\bdeliberate)"
 _NEVER = r"(?!)"
 _MAX_CANDIDATES = 5000
-"""How many places are looked at; a generated file may have any number."""
+"""How many places to examine; a generated file may have any number."""
 
 
 def placeholder_spans(source: Source, marker: str, start: int, end: int) -> list[Span]:
@@ -42,7 +42,7 @@ def placeholder_spans(source: Source, marker: str, start: int, end: int) -> list
 
 
 def _insert(found: list[Span], span: Span) -> None:
-    """Insert `span` in order, unless it overlaps or touches another span."""
+    """Inserts `span` in order, unless it overlaps or touches another span."""
     at = bisect_left(found, span.start, key=lambda other: other.start)
     near = found[max(at - 1, 0) : at + 1]
     if all(span.end < other.start or other.end < span.start for other in near):
@@ -95,7 +95,7 @@ def _filled_out(view: View, body: FunctionBody, code: list[Node]) -> Span | None
 
 
 def _is_meant(view: View, function: Node) -> bool:
-    """Whether a function has no body on purpose, as its header, documentation, a comment or its class tells."""
+    """Whether a function intentionally has no body, judging by its header, documentation, a comment or its class."""
     start, end = extent(view, function)
     text = view.text[start : line_end(view.text, end)]
     if re.search(_MEANT, text) or (view.table.empty_on_purpose and re.search(view.table.empty_on_purpose, text)):
@@ -115,7 +115,7 @@ def _is_inherited(text: str, name: str) -> bool:
 
 
 def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
-    """Code that stands for missing code anywhere: a statement among others, or part of an expression."""
+    """Placeholders for missing code anywhere: a statement among others, or part of an expression."""
     for match in islice(_starts(view.table.fillers or _NEVER).finditer(view.text, start, end), _MAX_CANDIDATES):
         if string_or_comment_at(view, match.start()):
             continue
@@ -131,13 +131,13 @@ def _filler_span(text: str, start: int, end: int) -> Span:
 
 
 def _in_bodies(table: LanguageTable) -> str:
-    """A regex that matches in every missing body, so that other functions need not be looked at."""
+    """A regex that matches every missing body, so that other functions can be skipped."""
     return "|".join(filter(None, (table.fillers, table.body_fillers, _TODO, table.empty)))
 
 
 @cache
 def _starts(pattern: str) -> re.Pattern[str]:
-    """Matches where `pattern` starts. The tree tells how far it reaches."""
+    """Matches at the start of `pattern`. The tree gives the extent."""
     return re.compile(f"(?={pattern})")
 
 

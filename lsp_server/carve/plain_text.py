@@ -1,7 +1,7 @@
-"""Carves text in languages without a grammar: words, brackets on the line and indentation decide.
+"""Carves text in languages without a grammar, by words, brackets on the line and indentation.
 
-A function is a line that looks like a header, and what is indented below it. This is a guess: it does not find a
-function on one line, or one whose lines are not indented.
+A function is a line that looks like a header, and the indented lines below it. This is a guess: it misses a function on
+one line, or one whose lines are not indented.
 """
 
 import re
@@ -47,7 +47,7 @@ class PlainFunction:
 
 
 def plain_hole_at(text: str, table: LanguageTable, offset: int) -> Span | None:
-    """The hole at a cursor; None in the middle of a word, and in front of code that does not close a bracket."""
+    """The hole at a cursor; None in the middle of a word, and before code that does not close a bracket."""
     word = word_before(text, offset, table.word_characters)
     left, right = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
     if is_blank(left) and is_blank(right):
@@ -61,7 +61,7 @@ def plain_hole_at(text: str, table: LanguageTable, offset: int) -> Span | None:
 
 
 def _on_blank_line(text: str, table: LanguageTable, offset: int, left: str) -> Span:
-    """A block where the line above opens one and nothing below is in it, or where the user has indented deeper."""
+    """A block if the line above opens one and it has no lines yet, or if the user has indented deeper."""
     above = previous_line(text, offset)
     if above is None:
         return Span(offset, offset, HoleKind.LINE, single_line=True)
@@ -87,7 +87,7 @@ def plain_function_around(text: str, start: int, end: int) -> PlainFunction | No
 
 
 def plain_body_around(text: str, table: LanguageTable, offset: int) -> Span | None:
-    """The body of the innermost function at `offset`, present or missing, as one hole."""
+    """The body of the innermost function at `offset`, existing or missing, as one hole."""
     function = plain_function_around(text, offset, offset)
     if function is None:
         return None
@@ -135,5 +135,5 @@ def _function(text: str, header: int) -> PlainFunction:
 
 
 def _next_line(text: str, end: int) -> int:
-    """Where the line after the line end at `end` starts; beyond the text where there is none."""
+    """The start of the line after the line end at `end`; past the text if there is none."""
     return end + (2 if text.startswith("\r\n", end) else 1)

@@ -1,4 +1,6 @@
-"""Turns a text and its holes into the segments of a request, and fills back into a text. Pure text, no syntax."""
+"""Turns a text and its holes into the segments of a request, and inserts fills back into a text. Pure text,
+no syntax.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +10,10 @@ from inference.messages import Hole, HoleKind, Text
 from lsp_server.syntax.source import well_formed
 
 _OTHER_HOLE = "_"
-"""What the model reads in place of a marker: a name that parses in most languages.
+"""The model sees this instead of a marker: a name that parses in most languages.
 
-Models copy the markers that they see: of twelve bodies that the embedded model wrote next to two markers, eleven were
-made of markers. Since then none was; now and then it copies this name.
+Models copy the markers they see: of twelve bodies that the embedded model wrote next to two markers, eleven consisted
+of markers. Since then none did; now and then it copies this name.
 """
 
 
@@ -19,8 +21,8 @@ made of markers. Since then none was; now and then it copies this name.
 class Span:
     """A hole. Its fill replaces `text[start:end]`, which is empty for an insertion, and begins with `starts_with`.
 
-    Offsets are `str` indices. `starts_with` is what the user has typed of a word, or the line end and indentation that
-    the syntax requires. A fill of a `single_line` span has no line end.
+    Offsets are `str` indices. `starts_with` is the typed part of a word, or the line end and indentation that the
+    syntax requires. A fill of a `single_line` span has no line end.
     """
 
     start: int
@@ -35,9 +37,8 @@ def segments(
 ) -> tuple[Text | Hole, ...]:
     """`text` as pinned text and holes, in order, between `before` and `after`, without empty pinned text.
 
-    The model only reads pinned text, which is never written back. So it has a name in place of each `marker`, and
-    U+FFFD in place of each lone surrogate. Raises ValueError where spans overlap, are out of order, or reach outside
-    the text.
+    The model only reads pinned text, which is never written back. So a name replaces each `marker`, and U+FFFD each
+    lone surrogate. Raises ValueError if spans overlap, are out of order, or reach outside the text.
     """
     _check(text, spans)
     parts: list[Text | Hole] = []

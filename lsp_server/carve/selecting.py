@@ -1,4 +1,4 @@
-"""Turns a range, which a user selected or a diagnostic names, into one hole: the range itself, or a statement."""
+"""Turns a range from a selection or a diagnostic into one hole: the range itself, or a statement."""
 
 from itertools import islice
 
@@ -15,13 +15,13 @@ from lsp_server.syntax.view import View
 
 _MAX_DEPTH = 50
 _HUGE_CHILDREN = 5000
-"""To look for brackets among so many broken parts takes long; then the line is enough."""
+"""Searching this many broken parts for brackets takes too long; then the line is enough."""
 _MAX_CHILDREN = 50
-"""Behind the end of a header its block comes soon."""
+"""A block begins soon after the end of its header."""
 
 
 def selected(source: Source, start: int, end: int) -> Span | None:
-    """[start, end) without white space at its edges, as one hole; None where nothing is left."""
+    """[start, end) without white space at its edges, as one hole; None if nothing is left."""
     text = source.text
     start, end = trimmed(text, start, end)
     if start == end:
@@ -34,9 +34,9 @@ def selected(source: Source, start: int, end: int) -> Span | None:
 
 
 def statement_over(source: Source, start: int, end: int) -> Span | None:
-    """The innermost statement that covers [start, end], only the header of a compound one; None where there is no code.
+    """The innermost statement that covers [start, end], only the header of a compound one; None if there is no code.
 
-    Where the syntax is too broken to tell: the lines of the range, from where the brackets around it open.
+    If the syntax is too broken to tell: the lines of the range, starting from its open brackets.
     """
     text = source.text
     start, end = trimmed(text, start, end)
@@ -58,7 +58,7 @@ def statement_over(source: Source, start: int, end: int) -> Span | None:
 def start_of_statement(source: Source, offset: int) -> int:
     """The start of the innermost statement at `offset`, which is at most `offset`. On a blank line: the one before it.
 
-    Where the syntax is too broken to tell: of the line, or of the one where the brackets around `offset` open.
+    If the syntax is too broken to tell: the start of the line, or of the line with the open brackets around `offset`.
     """
     text, view = source.text, View.of(source)
     if is_blank(text[line_start(text, offset) : line_end(text, offset)]):
@@ -71,7 +71,7 @@ def start_of_statement(source: Source, offset: int) -> int:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """[start, end) without white space at its edges; an empty range at `start` where there is only white space."""
+    """[start, end) without white space at its edges; an empty range at `start` if there is only white space."""
     inside = text[start:end]
     if is_blank(inside):
         return start, start
@@ -111,14 +111,14 @@ def _statement(view: View, start: int, end: int) -> Node | None:
 
 
 def _header_or_all(view: View, statement: Node, start: int, end: int) -> tuple[int, int]:
-    """The statement, or only what precedes its block if the range does not reach into the block."""
+    """The statement, or only the part before its block if the range does not reach into the block."""
     first, last = view.start(statement), view.end(statement)
     block = _block_after(view, statement, end)
     return (first, last) if block is None else trimmed(view.text, first, view.start(block))
 
 
 def _block_after(view: View, node: Node, offset: int) -> Node | None:
-    """The first block within `node` that starts at or after `offset`, at any depth that people write."""
+    """The first block within `node` that starts at or after `offset`, at any realistic depth."""
     waiting = [(node, 0)]
     while waiting:
         inner, depth = waiting.pop()
@@ -130,7 +130,7 @@ def _block_after(view: View, node: Node, offset: int) -> Node | None:
 
 
 def _lines(view: View | None, text: str, start: int, end: int) -> tuple[int, int]:
-    """The lines of a range, from where the brackets around it open, as far as the tree can tell."""
+    """The lines of a range, starting from its open brackets, as far as the tree can tell."""
     brackets = in_expression(open_brackets(view, start)) if view is not None else []
     first = line_start(text, min([start, *(bracket.start for bracket in brackets)]))
     return trimmed(text, first, line_end(text, end))

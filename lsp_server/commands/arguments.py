@@ -1,4 +1,4 @@
-"""The arguments that several commands share: which model, and where it runs."""
+"""The arguments that several commands share: the model and its device."""
 
 import argparse
 import os
@@ -17,13 +17,13 @@ _NAMES = {
     "trust_workspace": "trustWorkspace",
     "marker": "marker",
 }
-"""The setting that each argument stands for."""
+"""The setting of each argument."""
 _SERVER = {"server_model": "model", "server_tokenizer": "tokenizer", "plain_http": "plainHttp"}
-"""Those of the group `server`, or of `partner` where that is the model."""
+"""The settings of the group `server`, or of `partner` if that is the model."""
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which model, where. An argument that is not given is None: then the settings decide."""
+    """The model and its device. A missing argument is None: then the settings decide."""
     parser.add_argument(
         "--model", metavar="MODEL", help="name (see: infill-ls models), folder, URL of a vLLM server, or partner"
     )
@@ -38,7 +38,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_trust_argument(parser: argparse.ArgumentParser) -> None:
-    """Whether the checkout that is worked in may choose what otherwise only the user may."""
+    """Whether the current checkout may choose what otherwise only the user may."""
     parser.add_argument(
         "--trust-workspace",
         action="store_true",
@@ -48,7 +48,7 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings that the command line gives, under their own names."""
+    """The settings from the command line, under their own names."""
     given, server = _given(args, _NAMES), _given(args, _SERVER)
     group = "partner" if given.get("model") == PARTNER else "server"
     return {**given, group: server} if server else given
@@ -60,12 +60,12 @@ def _given(args: argparse.Namespace, names: Mapping[str, str]) -> dict[str, Any]
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
-    """The settings of a command that belongs to no folder: the environment's, and the command line's over them."""
+    """The settings of a command without a folder: the environment's, overridden by the command line."""
     return _resolved(args)[0]
 
 
 def problems_of(args: argparse.Namespace) -> list[str]:
-    """One line for each variable and argument of such a command that cannot be used."""
+    """One line for each unusable variable and argument of such a command."""
     return _resolved(args)[1]
 
 

@@ -1,4 +1,4 @@
-"""`infill-ls doctor`: check this machine, the settings and a file, and say what to do."""
+"""`infill-ls doctor`: checks this machine, the settings and a file, and says what to do."""
 
 import argparse
 import dataclasses
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print every check; exit status 1 where one failed, 2 where the arguments make no sense."""
+    """Prints every check; exit status 1 if one failed, 2 if the arguments make no sense."""
     if args.schema:
         print(json.dumps(json_schema(), indent=2))
         return 0
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _examine(args: argparse.Namespace) -> list[Check]:
-    """The checks of the machine, of the settings that hold here, and of the file, if one is named."""
+    """The checks of the machine, of the settings in effect here, and of the file, if given."""
     path, options = (args.file or Path()).absolute(), options_of(args)
     of_settings, settings = examine_settings(path)
     of_file = examine_file(args.file, args.at, settings) if args.file else ()

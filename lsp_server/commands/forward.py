@@ -1,4 +1,4 @@
-"""`infill-ls bench`, `train` and `models pull`: run programs of `inference`, which may import torch."""
+"""`infill-ls bench`, `train` and `models pull`: runs programs of `inference`, which may import torch."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ EXIT_USAGE = 2
 
 
 def bench(arguments: Sequence[str]) -> int:
-    """Run the benchmark that `arguments` name first with the rest of them; returns its exit status."""
+    """Runs the benchmark named first in `arguments` with the rest of them; returns its exit status."""
     if not arguments or arguments[0] not in BENCHMARKS:
         if arguments and not arguments[0].startswith("-"):
             print(f"infill-ls bench: there is no benchmark {arguments[0]!r}", file=sys.stderr)
@@ -32,12 +32,12 @@ def bench(arguments: Sequence[str]) -> int:
 
 
 def train(arguments: Sequence[str]) -> int:
-    """Run the training with these arguments; returns its exit status."""
+    """Runs the training with these arguments; returns its exit status."""
     return _run("inference.training", arguments)
 
 
 def pull(arguments: Sequence[str]) -> int:
-    """Download a model; returns its exit status. Of what its user does the hub's client is to tell nobody."""
+    """Downloads a model; returns its exit status. The hub's client must report nothing about its user."""
     return _run("inference.models.pull", arguments, HF_HUB_DISABLE_TELEMETRY="1")
 
 
@@ -45,5 +45,5 @@ def _run(module: str, arguments: Sequence[str], **environment: str) -> int:
     if find_spec(module) is None:
         print("infill-ls: this runs from a checkout of infill-ls; the package leaves it out", file=sys.stderr)
         return EXIT_USAGE
-    # -P: the folder the user is in may hold modules of the same name, and is not to be trusted.
+    # -P: the current folder may hold modules of the same name, and is not to be trusted
     return subprocess.call([sys.executable, "-P", "-m", module, *arguments], env={**os.environ, **environment})

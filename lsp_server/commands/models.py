@@ -1,4 +1,4 @@
-"""`infill-ls models`: which models there are and which run here; `infill-ls models pull NAME` downloads one."""
+"""`infill-ls models`: lists the models and which run here; `infill-ls models pull NAME` downloads one."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ from lsp_server.diagnosis.workers import size
 from lsp_server.worker import WorkerOptions
 
 _WIDE = 200
-"""Columns where the output is no terminal."""
+"""Columns if the output is no terminal."""
 _FOOTNOTE = """\
 Infilling: HumanEval-Infilling, single line, in percent, as published, unless the source says that it is our own.
 pass@1: the tests pass, where the model finds the length of the hole itself or where several are given (in brackets:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the models, or download one. Exit status 0; 1 where it failed; 2 for a name of no model."""
+    """Shows the models, or downloads one. Exit status 0; 1 if it failed; 2 for a name of no model."""
     if args.action == "pull":
         return forward.pull([args.model, *(["--accept-licence"] if args.accept_licence else [])])
     model = settings_of(args).model
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tell_of_server(url: str, *, as_json: bool) -> int:
-    """A server has the model, so that none of this machine is missing: nothing is looked at."""
+    """A server has the model, so this machine needs none: no checks."""
     if as_json:
         print(json.dumps({"server": url, "models": [], "recommended": None}))
     else:
@@ -89,7 +89,7 @@ def _show(catalogue: dict[str, Any]) -> None:
 
 
 def _found(found: list[dict[str, Any]]) -> Table:
-    """What other programs have downloaded, and how to use what can be used."""
+    """The downloads of other programs, and how to use the usable ones."""
     table = Table(box=None, pad_edge=False, header_style="bold", title="On this machine already", title_justify="left")
     for heading in ("name", "from", "size", "to use it"):
         table.add_column(heading, overflow="fold")

@@ -1,4 +1,6 @@
-"""`infill-ls next`: what no longer fits in a file since an older text of it. Obeys privacy as the language server."""
+"""`infill-ls next`: finds what no longer fits in a file compared with an older text of it. Obeys privacy as the
+language server.
+"""
 
 import argparse
 import json
@@ -35,9 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the edits that follow, one after the other. Exit status 0 also where none does, 2 for bad input."""
+    """Makes the edits that follow, one after the other. Exit status 0 even if none does, 2 for bad input."""
     try:
-        path = Path(os.path.abspath(args.file))  # noqa: PTH100 - as an editor names it: links are not followed
+        path = Path(os.path.abspath(args.file))  # noqa: PTH100 - does not follow links
         real = require_allowed(args.file, path, configuration_for(path, {}, os.environ).at(path))
         text = read_named_file(args.file, real)
         old = read_standard_input() if args.since == STDIN else read_named_file(Path(args.since))
@@ -52,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def all_edits(language_id: str, old: str, text: str) -> tuple[list[dict[str, Any]], str]:
-    """The edits that follow from what made `old` to `text`, and the text with all of them.
+    """The edits that follow from the change from `old` to `text`, and the text with all of them.
 
-    Each is for the text that the one before it left. Their ranges are those of the protocol, in UTF-16.
+    Each edit applies to the text after the previous one. Their ranges are those of the protocol, in UTF-16.
     """
     edits: list[dict[str, Any]] = []
     cursor = difference(old, text).start

@@ -1,4 +1,4 @@
-"""What `infill-ls fill` prints: the canvas settling on a terminal, else plain text, JSON or a diff."""
+"""The output of `infill-ls fill`: the settling canvas on a terminal, otherwise plain text, JSON or a diff."""
 
 import argparse
 import difflib
@@ -29,7 +29,7 @@ _SURE, _LIKELY = 0.9, 0.5
 
 @dataclass(frozen=True)
 class FillReport:
-    """What a file was filled with. `candidates`, best first, are ready to be put in; there is at least one."""
+    """The result of filling a file. `candidates`, best first, are ready to insert; there is at least one."""
 
     snapshot: Snapshot
     spans: tuple[Span, ...]
@@ -50,7 +50,7 @@ class FillReport:
 
 
 class Progress:
-    """The progress of a fill where nobody watches: shows nothing."""
+    """The progress of an unwatched fill: shows nothing."""
 
     is_seen = False
 
@@ -62,7 +62,7 @@ class Progress:
 
 
 class LiveProgress(Progress):
-    """Progress on a terminal: how far the model is loaded, then the holes in their surroundings, step by step."""
+    """Progress on a terminal: first the model's loading, then the holes in their surroundings, step by step."""
 
     is_seen = True
 
@@ -70,19 +70,19 @@ class LiveProgress(Progress):
         self._live, self._snapshot, self._spans = live, snapshot, spans
 
     def status(self, status: Status) -> None:
-        """Show how far the model is loaded."""
+        """Shows how far the model is loaded."""
         if status.state is WorkerState.LOADING:
             self._live.update(Text(f"loading {status.model} {status.progress:.0%} {status.detail}", style="dim"))
 
     def draft(self, draft: Draft) -> None:
-        """Show the holes as they stand, coloured by confidence."""
+        """Shows the current holes, coloured by confidence."""
         view = excerpt(self._snapshot, self._spans, draft)
         self._live.update(Text.assemble((f"step {draft.step} of {draft.max_steps}\n", "dim"), view))
 
 
 @contextmanager
 def progress(snapshot: Snapshot, spans: tuple[Span, ...], args: argparse.Namespace) -> Iterator[Progress]:
-    """Show the progress on the terminal, where there is one; it is gone from there afterwards."""
+    """Shows the progress on the terminal, if there is one, and erases it afterwards."""
     if not sys.stderr.isatty() or args.json:
         yield Progress()
         return
@@ -114,12 +114,12 @@ def excerpt(snapshot: Snapshot, spans: tuple[Span, ...], draft: Draft) -> Text:
 
 
 def colour(confidence: float) -> str:
-    """The colour of a token: how sure the model is of it."""
+    """The colour of a token, by the model's confidence."""
     return "bold green" if confidence >= _SURE else "yellow" if confidence >= _LIKELY else "red"
 
 
 def show(report: FillReport, file: Path, args: argparse.Namespace) -> None:
-    """Print the answer in the format that was asked for; `file` is what the user calls it."""
+    """Prints the answer in the requested format; `file` is the user's name for the file."""
     if args.json:
         write(json.dumps(as_json(report), ensure_ascii=False) + "\n")
     elif args.diff:
@@ -131,7 +131,7 @@ def show(report: FillReport, file: Path, args: argparse.Namespace) -> None:
 
 
 def write(text: str) -> None:
-    """To stdout as UTF-8, line ends as they are, whatever the terminal's encoding is."""
+    """Writes to stdout as UTF-8, with unchanged line ends, regardless of the terminal's encoding."""
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode(errors="replace"))
     sys.stdout.buffer.flush()
@@ -140,13 +140,13 @@ def write(text: str) -> None:
 def diff(old: str, new: str, name: str) -> str:
     """A unified diff from the text of the file `name` to the result."""
     before, after = (_LINE.findall(text) for text in (old, new))
-    inside = name.lstrip("/")  # `git apply` and `patch -p1` take no absolute path
+    inside = name.lstrip("/")  # `git apply` and `patch -p1` accept no absolute path
     lines = difflib.unified_diff(before, after, f"a/{inside}", f"b/{inside}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def show_reason(snapshot: Snapshot, spans: tuple[Span, ...], reason: str) -> None:
-    """Print as JSON that nothing was found, and why: the holes and the result are as they were."""
+    """Prints as JSON that nothing was found, and why: the holes and the result are unchanged."""
     holes = _holes(snapshot, spans, current_texts(snapshot, spans))
     found = {"holes": holes, "candidates": [], "result": snapshot.text, "reason": reason}
     write(json.dumps(found, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""`infill-ls serve`: run the language server, over standard input and output, TCP or WebSocket."""
+"""`infill-ls serve`: runs the language server, over standard input and output, TCP or WebSocket."""
 
 import argparse
 import asyncio
@@ -18,7 +18,7 @@ from lsp_server.server import InfillServer
 
 EXIT_USAGE = 2
 EXIT_LIMIT_S = 4.0
-"""The process ends this long after the client of stdio has gone, whatever may hang."""
+"""The process ends this long after the client of stdio has gone, even if something hangs."""
 _WARNING = (
     "infill-ls serve: WARNING: anyone who can reach {} can use this server as you: there is no password and no "
     "encryption"
@@ -29,7 +29,7 @@ You need not start it yourself: set up your editor to run this very command (the
 To fill the holes (???) of a file from a terminal: infill-ls fill FILE
 To end it: Ctrl-D or Ctrl-C"""
 _LEVELS = ("debug", "info", "warning", "error")
-"""Warnings alone by default: editors show what is written to stderr as an error."""
+"""Warnings only by default: editors show stderr output as an error."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,13 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the client of stdio goes; with TCP and WebSocket, until SIGTERM or Ctrl-C.
+    """Serves until the client of stdio leaves; with TCP and WebSocket, until SIGTERM or Ctrl-C.
 
-    Returns the exit status: with stdio 0 after `shutdown`, 1 without; 2 where it cannot listen.
+    Returns the exit status: with stdio 0 after `shutdown`, 1 without; 2 if it cannot listen.
     """
     _log_to_stderr(args.log_level)
     start = partial(InfillServer, given_settings(args))
-    if not (args.tcp or args.ws) and sys.stdin is not None and sys.stdin.isatty():  # go on: an editor may use a pty
+    if not (args.tcp or args.ws) and sys.stdin is not None and sys.stdin.isatty():  # continue: an editor may use a pty
         print(_ON_A_TERMINAL, file=sys.stderr, flush=True)
     return asyncio.run(_listen(args, start) if args.tcp or args.ws else _serve_stdio(start))
 
@@ -102,7 +102,7 @@ def _refuse(why: str) -> int:
 
 
 async def _told_to_end() -> None:
-    """Wait for SIGTERM; Ctrl-C raises KeyboardInterrupt by itself."""
+    """Waits for SIGTERM; Ctrl-C raises KeyboardInterrupt by itself."""
     end = asyncio.Event()
     with suppress(NotImplementedError):  # Windows
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
@@ -116,7 +116,7 @@ def _exit_within(seconds: float, status: int) -> None:
 
 
 def _log_to_stderr(level: str) -> None:
-    """Our own log. The libraries' are silenced: they would write whole messages, and with them documents' text."""
+    """Our own log. The libraries' are silenced: they would write whole messages, including document text."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     ours = logging.getLogger("lsp_server")

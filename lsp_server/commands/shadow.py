@@ -1,4 +1,6 @@
-"""`infill-ls shadow report`: which of two models serves you better; `infill-ls shadow forget` deletes the records."""
+"""`infill-ls shadow report`: tells which of two models serves you better; `infill-ls shadow forget` deletes the
+records.
+"""
 
 import argparse
 import io
@@ -38,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report, or forget. Exit status 1 where the file cannot be used, 3 where nothing is recorded."""
+    """Prints the report, or forgets. Exit status 1 if the file is unusable, 3 if nothing is recorded."""
     try:
         if args.action == "forget":
             return forget("shadow", store.forget_pairs, "compared requests forgotten; the statistics in {file} stay.")
@@ -88,7 +90,7 @@ def _show_comparison(console: Console, comparison: dict[str, Any]) -> None:
 
 
 def _table(main: str, other: str, lines: list[dict[str, Any]]) -> Table:
-    """One line for all holes, for those where nothing was taken, and for each language, with its interval as a bar."""
+    """One line for all holes, for those without an accepted text, and for each language, with its interval as a bar."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for at, heading in enumerate(("", "holes", main, other, "difference", "95 %")):
         table.add_column(heading, justify="right" if at else "left")

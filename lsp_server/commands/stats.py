@@ -1,4 +1,4 @@
-"""`infill-ls stats`: what was shown to you, taken and kept; `infill-ls stats forget` deletes it."""
+"""`infill-ls stats`: shows what you were shown, accepted and kept; `infill-ls stats forget` deletes it."""
 
 import argparse
 import json
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the numbers, or forget them. Exit status 1 where the file cannot be used, 3 where nothing is recorded."""
+    """Prints the numbers, or forgets them. Exit status 1 if the file is unusable, 3 if nothing is recorded."""
     try:
         return forget("stats", store.forget, "suggestions forgotten; {file} is empty.") if args.action else _print(args)
     except (UsageFileError, sqlite3.Error, OSError) as error:
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def forget(command: str, delete: Callable[[sqlite3.Connection], int], said: str) -> int:
-    """Have `delete` delete from the user's file, and say how much that was; returns the exit status of `command`.
+    """Runs `delete` on the user's file, and reports how much it deleted; returns the exit status of `command`.
 
     Raises UsageFileError, sqlite3.Error, OSError.
     """
@@ -74,7 +74,7 @@ def _print(args: argparse.Namespace) -> int:
 
 
 def warn(command: str, message: str) -> None:
-    """Say what is wrong, if anything is, as one of the program's commands."""
+    """Prints any problem, as one of the program's commands."""
     if message:
         print(f"infill-ls {command}: {message}", file=sys.stderr)
 
@@ -174,7 +174,7 @@ def _duration(seconds: float) -> str:
 
 
 def days(text: str) -> int:
-    """A number of days for which anything is kept. Raises ArgumentTypeError."""
+    """A number of days within the retention period. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= KEPT_DAYS):
         raise argparse.ArgumentTypeError(f"'{text}' is not a number of days from 1 to {KEPT_DAYS}")
     return int(text)

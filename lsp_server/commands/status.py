@@ -1,4 +1,4 @@
-"""`infill-ls status`: show the resident workers that run. Starts none."""
+"""`infill-ls status`: shows the running workers. Starts none."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the workers that run; exit status 3 where there is none, 1 where one does not answer."""
+    """Prints the running workers; exit status 3 if there is none, 1 if one does not answer."""
     found = asyncio.run(survey("infill-ls status"))
     if args.json:
         print(json.dumps(survey_as_json(found)))

@@ -1,4 +1,4 @@
-"""`infill-ls worker`: run, start or stop the resident worker by hand."""
+"""`infill-ls worker`: runs, starts or stops the resident worker by hand."""
 
 import argparse
 import asyncio
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run, start or stop the worker. Exit status 1 where that failed."""
+    """Runs, starts or stops the worker. Exit status 1 if that failed."""
     for problem in problems_of(args):
         print(f"infill-ls worker: {problem}", file=sys.stderr)
     options = options_of(args)
@@ -92,7 +92,7 @@ async def _stop(options: WorkerOptions) -> int:
 
 
 def _seconds(text: str) -> float:
-    """A time that a clock can count to. Raises ArgumentTypeError."""
+    """A duration that a clock can count to. Raises ArgumentTypeError."""
     try:
         value = float(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Context: what the model is shown of other files, both open ones and those that the document imports.
+"""Context: the parts of other files that the model sees, both open ones and those the document imports.
 
-Files are read off the event loop, within a token budget and a time limit, and only inside the workspace folders. A file
-that may hold secrets or is switched off is never read. Knows no LSP types and no worker.
+Reads files off the event loop, within a token budget and a time limit, and only inside the workspace folders. Never
+reads a file that may hold secrets or is switched off. Knows no LSP types and no worker.
 """
 
 from lsp_server.context.gather import Buffer, ContextQuery

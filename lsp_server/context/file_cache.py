@@ -1,4 +1,4 @@
-"""Reads files of the workspace and keeps what was read until they change. Belongs to one thread."""
+"""Reads files of the workspace and caches them until they change. Belongs to one thread."""
 
 import os
 import stat
@@ -19,18 +19,18 @@ MAX_SOURCE_BYTES = 200_000
 """A larger file is data, or generated."""
 _MAX_FILES = 128
 _LOOKUP_S = 5.0
-"""How long the result of a search is kept. Most imports are of the standard library and lead nowhere here."""
+"""How long to cache the result of a search. Most imports are from the standard library and lead nowhere here."""
 _T = TypeVar("_T")
 _NOT_OURS = frozenset({"node_modules", "site-packages", "dist-packages", ".git"})
 
 
 class TooLate(Exception):
-    """Nobody is waiting for the result any more."""
+    """The result is no longer wanted."""
 
 
 @dataclass(frozen=True)
 class CachedFile:
-    """A file as it was read. `path` has all links resolved."""
+    """A file as read. `path` has all links resolved."""
 
     path: Path
     language_id: str
@@ -40,7 +40,7 @@ class CachedFile:
 class FileCache:
     """The most recently read files, and the results of recent searches.
 
-    Nothing is read after `until`, in seconds of `time.monotonic()`.
+    Reads nothing after `until`, in seconds of `time.monotonic()`.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class FileCache:
         self._searches: dict[object, tuple[float, list[Any]]] = {}
 
     def found(self, key: object, search: Callable[[], list[_T]]) -> list[_T]:
-        """The result of `search`, which is kept under `key` for a few seconds. Raises TooLate."""
+        """The result of `search`, cached under `key` for a few seconds. Raises TooLate."""
         now = time.monotonic()
         until, found = self._searches.get(key, (0.0, []))
         if now > until:
@@ -59,7 +59,7 @@ class FileCache:
         return found
 
     def read(self, path: Path, folders: Sequence[ReadableFolder]) -> CachedFile | None:
-        """The file, read again if it has changed; None where it may not be read or is no text of a reasonable size.
+        """The file, reread if it has changed; None if it may not be read or is no text of a reasonable size.
 
         Raises TooLate.
         """
@@ -70,7 +70,7 @@ class FileCache:
             if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_SOURCE_BYTES:
                 return None
             real = allowed(path, folders)
-        except (OSError, ValueError):  # it does not exist, its name has a NUL in it, or its links form a circle
+        except (OSError, ValueError):  # it does not exist, its name contains a NUL, or its links form a circle
             return None
         return self._current(real, (about.st_mtime_ns, about.st_size)) if real else None
 
@@ -94,8 +94,8 @@ class FileCache:
 def allowed(path: Path, folders: Sequence[ReadableFolder], language_id: str = "") -> Path | None:
     """The real path of a file that the model may see; None for any other file. Raises OSError if it does not exist.
 
-    With all links resolved, the file must lie in one of `folders` and must not belong to an installed package.
-    None of its names, nor the language that the editor gives it, may be secret or switched off.
+    With all links resolved, the file must be in one of `folders` and must not belong to an installed package. None of
+    its names, nor its language in the editor, may be secret or switched off.
     """
     real = Path(os.path.realpath(path, strict=True))
     folder = innermost_folder(real, folders)

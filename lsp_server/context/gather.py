@@ -21,11 +21,11 @@ from lsp_server.syntax.parsing import parse
 from lsp_server.syntax.source import well_formed
 
 MAX_BUFFERS = 12
-"""How many open documents are considered: the most recently used ones."""
+"""How many open documents to consider: the most recently used ones."""
 _MAX_OUTLINE_CHARACTERS = 3_000
 """For one imported file."""
 _MAX_REEXPORTS = 2
-"""How many files are followed for a name that each of them only passes on."""
+"""How many files to follow for a name that each of them only re-exports."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class ContextQuery:
-    """What context is wanted for. Immutable, so that a thread can work on it.
+    """A request for context. Immutable, so that a thread can work on it.
 
     `line` is the cursor's, from 0; `others` are the other open documents, most recently used first; only files in
     `folders` may be read.
@@ -54,7 +54,7 @@ class ContextQuery:
 
 
 def gather(query: ContextQuery, cache: FileCache) -> Iterator[Snippet]:
-    """Snippets for the document, without a limit yet. Raises `file_cache.TooLate`."""
+    """Snippets for the document, not limited yet. Raises `file_cache.TooLate`."""
     query = _resolved(query)
     shown = set()
     for snippet in imported(query, cache):
@@ -64,7 +64,7 @@ def gather(query: ContextQuery, cache: FileCache) -> Iterator[Snippet]:
 
 
 def imported(query: ContextQuery, cache: FileCache) -> Iterator[Snippet]:
-    """The definitions of what the document imports from files in the folders. Unsaved text wins over the file's."""
+    """The definitions that the document imports from files in the folders. Unsaved text replaces the file's."""
     document = query.document
     reader = _ImportReader(cache, query)
     for file, names in reader.follow(document, imports(document.language_id, query.tree), _MAX_REEXPORTS):
@@ -73,7 +73,7 @@ def imported(query: ContextQuery, cache: FileCache) -> Iterator[Snippet]:
 
 
 def open_parts(query: ContextQuery) -> Iterator[Snippet]:
-    """The lines of each open document that are most like those around the cursor, the document's own language first."""
+    """The lines of each open document most similar to those around the cursor, the document's own language first."""
     document = query.document
     wanted = identifiers_around(document.text, query.line)
     for buffer in sorted(query.others, key=lambda buffer: buffer.language_id != document.language_id):
@@ -94,7 +94,7 @@ class _ImportReader:
     def follow(
         self, importer: Buffer | CachedFile, wanted: Sequence[Import], depth: int
     ) -> Iterator[tuple[CachedFile, tuple[str, ...]]]:
-        """Each imported file with the names that are wanted from it. No file comes twice."""
+        """Each imported file with the wanted names. No file comes twice."""
         folder = innermost_folder(importer.path, self._folders)
         if folder is None:
             return
@@ -109,7 +109,7 @@ class _ImportReader:
     def _wanted(
         self, file: CachedFile, names: tuple[str, ...], depth: int
     ) -> Iterator[tuple[CachedFile, tuple[str, ...]]]:
-        """The file and, for names that it only passes on, the files that those come from."""
+        """The file and, for names that it only re-exports, the files they come from."""
         known = {name for definition in definitions(file.language_id, file.text) for name in definition.names}
         missing = set(names) - known
         passed_on = [
@@ -123,7 +123,7 @@ class _ImportReader:
         yield from self.follow(file, passed_on, depth - 1)
 
     def _find(self, importer: Buffer | CachedFile, one: Import, folder: ReadableFolder) -> list[tuple[Path, Import]]:
-        """The files that an import refers to, each with what is wanted from it."""
+        """The files that an import refers to, each with the wanted names."""
         found = []
         for paths, meant in candidate_paths(importer.language_id, one, importer.path, folder.root):
             file = next((file for path in paths if (file := self._cache.read(path, self._folders))), None)
@@ -159,7 +159,7 @@ def _resolved(query: ContextQuery) -> ContextQuery:
 def _allowed(buffer: Buffer, folders: Sequence[ReadableFolder]) -> Path | None:
     try:
         return allowed(buffer.path, folders, buffer.language_id)
-    except (OSError, ValueError):  # not saved yet, or deleted: there is no telling where the path would lead
+    except (OSError, ValueError):  # not saved yet, or deleted: its links cannot be checked
         return None
 
 
@@ -170,6 +170,6 @@ def _shown_path(path: Path, folders: Sequence[ReadableFolder]) -> str:
 
 
 def _whole_lines(text: str) -> str:
-    """As many whole lines of `text` as one file may have."""
+    """As many whole lines of `text` as the limit for one file allows."""
     limit = _MAX_OUTLINE_CHARACTERS
     return text if len(text) <= limit else text[: text.rfind("\n", 0, limit) + 1]

@@ -1,6 +1,6 @@
-"""What a document imports, and which files that may be. What it needs to know of a language is in `ImportRules`.
+"""A document's imports, and the files that may hold them. Language knowledge is in `ImportRules`.
 
-Opens no file: it returns paths to try, the likeliest first.
+Opens no file: it returns paths to try, likeliest first.
 """
 
 from collections.abc import Iterator
@@ -15,25 +15,25 @@ from lsp_server.syntax.languages import ImportRules, grammar_of, table_of
 
 MAX_IMPORTS = 40
 _MAX_DEPTH = 5
-"""How deep in the tree imports are looked for: in `if TYPE_CHECKING:` and `try:`, but not in every function."""
+"""How deep in the tree to look for imports: in `if TYPE_CHECKING:` and `try:`, but not in every function."""
 
 
 @dataclass(frozen=True)
 class Import:
-    """A module as it is named, and the names that are imported from it, if they are listed."""
+    """A module name, and the names imported from it, if they are listed."""
 
     module: str
     names: tuple[str, ...]
 
 
 def may_be_module(language_id: str) -> bool:
-    """Whether a name that a module does not define may be a module itself, to be looked for as a file."""
+    """Whether a name that a module does not define may itself be a module, to look for as a file."""
     rules = table_of(language_id).imports
     return rules is not None and rules.submodules
 
 
 def imports(language_id: str, tree: Tree | None) -> list[Import]:
-    """What a document imports, in order, each module once."""
+    """The imports of a document, in order, each module once."""
     query = _query(language_id)
     if query is None or tree is None:
         return []
@@ -50,9 +50,9 @@ def imports(language_id: str, tree: Tree | None) -> list[Import]:
 def candidate_paths(
     language_id: str, wanted: Import, document: Path, root: Path
 ) -> Iterator[tuple[list[Path], Import]]:
-    """For an import of `document`: lists of paths, of which the first that exists is meant, and what is wanted of it.
+    """For an import of `document`: lists of paths, of which the first existing one counts, and the wanted names.
 
-    Names are looked up in `root` and below, never above it; a relative path may still lead out of it.
+    Looks names up in `root` and below, never above it; a relative path may still lead out of it.
     """
     rules = table_of(language_id).imports
     if rules is None:

@@ -1,7 +1,7 @@
 """Outlines of files: the names, signatures and texts of their top-level definitions, read from the tree.
 
-Grammars agree on the names of a definition's fields (`name`, `body`, `declarator`), so nothing here depends on the
-language except the text in place of a body that is left out.
+Grammars agree on the names of a definition's fields (`name`, `body`, `declarator`), so only the placeholder for an
+omitted body depends on the language.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.parsing import parse
 
 SHORT_LINES = 12
-"""A definition with fewer line ends is shown whole."""
+"""Show a definition with fewer line ends whole."""
 _HEAD_CHARACTERS = 400
 _MAX_MEMBERS = 40
 _WRAPPED_IN = ("definition", "declaration")
@@ -33,13 +33,13 @@ class Definition:
     whole: str
 
     def shown(self) -> str:
-        """What the model sees of it: all of a short one, else its head and those of its members."""
+        """The part that the model sees: all of a short one, otherwise its head and those of its members."""
         return self.whole if self.whole.count("\n") < SHORT_LINES else "\n".join((self.head, *self.members))
 
 
 @lru_cache(maxsize=64)
 def definitions(language_id: str, text: str) -> tuple[Definition, ...]:
-    """The definitions at the top level of a text, in order; none where there is no grammar."""
+    """The definitions at the top level of a text, in order; none if there is no grammar."""
     tree = parse(language_id, text)
     return tuple(_definitions(tree.root_node, table_of(language_id))) if tree else ()
 
@@ -57,7 +57,7 @@ def _definitions(root: Node, table: LanguageTable) -> Iterator[Definition]:
 def outline(found: Sequence[Definition], names: Sequence[str]) -> str:
     """The definitions with these names, in the names' order; without names, the heads of all definitions.
 
-    A file with a single definition is shown as if its name were asked for.
+    Always includes the definition of a file that has only one.
     """
     if not names:
         return found[0].shown() if len(found) == 1 else "\n".join(definition.head for definition in found)
@@ -108,7 +108,7 @@ def _head(node: Node, body: Node | None, table: LanguageTable) -> str:
 
 
 def _members(body: Node | None, table: LanguageTable) -> Iterator[str]:
-    """The heads of what a class defines, indented as in the text. Functions have statements, and no members."""
+    """The heads of a class's members, indented as in the text. Functions have statements, and no members."""
     for node in body.named_children[:_MAX_MEMBERS] if body else ():
         inner = _unwrapped(node)
         if (inside := _body(inner)) is not None and inner.child_by_field_name("name"):

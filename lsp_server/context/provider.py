@@ -12,22 +12,22 @@ from lsp_server.context.gather import ContextQuery, gather
 
 log = logging.getLogger(__name__)
 SPARE_S = 1.0
-"""How long gathering may go on after the request's own time limit, so that the next request finds the files read."""
+"""How long gathering may continue after the request's own time limit, so that the next request finds the files read."""
 
 TYPING_MS, ASKED_MS = 50, 1_000
-"""How long a request waits for the parts of other files: one that typing makes, and one that the user waits for."""
+"""How long an automatic and an explicit request wait for the parts of other files."""
 
 MAX_UNFINISHED = 4
-"""So many unfinished queries mean that the thread hangs, as on a lost network drive: no more are queued."""
+"""This many unfinished queries mean that the thread hangs, as on a lost network drive: do not queue more."""
 
 BYTES_PER_TOKEN = 3
-"""With the tokenizers we know, code has 3 to 4 bytes of UTF-8 per token; other scripts have about one character."""
+"""With the supported tokenizers, code has 3 to 4 bytes of UTF-8 per token; other scripts have about one character."""
 
 
 class ContextSource:
-    """Gathers context for one query at a time. What was read stays in memory until the file changes.
+    """Gathers context for one query at a time. Caches files in memory until they change.
 
-    `threads` is where files are read; by default one thread of its own. The source shuts it down when it is closed.
+    `threads` reads files; by default one dedicated thread. Closing the provider shuts it down.
     """
 
     def __init__(self, threads: ThreadPoolExecutor | None = None) -> None:
@@ -41,9 +41,9 @@ class ContextSource:
         return self._unfinished
 
     async def gather(self, query: ContextQuery, max_tokens: int, max_ms: int) -> tuple[Snippet, ...]:
-        """Snippets of at most `max_tokens` in all, most useful first: what was found within `max_ms`.
+        """Snippets of at most `max_tokens` in all, most useful first, found within `max_ms`.
 
-        Never raises. A file that cannot be read, or takes too long, is left out.
+        Never raises. Leaves out a file that cannot be read, or takes too long.
         """
         if self._unfinished >= MAX_UNFINISHED:
             log.info("no context: files for earlier requests are still being read")
@@ -59,7 +59,7 @@ class ContextSource:
         return tuple(found)
 
     def close(self) -> None:
-        """Gather no more. Does not wait for what is being read."""
+        """Stops gathering. Does not wait for a file being read."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _finished(self, _: "asyncio.Future[None]") -> None:
@@ -72,12 +72,12 @@ class ContextSource:
                 found.append(snippet)  # noqa: PERF402 - one by one, because the request may stop waiting at any time
         except TooLate:
             log.info("context took too long")
-        except Exception as error:  # context is optional: a fill goes on without it
+        except Exception as error:  # context is optional: a fill continues without it
             log.warning("context was not gathered: %s", type(error).__name__)
 
 
 def estimated_tokens(text: str) -> int:
-    """How many tokens `text` has, estimated without the model's tokenizer; too many rather than too few."""
+    """The number of tokens in `text`, estimated without the model's tokenizer; rather too many than too few."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 

@@ -1,6 +1,6 @@
-"""Finds the part of a text that is most like another: by the identifiers they share (Jaccard similarity).
+"""Finds the part of a text most similar to another: by the identifiers they share (Jaccard similarity).
 
-Needs no syntax and no model: a window over some lines is a set of identifiers, and the number that two sets share is
+Needs no syntax and no model: a window over some lines is a set of identifiers, and the number shared by two sets is
 divided by the number in either.
 """
 
@@ -43,8 +43,8 @@ def windows(text: str) -> Iterator[LineWindow]:
 def identifiers_around(text: str, line: int) -> frozenset[str]:
     """The identifiers around a line (from 0).
 
-    The lines start at a multiple of `STEP_LINES`, so that the result, and with it the prompt, stays the same from key
-    to key: the model must read a prompt again from its first change on.
+    The lines start at a multiple of `STEP_LINES`, so that the result, and with it the prompt, stays the same between
+    keystrokes: the model must reread a prompt from its first change on.
     """
     start = max(0, line // STEP_LINES - 1) * STEP_LINES
     return identifiers("".join(text.splitlines(keepends=True)[start : start + WINDOW_LINES]))
@@ -57,7 +57,7 @@ def likeness(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 def most_like(wanted: frozenset[str], among: tuple[LineWindow, ...]) -> LineWindow | None:
-    """The window that is most like `wanted`; None where none is more alike than by chance."""
+    """The window most similar to `wanted`; None if no similarity exceeds chance."""
     scored = [(likeness(wanted, window.identifiers), window) for window in among]
     best = max(scored, key=lambda pair: pair[0], default=None)
     return best[1] if best and best[0] >= LEAST_LIKENESS else None

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """How a check came out. Only `fail` keeps infill-ls from working."""
+    """The result of a check. Only `fail` keeps infill-ls from working."""
 
     OK = "ok"
     WARN = "warn"
@@ -14,7 +14,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at, what was found, and what to do about it where that is not fine."""
+    """The subject of a check, the finding, and the remedy if something is wrong."""
 
     name: str
     verdict: Verdict

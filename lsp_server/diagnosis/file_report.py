@@ -1,4 +1,4 @@
-"""Say why nothing happens in a file or at a position in it, and which settings hold there.
+"""Explains why nothing happens in a file or at a position in it, and which settings apply there.
 
 Asks no worker, loads no model. Knows no LSP types.
 """
@@ -26,7 +26,7 @@ from lsp_server.worker import WorkerOptions
 
 
 def examine_settings(path: Path) -> tuple[list[Check], Settings]:
-    """What is set outside of editors for a file or folder, what is wrong with it, and the settings that it comes to."""
+    """The settings outside editors for a file or folder, their problems, and the combined result."""
     configuration = configuration_for(path, {}, os.environ)
     sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
     found = ", ".join(sources) or f"the defaults (no {NAME} in {workspace_of(path)})"
@@ -36,14 +36,14 @@ def examine_settings(path: Path) -> tuple[list[Check], Settings]:
 
 
 def partner_here(path: Path) -> WorkerOptions | None:
-    """The partner that is set outside of editors for a file or folder; None where there is none."""
+    """The partner configured outside editors for a file or folder; None if there is none."""
     configuration = configuration_for(path, {}, os.environ)
     settings = configuration.at(path)
     return partner_options(settings, sends_token=configuration.sends_partner_token) if settings.partner.url else None
 
 
 def examine_grammars() -> Check:
-    """Which languages there is a grammar for."""
+    """The languages with a grammar."""
     names = sorted({(table.ids[0], grammar_of(table.ids[0]) is not None) for table in TABLES})
     missing = [name for name, is_there in names if not is_there]
     if missing:
@@ -53,7 +53,7 @@ def examine_grammars() -> Check:
 
 
 def examine_file(file: Path, position: str | None, settings: Settings) -> Iterator[Check]:
-    """Whether `file` gets fills, and whether there is a hole at `position` (LINE:COL), if one is given."""
+    """Whether `file` gets fills, and whether there is a hole at `position` (LINE:COL), if given."""
     path, language = Path(os.path.abspath(file)), language_of(str(file))  # noqa: PTH100 - links are followed below
     names = names_of(path)
     links = [name.as_posix() for name in names]
@@ -112,7 +112,7 @@ def _markers(snapshot: Snapshot, settings: Settings) -> Check:
 
 
 def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:
-    """Why no inline completion comes at `offset`; None where there is a hole for one."""
+    """Why no inline completion comes at `offset`; None if there is a hole for one."""
     hole = carve.at_cursor(snapshot, offset, marker)
     if hole is None:
         return _why_not_carved(snapshot, offset)
@@ -122,7 +122,7 @@ def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:
 
 
 def _why_not_carved(snapshot: Snapshot, offset: int) -> str:
-    """The reasons that `carve.at_cursor` has for None, told by the text around."""
+    """Why `carve.at_cursor` gives None, judging by the text around."""
     text, word_characters = snapshot.text, table_of(snapshot.language_id).word_characters
     before, after = text[max(0, offset - 1) : offset], text[offset : offset + 1]
     if before and after and is_word(before, word_characters) and is_word(after, word_characters):

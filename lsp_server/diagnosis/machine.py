@@ -1,4 +1,4 @@
-"""Check what this machine has of what infill-ls needs, and say what to do about the rest.
+"""Checks this machine for the needs of infill-ls, and says what to do about anything missing.
 
 Starts no worker, loads no model.
 """
@@ -26,7 +26,7 @@ from lsp_server.worker.paths import WorkerPaths, paths_of, why_not_private
 from lsp_server.worker.survey import survey
 
 ENOUGH_BYTES = 1_000_000_000
-"""What a worker with the embedded model needs, torch included."""
+"""The memory of a worker with the embedded model, torch included."""
 _ERROR = re.compile(r"Error\b|^Fatal|cannot")
 _LOGGED = re.compile(r"\b(ERROR|CRITICAL)\b")
 _TAIL_BYTES = 200_000
@@ -35,9 +35,9 @@ REMOTE_PACKAGES = ("tokenizers", "httpx2", "pygls", "tree-sitter")
 
 
 def examine(options: WorkerOptions) -> list[Check]:
-    """Every check, in the order in which things depend on each other. Takes seconds: torch is asked, in a process.
+    """Every check, in the order of their dependencies. Takes seconds: a process imports torch.
 
-    Where a server has the model, that is asked how it is, and what would compute on this machine is not looked at.
+    If a server has the model, checks the server instead of this machine's devices.
     """
     paths = paths_of(options)
     remote = is_remote(options)
@@ -106,7 +106,7 @@ def _folder(paths: WorkerPaths) -> Check:
 
 
 def log_of(paths: WorkerPaths) -> Check:
-    """Where the worker logs, whether it can, and the last failure there."""
+    """The worker's log, whether it is writable, and the last failure there."""
     found = str(paths.log) if paths.log.is_file() else f"{paths.log} (not there yet)"
     if error := _last_line(paths.errors, _ERROR):
         return Check("log", Verdict.WARN, f"{found}; the last worker said: {error}", f"read {paths.errors}")
@@ -120,7 +120,7 @@ def log_of(paths: WorkerPaths) -> Check:
 
 
 def statistics() -> Check:
-    """Whether the file of the user's numbers can be used, and what was moved aside because it could not."""
+    """Whether the file of the user's numbers is usable, and any file that was moved aside because it was not."""
     file = usage_file()
     try:
         trouble = store.trouble_with(file)
@@ -137,7 +137,7 @@ def statistics() -> Check:
 
 
 def _last_line(file: Path, wanted: re.Pattern[str]) -> str:
-    """The last line near the end of a file that tells of an error; libraries also write warnings."""
+    """The last line near the end of a file that reports an error; libraries also write warnings."""
     try:
         with file.open("rb") as stream:
             stream.seek(max(0, file.stat().st_size - _TAIL_BYTES))

@@ -1,7 +1,7 @@
-"""Whether this machine runs a better model than the embedded one, for an editor that tells a new user once.
+"""Whether this machine can run a better model than the embedded one, for an editor that tells a new user once.
 
-To look at the machine takes seconds, for torch is imported. That there is nothing better is remembered for some days,
-for this installation on this machine.
+Checking the machine takes seconds, because it imports torch. A negative result is cached for some days, for this
+installation on this machine.
 """
 
 import asyncio
@@ -26,29 +26,29 @@ from lsp_server.diagnosis.probe import PROBE_S, probe_words, read_probe
 from lsp_server.worker.paths import APP, FOLDER_VARIABLE
 
 TOLD = "told-of-models"
-"""The file that is there once a user was told of models."""
+"""Exists once a user has been told about models."""
 _REMEMBERED_S = 7 * 86_400
 _SHARED_S = 10.0
-"""Requests that come within this time of each other get the same answer: looking takes seconds of a processor."""
+"""Requests within this time of each other share an answer: checking takes seconds of a processor."""
 _PACKAGES = ("infill-ls", "torch", "bitsandbytes", "mlx", "mlx-vlm")
 
 
 class ModelOffer(NamedTuple):
-    """`offer` as `models.offer` has it, or None; `problem`: why the machine could not be looked at."""
+    """`offer` as `models.offer` gives it, or None; `problem`: why the machine could not be checked."""
 
     offer: dict[str, Any] | None
     problem: str = ""
 
 
 class MachineLook:
-    """Looks at this machine for the clients of one server, one process at a time."""
+    """Checks this machine for the clients of one server, one process at a time."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._latest: tuple[float, Path, ModelOffer] | None = None
 
     async def look(self, options: WorkerOptions, *, refresh: bool) -> ModelOffer:
-        """The offer for this machine. Without `refresh` it may come from memory. Cancelling leaves no process."""
+        """The offer for this machine. Without `refresh` it may come from the cache. Cancelling leaves no process."""
         memory = _memory(options)
         if not refresh and _is_fresh(memory):
             return ModelOffer(None)
@@ -81,7 +81,7 @@ async def _probed(options: WorkerOptions) -> ModelOffer:
 
 
 def _memory(options: WorkerOptions) -> Path:
-    """The file that is there where nothing better was found, by this installation on this machine."""
+    """Exists if nothing better was found, by this installation on this machine."""
     parts = [sys.prefix, *map(_version, _PACKAGES), platform.node(), psutil.virtual_memory().total, options.device]
     parts += [which("nvidia-smi"), os.environ.get("CUDA_VISIBLE_DEVICES")]
     key = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
@@ -94,7 +94,7 @@ def _folder() -> Path:
 
 
 def is_first_time() -> bool:
-    """Whether nobody has told this user of models yet; True once, unless that cannot be remembered."""
+    """Whether to tell this user about models; True once, unless that cannot be recorded."""
     memory = _folder() / TOLD
     if memory.exists():
         return False

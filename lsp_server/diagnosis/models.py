@@ -1,4 +1,4 @@
-"""What to say of the models that there are, from what `inference.serving.probe` found, and how an editor gets one."""
+"""Describes the available models, from the findings of `inference.serving.probe`, and how an editor gets one."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from lsp_server.diagnosis.workers import size
 
 _MOST_FOUND = 2
 _LARGEST_BYTES = {"cpu": 1.3e9}
-"""A file of more is of a model that a processor is too slow for."""
+"""A larger file belongs to a model that is too slow for a processor."""
 
 
 def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
@@ -24,11 +24,11 @@ def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
 
 
 def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
-    """What an editor tells a new user once: a better model than the embedded one; None where none runs here.
+    """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here.
 
     `text` says which; `steps` are the commands that get it, as lists of words, and `shown` the same as lines to type;
-    `model` is then to be set. `use`: models that other programs have downloaded and that may be set instead, each with
-    the `title` of a button and the value of the setting `model`.
+    then set `model`. `use`: models downloaded by other programs that may be set instead, each with the `title` of a
+    button and the value of the setting `model`.
     """
     best = best_of(catalogue)
     if best["name"] == EMBEDDED:
@@ -49,7 +49,7 @@ def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def next_step(model: dict[str, Any]) -> str:
-    """What a user does to get a model of the catalogue and to use it."""
+    """The user's steps to get a model of the catalogue and to use it."""
     use = f'`model = "auto"` uses it, and so does --model {model["name"]}'
     if not model["steps"]:
         return use
@@ -66,9 +66,9 @@ class NotPulled(Exception):
 
 
 async def pull(model: str, report: Callable[[str, int], None]) -> None:
-    """Pulls a model of the catalogue under a free licence. Cancelled, it leaves what is here for the next try.
+    """Pulls a model of the catalogue under a free licence. When cancelled, keeps partial downloads for the next try.
 
-    `report` is called with what it does and the percentage done. Raises NotPulled.
+    Calls `report` with its activity and the percentage done. Raises NotPulled.
     """
     entry = catalogue.find(model)
     if not entry or not entry.repo:
@@ -97,7 +97,7 @@ async def pull(model: str, report: Callable[[str, int], None]) -> None:
 
 
 def _progress(line: bytes) -> tuple[str, int] | None:
-    """What the pull does and the percentage done; None for a line that does not say so."""
+    """The pull's activity and the percentage done; None for a line that does not say so."""
     try:
         told: Any = json.loads(line)
         here, total = int(told["bytes"]), int(told["total"])

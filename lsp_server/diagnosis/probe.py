@@ -1,4 +1,4 @@
-"""What a process that may import torch finds of this machine and its models, and what to say of that.
+"""Runs a process that may import torch to examine this machine and its models, and describes the results.
 
 Loads no model.
 """
@@ -49,14 +49,14 @@ def probed(options: WorkerOptions) -> Iterator[Check]:
 
 
 def probe(options: WorkerOptions) -> dict[str, Any]:
-    """What `inference.serving.probe` prints. Raises OSError, ValueError or subprocess.SubprocessError."""
+    """The output of `inference.serving.probe`. Raises OSError, ValueError or subprocess.SubprocessError."""
     words, nothing = probe_words(options), subprocess.DEVNULL
     done = subprocess.run(words, stdin=nothing, capture_output=True, text=True, timeout=PROBE_S, check=False)
     return read_probe(done.returncode, done.stdout, done.stderr)
 
 
 def probe_words(options: WorkerOptions) -> list[str]:
-    """The command that looks at this machine."""
+    """The command that examines this machine."""
     words = [sys.executable, "-P", "-m", "inference.serving.probe", "--model", resolved(options).model]
     words += ["--device", options.device] if options.device else []
     words += ["--dtype", options.dtype] if options.dtype else []
@@ -64,7 +64,7 @@ def probe_words(options: WorkerOptions) -> list[str]:
 
 
 def read_probe(status: int | None, output: str, errors: str) -> dict[str, Any]:
-    """What that command has found. Raises ValueError where it has failed."""
+    """That command's result. Raises ValueError if it has failed."""
     if status or not output.strip():
         raise ValueError((errors.strip().splitlines() or ["no output"])[-1])
     found: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
@@ -100,7 +100,7 @@ def _model(found: dict[str, Any], options: WorkerOptions) -> Check:
 
 
 def runs(needs: dict[str, Any], options: WorkerOptions) -> Check:
-    """In which dtype a checkpoint runs on this machine, and what the next better one needs, or the least one."""
+    """The dtype in which a checkpoint runs on this machine, and the memory for the next better one, or the smallest."""
     free, dtypes = needs["free_bytes"], needs["dtypes"]
     fitting = next((place for place, one in enumerate(dtypes) if one["needed_bytes"] <= free), len(dtypes))
     larger = [f"{one['dtype']} needs {size(one['needed_bytes'])}" for one in dtypes[:fitting]]
@@ -116,13 +116,13 @@ def runs(needs: dict[str, Any], options: WorkerOptions) -> Check:
 
 
 def best_here(catalogue: dict[str, Any], options: WorkerOptions) -> Check:
-    """The model of the catalogue that is best on this machine, and what to do where another one is chosen."""
+    """The best model of the catalogue for this machine, and what to do if another one is chosen."""
     best = best_of(catalogue)
     advice = "" if resolved(options).model == best["name"] else next_step(best)
     return Check("best model here", Verdict.OK, f"{best['name']}: {best['words']}", advice)
 
 
 def _does_not_run(needs: dict[str, Any], options: WorkerOptions, found: str, advice: str) -> Check:
-    """A failure only where it is the checkpoint that was chosen, to run in whatever dtype it can."""
+    """A failure only if it is the chosen checkpoint, in any dtype that it supports."""
     chosen = needs["model"] == resolved(options).model and options.dtype is None
     return Check(f"runs {needs['model']}", Verdict.FAIL if chosen else Verdict.OK, found, advice)

@@ -1,7 +1,7 @@
-"""Check a server that has a model: where text goes, whether it answers, and with whose token it is asked.
+"""Checks a server that has a model: where text goes, whether it answers, and whose token it gets.
 
-A process of its own asks it, as a worker does: `inference.remote.probe`. Nothing of any file is sent. Of a partner it
-is shown what it can do, and what it writes into a small hole.
+A separate process asks it, as a worker does: `inference.remote.probe`. It sends nothing from any file. For a partner,
+it shows what that can do, and its fill of a small hole.
 """
 
 import json
@@ -27,7 +27,7 @@ _FAMILY = "/v1/completions with the tokens of {}"
 
 
 def examine_server(options: WorkerOptions) -> Iterator[Check]:
-    """Examine the server of `options`. Takes as long as the server, at most a minute."""
+    """Examines the server of `options`. Takes as long as the server, at most a minute."""
     name, of = ("partner", "partner ") if options.partner else ("server", "")
     if problem_of(options):
         words, _, advice = problem_of(options).partition("; ")
@@ -52,7 +52,7 @@ def examine_server(options: WorkerOptions) -> Iterator[Check]:
 
 
 def _fill(found: dict[str, Any]) -> Check:
-    """What the partner wrote into the hole of `inference.remote.probe`."""
+    """The partner's fill of the hole in `inference.remote.probe`."""
     if not found["fill"]:
         advice = "check that the model knows code, or set partner.kind to ask it in another way"
         return Check("partner fills", Verdict.WARN, "nothing, where it was shown a function without its result", advice)
@@ -68,7 +68,7 @@ def _way(at: address.Address) -> tuple[Verdict, str, str]:
 
 
 def _probe(options: WorkerOptions) -> dict[str, Any]:
-    """What the probe prints. Raises OSError, ValueError or subprocess.SubprocessError."""
+    """The output of the probe. Raises OSError, ValueError or subprocess.SubprocessError."""
     words = [sys.executable, "-P", "-m", "inference.remote.probe", *arguments(paths_of(options), options)]
     nothing = subprocess.DEVNULL
     done = subprocess.run(words, stdin=nothing, capture_output=True, text=True, timeout=PROBE_S, check=False)

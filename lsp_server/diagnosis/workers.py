@@ -1,4 +1,4 @@
-"""Describe the workers that run, in one line each or as JSON."""
+"""Describes the running workers, in one line each or as JSON."""
 
 import msgspec
 
@@ -6,11 +6,11 @@ from inference.messages import Status
 from lsp_server.worker.survey import RunningWorker, Survey
 
 _LONG_STEP_S = 5.0
-"""Worth telling: a step usually takes milliseconds."""
+"""Report a longer step: one usually takes milliseconds."""
 
 
 def survey_as_json(found: Survey) -> dict[str, object]:
-    """All workers that were found, as JSON."""
+    """All workers found, as JSON."""
     silent = [{"pid": it.pid, "socket": str(it.paths.socket), "log": str(it.paths.log)} for it in found.silent]
     return {"running": bool(found.running), "workers": [worker_as_json(it) for it in found.running], "silent": silent}
 
@@ -26,7 +26,7 @@ def worker_as_json(worker: RunningWorker) -> dict[str, object]:
 
 
 def describe_status(status: Status) -> str:
-    """What a worker is and does, in one line."""
+    """A worker's model and activity, in one line."""
     words = [f"{status.model} on {status.device or 'a device to be chosen'} {status.dtype}".strip()]
     if status.detail:
         words.append(f"{status.progress:.0%} {status.detail}" if status.state == "loading" else status.detail)
@@ -47,7 +47,7 @@ def describe_status(status: Status) -> str:
 
 
 def _server(status: Status) -> list[str]:
-    """Where text goes, since when that answers, and what failed."""
+    """Where text goes, since when the server has answered, and its last failure."""
     if not status.server:
         return []
     if status.server_problem:
@@ -57,7 +57,7 @@ def _server(status: Status) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """A time span as people say it: `45 s`, `12 min`, `3 h 20 min`."""
+    """A human-readable duration: `45 s`, `12 min`, `3 h 20 min`."""
     minutes, hours = int(seconds // 60), int(seconds // 3600)
     if minutes < 1:
         return f"{seconds:.0f} s"

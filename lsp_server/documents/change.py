@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Change:
-    """`removed`, which stood at `start`, became `added`."""
+    """`added` replaced `removed` at `start`."""
 
     start: int
     removed: str
@@ -13,7 +13,7 @@ class Change:
 
     @property
     def end(self) -> int:
-        """Where the removed text ended."""
+        """The end of the removed text."""
         return self.start + len(self.removed)
 
     @property
@@ -26,21 +26,21 @@ class Change:
         return text[: self.start] + self.added + text[self.end :]
 
     def move(self, offset: int) -> int:
-        """Where `offset` is after the change. A cursor at which text is typed ends up after that text."""
+        """`offset` after the change. A cursor where text is typed ends up after that text."""
         if offset >= self.end:
             return offset + self.shift
         return min(offset, self.start + len(self.added))
 
 
 def difference(old: str, new: str) -> Change:
-    """The smallest single change that turns `old` into `new`. It removes and adds nothing if they are equal."""
+    """The smallest single change from `old` to `new`. It is empty if they are equal."""
     start = _common(old, new, len(old), len(new), from_end=False)
     same_at_end = _common(old, new, len(old) - start, len(new) - start, from_end=True)
     return Change(start, old[start : len(old) - same_at_end], new[start : len(new) - same_at_end])
 
 
 def _common(one: str, other: str, one_limit: int, other_limit: int, *, from_end: bool) -> int:
-    """How many characters two texts share at one end, at most as many as the limits. A binary search."""
+    """The number of characters two texts share at one end, within the limits. A binary search."""
     low, high = 0, min(one_limit, other_limit)
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,12 +1,12 @@
-"""An open document: the text that the editor has too, its lines and its tree. Knows positions but no LSP types.
+"""An open document: the editor's text, its lines and its tree. Knows positions but no LSP types.
 
 A `Document` is mutable and belongs to its session; a request works on a `Snapshot`, which never changes. Each edit
-updates the lines and the tree; the tree is parsed again only when somebody asks for a snapshot.
+updates the lines and the tree; a reparse happens only when a snapshot is taken.
 
 An editor that counts in UTF-16 may send half a surrogate pair, or an edit that splits a pair or joins two halves. The
-document keeps halves, or its text would no longer be the editor's, but hands out U+FFFD in place of each. That is one
-character in either text, so offsets stay the same; and since only the text of holes is ever sent back, the editor's own
-text keeps its halves.
+document keeps halves, to match the editor's text, but hands out U+FFFD in place of each. That is one character in
+either text, so offsets stay the same; and since only the text of holes is ever sent back, the editor's own text keeps
+its halves.
 """
 
 import time
@@ -24,20 +24,22 @@ from lsp_server.syntax.parsing import MAX_PARSE_S, edit_tree, parse
 from lsp_server.syntax.source import well_formed
 
 QUICK_PARSE_S = 0.02
-"""Of processor time: typing may wait so long for a parse."""
+"""In processor time: typing may wait this long for a parse."""
 MANY_EDITS = 100
-"""So many at once are applied as one change: to tell each apart would take the length of the text for each."""
+"""Apply this many or more together as one change: distinguishing them would cost a pass over the text for each."""
 _REST_RATIO = 10
-"""After a parse that was given up, wait so many times as long before the next one: the text is likely as bad still."""
+"""After an abandoned parse, wait this many times its duration before the next one: the text is probably no
+better yet.
+"""
 _TYPED_CHARACTERS = 200
-"""An edit of more is no typing: it may have put right what could not be parsed, as an undo does."""
+"""A larger edit is not typing: it may have fixed whatever could not be parsed, for example an undo."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit as an editor sends it: `text` replaces what is between two positions, or the whole text without them.
+    """An edit from an editor: `text` replaces the range between two positions, or without them the whole text.
 
-    A position is a zero-based line and a column in units of the encoding that `Document.apply` is given.
+    A position is a zero-based line and a column in units of the encoding passed to `Document.apply`.
     """
 
     start: tuple[int, int] | None
@@ -49,7 +51,7 @@ class Edit:
 class Snapshot:
     """A document at one version. `tree` is the parse of exactly `text` and stays valid; None: there is no grammar.
 
-    `before` and `after` are what the model sees around the text, such as a notebook's other cells; no hole is in them.
+    `before` and `after` are surrounding text for the model, such as a notebook's other cells; it contains no holes.
     """
 
     uri: str
@@ -63,7 +65,7 @@ class Snapshot:
 
 
 class Document:
-    """The text of one open document, which only `apply` changes. `around` returns the text before and after it."""
+    """The text of one open document; only `apply` changes it. `around` returns the text before and after it."""
 
     def __init__(
         self, uri: str, language_id: str, version: int, text: str, around: Callable[[], tuple[str, str]] | None = None
@@ -90,10 +92,10 @@ class Document:
         return self._lines
 
     def apply(self, edits: Sequence[Edit], version: int, encoding: Encoding) -> list[Change]:
-        """Apply edits in order, each to the text that the one before it left. Returns what each of them changed.
+        """Applies edits in order, each to the text after the previous one. Returns the change each of them made.
 
         Clamps positions outside the text, and turns a backwards range around. The changes lead from the old `text` to
-        the new one; more than `MANY_EDITS` are told as one change.
+        the new one; more than `MANY_EDITS` are reported as one change.
         """
         if self._snapshot is not None:
             self._tree = self._snapshot.tree and self._snapshot.tree.copy()  # the snapshot keeps its own
@@ -107,9 +109,9 @@ class Document:
         return changes
 
     def snapshot(self, *, quick: bool = False) -> Snapshot:
-        """The document as it is now. Parses what changed since the last snapshot, or returns that one again.
+        """The current document. Parses the changes since the last snapshot, or returns that one again.
 
-        `quick`: without a tree where that would take longer than `QUICK_PARSE_S`.
+        `quick`: without a tree if that would take longer than `QUICK_PARSE_S`.
         """
         if self._snapshot is None and quick and self.parse_job() is not None:
             return self._surrounded(self._with(self.text, None))
@@ -120,9 +122,9 @@ class Document:
         return self._snapshot
 
     def parse_job(self) -> ParseJob | None:
-        """What must be run, and then given to `take`, before a snapshot can be taken; None where one is ready.
+        """A job to run and then pass to `take` before taking a snapshot; None if one is ready.
 
-        Parses at once what can be parsed fast. The same job until the text changes.
+        Does quick parses itself. Returns the same job until the text changes.
         """
         if self._snapshot is not None or self._job is not None:
             return self._job
@@ -140,7 +142,7 @@ class Document:
         return self._job
 
     def take(self, job: ParseJob) -> bool:
-        """Use the tree of a job that was run; False where the text has changed meanwhile."""
+        """Adopts the tree of a finished job; False if the text has changed meanwhile."""
         if job is self._job:
             self._snapshot = self._with(job.text, job.tree)
             self._job, self._was_quick = None, job.limit.spent_s < QUICK_PARSE_S / 2
@@ -149,7 +151,7 @@ class Document:
         return self._snapshot is not None and self._snapshot.text is job.text
 
     def stop_parsing(self) -> None:
-        """The job, if there is one, is of no more use."""
+        """Drops the pending job, if any."""
         if self._job is not None:
             self._job.limit.stop()
             self._job = None
@@ -215,7 +217,7 @@ class Document:
         return offset
 
     def _join_halves(self, offset: int) -> bool:
-        """Make one character of two halves that meet at `offset`. Whether there were any."""
+        """Joins two halves that meet at `offset` into one character. Returns whether there were any."""
         high, low = self._raw[max(offset - 1, 0) : offset], self._raw[offset : offset + 1]
         if not ("\ud800" <= high <= "\udbff" and "\udc00" <= low <= "\udfff"):
             return False

@@ -1,4 +1,4 @@
-"""Follow the links on a path. Opens nothing, but takes as long as the file system does: not for an event loop."""
+"""Follows the links on a path. Opens nothing, but may take as long as the file system: not for an event loop."""
 
 import os
 from os.path import normpath
@@ -9,9 +9,9 @@ MAX_LINKS = 40
 
 
 def names_of(path: Path) -> tuple[Path, ...]:
-    """Every path under which a file is known: `path`, where each link on the way leads to, and at last the real path.
+    """Every path under which a file is known: `path`, the target of each link on the way, and finally the real path.
 
-    Folders on the way count too. What does not exist, or is behind a circle of links, is followed as far as that goes.
+    Includes folders on the way. For a missing file, or one behind a circle of links, follows as far as possible.
     """
     try:
         return tuple(dict.fromkeys([path, *_steps(path), Path(os.path.realpath(path))]))
@@ -30,7 +30,7 @@ def _steps(path: Path) -> list[Path]:
             continue
         try:
             target = Path(os.readlink(done / part))  # noqa: PTH115 - Path's raises the same, and is slower
-        except OSError:  # it is no link, or is not there
+        except OSError:  # it is not a link, or does not exist
             done /= part
             continue
         done /= target.anchor

@@ -1,4 +1,4 @@
-"""A text while many edits are applied to it at once: each costs as much as the lines that it touches, not the text."""
+"""A text under many consecutive edits: each costs as much as the lines it touches, not the text."""
 
 import re
 
@@ -11,7 +11,7 @@ _PAIR = re.compile("[\U00010000-\U0010ffff]")
 class EditedLines:
     """The lines of a text, in units of an encoding: a column is an index into a line.
 
-    A unit is kept as one character: a byte as the one of its number, half a surrogate pair as itself.
+    A unit is stored as one character: a byte as the one of its number, half a surrogate pair as itself.
     """
 
     def __init__(self, text: str, encoding: Encoding) -> None:
@@ -19,7 +19,7 @@ class EditedLines:
         self._lines = _LINE_START.split(self._units(text))
 
     def text(self) -> str:
-        """The text as it now is. In UTF-16 halves of surrogate pairs that have met are one character."""
+        """The current text. In UTF-16, adjacent halves of surrogate pairs are one character."""
         units = "".join(self._lines)
         if units.isascii() or self._encoding is Encoding.UTF32:
             return units
@@ -28,7 +28,7 @@ class EditedLines:
         return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
     def replace(self, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
-        """Replace what is between two positions, `start` first. They are clamped as in `LineIndex.offset`."""
+        """Replaces the range between two positions, `start` first. They are clamped as in `LineIndex.offset`."""
         (first, before), (last, after) = self._place(*start), self._place(*end)
         added = self._units(text)
         line = self._lines[first][:before] + added + self._lines[last][after:]
@@ -42,7 +42,7 @@ class EditedLines:
         self._lines[max(first - 1, 0) : last + 1] = lines
 
     def _place(self, line: int, column: int) -> tuple[int, int]:
-        """A line that there is, and a column in it: not in its line end, and not inside a code point's bytes."""
+        """A valid line and a column in it: not in its line end, and not inside a code point's bytes."""
         if line < 0 or line >= len(self._lines):
             return (0, 0) if line < 0 else (len(self._lines) - 1, len(self._lines[-1]))
         text = self._lines[line]

@@ -1,7 +1,7 @@
 """Open notebooks: their cells in order, and the text around each cell. Knows no LSP types.
 
-Each cell is a document of its own. A fill in a cell sees the cells of the same language before and after it, pinned
-like the rest of its own text.
+Each cell is a separate document. A fill in a cell sees the cells of the same language before and after it, pinned like
+the rest of its own text.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from lsp_server.documents.document import Document
 
 MAX_CHARACTERS = 40_000
-"""The limit for other cells on each side of one. Only whole cells are left out, so that the prompt stays the same."""
+"""The limit for other cells on each side of one. Drops only whole cells, so that the prompt stays the same."""
 _BETWEEN = "\n\n"
 
 
@@ -22,12 +22,12 @@ class Notebooks:
         self._notebook_of: dict[str, str] = {}
 
     def open(self, notebook: str, cells: Sequence[str]) -> None:
-        """Add a notebook with these cells. Notebooks and cells are named by their URIs."""
+        """Adds a notebook with these cells. Notebooks and cells are named by their URIs."""
         self.close(notebook)
         self.splice(notebook, 0, 0, cells)
 
     def splice(self, notebook: str, start: int, count: int, cells: Sequence[str]) -> None:
-        """Replace `count` cells from the `start`th on, counted from 0, by `cells`."""
+        """Replaces `count` cells from the `start`th on, counted from 0, by `cells`."""
         self._cells.setdefault(notebook, [])[start : start + count] = cells
         self._notebook_of.update(dict.fromkeys(cells, notebook))
 
@@ -36,7 +36,7 @@ class Notebooks:
         return [cell for cell, its_notebook in self._notebook_of.items() if its_notebook == notebook]
 
     def close(self, notebook: str) -> list[str]:
-        """Forget a notebook. Returns its cells."""
+        """Forgets a notebook. Returns its cells."""
         cells = self.cells_of(notebook)
         for cell in cells:
             del self._notebook_of[cell]
@@ -44,7 +44,7 @@ class Notebooks:
         return cells
 
     def home_of(self, uri: str) -> str:
-        """The notebook that a cell is in, whose settings apply to the cell; for any other document, its own URI."""
+        """The notebook of a cell, whose settings apply to the cell; for any other document, its own URI."""
         return self._notebook_of.get(uri, uri)
 
     def surroundings_of(self, uri: str) -> Callable[[], tuple[str, str]] | None:

@@ -1,4 +1,4 @@
-"""The parse of a text that takes long, to be run in a thread while the document goes on being edited."""
+"""A slow parse to run in a thread while the user keeps editing the document."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from lsp_server.syntax.parsing import MAX_PARSE_S, parse
 
 @dataclass(eq=False)
 class ParseJob:
-    """The parse of one version of a document. `old_tree` must be nobody else's; `edited` is as for `parse`."""
+    """The parse of one version of a document. `old_tree` must not be shared; `edited` is as for `parse`."""
 
     language_id: str
     text: str
@@ -20,6 +20,6 @@ class ParseJob:
     limit: Limit = field(default_factory=lambda: Limit(MAX_PARSE_S))
 
     def run(self) -> None:
-        """Parse, in any thread; `limit.stop` ends it."""
+        """Parses, in any thread; `limit.stop` ends it."""
         if not self.limit.reached:
             self.tree = parse(self.language_id, self.text, self.old_tree, self.edited, self.limit)

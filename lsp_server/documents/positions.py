@@ -22,7 +22,7 @@ class Encoding(StrEnum):
 
 
 class LineIndex:
-    """Where the lines of one text start. Immutable like the text; `edited` makes the index of an edited text."""
+    """The line starts of one text. Immutable like the text; `edited` makes the index of an edited text."""
 
     __slots__ = ("_starts", "_text")
 
@@ -36,7 +36,7 @@ class LineIndex:
         return len(self._starts)
 
     def line_of(self, offset: int) -> int:
-        """The line that holds `offset`; between the two characters of `\\r\\n`, the line that they end."""
+        """The line that contains `offset`; between the two characters of `\r\n`, the line that they end."""
         return bisect_right(self._starts, max(offset, 0)) - 1
 
     def line_start(self, line: int) -> int:
@@ -73,10 +73,10 @@ class LineIndex:
         return line, _units(self._text[start : min(offset, self.line_end(line))], encoding)
 
     def edited(self, start: int, end: int, replacement: str, text: str) -> "LineIndex":
-        """The index of `text`, which is this index's text with [start, end) replaced, without reading all of it again.
+        """The index of `text`, which is this index's text with [start, end) replaced, without rereading all of it.
 
         Whether a line starts at an offset depends only on the characters on both sides of it, so only offsets that
-        touch the replacement need a look: an edit can join a `\\r` and a `\\n`, or part them.
+        touch the replacement need checking: an edit can join or split a `\r` and a `\n`.
         """
         new_end = start + len(replacement)
         touched = (match.end() for match in _LINE_END.finditer(text, max(start - 1, 0), new_end + 1))
@@ -90,7 +90,7 @@ class LineIndex:
 
 
 def first_units(text: str, units: int, encoding: Encoding) -> str:
-    """The start of `text` that takes `units` of `encoding`; a code point that would be split is left out."""
+    """The start of `text` that takes `units` of `encoding`; drops a code point that would be split."""
     if text.isascii() or encoding is Encoding.UTF32:
         return text[: max(units, 0)]
     codec, width = ("utf-8", 1) if encoding is Encoding.UTF8 else ("utf-16-le", 2)
@@ -98,7 +98,7 @@ def first_units(text: str, units: int, encoding: Encoding) -> str:
 
 
 def _units(text: str, encoding: Encoding) -> int:
-    """The number of units of `encoding` that `text` takes."""
+    """The length of `text` in units of `encoding`."""
     if text.isascii() or encoding is Encoding.UTF32:
         return len(text)
     if encoding is Encoding.UTF8:

@@ -1,4 +1,4 @@
-"""Read a text file that may be anything: a pipe, a link, a device, gigabytes. Knows no LSP types.
+"""Reads a text file that may turn out to be anything: a pipe, a link, a device, gigabytes. Knows no LSP types.
 
 Opening never blocks: a pipe without a writer, or a device, is closed again unread.
 """
@@ -16,7 +16,7 @@ _MAX_DIGITS = 9
 
 
 class Unreadable(Exception):
-    """A file that cannot be used. str() says why, without its path; `missing`: it is simply not there."""
+    """A file is unusable. str() says why, without its path; `missing`: it simply does not exist."""
 
     def __init__(self, reason: str, *, missing: bool = False) -> None:
         super().__init__(reason)
@@ -24,11 +24,11 @@ class Unreadable(Exception):
 
 
 class BadInput(Exception):
-    """What the user gave on the command line cannot be used. str() is one line and says what to do."""
+    """The user's command line input is unusable. str() is one line and says what to do."""
 
 
 def read_text(path: Path, max_bytes: int) -> str:
-    """The text of a regular UTF-8 file of at most `max_bytes`, line ends as they are. Raises Unreadable."""
+    """The text of a regular UTF-8 file of at most `max_bytes`, with unchanged line ends. Raises Unreadable."""
     try:
         descriptor = os.open(path, _FLAGS)
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def _decoded(content: bytes, max_bytes: int) -> str:
 
 
 def read_named_file(file: Path, real: Path | None = None) -> str:
-    """The text of a file that the user named on the command line, read at `real` if given. Raises BadInput."""
+    """The text of a file named on the command line, read at `real` if given. Raises BadInput."""
     try:
         return read_text(real or file, MAX_FILE_BYTES)
     except Unreadable as error:
@@ -57,7 +57,7 @@ def read_named_file(file: Path, real: Path | None = None) -> str:
 
 
 def read_standard_input() -> str:
-    """The text that comes in, line ends as they are. Raises BadInput."""
+    """The text of standard input, with unchanged line ends. Raises BadInput."""
     try:
         return _decoded(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), MAX_FILE_BYTES)
     except (Unreadable, OSError) as error:
@@ -65,7 +65,7 @@ def read_standard_input() -> str:
 
 
 def offset_at_line_col(lines: LineIndex, place: str, file: Path) -> int:
-    """The `str` index of `LINE:COL`, both counted from 1, in characters. Raises BadInput where there is none."""
+    """The `str` index of `LINE:COL`, both counted from 1, in characters. Raises BadInput if there is none."""
     line, column = _line_and_column(place)
     if line > lines.line_count:
         raise BadInput(f"{file}: --at {place} is outside the file; its last line is {lines.line_count}")
@@ -76,7 +76,7 @@ def offset_at_line_col(lines: LineIndex, place: str, file: Path) -> int:
 
 
 def _content(descriptor: int, max_bytes: int) -> bytes:
-    """Up to one byte more than `max_bytes` of an open file, which is closed. Raises Unreadable."""
+    """Up to one byte more than `max_bytes` of an open file, which is then closed. Raises Unreadable."""
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise Unreadable("not a regular file")

@@ -1,4 +1,4 @@
-"""Ranges of a text that is being edited, and edits that the editor was given but may not apply."""
+"""Ranges of a text under edit, and edits sent to the editor that it may not apply."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from lsp_server.documents.change import Change, difference
 
 _MOST_GROWTH = 2
-"""A text up to so many times as long as the range, in place of all of it and more, is what stands there now."""
+"""When a change replaces the range and more, take a text up to this many times as long as the range's new content."""
 
 
 def smallest(change: Change) -> Change:
-    """The same change without what is equal at both ends: some editors send whole lines, or the whole text."""
+    """The same change without the parts that are equal at both ends: some editors send whole lines, or the
+    whole text.
+    """
     if not change.removed:
         return change
     inner = difference(change.removed, change.added)
@@ -25,18 +27,18 @@ class TextRange:
     end: int
 
     def of(self, text: str) -> str:
-        """What stands in it."""
+        """Its text."""
         return text[self.start : self.end]
 
     def overlaps(self, other: "TextRange") -> bool:
-        """Whether both have a character in common."""
+        """Whether both share a character."""
         return self.start < other.end and other.start < self.end
 
     def after(self, change: Change, began_as: str = "", *, grows: bool = False) -> "TextRange | None":
-        """The range after a change, made `smallest`; None where nobody can tell where it is.
+        """The range after a change, made `smallest`; None if its place is unknown.
 
         Text typed right before or right behind the range belongs to it only if it `grows`. `began_as` is looked for in
-        a change that replaces the range and what is around it, as a formatter does.
+        a change that replaces the range and its surroundings, as a formatter does.
         """
         at_edge = change.start == change.end and change.start in (self.start, self.end)
         if grows and (at_edge or (change.start, change.end) == (self.start, self.end)):
@@ -62,10 +64,10 @@ class TextRange:
 
 
 class ExpectedEdit:
-    """An edit that the editor was given. It has happened once the document is the text that it leads to.
+    """An edit sent to the editor. It has happened once the document has the resulting text.
 
-    `ranges` of `text` become `texts`; `places` says where those stand afterwards. Once something else was typed, that
-    text can come about only by chance, so the edit `is_given_up`.
+    `texts` replace `ranges` of `text`; `places` are their resulting positions. Once something else was typed, that text
+    can come about only by chance, so the edit `is_given_up`.
     """
 
     def __init__(self, text: str, ranges: Sequence[TextRange], texts: Sequence[str]) -> None:
@@ -81,6 +83,6 @@ class ExpectedEdit:
         self._added = {difference(place.of(text), new).added for place, new in zip(ranges, texts, strict=True)}
 
     def has_happened(self, changes: Sequence[Change], text: str) -> bool:
-        """To be asked after each change: whether the document, which is `text` now, is the expected one."""
+        """Whether the document, now `text`, is the expected one. Call it after each change."""
         self.is_given_up = self.is_given_up or any(smallest(change).added not in self._added for change in changes)
         return text == self.text

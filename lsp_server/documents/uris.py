@@ -17,7 +17,7 @@ def local_path(uri: str) -> Path | None:
 
 
 def path_as_given(uri: str) -> Path | None:
-    """The same path with `..` left in it, which behind a link leads elsewhere than its name says."""
+    """The same path keeping `..`, which after a link leads elsewhere than its name suggests."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -29,14 +29,14 @@ def path_as_given(uri: str) -> Path | None:
 
 
 def place_of(uri: str) -> PurePath:
-    """Where a document or folder is, to be compared with another place; for no `file:` URI, the URI itself."""
+    """The place of a document or folder, comparable with other places; for a URI other than `file:`, the URI itself."""
     return local_path(uri) or PurePosixPath(uri)
 
 
 def path_of(uri: str) -> str:
     """The path in a document's URI, with slashes; for a URI without one (`untitled:Untitled-1`), its name.
 
-    For what is no URI, such as a plain Windows path: all of it that may name a file.
+    For a non-URI, such as a plain Windows path: all of it that may name a file.
     """
     try:
         path = _path_in(urlsplit(uri))
@@ -46,9 +46,9 @@ def path_of(uri: str) -> str:
 
 
 def possible_paths(uri: str) -> tuple[str, ...]:
-    """Every path that a URI may mean: as `path_of`, with `?` and `#` as parts of its name, and with escapes left in it.
+    """Every path that a URI may mean: as `path_of`, with `?` and `#` as parts of its name, and with its escapes kept.
 
-    Of any URI but a `file:`, as of one that shows two versions of a file, the values in its query and fragment too.
+    For any URI but a `file:`, such as one that shows two versions of a file, also the values in its query and fragment.
     """
     found = [path_of(uri)]
     with suppress(ValueError):
@@ -61,12 +61,12 @@ def possible_paths(uri: str) -> tuple[str, ...]:
 
 
 def _values(query: str) -> list[str]:
-    """What `name=value` pairs or JSON in a query give as values."""
+    """The values in a query, given as `name=value` pairs or JSON."""
     return [match[0] for match in _PIECE.finditer(query) if not query.startswith(("=", '":'), match.end())]
 
 
 def _path_in(parts: SplitResult) -> str:
-    """The path, and where `?` or `#` cannot stand for a query or a fragment but for themselves, what follows them."""
+    """The path, plus the text after `?` or `#` if these cannot start a query or a fragment."""
     whole, behind = _whole(parts), parts.query + parts.fragment
     means_itself = parts.scheme == "file" and ("/" in behind or parts.path.endswith("/"))
     return whole if means_itself else parts.path

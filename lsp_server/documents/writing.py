@@ -1,10 +1,10 @@
-"""Replace the text of the user's file: the whole of it, or nothing.
+"""Replaces the text of the user's file atomically: the whole of it, or nothing.
 
-Where all that belongs to the file can be given to another one, a new file takes its place in one rename: after a crash
-there is the old text or the new one. The new file has no name until it is whole, so nothing is left beside it.
+If everything belonging to the file can be transferred, a new file replaces it in one rename: a crash leaves the old
+text or the new one. The new file has no name until it is complete, so no leftovers remain.
 
-Where it cannot, the file is written in place: it has several names (hard links), its owner or attributes are not ours
-to give, or its folder or file system does not allow it. That keeps everything. Meanwhile a copy of what it was lies
+Otherwise the file is written in place: it has several names (hard links), its owner or attributes are not ours to give,
+or its folder or file system does not allow it. That preserves everything. Meanwhile a copy of the old content is kept
 beside it, or in the folder for temporary files: for a crash in that moment, or an error that cannot be undone.
 """
 
@@ -26,23 +26,23 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _BINARY = _CLOEXEC | getattr(os, "O_BINARY", 0)
 _CANNOT_RESERVE = (errno.EBADF, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
-"""The file system cannot; EBADF is how the C library's own way fails, which reads from the descriptor."""
+"""The file system cannot; EBADF is the failure of the C library's own method, which reads from the descriptor."""
 _ANONYMOUS = getattr(os, "O_TMPFILE", 0)
 
 
 class _NotAlike(Exception):
-    """No new file can take the place of the old one without a loss."""
+    """No new file can replace the old one without a loss."""
 
 
 class _HalfWritten(BadInput):
-    """The file is neither what it was nor what it should be; str() names the copy."""
+    """The file has neither its old nor its new content; str() names the copy."""
 
 
 def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
-    """Write `text` over the file at `target`, a real path; `file` is what the user calls it.
+    """Writes `text` over the file at `target`, a real path; `file` is the user's name for it.
 
-    Signals that would end us wait until it is done. Raises BadInput where the file no longer holds `expected`, or
-    cannot be written: it is then as it was, or str() names the copy of that.
+    Delays signals that would end the process until it is done. Raises BadInput if the file no longer holds `expected`,
+    or cannot be written: then it is unchanged, or str() names the copy.
     """
     with _signals_waiting():
         try:
@@ -60,7 +60,7 @@ def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
 
 
 def _rename_over(file: Path, target: Path, before: os.stat_result, content: bytes) -> None:
-    """Put a new file in the place of the old one. Raises _NotAlike or OSError; the old one is then untouched."""
+    """Replaces the old file by a new one. Raises _NotAlike or OSError; then the old one is untouched."""
     if before.st_nlink > 1 or not _ANONYMOUS:
         raise _NotAlike
     with _opened(target.parent, os.O_RDONLY) as folder, _opened(target.parent, os.O_RDWR | _ANONYMOUS) as new:
@@ -75,12 +75,12 @@ def _rename_over(file: Path, target: Path, before: os.stat_result, content: byte
         except OSError:
             os.unlink(name, dir_fd=folder)
             raise
-        with suppress(OSError):  # it is done; whether it outlasts a power cut now is the file system's business
+        with suppress(OSError):  # done; surviving a power cut is up to the file system
             os.fsync(folder)
 
 
 def _make_alike(new: int, target: Path, before: os.stat_result) -> None:
-    """Give the new file the owner, the permissions and the attributes of the old one. Raises _NotAlike, OSError."""
+    """Gives the new file the owner, permissions and attributes of the old one. Raises _NotAlike, OSError."""
     os.fchown(new, before.st_uid, before.st_gid)
     os.fchmod(new, S_IMODE(before.st_mode))
     wanted, given = _attributes(target), _attributes(new)
@@ -95,12 +95,12 @@ def _make_alike(new: int, target: Path, before: os.stat_result) -> None:
 
 
 def _attributes(file: Path | int) -> dict[str, bytes]:
-    """The extended attributes of a file, among them its access control list."""
+    """The extended attributes of a file, including its access control list."""
     return {name: os.getxattr(file, name) for name in os.listxattr(file)}
 
 
 def _write_in_place(file: Path, target: Path, before: os.stat_result, old: bytes, new: bytes) -> None:
-    """Overwrite the file. Raises OSError where it is as it was, BadInput where it is not."""
+    """Overwrites the file. Raises OSError if it is unchanged, BadInput if it is not."""
     with _opened(target, os.O_WRONLY) as descriptor, _copy(target.parent, old) as copy:
         _require_unchanged(file, target, before)
         _reserve(descriptor, len(old), len(new))
@@ -116,7 +116,7 @@ def _write_in_place(file: Path, target: Path, before: os.stat_result, old: bytes
 
 @contextmanager
 def _copy(folder: Path, content: bytes) -> Iterator[str]:
-    """A file with `content` in it, which is removed afterwards, unless _HalfWritten names it. Raises OSError."""
+    """A file with `content`, removed afterwards unless _HalfWritten names it. Raises OSError."""
     try:
         descriptor, copy = mkstemp(prefix=COPY_PREFIX, dir=folder)
     except OSError:  # the folder is not ours
@@ -137,14 +137,14 @@ def _copy(folder: Path, content: bytes) -> Iterator[str]:
 
 
 def _require_unchanged(file: Path, target: Path, before: os.stat_result) -> None:
-    """Raises BadInput where somebody has saved the file since `before`: writing the new one to disk takes a while."""
+    """Raises BadInput if the file was saved since `before`: writing the new one to disk takes a while."""
     now = target.stat()
     if (now.st_ino, now.st_size, now.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
         raise BadInput(f"{file} was changed by someone else meanwhile; run the command again")
 
 
 def _reserve(descriptor: int, old_size: int, size: int) -> None:
-    """Notice a full disk before a byte has changed. Raises OSError; the file is then as it was."""
+    """Detects a full disk before changing a byte. Raises OSError; then the file is unchanged."""
     if not hasattr(os, "posix_fallocate") or not size:
         return
     try:

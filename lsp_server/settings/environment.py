@@ -1,7 +1,7 @@
-"""Read settings from environment variables.
+"""Reads settings from environment variables.
 
 `INFILL_LS_MAX_STEPS=8` sets `maxSteps`, `INFILL_LS_DEADLINE_MS_INVOKED=500` sets `deadlineMs.invoked`. Commas separate
-the items of a list. What these variables set counts as the user's own.
+the items of a list. These count as the user's own settings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ class _Variable(NamedTuple):
 
 
 def environment_layers(environment: Mapping[str, str]) -> tuple[list[Layer], list[str]]:
-    """One layer for each variable that sets something, and one line for each that cannot be used."""
+    """One layer for each variable that sets something, and one line for each unusable one."""
     known = dict(_variables(Settings(), PREFIX, ()))
     layers: list[Layer] = []
     problems: list[str] = []
@@ -50,7 +50,7 @@ def environment_layers(environment: Mapping[str, str]) -> tuple[list[Layer], lis
 
 
 def _variables(group: Struct, prefix: str, keys: tuple[str, ...]) -> Iterator[tuple[str, _Variable]]:
-    """Each variable's name, and what it sets."""
+    """Each variable's name and setting."""
     for field in msgspec.structs.fields(group):
         value, name = getattr(group, field.name), prefix + field.name.upper()
         if isinstance(value, Struct):
@@ -60,7 +60,7 @@ def _variables(group: Struct, prefix: str, keys: tuple[str, ...]) -> Iterator[tu
 
 
 def _value(text: str, variable: _Variable) -> Any:
-    """The value that a variable's text stands for. Raises msgspec.ValidationError."""
+    """The value of a variable's text. Raises msgspec.ValidationError."""
     items = [item.strip() for item in text.split(",") if item.strip()]
     return converted(items if variable.is_list else text.strip(), variable.type, strict=False)
 

@@ -1,4 +1,4 @@
-"""Read `infill-ls.toml`, the settings of one workspace folder, again whenever it changes. Knows no LSP types."""
+"""Reads `infill-ls.toml`, the settings of one workspace folder, whenever it changes. Knows no LSP types."""
 
 import tomllib
 from pathlib import Path
@@ -9,11 +9,11 @@ from lsp_server.settings.layers import Layer, Origin
 NAME = "infill-ls.toml"
 MAX_BYTES = 65_536
 Stamp = tuple[int, int, int] | None
-"""What changes when a file does; None where there is none."""
+"""Changes whenever a file does; None if there is none."""
 
 
 class SettingsFile:
-    """The settings file of a folder, whether it is there or not. `layer` and `problem` are as of the last `refresh`."""
+    """The settings file of a folder, existing or not. `layer` and `problem` are as of the last `refresh`."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
@@ -22,7 +22,7 @@ class SettingsFile:
         self._stamp: Stamp = None
 
     def refresh(self) -> bool:
-        """Read the file if it has changed since the last time; whether it had."""
+        """Reads the file if it has changed since the last time; returns whether it had."""
         stamp = self._stamped()
         if stamp == self._stamp:
             return False

@@ -1,4 +1,4 @@
-"""Ask the file system something, in threads, so that none that hangs can stop the event loop."""
+"""Queries the file system in threads, so that a hung one cannot block the event loop."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 LIMIT_S = 2.0
-"""A file system that takes longer does not answer: it is a network drive that is gone."""
+"""A file system that takes longer does not answer: it is a lost network drive."""
 MAX_UNANSWERED = 64
 """Each takes a thread, which nobody can stop."""
 _T = TypeVar("_T")
@@ -21,16 +21,16 @@ class _Running:
 
 
 class FileSystem:
-    """Asks again each time. Belongs to one event loop."""
+    """Asks each time, without caching. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, _Running] = {}
         self._threads = asyncio.Semaphore(MAX_UNANSWERED)
 
     async def ask(self, key: Hashable, question: Callable[[], _T]) -> _T | None:
-        """What `question`, called in a thread, returns; None where the file system does not answer in time.
+        """The result of `question`, called in a thread; None if the file system does not answer in time.
 
-        Questions of one `key` are one question while it waits for its answer.
+        Concurrent questions with one `key` share an answer.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(LIMIT_S):
@@ -41,14 +41,14 @@ class FileSystem:
         return None
 
     async def _start(self, key: Hashable, question: Callable[[], object]) -> _Running:
-        """Ask, once there is a thread for it."""
+        """Asks, once there is a thread for it."""
         await self._threads.acquire()
         if key in self._running:  # another task has asked meanwhile
             self._threads.release()
             return self._running[key]
         loop = asyncio.get_running_loop()
         self._running[key] = running = _Running(loop.create_future(), _now_s() + LIMIT_S)
-        Thread(target=self._ask, args=(key, question, loop), name="files", daemon=True).start()  # no exit waits for it
+        Thread(target=self._ask, args=(key, question, loop), name="files", daemon=True).start()  # never delays exit
         return running
 
     def _ask(self, key: Hashable, question: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:

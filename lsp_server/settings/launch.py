@@ -1,4 +1,4 @@
-"""From settings to what a worker is started with."""
+"""Turns settings into the options that start a worker."""
 
 from inference.messages import WorkerOptions
 from lsp_server.settings.schema import PARTNER, Settings
@@ -21,7 +21,7 @@ def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOpt
 
 
 def partner_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
-    """The worker that asks the partner; where none is configured, `problem_of` it says so."""
+    """The partner's worker; if none is configured, its `problem_of` says so."""
     partner = settings.partner
     return WorkerOptions(
         model=partner.url or "",

@@ -1,6 +1,6 @@
-"""Resolve layers of raw JSON to `Settings` and a list of problems; a later layer wins, key by key.
+"""Merges layers of raw JSON into `Settings` and a list of problems; a later layer wins, key by key.
 
-A bad or unknown key becomes a problem, and everything else is used. Who wrote a layer decides what it may set. Knows no
+A bad or unknown key becomes a problem, and everything else is used. A layer's author decides what it may set. Knows no
 LSP types and no files.
 """
 
@@ -23,12 +23,12 @@ _WHERE = "from here: set it in your editor's start options or the environment"
 
 
 class Origin(Enum):
-    """Who wrote a layer's settings.
+    """The author of a layer's settings.
 
     USER: command line, environment or the editor's start options; may set everything. EDITOR: sent while the server
-    runs, and perhaps a workspace's own; nothing of `STARTUP` is taken from there. WORKSPACE: a file that came with the
-    code; `USER_ONLY` is taken from there only if the user trusts it, and what it switches off adds to the user's. Only
-    a USER switches on or raises what is `ONLY_LESS`.
+    runs, and perhaps a workspace's own; cannot set anything in `STARTUP`. WORKSPACE: a file that came with the code;
+    can set `USER_ONLY` only if the user trusts it, and whatever it switches off adds to the user's. Only a USER
+    switches on or raises anything in `ONLY_LESS`.
     """
 
     USER = auto()
@@ -37,7 +37,7 @@ class Origin(Enum):
 
 
 class Layer(NamedTuple):
-    """Raw settings, the name of their source for messages, and who wrote them."""
+    """Raw settings, the name of their source for messages, and their author."""
 
     source: str
     raw: object
@@ -45,9 +45,9 @@ class Layer(NamedTuple):
 
 
 def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[Settings, list[str]]:
-    """The settings of all layers together, and one line for each key that could not be used.
+    """The merged settings of all layers, and one line for each unusable key.
 
-    `started` are the settings the server has started with, once it has: what is read only at start stays as there.
+    `started` are the settings the server has started with, once it has: settings read only at start keep those values.
     """
     problems: list[str] = []
     found = [(layer, _read_layer(layer, problems)) for layer in layers]
@@ -75,7 +75,7 @@ def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[S
 
 
 def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
-    """` (did you mean …?)` with `prefix` and the most similar of the known names, or nothing where none is."""
+    """` (did you mean …?)` with `prefix` and the most similar known name, or nothing if none is."""
     folded = {_folded(candidate): candidate for candidate in known}
     near = get_close_matches(_folded(name), list(folded), n=1, cutoff=0.75)
     return f" (did you mean {prefix + folded[near[0]]!r}?)" if near else ""
@@ -84,7 +84,7 @@ def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
 def converted(value: object, kind: Any, *, strict: bool = True) -> Any:
     """A raw value as one of type `kind`. Raises msgspec.ValidationError, also for text with half a surrogate pair.
 
-    Not `strict`: text may stand for a number or a boolean.
+    Not `strict`: a number or a boolean may be given as text.
     """
     try:
         found = msgspec.convert(value, kind, strict=strict)
@@ -95,7 +95,7 @@ def converted(value: object, kind: Any, *, strict: bool = True) -> Any:
 
 
 def plain(error: msgspec.ValidationError) -> str:
-    """What is wrong with a value, as the user is told."""
+    """The problem with a value, worded for the user."""
     return str(error).replace("`", "").removesuffix(" - at $")
 
 
@@ -149,7 +149,7 @@ def _read(schema: type[Struct], raw: Mapping[str, Any], where: str, problems: li
 
 def _merge(values: dict[str, Any], found: dict[str, Any], *, adds: bool) -> None:
     for name, value in found.items():
-        if name == "secret_globs" or (adds and name in _SWITCHED_OFF):  # none takes a pattern of another away
+        if name == "secret_globs" or (adds and name in _SWITCHED_OFF):  # a pattern never removes another's
             values[name] = values.get(name, ()) + value
         elif isinstance(value, dict):
             _merge(values.setdefault(name, {}), value, adds=adds)
@@ -167,7 +167,7 @@ def _built(default: Struct, values: dict[str, Any]) -> Iterator[tuple[str, Any]]
 
 
 def _differs(value: Any, now: Any) -> bool:
-    """Whether a value that was read is another one than `now`; of a group, whether any that it names is."""
+    """Whether a value differs from `now`; for a group, whether any value that it sets does."""
     if isinstance(value, dict):
         return any(_differs(inner, getattr(now, name)) for name, inner in value.items())
     return bool(value != now)
@@ -183,9 +183,9 @@ def _json_name(value: object) -> str:
 
 
 def without_more(values: Mapping[str, Any], now: Settings) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """The values of a layer that is not the user's own, without those that are more than they are `now`.
+    """The values of a layer that is not the user's own, without those that exceed their values in `now`.
 
-    Then the fields of these, and why each was left out, naming the setting.
+    Also returns the dropped fields, and the reason for each, naming the setting.
     """
     kept, refused = dict(values), list[tuple[str, str]]()
     for name, *inner in ONLY_LESS:
@@ -204,7 +204,7 @@ def without_more(values: Mapping[str, Any], now: Settings) -> tuple[dict[str, An
 
 
 def _is_more(value: Any, now: Any) -> bool:
-    """Whether a value is another one than `now`, and not off; of numbers, whether it is higher."""
+    """Whether a value differs from `now` without switching off; for numbers, whether it is higher."""
     if isinstance(value, str):
         return value != now and value != _OFF
     return bool(value > now)

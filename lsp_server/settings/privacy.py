@@ -1,7 +1,7 @@
-"""Decide which files may be read and sent to the model: by their names and the user's settings.
+"""Decides which files may be read and sent to the model: by their names and the user's settings.
 
-A pattern of the user's without a slash is compared with the file's name, one with a slash with the end of its path; `*`
-also spans folders and case does not count. Knows no LSP types, and opens nothing: `documents.links` follows links.
+A user's pattern without a slash is compared with the file's name, one with a slash with the end of its path; `*` also
+spans folders and case does not count. Knows no LSP types, and opens nothing: `documents.links` follows links.
 """
 
 import re
@@ -30,14 +30,14 @@ AnyFolder = TypeVar("AnyFolder", bound=Folder)
 
 @dataclass(frozen=True)
 class ReadableFolder:
-    """A workspace folder whose files may be read, at any depth, and the settings that hold there."""
+    """A workspace folder whose files may be read, at any depth, and its settings."""
 
     root: Path
     settings: Settings
 
 
 def innermost_folder(place: PurePath, folders: Iterable[AnyFolder]) -> AnyFolder | None:
-    """The innermost of `folders` that holds `place`, by its name alone; None where none does."""
+    """The innermost of `folders` that contains `place`, by its name alone; None if none does."""
     holding = [folder for folder in folders if place.is_relative_to(folder.root)]
     return max(holding, key=lambda folder: len(folder.root.parts), default=None)
 
@@ -49,7 +49,7 @@ def is_secret(path: str, settings: Settings) -> bool:
 
 
 def why_off(path: str, language: str, settings: Settings, links: Sequence[str] = ()) -> str | None:
-    """Why this document gets no fills; None when it does. `links` are the paths that links on its path lead to."""
+    """Why this document gets no fills; None if it does. `links` are the targets of the links on its path."""
     if reason := _why_off(path, language, settings):
         return reason
     for link in links:
@@ -76,7 +76,7 @@ def _matches(path: str, globs: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=64)
 def _pattern(globs: tuple[str, ...]) -> re.Pattern[str]:
-    """What a whole path is compared with; compiled once, for it is asked with every key."""
+    """The pattern for a whole path; cached, because every keystroke asks."""
     return re.compile("|".join(_translated(glob.lower()) for glob in globs) or r"(?!)")
 
 

@@ -1,9 +1,9 @@
-"""Resolve the settings of each document from all their sources, by the workspace folder it is in.
+"""Resolves the settings of each document from all their sources, by its workspace folder.
 
 The sources, from the weakest to the strongest: the editor's start options, the settings it sends while it runs,
-`infill-ls.toml` in the workspace folder, the environment, the command line. What someone sets for one run beats what is
-written in a file; what is written for one project beats what an editor says for all projects. A workspace does not
-speak for the user: see `layers.Origin`. Knows no LSP types.
+`infill-ls.toml` in the workspace folder, the environment, the command line. Settings for one run override those in a
+file; settings for one project override the editor's for all projects. A workspace does not speak for the user: see
+`layers.Origin`. Knows no LSP types.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _MAX_LINE = 400
 
 @dataclass(frozen=True)
 class WorkspaceFolder:
-    """A workspace folder. `path` is None where it is not on this machine."""
+    """A workspace folder. `path` is None if it is not on this machine."""
 
     uri: str
     path: Path | None
@@ -38,7 +38,7 @@ class WorkspaceFolder:
 
 
 class Configuration:
-    """All layers of settings. They are resolved when first asked for, and again after each change."""
+    """All layers of settings. They are merged on first use, and again after each change."""
 
     def __init__(self, flags: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self._environment, self._environment_problems = environment_layers(environment)
@@ -56,17 +56,17 @@ class Configuration:
 
     @property
     def settings(self) -> Settings:
-        """The settings for what belongs to no folder: those of the first folder."""
+        """The settings for anything outside all folders: those of the first folder."""
         return self._of(next(iter(self._files), None))[0]
 
     @property
     def chosen_model(self) -> str | None:
-        """The model that was set; None where that is left to us."""
+        """The configured model; None if the choice is ours."""
         return self.settings.model if self.settings.model != AUTO else None
 
     @property
     def sends_token(self) -> bool:
-        """Whether the server gets the user's token: only where the settings of the user alone send it there too.
+        """Whether the server gets the user's token: only if the settings of the user alone also send it there.
 
         A workspace may be trusted to choose a server, but the token is bound to none.
         """
@@ -83,7 +83,7 @@ class Configuration:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be used in any folder; each thing once, and no more than anybody reads."""
+        """The unusable settings of any folder; each once, up to a readable number."""
         every = [self._of(folder)[1] for folder in self._files or (None,)]
         files = [file.problem for file in self._files.values() if file and file.problem]
         lines = list(dict.fromkeys([*self._environment_problems, *files, *(line for lines in every for line in lines)]))
@@ -93,18 +93,18 @@ class Configuration:
 
     @property
     def files(self) -> list[Path]:
-        """The settings files that are there."""
+        """The existing settings files."""
         return [file.path for file in self._files.values() if file and file.layer]
 
     def start(self, options: object, folders: Sequence[str]) -> None:
-        """The editor's start options and its folders' URIs. What is read only at start is read here."""
+        """The editor's start options and its folders' URIs. Settings that are read only at start are read here."""
         self._options = self._options._replace(raw=options)
         self.change_folders(folders, ())
         self._started = self.settings
         self._resolved.clear()
 
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
-        """Add and remove workspace folders."""
+        """Adds and removes workspace folders."""
         gone = {WorkspaceFolder.of(uri) for uri in removed}
         self._files = {folder: file for folder, file in self._files.items() if folder not in gone}
         for folder in map(WorkspaceFolder.of, added):
@@ -122,14 +122,14 @@ class Configuration:
         self._resolved.clear()
 
     def refresh(self) -> bool:
-        """Read the settings files that have changed; whether there was one."""
+        """Reads the settings files that have changed; returns whether there was one."""
         changed = [file.refresh() for file in self._files.values() if file]
         if any(changed):
             self._resolved.clear()
         return any(changed)
 
     def have_files_changed(self) -> bool:
-        """Whether `refresh` would read a file. May be asked in a thread, for a file system may take its time."""
+        """Whether `refresh` would read a file. Safe in a thread, because a file system may be slow."""
         return any(file.has_changed() for file in tuple(self._files.values()) if file)
 
     def of(self, uri: str) -> Settings:
@@ -137,18 +137,18 @@ class Configuration:
         return self.at(place_of(uri))
 
     def at(self, place: PurePath) -> Settings:
-        """The settings for what is at a place. For a file outside all folders, no `infill-ls.toml` counts."""
+        """The settings at a place. For a file outside all folders, no `infill-ls.toml` counts."""
         folder = innermost_folder(place, self._files)
         return self._of(folder)[0] if folder or isinstance(place, Path) else self.settings
 
     @property
     def readable_folders(self) -> tuple[ReadableFolder, ...]:
-        """The folders on this machine, each with the settings that hold there."""
+        """The folders on this machine, each with its settings."""
         return tuple(ReadableFolder(folder.path, self._of(folder)[0]) for folder in self._files if folder.path)
 
     @property
     def _users_own(self) -> Settings:
-        """What the settings would be without any workspace."""
+        """The settings without any workspace."""
         layers = self._layers(next(iter(self._files), None))
         return resolve([layer for layer in layers if layer.origin is Origin.USER])[0]
 
@@ -172,7 +172,9 @@ def configuration_for(path: Path, flags: Mapping[str, Any], environment: Mapping
 
 
 def workspace_of(path: Path) -> Path:
-    """The nearest folder with our settings, else the nearest with a repository in it, else the file's own folder."""
+    """The nearest folder with our settings, otherwise the nearest with a repository in it, otherwise the file's own
+    folder.
+    """
     folders = [path, *path.parents] if path.is_dir() else list(path.parents)
     for name in (NAME, ".git"):
         if found := next((folder for folder in folders if (folder / name).exists()), None):

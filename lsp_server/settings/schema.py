@@ -1,8 +1,8 @@
-"""Define what the user can set.
+"""Defines what the user can set.
 
-`Settings` is the one schema: its fields, their limits and their defaults are what editors may send (in camel case) and
-what the server works with. `json_schema()` writes it as JSON Schema, which `infill-ls doctor --schema` prints and
-editors' configuration is generated from. `layers.resolve` reads raw settings. Knows no LSP types and no files.
+`Settings` is the only schema: its fields, their limits and their defaults are what editors may send (in camel case) and
+what the server works with. `json_schema()` writes it as JSON Schema, which `infill-ls doctor --schema` prints and which
+generates the editors' configuration. `layers.resolve` reads raw settings. Knows no LSP types and no files.
 """
 
 from typing import Annotated, Any, Literal
@@ -15,28 +15,28 @@ from inference.messages import MAX_STEPS, PartnerKind
 Globs = tuple[str, ...]
 Dtype = Literal["bfloat16", "float16", "float32", "8bit", "4bit"]
 PARTNER = "partner"
-"""The `model` of a user whose partner is the only model."""
+"""The `model` of a user whose only model is the partner."""
 MOST_CANDIDATES = 8
 """The most candidates in one answer."""
 LONGEST_IDLE_S = 31_536_000
-"""A year: more is a mistake, and endless is no time a clock can count to."""
+"""A year: more is a mistake, and no clock can count to infinity."""
 
 
 class PerTrigger(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A limit for what appears by itself while typing, and for what the user asked for."""
+    """A limit for automatic suggestions, and for explicit requests."""
 
     automatic: Annotated[int, Meta(ge=1, le=3_600_000, description="For suggestions that appear by themselves.")]
     invoked: Annotated[int, Meta(ge=1, le=3_600_000, description="For what the user asked for.")]
 
 
 class Candidates(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """How many answers to compute for each hole; for what appears by itself it is one."""
+    """How many answers to compute for each hole; an automatic suggestion gets one."""
 
     invoked: Annotated[int, Meta(ge=1, le=MOST_CANDIDATES, description="For what the user asked for.")] = 3
 
 
 class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What the model is shown of other files: those that are open, and those that the document imports."""
+    """The parts of other files that the model sees: open ones, and those that the document imports."""
 
     enabled: Annotated[bool, Meta(description="Show the model parts of other files, if it can use them.")] = True
     max_tokens: Annotated[int, Meta(ge=64, le=65_536, description="The most tokens of other files in a request.")] = (
@@ -78,7 +78,7 @@ class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
 
 
 class ShadowSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Whether the other model is asked too, unseen, so that `infill-ls shadow report` can compare the two."""
+    """Whether to ask the other model too, silently, so that `infill-ls shadow report` can compare the two."""
 
     sample: Annotated[
         float, Meta(ge=0, le=1, description="The share of requests that both models get, from 0 (none) to 1.")
@@ -86,7 +86,7 @@ class ShadowSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=
 
 
 class NextEditSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Whether the places that no longer fit after an edit are offered, one after the other."""
+    """Whether to offer the places that no longer fit after an edit, one after the other."""
 
     enabled: Annotated[
         bool, Meta(description="Offer edits for places that an edit of yours leaves behind, such as old names.")
@@ -162,7 +162,7 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
 
 STARTUP = frozenset({"model", "device", "dtype", "server", "partner", "idle_seconds", "trust_workspace"})
-"""Fields that decide which worker is used. They are read once, at start."""
+"""Fields that choose the worker. They are read once, at start."""
 USER_ONLY = STARTUP - {"idle_seconds"}
 """Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""
 ONLY_LESS = (
@@ -175,15 +175,15 @@ ONLY_LESS = (
 )
 """Fields, and fields of groups, that a workspace may switch off or lower, but neither switch on nor raise.
 
-They decide what is kept, and what is sent to a server although nobody has asked for that.
+They decide which data is kept, and which is sent to a server automatically.
 """
 
 
 def json_schema() -> dict[str, Any]:
     """A new JSON Schema of all settings.
 
-    Each property has a `description`, a `default` and, in VS Code's words, a `scope`: `machine` where a workspace has
-    no say, else `resource`.
+    Each property has a `description`, a `default` and, in VS Code's words, a `scope`: `machine` if a workspace has no
+    say, otherwise `resource`.
     """
     (whole,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
     schema: dict[str, Any] = _inlined(whole, parts)
@@ -198,7 +198,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _inlined(schema: Any, parts: dict[str, Any]) -> Any:
-    """`schema` with what it refers to in place; what it says itself goes before that."""
+    """`schema` with its references resolved; its own keys override theirs."""
     if isinstance(schema, list):
         return [_inlined(item, parts) for item in schema]
     if not isinstance(schema, dict):

@@ -1,12 +1,13 @@
-"""Tell by its path whether a file may hold secrets. Never by its content: nothing is opened.
+"""Recognises by path whether a file may hold secrets. Never by its content: opens nothing.
 
 The names come from the tables of shhgit and gitrob, gitleaks' rules for paths, GitHub's templates for ignore files, and
-the places where tools keep what they log in with; other scanners, such as trufflehog, look at contents alone. Case does
-not count. A copy that an editor or a person has made (`.env~`, `key.pem.txt`, `.token.swp`) is judged as its original,
-and so is another spelling of a name (`.env.`, `.env::$DATA`, `HEAD:.env`).
+the places where tools keep their credentials; other scanners, such as trufflehog, look only at contents. Case does not
+count. A copy made by an editor or a person (`.env~`, `key.pem.txt`, `.token.swp`) counts as its original, and so does
+another spelling of a name (`.env.`, `.env::$DATA`, `HEAD:.env`).
 
-A word such as `secrets` in a name counts only where the file is data or has no extension: `secrets.py`, `tokenizer.py`
-and `credentials_form.tsx` are code. An example (`.env.example`, `secrets.dist.yml`) is none either, unless it is a key.
+A word such as `secrets` in a name counts only if the file is data or has no extension: `secrets.py`, `tokenizer.py` and
+`credentials_form.tsx` are code. An example (`.env.example`, `secrets.dist.yml`) does not count either, unless it is a
+key.
 """
 
 import re
@@ -22,7 +23,7 @@ _FOLDERS = """
     .subversion/auth .config/age .config/configstore .config/hcloud .config/stripe library/keychains
     .local/share/keyrings run/secrets etc/wireguard etc/letsencrypt etc/ssl/private
 """
-"""All that is in them, at any depth, code too."""
+"""Everything in them, at any depth, including code."""
 _PATHS = """
     .docker/config.json .git/config .gem/credentials .bundle/config .m2/settings*.xml .gradle/gradle.properties
     .nuget/nuget.config .irssi/config .weechat/sec.conf .fly/config.yml .vscode/sftp.json
@@ -34,7 +35,7 @@ _KEYS = """
     *.jwk *.gpg *.asc *.private_key *.ovpn *.mobileprovision secring.* utc--* wallet.dat authorized_keys
     id_rsa id_dsa id_ecdsa id_ed25519 id_xmss *_rsa *_dsa *_ecdsa *_ed25519 ssh_host_*_key
 """
-"""Keys and stores of keys, examples of them too."""
+"""Keys and key stores, including examples of them."""
 _FILES = """
     .env .env.* .env-* .env_* *.env .envrc .envrc.local .flaskenv .dev.vars .dev.vars.*
     .netrc _netrc .authinfo .msmtprc .fetchmailrc .offlineimaprc .muttrc .htpasswd proftpdpasswd
@@ -51,7 +52,7 @@ _FILES = """
     wp-config.php localsettings.php local_settings.py arduino_secrets.h secret_token.rb
     secrets.sh credentials.sh secrets.ps1 credentials.ps1 secrets.bat credentials.bat
 """
-"""Names that are always the same; some are code, because people keep passwords in just these."""
+"""Fixed names; some are code, because people keep passwords in just these."""
 _DATA = r"(?:\.(?:json[5c]?|ya?ml|toml|ini|cfg|conf|config|properties|xml|plist|txt|csv|tsv|env|dat|db|enc|age|b64))"
 _WORDS = (
     rf"(?:.*[-_. ])?(?:credentials?|secrets|(?:api|private|priv|access|secret)[-_]?keys?|rootkey|kubeconfig){_DATA}*",
@@ -61,7 +62,7 @@ _WORDS = (
     r"(?:.*[-_. ])?(?:secret|token|passwords?|passwd|passphrase)(?:\.(?:txt|csv|tsv))?",
     r"id_(?:rsa|dsa|ecdsa|ed25519|xmss)[-_.][^.]*(?:\.pub)?",
 )
-"""Regular expressions for a name without the dot in front."""
+"""Regular expressions for a name without its leading dot."""
 _COPY = re.compile(
     r"(?<=.)(?:\.un~|~|[-_. ](?:bak|backup|old|orig|original|copy|saved?|prev|tmp|temp|disabled)(?: ?\d+)?|\.sw[a-p]"
     r"|\.\d[\d_.:t-]*|\.(?:rpm|dpkg-|ucf-)[a-z]+|(?: - copy)? ?\(\d+\)| - copy"
@@ -79,9 +80,9 @@ _EXAMPLE = re.compile(
     r"[-_.](?:example|sample|template|tmpl|tpl|dist)(?=(?:\.\w+)?\Z)|\A(?:example|sample|template)(?=\.env\Z)"
 )
 _COMMANDS = ("/bin/", "/sbin/", "/libexec/", "/scripts/")
-"""A file without an extension is a program there: `bin/change-password`."""
+"""There, a file without an extension is a program: `bin/change-password`."""
 _TRANSLATIONS = re.compile(r"/(?:locales?|langs?|languages?|i18n|l10n|translations?)/")
-"""A word in a name is what a file is about there: `locales/en/password.json`."""
+"""There, a word in a name is the file's topic: `locales/en/password.json`."""
 
 
 def _any_of(globs: str) -> str:
@@ -97,21 +98,21 @@ _SECRET_WORD = re.compile("|".join(f"(?:{words})" for words in _WORDS))
 
 @lru_cache(maxsize=1024)
 def is_secret_name(path: str) -> bool:
-    """Whether a file at `path` (with slashes) may hold secrets. Kept, for it is asked with every key."""
+    """Whether a file at `path` (with slashes) may hold secrets. Cached, because every keystroke asks."""
     return any(map(_is_secret, originals_of(f"/{path.lower().strip('/')}")))
 
 
 @lru_cache(maxsize=1024)
 def originals_of(path: str) -> tuple[str, ...]:
-    """`path`, the other ways to write it, and where it is a copy by its name, what it may be a copy of."""
+    """`path`, its other spellings, and if its name marks it as a copy, its possible originals."""
     return tuple(dict.fromkeys(original for each in _spellings_of(path) for original in _originals_of(each)))
 
 
 def _spellings_of(path: str) -> tuple[str, ...]:
-    """`path` as it stands, and as some file system or tool reads it.
+    """`path` as given, and as some file system or tool reads it.
 
-    Windows drops dots and spaces at the end of each part, macOS signs that cannot be seen; a colon may begin an NTFS
-    stream or stand between a version and a path, an exclamation mark between an archive and a path in it.
+    Windows drops dots and spaces at the end of each part, macOS invisible characters; a colon may begin an NTFS stream
+    or separate a version and a path, an exclamation mark an archive and a path in it.
     """
     seen = "".join(sign for sign in path if unicodedata.category(sign) != "Cf")
     plain = unicodedata.normalize("NFKC", seen).replace("\\", "/")

@@ -1,1 +1,1 @@
-"""Syntax: languages, trees, lines and words of a text. Imports nothing else of the server."""
+"""Syntax: languages, trees, lines and words of a text. Imports nothing else from the server."""

@@ -20,7 +20,7 @@ def byte_and_point(text: str, offset: int) -> tuple[int, int, int]:
 
 
 class ByteOffsets:
-    """Converts between `str` indices of one text and offsets into its UTF-8 bytes. Costs nothing if it is all ASCII."""
+    """Converts between `str` indices of one text and offsets into its UTF-8 bytes. Free if it is all ASCII."""
 
     __slots__ = ("_ascii", "_starts", "_text")
 

@@ -11,7 +11,7 @@ _CHUNK_BYTES = 16384
 class Limit:
     """When to give up: after `cpu_s` seconds of the thread's processor time, or once another thread says so.
 
-    `reached` tells whether it came to that. The time counts from the first question on.
+    `reached` tells whether it gave up. The time counts from the first question on.
     """
 
     def __init__(self, cpu_s: float) -> None:
@@ -26,7 +26,7 @@ class Limit:
         return 0.0 if self._began_s is None else self._now_s - self._began_s
 
     def stop(self) -> None:
-        """Give up at the next opportunity."""
+        """Gives up at the next opportunity."""
         self.reached = True
 
     def is_reached(self) -> bool:
@@ -39,7 +39,7 @@ class Limit:
 
 
 def parse_unless(give_up: Callable[[int], bool], language: Language, data: bytes, old_tree: Tree | None) -> Tree | None:
-    """The tree of `data`, or None if `give_up` said so. It is told how many bytes the parser has come.
+    """The tree of `data`, or None if `give_up` said so. It receives the number of bytes parsed so far.
 
     Other threads run meanwhile.
     """
@@ -55,5 +55,5 @@ def parse_unless(give_up: Callable[[int], bool], language: Language, data: bytes
         if old_tree is None:
             return parser.parse(read, progress_callback=progress)
         return parser.parse(read, old_tree, progress_callback=progress)
-    except ValueError:  # a parse that was stopped ends like this
+    except ValueError:  # raised for a stopped parse
         return None

@@ -1,6 +1,6 @@
 """Finds lines, indentation and words around an offset of a plain text, without reading the rest of it.
 
-Lines end as in the LSP: `\\n`, `\\r\\n`, `\\r`. Knows no language.
+Lines end as in the LSP: `\n`, `\r\n`, `\r`. Knows no language.
 """
 
 import re
@@ -15,13 +15,13 @@ _CHUNK_CHARACTERS = 512
 
 
 def line_start(text: str, offset: int) -> int:
-    """The start of the line that holds `offset`."""
+    """The start of the line that contains `offset`."""
     newline = text.rfind("\n", 0, offset)
     return max(newline, text.rfind("\r", newline + 1, offset)) + 1
 
 
 def line_end(text: str, offset: int) -> int:
-    """The end of the line that holds `offset`, without its line end."""
+    """The end of the line that contains `offset`, without its line end."""
     match = _LINE_END.search(text, offset)
     return match.start() if match else len(text)
 
@@ -40,7 +40,7 @@ def is_one_line(text: str, start: int = 0, end: int | None = None) -> bool:
 
 
 def eol_at(text: str, offset: int) -> str:
-    """The line end in use: that of the line at `offset`, or else of the line before it, or else `\\n`."""
+    """The line end in use: that of the line at `offset`, otherwise of the line before it, otherwise `\n`."""
     match = _LINE_END.search(text, offset)
     if match:
         return match.group()
@@ -85,7 +85,7 @@ def previous_line(text: str, offset: int) -> str | None:
 
 
 def end_of_text_before(text: str, offset: int) -> int:
-    """Where the white space that ends at `offset` begins; 0 if there is only white space before it."""
+    """The start of the white space that ends at `offset`; 0 if there is only white space before it."""
     while offset > 0:
         start = max(offset - _CHUNK_CHARACTERS, 0)
         rest = len(text[start:offset].rstrip())
@@ -96,7 +96,7 @@ def end_of_text_before(text: str, offset: int) -> int:
 
 
 def indent_step(text: str, offset: int, default: str) -> str:
-    """One step of indentation: the one most often taken from a line to the next near `offset`, or else `default`."""
+    """One step of indentation: the most common one between lines near `offset`, otherwise `default`."""
     return _step_near(text, offset // _NEAR_CHARACTERS * _NEAR_CHARACTERS) or default
 
 
@@ -119,7 +119,7 @@ def is_word(character: str, extra: str = "") -> bool:
 
 
 def word_before(text: str, offset: int, extra: str = "") -> str:
-    """The part of a word that ends at `offset`; empty where there is none."""
+    """The part of a word that ends at `offset`; empty if there is none."""
     start = offset
     while start > 0 and is_word(text[start - 1], extra):
         start -= 1

@@ -1,9 +1,9 @@
-"""Parses a long text fast while a line of it is being typed.
+"""Parses a long text fast while the user types a line of it.
 
-After an open bracket, tree-sitter tries to make sense of all that follows: 30 ms for half of 5,000 lines, with every
-key. So we give up after a few steps without progress, and parse the text as if the brackets that were opened before
-the cursor on its line were closed there. Then we take what we added out of the tree again. It stays as tokens without
-any width, which is also how tree-sitter itself represents what is missing.
+After an open bracket, tree-sitter tries to make sense of everything that follows: 30 ms for half of 5,000 lines, on
+every keystroke. So we give up after a few steps without progress, and parse the text as if the brackets opened before
+the cursor on its line were closed there. Then we remove our additions from the tree. They stay as tokens without any
+width, which is also how tree-sitter itself represents missing tokens.
 """
 
 from collections.abc import Callable
@@ -20,20 +20,21 @@ from lsp_server.syntax.scanning import open_quote, unclosed, unopened
 _MAX_SLOW_STEPS = 16
 _MAX_SLOW_STEPS_MENDED = 60
 _SLOW_BYTES = 600
-"""tree-sitter asks every few hundred operations whether to go on. Since it last asked it has come less far than this if
-it parses again, and farther if it reuses the old tree."""
+"""tree-sitter asks every few hundred operations whether to continue. It has advanced less than this since it last asked
+if it is parsing from scratch, and more if it reuses the old tree.
+"""
 
 _MAX_MS = 12.0
-"""The limit for a mended text: as much as a sound text of some thousand lines takes without an old tree."""
+"""The limit for a mended text: the cost of a sound text of some thousand lines without an old tree."""
 
 _MAX_LINE_CHARACTERS = 4000
 _BEFORE_A_NAME = "+-*/%=&|<>!?:.,^~@"
 
 
 def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: Tree, edited: int) -> Tree | None:
-    """The tree of `text`, as if what is being typed before `edited` were closed there.
+    """The tree of `text`, as if the unfinished code before `edited` were closed there.
 
-    None where this takes long too, or breaks what was sound. `old_tree` is the same as for `parse`.
+    None if this also takes long, or breaks something sound. `old_tree` is the same as for `parse`.
     """
     data = encode(text)
     tree = parse_unless(_after_slow_steps(_MAX_SLOW_STEPS), language, data, old_tree)
@@ -60,9 +61,9 @@ def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: 
 
 
 def missing_before(text: str, offset: int, table: LanguageTable) -> str:
-    """What would end the expression before `offset` on its line: a quote, or a name after an operator, and brackets.
+    """The closers for the expression before `offset` on its line: a quote, or a name after an operator, and brackets.
 
-    Empty where nothing is missing. A bracket is not missing if it follows on the line.
+    Empty if nothing is missing. A bracket is not missing if it follows on the line.
     """
     start, end = line_start(text, offset), line_end(text, offset)
     if end - start > _MAX_LINE_CHARACTERS:

@@ -14,10 +14,10 @@ MAX_PARSED_CHARACTERS = 2_000_000
 """A longer text gets no tree, because its first parse would block typing for a good part of a second."""
 
 LONG_CHARACTERS = 20_000
-"""In a shorter text a broken line is not mended, since it parses fast enough as it is."""
+"""In a shorter text a broken line is not mended, because the parse is fast anyway."""
 
 MAX_PARSE_S = 2.0
-"""Of processor time: a text that takes longer gets no tree. The longest one takes half of that if it is sound."""
+"""In processor time: a text that takes longer gets no tree. The longest one takes half of that if it is sound."""
 
 
 def parse(
@@ -28,10 +28,10 @@ def parse(
     limit: Limit | None = None,
 ) -> Tree | None:
     """The tree of `text`; None if its language has no grammar, it is longer than `MAX_PARSED_CHARACTERS`, it would
-    crash the parser, or `limit` (`MAX_PARSE_S` where none is given) is reached.
+    crash the parser, or `limit` (`MAX_PARSE_S` by default) is reached.
 
-    `old_tree` makes it fast: the tree of an earlier text, to which `edit_tree` has applied each edit since then.
-    `edited` is where the last edit ends; it keeps a long text fast that this edit broke: see `mending`.
+    `old_tree` makes it fast: the tree of an earlier text, after `edit_tree` for each edit since then. `edited` is the
+    end of the last edit; it keeps a long text fast that this edit broke: see `mending`.
     """
     language = grammar_of(language_id)
     if language is None or len(text) > MAX_PARSED_CHARACTERS or _is_harmful(table_of(language_id), text):
@@ -45,7 +45,7 @@ def parse(
 
 
 def _is_harmful(table: LanguageTable, text: str) -> bool:
-    """Whether the text would end this process, or take all its memory."""
+    """Whether parsing the text would crash this process, or take all its memory."""
     return any(
         next(islice(re.finditer(pattern, text, re.MULTILINE), most, None), None) is not None
         for pattern, most in table.harmful
@@ -53,9 +53,9 @@ def _is_harmful(table: LanguageTable, text: str) -> bool:
 
 
 def edit_tree(tree: Tree, text: str, start: int, end: int, replacement: str) -> None:
-    """Tell `tree`, the tree of `text`, that [start, end) is replaced.
+    """Tells `tree`, the tree of `text`, that [start, end) is replaced.
 
-    Changes `tree`: if others have it too, pass a copy.
+    Changes `tree`: pass a copy if it is shared.
     """
     start_byte, start_row, start_column = byte_and_point(text, start)
     old_byte, old_row, old_column = byte_and_point(text, end)

@@ -1,4 +1,4 @@
-"""Finds brackets and comments in any piece of text, where there is no tree: strings are recognised by their looks."""
+"""Finds brackets and comments in any piece of text without a tree: recognises strings by their look."""
 
 import re
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ def brackets_of(text: str, table: LanguageTable) -> Iterator[tuple[int, str]]:
 
 
 def open_quote(text: str, table: LanguageTable) -> int:
-    """Where a string begins that `text`, a part of one line, does not end; -1: there is none."""
+    """The start of an unterminated string in `text`, a part of one line; -1: there is none."""
     blanked = _scanner(table).sub(lambda match: " " * len(match.group()), text)
     found = (blanked.find(quote) for quote in table.quotes)
     return min((at for at in found if at >= 0), default=-1)
 
 
 def comment_start(text: str, table: LanguageTable) -> int:
-    """Where the first line comment outside strings begins; -1: there is none."""
+    """The start of the first line comment outside strings; -1: there is none."""
     return next((match.start() for match in _scanner(table).finditer(text) if match.lastindex), -1)
 
 

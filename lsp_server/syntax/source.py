@@ -1,4 +1,4 @@
-"""The texts that carving reads: plain text, its language, and its tree. Knows no LSP types, files or worker."""
+"""The input of carving: plain text, its language, and its tree. Knows no LSP types, files or worker."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 class Source(Protocol):
     """One immutable text to carve: a document's snapshot, or a `ParsedText`.
 
-    `tree` is the parse of exactly `text` (see `mending` for a long text that is being typed), or None where there is no
+    `tree` is the parse of exactly `text` (see `mending` for a long text that is being typed), or None if there is no
     grammar; then indentation decides. Only the extension of `uri` matters; it is empty for a text without a name.
     """
 
@@ -39,7 +39,7 @@ class ParsedText:
 
     @classmethod
     def parse(cls, language_id: str, text: str, uri: str = "") -> Self:
-        """Parse `text`, so that it is ready to be carved."""
+        """Parses `text`, ready for carving."""
         return cls(text, language_id, parse(language_id, text), uri)
 
 

@@ -21,7 +21,7 @@ class StringOrComment:
 
 
 def string_or_comment_at(view: View, offset: int) -> StringOrComment | None:
-    """The string or comment that `offset` is in; None in code, also in code that is embedded in a string."""
+    """The string or comment that contains `offset`; None in code, including code embedded in a string."""
     for at in (offset - 1, offset):  # the end of a line comment is found only from within
         for node in view.ancestors(view.leaf_at(at)):
             if node.type in view.table.interpolations:

@@ -1,7 +1,7 @@
 """Walks from the root of a tree to a node and back up, remembering the last path.
 
-`Node.parent` searches from the root each time, which makes climbing from a deep node quadratic. The nodes that are
-asked about one after another lie near each other, so most of the path to the next one is known already.
+`Node.parent` searches from the root each time, which makes climbing from a deep node quadratic. Consecutive queries are
+about nearby nodes, so most of the path to the next one is already known.
 """
 
 from bisect import bisect_right
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 _MANY_CHILDREN = 64
-"""Children of a node that has more are found by a binary search; the broken part of a text can be one huge node."""
+"""Search the children of a larger node by bisection; the broken part of a text can be one huge node."""
 
 
 class TreePath:
-    """The path from the root to the node that was last asked about. Mutable: each thread needs its own."""
+    """The path from the root to the last queried node. Mutable: each thread needs its own."""
 
     def __init__(self, root: Node) -> None:
         self._path = [root]
@@ -30,7 +30,7 @@ class TreePath:
         return self._path[-1].descendant_for_byte_range(start, end)
 
     def up_from(self, node: Node, most: int) -> list[Node]:
-        """`node`, its parent, and so on up to the root: at most so many."""
+        """`node`, its parent, and so on up to the root: at most this many."""
         self._pop(node.start_byte, node.end_byte, node)
         while self._path[-1] != node:
             child = _child_towards(self._path[-1], node)
@@ -40,7 +40,9 @@ class TreePath:
         return self._path[: -most - 1 : -1]
 
     def _pop(self, start: int, end: int, node: Node | None = None) -> None:
-        """Go up to a node that certainly holds all of [start, end), or to `node`; one as large may be inside it."""
+        """Goes up to a node that certainly contains all of [start, end), or to `node`; an equally large one may be
+        inside it.
+        """
         path = self._path
         while len(path) > 1 and path[-1] != node:
             top = path[-1]
@@ -52,7 +54,7 @@ class TreePath:
 
 
 def _child_towards(node: Node, inner: Node) -> Node | None:
-    """The child that is or holds `inner`; None: it is not below `node`."""
+    """The child that is or contains `inner`; None: it is not below `node`."""
     if node.child_count > _MANY_CHILDREN and inner.start_byte < inner.end_byte:
         found = _child_over(node, inner.start_byte, inner.end_byte)
         if found is not None:

@@ -19,10 +19,10 @@ from lsp_server.syntax.tree_path import TreePath
 _MAX_COMMENTS = 500
 _MAX_DEPTH = 200
 _MAX_DEPTH_OF_COMMENT = 3
-"""Limits that code written by people never comes near; without them, some generated files would block typing."""
+"""Limits that human-written code never approaches; without them, some generated files would block typing."""
 _MANY_CHILDREN = 64
 _OFTEN = 4
-"""Of so many children the brackets are looked for near the offset alone, unless the node is asked about so often."""
+"""With more children, look for brackets only near the offset, unless the node is queried this often."""
 _BRACKETS = frozenset("()[]{}")
 
 
@@ -42,7 +42,7 @@ class View:
 
     @classmethod
     def of(cls, source: Source) -> Self | None:
-        """The view of a source; None when it has no tree."""
+        """The view of a source; None if it has no tree."""
         if source.tree is None:
             return None
         return cls(source.text, table_of(source.language_id), source.tree.root_node)
@@ -133,7 +133,7 @@ class View:
 
 
 def _goto_next(cursor: TreeCursor) -> bool:
-    """Move past the node under the cursor; False at the end of the tree."""
+    """Moves past the node under the cursor; False at the end of the tree."""
     while not cursor.goto_next_sibling():
         if not cursor.goto_parent():
             return False

@@ -1,9 +1,9 @@
-"""Asks an autoregressive server that somebody runs anyway: vLLM, llama.cpp, Ollama, or what has their interfaces.
+"""Asks an existing autoregressive server: vLLM, llama.cpp, Ollama, or any with their interfaces.
 
-It writes a hole's text from left to right, and is shown what stands around it in one of the ways of interfaces.py:
+It writes a hole's text from left to right, and sees the surroundings in one of the ways of interfaces.py:
 `/v1/completions` with the fill-in-the-middle tokens of the model's family (families.py) or with a suffix, llama.cpp's
-`/infill`, or a conversation (conversation.py), which alone can be shown a draft to improve. Which one, kinds.py finds
-out. Several holes are written one after another (chain.py), several candidates side by side (infilling.py).
+`/infill`, or a conversation (conversation.py), the only way to show it a draft to improve. kinds.py finds out which one
+to use. Several holes are written one after another (chain.py), several candidates side by side (infilling.py).
 """
 
 from inference.models.family import OnProgress
@@ -14,7 +14,7 @@ from inference.remote.partner.infiller import PartnerInfiller
 from inference.serving.startup import WorkerArguments
 
 MEETING_S = 120.0
-"""How long a server may take to say what it can do: the first request may load its model."""
+"""How long a server may take to answer the first probe, which may load its model."""
 
 
 async def connect(

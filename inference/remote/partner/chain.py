@@ -23,11 +23,10 @@ _TOO_LONG = ("context length", "context size", "context window", "too long", "ma
 
 @dataclass(frozen=True)
 class Asking:
-    """What all candidates of a request have in common.
+    """What all candidates of a request share.
 
-    `windows` are those to begin with; `on_fit` is told those with which a hole was filled. `typed` is what the user
-    typed meanwhile, by hole. Of the `counters`, `canvases` counts questions and `steps` tokens; `encode_ms` is how long
-    the first text took.
+    They begin with `windows`; `on_fit` receives the windows that filled a hole. `typed` holds the user's typing, by
+    hole. Of the `counters`, `canvases` counts questions and `steps` tokens; `encode_ms` is the time to the first text.
     """
 
     client: Client
@@ -41,11 +40,11 @@ class Asking:
     counters: Counters
 
     def pinned(self, number: int) -> str:
-        """What the fill of a hole has to begin with."""
+        """The required start of a hole's fill."""
         return self.typed.get(number, self.parts.holes[number].starts_with)
 
     def question(self, number: int, fills: "list[Fill]", windows: Windows, *, candidate: int) -> Question:
-        """What is asked of a hole behind the fills of those before it; later ones are empty."""
+        """The question for a hole after the fills of earlier ones; later ones are empty."""
         hole, texts, request = self.parts.holes[number], self.parts.texts, self.request
         before = "".join(text + fill.text for text, fill in zip(texts, fills, strict=False)) + texts[number]
         draft = hole.text if self.interface.sees_drafts and question.is_written_anew(hole) else ""
@@ -71,7 +70,7 @@ class Asking:
 
 @dataclass(frozen=True)
 class Fill:
-    """The text of one hole. `sure` are the probabilities of its tokens, where they are known."""
+    """The text of one hole. `sure` are the probabilities of its tokens, if known."""
 
     text: str
     is_complete: bool = True
@@ -80,7 +79,7 @@ class Fill:
 
 
 class Chain:
-    """A candidate on its way. `run` it in a task, again after `amend` where it is not complete then."""
+    """A candidate in progress. `run` it in a task, and again after `amend` if that made it incomplete."""
 
     def __init__(self, asking: Asking, number: int, on_news: Callable[[], None]) -> None:
         self.fills: list[Fill] = []
@@ -106,7 +105,7 @@ class Chain:
                 await self._write(hole)
 
     def amend(self, number: int, text: str) -> None:
-        """`text` stands at the start of a hole: what disagrees with it is written again."""
+        """`text` is now at the start of a hole: rewrites whatever disagrees with it."""
         if number < len(self.fills):
             if not self.fills[number].text.startswith(text):
                 del self.fills[number:]
@@ -115,7 +114,7 @@ class Chain:
             self._restart()
 
     def shown(self) -> list[Fill]:
-        """The fills, and the one that is being written as far as it is."""
+        """The fills, including the one in progress."""
         if self.is_complete or self._writing is None:
             return self.fills
         return [*self.fills, self._fill(self._writing)]
@@ -123,7 +122,7 @@ class Chain:
     def candidate(self) -> Candidate | None:
         """The candidate so far. Unfinished texts end at their last whole line.
 
-        None where nothing was written, and where a rewritten text is incomplete.
+        None if nothing was written, or if a rewritten text is incomplete.
         """
         writing = None if self.is_complete else self._writing
         fills = [*self.fills, self._cut(writing)] if writing and writing.text else self.fills
@@ -163,13 +162,13 @@ class Chain:
         if self._again or task.cancelled() or not self._is_answered(task):
             return
         fill = self._fill(writing) if writing.end == "stop" else self._cut(writing)
-        if fill.text.startswith(asking.pinned(number)):  # else more was typed just when the answer ended
+        if fill.text.startswith(asking.pinned(number)):  # otherwise more was typed just when the answer ended
             self.fills.append(fill)
             self._writing = None
             asking.on_fit(self._windows)
 
     def _is_answered(self, task: "asyncio.Task[None]") -> bool:
-        """False where it is to be asked with less text. Raises what went wrong."""
+        """False means to ask with less text. Raises any other error."""
         error = task.exception()
         if error is None or isinstance(error, TimeoutError):
             return True
@@ -186,7 +185,7 @@ class Chain:
         self._on_news()
 
     def _agrees(self) -> bool:
-        """Whether what is being written agrees with what was typed since it was asked for."""
+        """Whether the text in progress agrees with what was typed since the request."""
         typed = self._asking.pinned(len(self.fills)) if not self.is_complete else ""
         if self._writing is None or not typed:
             return True
@@ -202,9 +201,9 @@ class Chain:
         return Fill(self._pinned + writing.text, True, writing.tokens, tuple(writing.sure))
 
     def _cut(self, writing: Writing) -> Fill:
-        """What was written of a text that was cut short, up to its last whole line; of one line all of it.
+        """The usable part of a truncated text: up to its last whole line, or all of a single line.
 
-        Whole lines count as complete where the server had no more room, but for a text that takes another's place.
+        Whole lines count as complete if the server ran out of room, unless the text replaces another.
         """
         text, is_whole = writing.text.rstrip("\ufffd"), False
         if not writing.question.single_line and "\n" in text.strip("\n"):

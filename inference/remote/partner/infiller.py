@@ -1,4 +1,4 @@
-"""Fills holes by asking one autoregressive server; its requests run side by side."""
+"""Fills holes by asking one autoregressive server, with concurrent requests."""
 
 import logging
 
@@ -35,7 +35,7 @@ class PartnerInfiller(ServedInfiller):
         self.context_tokens = interface.context_tokens
 
     def _learn(self, windows: Windows) -> None:
-        """With these the server took what it had refused with larger ones, and so it will again."""
+        """The server accepted these after refusing larger ones, so use them from now on."""
         if windows.context_tokens == self._windows.context_tokens and windows.share < self._windows.share:
             self._windows = windows
 

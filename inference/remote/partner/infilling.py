@@ -1,4 +1,4 @@
-"""Works on one request: candidates written side by side, with what is typed meanwhile pinned in each."""
+"""Works on one request: writes candidates side by side, and pins the user's typing in each."""
 
 import asyncio
 import time
@@ -14,13 +14,13 @@ from inference.remote.partner.interfaces import Interface
 from inference.remote.work import RemoteEvent, RemoteWork
 
 _SIDE_BY_SIDE = 4
-"""So many candidates of one request are written at one time."""
+"""How many candidates of one request to write concurrently."""
 _DRAFT_S = 0.05
 """The least time between two drafts."""
 
 
 class PartnerInfilling(RemoteWork):
-    """The work on one request, candidate beside candidate."""
+    """The work on one request, with concurrent candidates."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class PartnerInfilling(RemoteWork):
         request: InfillRequest,
         deadline: float | None,
     ) -> None:
-        """`on_fit` is told the windows with which a hole was filled. Raises RequestError where there is no sense."""
+        """`on_fit` receives the windows that filled a hole. Raises RequestError if the request makes no sense."""
         super().__init__(request, deadline)
         self._typed: dict[int, str] = {}
         self._asking = Asking(
@@ -76,14 +76,14 @@ class PartnerInfilling(RemoteWork):
             await chain.run()
 
     def _is_over(self) -> bool:
-        """Whether all candidates are written. One that was, but disagrees with what was typed since, goes on."""
+        """Whether all candidates are written. One that was, but disagrees with later typing, continues."""
         for chain, task in self._running.items():
             if task.done() and not chain.is_complete and not task.exception() and not self._late():
                 self._start(chain)
         return all(task.done() for task in self._running.values())
 
     def _raise_if_nothing(self) -> None:
-        """Raises the first error where no candidate is there; at the deadline an error no longer matters."""
+        """Raises the first error if there is no candidate; after the deadline errors no longer matter."""
         errors = [error for task in self._running.values() if (error := task.exception()) is not None]
         if errors and len(errors) == len(self._chains):
             raise errors[0]
@@ -100,7 +100,7 @@ class PartnerInfilling(RemoteWork):
         return sorted(([first] if first else []) + ranked, key=_flaws)
 
     def _draft(self) -> Draft | None:
-        """The first candidate as it stands; None where that is nothing new."""
+        """The first candidate's current state; None if nothing is new."""
         now, fills = time.monotonic(), self._chains[0].shown()
         if now < self._drawn + _DRAFT_S or not any(fill.text for fill in fills):
             return None
@@ -121,5 +121,5 @@ def _mean(sure: tuple[float, ...]) -> float:
 
 
 def _flaws(candidate: Candidate) -> tuple[bool, bool]:
-    """What puts a candidate behind the others: it was cut short, or a hole is empty."""
+    """Ranks a candidate behind the others: it was truncated, or a hole is empty."""
     return not candidate.complete, not all(candidate.texts)

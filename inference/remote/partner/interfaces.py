@@ -1,4 +1,4 @@
-"""A server's interfaces for filling a hole: what is sent to each, and which part of its answer is the fill."""
+"""A server's interfaces for filling a hole: the request for each, and the fill in its answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from inference.remote.partner import wire
 from inference.remote.partner.wire import ReadPiece
 
 _AROUND_CODE_TOKENS = 96
-"""What a conversation's answer may have around the code."""
+"""What may surround the code in a conversation's answer."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The fill in an answer: `answer[start:end]`. `is_whole`: whatever else comes is none of it."""
+    """The fill in an answer: `answer[start:end]`. `is_whole`: nothing after it belongs to the fill."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Interface:
-    """One way to ask. `body` makes a request of a question, `find` finds the fill in an answer so far.
+    """One way to ask. `body` turns a question into a request, `find` finds the fill in an answer so far.
 
     `controls` are the tokens that code must not bring into a prompt.
     """
@@ -40,14 +40,14 @@ class Interface:
     sees_drafts: bool = False
 
     def fitted(self, text: str, question: Question, *, ended: bool) -> str:
-        """The text of a fill, without what stands around the hole already: conversations repeat it."""
+        """A fill without a repeat of the hole's surroundings, which conversations tend to add."""
         if not self.sees_drafts:
             return text
         return conversation.fitted(text, question) if ended else conversation.begun(text, question.prefix)
 
 
 def of_family(kind: str, model: str, tokens: FimTokens, *, rich: bool) -> Interface:
-    """`/v1/completions` with a family's tokens. `rich`: asks for probabilities, and for special tokens to be shown."""
+    """`/v1/completions` with a family's tokens. `rich`: asks for probabilities, and for visible special tokens."""
 
     def body(question: Question) -> dict[str, Any]:
         prompt = tokens.prompt(question.prefix, question.suffix, question.path, question.context)
@@ -71,7 +71,7 @@ def with_suffix(model: str, *, rich: bool) -> Interface:
 
 
 def llama_infill(model: str, *, rich: bool) -> Interface:
-    """llama.cpp's `/infill`. It cuts prefix and suffix itself to what fits, and takes other files."""
+    """llama.cpp's `/infill`. It truncates prefix and suffix itself, and accepts other files."""
 
     def body(question: Question) -> dict[str, Any]:
         common = _common(question, _line_end(question))
@@ -84,7 +84,7 @@ def llama_infill(model: str, *, rich: bool) -> Interface:
 
 
 def chat(model: str, *, rich: bool) -> Interface:
-    """`/v1/chat/completions`. `rich`: asks for probabilities, and for no thinking where the model can do without."""
+    """`/v1/chat/completions`. `rich`: asks for probabilities, and for no thinking if the model allows that."""
 
     def body(question: Question) -> dict[str, Any]:
         common = _common(question, [])
@@ -109,7 +109,7 @@ def _line_end(question: Question) -> list[str]:
 
 
 def _until(controls: tuple[str, ...]) -> Callable[[str, Question, bool], Found]:
-    """Finds the fill where it is all of the answer, up to a control token or the end of the only line."""
+    """Finds the fill if it is the whole answer, up to a control token or the end of the only line."""
 
     def find(answer: str, question: Question, _ended: bool) -> Found:
         ends = [at for token in controls if (at := answer.find(token)) >= 0]
@@ -122,7 +122,7 @@ def _until(controls: tuple[str, ...]) -> Callable[[str, Question, bool], Found]:
 
 
 def _spoken(answer: str, question: Question, ended: bool) -> Found:
-    """Finds the fill in what a conversation answers. Of one line nothing is waited for behind it."""
+    """Finds the fill in a conversation's answer. For a single line, waits for nothing behind it."""
     block = conversation.block(answer, ended=ended)
     is_whole = block.is_closed and ended
     if question.single_line:
@@ -132,5 +132,5 @@ def _spoken(answer: str, question: Question, ended: bool) -> Found:
 
 
 def most_characters(question: Question) -> int:
-    """An answer that is longer than so much takes no notice of `max_tokens`."""
+    """An answer longer than this ignores `max_tokens`."""
     return (question.max_tokens + _AROUND_CODE_TOKENS) * CHARACTERS_PER_TOKEN * 8

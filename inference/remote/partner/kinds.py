@@ -1,4 +1,4 @@
-"""Finds out which models a server has, and in which way it fills a hole: it is asked for one token."""
+"""Finds out which models a server has, and how it can fill a hole: asks it for one token."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from inference.remote.pause import ServerError
 
 _SETTING = "partner.model"
 _REFUSED = (400, 404, 405, 415, 422, 500, 501)
-"""The server is there, and does not do that. Anything else is no answer to the question what it can do."""
+"""The server exists but does not support that. Any other error says nothing about its abilities."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """A model on a server, and how it is asked. `context_tokens` is what it takes; None: it does not say."""
+    """A model on a server, and how to ask it. `context_tokens` is its limit; None: unknown."""
 
     name: str
     interface: Interface
@@ -50,7 +50,7 @@ _Make = Callable[..., Interface]
 
 
 async def meet(client: Client, wanted: str | None, kind: str) -> Served:
-    """What the server has under the name `wanted` (None: the one that it has), asked as `kind` says.
+    """The server's model named `wanted` (None: its only one), asked as `kind` says.
 
     Raises ModelError.
     """
@@ -69,7 +69,7 @@ async def meet(client: Client, wanted: str | None, kind: str) -> Served:
 
 
 async def _model(client: Client, wanted: str | None) -> ServedModel:
-    """The model of that name; a server that lists none has the one that is wanted, or one without a name."""
+    """The model with that name; a server that lists none has the requested one, or one without a name."""
     try:
         listed = answers.models(await client.get("/v1/models"))
     except ServerError as error:
@@ -80,7 +80,7 @@ async def _model(client: Client, wanted: str | None) -> ServedModel:
 
 
 async def _props(client: Client) -> _Props | None:
-    """What llama.cpp says of itself; None where the server is none."""
+    """llama.cpp's description of itself; None for any other server."""
     try:
         return answers.decoded(await client.get("/props"), _Props)
     except (AnswerError, ServerError):
@@ -96,7 +96,7 @@ async def _is_ollama(client: Client) -> bool:
 
 
 def _ways(kind: str, model: str, *, is_llama: bool, is_ollama: bool) -> Iterator[_Make]:
-    """The ways to ask that are worth a try, the best first."""
+    """The ways to ask that are worth a try, best first."""
     suffix, chat = partial(interfaces.with_suffix, model), partial(interfaces.chat, model)
     infill = partial(interfaces.llama_infill, model)
     if kind != "auto":
@@ -116,7 +116,7 @@ def _of_family(kind: str, model: str) -> _Make:
 
 
 async def _first_that_answers(client: Client, ways: list[_Make], kind: str, model: str) -> Interface:
-    """Raises ModelError, which says what each was answered, and ServerError."""
+    """Raises ModelError, which lists the answer to each attempt, and ServerError."""
     refused: list[str] = []
     for make in ways:
         for rich in (True, False):

@@ -1,4 +1,4 @@
-"""What a server streams, read as untrusted: events of a stream, and what an event of each interface says."""
+"""Parses a server's stream as untrusted: its events, and the content of each interface's events."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ _LONGEST_EVENT_BYTES = 1 << 20
 
 
 class Events:
-    """The data of server-sent events, of which the parts come as they come."""
+    """The data of server-sent events, fed in parts as they arrive."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -22,7 +22,7 @@ class Events:
         self._size = 0
 
     def feed(self, part: bytes) -> list[bytes]:
-        """The events that end in this part. Raises AnswerError where one is too long."""
+        """The events completed by this part. Raises AnswerError if one is too long."""
         self._rest += part
         end = part.rfind(b"\n") + 1
         if not end:
@@ -38,7 +38,7 @@ class Events:
             event, self._data, self._size = self._data, [], 0
             return b"\n".join(event) if event else None
         name, _, value = line.partition(b":")
-        if name in (b"data", b"error"):  # llama.cpp names the field `error` where it fails in mid-answer
+        if name in (b"data", b"error"):  # llama.cpp names the field `error` if it fails in mid-answer
             self._size += len(value)
             self._data.append(value.removeprefix(b" "))
             self._check()
@@ -51,9 +51,9 @@ class Events:
 
 @dataclass(frozen=True)
 class Piece:
-    """Some of a text. `sure` are the probabilities of its tokens, where they are told. `end` is "" while it goes on.
+    """Some of a text. `sure` are the probabilities of its tokens, if known. `end` is "" as long as it continues.
 
-    `end` is "stop" where the server says that the text is whole, else "length": it was cut, filtered or aborted.
+    `end` is "stop" if the server says that the text is whole, otherwise "length": it was cut, filtered or aborted.
     """
 
     text: str
@@ -66,7 +66,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class _Logprobs(msgspec.Struct, frozen=True):
-    """OpenAI's two ways to say it: `token_logprobs` of completions, `content` of conversations (and of llama.cpp)."""
+    """OpenAI's two forms: `token_logprobs` of completions, `content` of conversations (and of llama.cpp)."""
 
     token_logprobs: list[float | None] | None = None
     content: list[_Token] | None = None
@@ -106,14 +106,14 @@ class _Infill(_Failure, frozen=True):
 
 
 ReadPiece = Callable[[bytes], Piece | None]
-"""What an event says; None where it says nothing. Raises AnswerError, also with what the server says went wrong."""
+"""The content of an event; None if it has none. Raises AnswerError, including for an error from the server."""
 
 
 DONE = Piece("", end="stop")
-"""The last event of a stream that goes on to its end; the reason why its text ended may have come before."""
+"""The last event of a complete stream; the reason for the end of its text may have come before."""
 
 _WHOLE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete"})
-"""Reasons for which a text is whole."""
+"""Reasons that mean a whole text."""
 
 
 def choice(event: bytes) -> Piece | None:
@@ -144,12 +144,12 @@ def infill(event: bytes) -> Piece | None:
 
 
 def _end(reason: str | None) -> str:
-    """An answer that was filtered, aborted or ended for a reason that is not known is none that can replace code."""
+    """An answer that was filtered, aborted or ended for an unknown reason cannot replace code."""
     return "" if not reason else "stop" if reason.lower() in _WHOLE else "length"
 
 
 def _sure(values: Sequence[float | None]) -> tuple[float, ...]:
-    """Log-probabilities as probabilities; none where one of them is missing or can be none."""
+    """Log-probabilities as probabilities; none if one of them is missing or invalid."""
     found = [value for value in values if value is not None and not math.isnan(value) and value <= 1e-3]
     return tuple(min(1.0, math.exp(value)) for value in found) if len(found) == len(values) else ()
 

@@ -1,4 +1,4 @@
-"""One text as a server writes it: streamed, read in batches, cut where it ends."""
+"""One text from a server: streamed, read in batches, cut where it ends."""
 
 import asyncio
 import time
@@ -14,26 +14,26 @@ from inference.remote.partner.wire import DONE, Events, Piece
 from inference.remote.pause import ServerError
 
 _LONGEST_S = 300.0
-"""How long a text may take that has no deadline: a server may stream for ever."""
+"""How long a text without a deadline may take: a server may stream for ever."""
 _BATCH = 256
-"""So many events are read before the event loop goes on with something else."""
+"""Read this many events before yielding to the event loop."""
 
 
 class Writing:
-    """The answer to a question as far as it has come. `run` it in a task, and look at it meanwhile."""
+    """The answer to a question so far. `run` it in a task, and look at it meanwhile."""
 
     def __init__(self, client: Client, interface: Interface, question: Question, deadline: float | None) -> None:
         self.question = question
         self.end = ""
-        """Why it has ended: "stop", or "length" where it was cut."""
+        """Why it has ended: "stop", or "length" if it was cut."""
         self.first_ms = 0.0
-        """When the first text came, since it was asked for; 0 before."""
+        """The delay of the first text after the request; 0 before."""
         self._client, self._interface, self._deadline = client, interface, deadline
         self._answer = ""
         self._sure: list[tuple[int, tuple[float, ...]]] = []
 
     async def run(self, on_text: Callable[[], None]) -> None:
-        """Has it written; calls `on_text` whenever there is more. Raises ServerError, TimeoutError at the limit.
+        """Receives the text; calls `on_text` whenever there is more. Raises ServerError, TimeoutError at the limit.
 
         Cancelling it aborts the request.
         """
@@ -55,7 +55,7 @@ class Writing:
                         break
         if not self._answer and not self._sure:
             raise ServerError(f"the server {self._client.url} ended its answer before it began; look at its log")
-        self.end = self.end or "length"  # a stream that just ends may have been broken off
+        self.end = self.end or "length"  # a stream without an end event may have broken off
 
     async def _take(self, events: list[bytes]) -> None:
         """Raises AnswerError."""
@@ -82,18 +82,18 @@ class Writing:
 
     @property
     def tokens(self) -> int:
-        """How many tokens have come, as far as that can be told."""
+        """The number of tokens so far, as far as known."""
         return sum(max(1, len(sure)) for _, sure in self._sure)
 
     @property
     def text(self) -> str:
-        """The fill so far, behind what it has to begin with; once it has ended, as it fits into the file."""
+        """The fill so far, after its required start; once it has ended, fitted to the file."""
         found = self._interface.find(self._answer, self.question, bool(self.end))
         text = self._answer[found.start : found.end]
         return self._interface.fitted(text, self.question, ended=bool(self.end))
 
     @property
     def sure(self) -> list[float]:
-        """The probabilities of the tokens of the fill, as far as they are told."""
+        """The probabilities of the fill's tokens, as far as known."""
         found = self._interface.find(self._answer, self.question, bool(self.end))
         return [value for end, values in self._sure if found.start < end <= found.end for value in values]

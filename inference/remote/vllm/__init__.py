@@ -41,7 +41,8 @@ async def connect(
 ) -> RemoteInfiller:
     """The server that `arguments.model` names; `token` is sent to it. Raises ModelError, which says what to do.
 
-    So it does where the server has not said in `limit_s` what it serves; one that knows pins computes nothing for that.
+    Also raises it if the server has not named its model within `limit_s`; one that knows pins answers without
+    computing.
     """
     async with meeting.connecting(arguments, address.MODEL, MODEL_SERVER, token, on_progress) as (client, at):
         served = await meeting.in_time(server.meet(client, arguments.server_model), client.url, limit_s)

@@ -1,8 +1,8 @@
-"""Fills one canvas: settles the lengths, denoises a canvas of each beside the others, and ranks what they hold.
+"""Fills one canvas: settles the lengths, denoises one canvas per length concurrently, and ranks the results.
 
 vLLM gives no causal likelihood of a fill to rank by. (`prompt_logprobs` would be one. In 0.32 it ends the engine of a
-diffusion model.) What it does tell is how likely the first tokens behind a hole are where the fill stands and they do
-not: one read of a canvas on which they are open.
+diffusion model.) It does tell how likely the first tokens behind a hole are given the fill: one read of a canvas on
+which they are open.
 
 Of 62 tuning lines with the embedded checkpoint, 4 lengths each: the likeliest length gave edit similarity 0.308 (8 %
 exact), the surest fill 0.302 (10 %), this score 0.368 (11 %), a choice that knows the truth 0.461 (16 %).
@@ -31,7 +31,7 @@ from inference.remote.vllm.trial import LEAST_HEAT, Noise, Trial, denoise, steps
 
 @dataclass(frozen=True)
 class Model:
-    """What is known here of a served model."""
+    """What we know about a served model."""
 
     vocabulary: Vocabulary
     properties: Properties
@@ -39,7 +39,7 @@ class Model:
 
 
 class CanvasSearch:
-    """The work on one canvas. `run` it in a task; what it holds can be looked at, and narrowed down, meanwhile."""
+    """The work on one canvas. `run` it in a task; meanwhile its state can be read and narrowed down."""
 
     def __init__(self, model: Model, reader: Reader, plan: Plan, noise: Noise, effort: Effort, *, quick: bool) -> None:
         self.plan = plan
@@ -50,9 +50,9 @@ class CanvasSearch:
         self._working: dict[asyncio.Task[None], Trial] = {}
 
     async def run(self, deadline: float | None, on_step: Callable[[], None]) -> list[RankedFill]:
-        """Its answers, best first: at the `deadline` those of all canvases as they stand, empty where none was read.
+        """Its answers, best first: at the `deadline` the current state of all canvases, empty if none was read.
 
-        Calls `on_step` whenever the drafts have changed. Raises ServerError where no canvas was read.
+        Calls `on_step` whenever the drafts have changed. Raises ServerError if no canvas was read.
         """
         try:
             async with asyncio.timeout(None if deadline is None else max(0.0, deadline - time.monotonic())):
@@ -65,13 +65,13 @@ class CanvasSearch:
 
     @property
     def draft(self) -> Written | None:
-        """The canvas of the likeliest length as it stands; None before anything is known of one."""
+        """The current canvas of the likeliest length; None before any is known."""
         return next((each.written for each in self._read()), None)
 
     def keep_agreeing(self, number: int, text: str) -> bool:
-        """Drops the canvases whose hole of this number (from 0) does not begin with `text` as it stands.
+        """Drops the canvases whose hole of this number (from 0) does not currently begin with `text`.
 
-        Returns False where none agrees, or nothing is known of any.
+        Returns False if none agrees, or none is known.
         """
         if not any(self._texts(each.written)[number].startswith(text) for each in self._read()):
             return False
@@ -94,7 +94,7 @@ class CanvasSearch:
         await self._finished()
 
     async def _one(self, trial: Trial, on_step: Callable[[], None], *, again: bool) -> None:
-        """`again`: another canvas has the same lengths, so this one is to become something else."""
+        """`again`: another canvas has the same lengths, so make this one different."""
         heat = max(self._model.properties.sampler.t_max, LEAST_HEAT) if again else 0.0
         await denoise(self._reader, trial, self._model.properties, self.most_steps, on_step, heat)
 
@@ -110,7 +110,7 @@ class CanvasSearch:
                 raise error
 
     async def _ranked(self) -> list[RankedFill]:
-        """All that was filled, best first. Where there is one answer alone, nothing is asked about it."""
+        """All filled canvases, best first. Asks nothing about a single answer."""
         written = [each.written for each in self._trials if each.is_text and not each.left]
         if len({self._texts(each) for each in written}) < 2:
             return self._ranked_by([(each, _by_confidence(each)) for each in written])
@@ -132,14 +132,14 @@ class CanvasSearch:
         return sorted(best.values(), key=answered.flaws)
 
     def _read(self) -> list[Trial]:
-        """The canvases of which something is known, all of it text."""
+        """The known canvases that are all text."""
         return [each for each in self._trials if each.is_text and (each.steps or not each.left)]
 
     def _texts(self, written: Written) -> tuple[str, ...]:
         return fills.texts(self._model.vocabulary, written.ids, written.spans, self.plan.layout.holes).texts
 
     async def _stop(self) -> None:
-        """Aborts what is still asked of the server."""
+        """Aborts all open requests to the server."""
         for task in self._working:
             task.cancel()
         if self._working:
@@ -147,7 +147,7 @@ class CanvasSearch:
 
 
 def begin_as_they_must(found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
-    """Those of the answers whose texts begin as their holes must."""
+    """The answers whose texts begin as their holes require."""
     return [each for each in found if answered.agrees(each.texts, holes)]
 
 
@@ -158,13 +158,13 @@ _LEAST = -20.0
 
 
 def _by_confidence(written: Written) -> float:
-    """The mean log-probability with which the model chose the tokens it wrote; 0 where all were given."""
+    """The mean log-probability of the tokens the model chose; 0 if all were given."""
     chosen = [written.confidences[row] for _, first, end in written.spans for row in range(first, end)]
     return sum(max(_LEAST, math.log(sure)) if sure > 0 else _LEAST for sure in chosen) / len(chosen) if chosen else 0.0
 
 
 async def _suffix_likelihood(reader: Reader, plan: Plan, written: Written, noise: Noise) -> float | None:
-    """The mean log-probability of the first tokens behind the last hole, were they not known; None without any.
+    """The mean log-probability of the first tokens behind the last hole, if they were unknown; None if there are none.
 
     Raises ServerError, and TimeoutError at the deadline.
     """
@@ -180,9 +180,9 @@ async def _suffix_likelihood(reader: Reader, plan: Plan, written: Written, noise
 
 
 def _score(written: Written, suffix: float | None) -> float:
-    """How good a fill is, by how sure the model was of it and of what follows it; higher is better.
+    """The quality of a fill: the model's confidence in it and in the text behind it; higher is better.
 
-    A little more for each e-fold of its tokens: a model is the surer the shorter a fill is.
+    Adds a little for each e-fold of its tokens, because a model is surer of shorter fills.
     """
     tokens = sum(end - first for first, _, end in written.spans)
     found = _by_confidence(written) + (0.0 if suffix is None else _SUFFIX_WEIGHT * suffix)

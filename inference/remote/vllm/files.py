@@ -1,4 +1,4 @@
-"""Reads what this machine has of a served model: its tokenizer, and what infilling has to know of it. No weights."""
+"""Reads this machine's files of a served model: its tokenizer, and its infilling settings. No weights."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from inference.remote.vllm.rules import TextRules
 from inference.remote.vllm.server import Served
 
 _LINE_STEPS, _QUICK_STEPS = 8, 4
-"""Of a checkpoint that says nothing, as models/diffusion_gemma takes it for a released one."""
+"""For a checkpoint without settings, the same as models/diffusion_gemma assumes for a released one."""
 
 
 class _Config(msgspec.Struct):
@@ -24,9 +24,9 @@ class _Config(msgspec.Struct):
 
 
 def load(served: Served, wanted: str | None, url: str) -> Model:
-    """The tokens of a served model, and how it wants to be used.
+    """The tokens of a served model, and its settings.
 
-    `wanted` is a folder or a downloaded hub id; None: what the server was started with, where that is here. Raises
+    `wanted` is a folder or a downloaded hub id; None: the one the server was started with, if it exists here. Raises
     ModelError.
     """
     folder = _folder(served, wanted, url)
@@ -41,9 +41,9 @@ def load(served: Served, wanted: str | None, url: str) -> Model:
 
 
 def _folder(served: Served, wanted: str | None, url: str) -> Path:
-    """Where the tokenizer is. What the server says is a hint alone: a folder that it names is one of its own machine.
+    """The folder of the tokenizer. The server's own path is only a hint: it is on the server's machine.
 
-    So that folder is opened here only where the server is here too; the name of another's may be anybody's folder.
+    So it is opened only if the server is on this machine; otherwise that folder could be anyone's.
     """
     if wanted:
         return checkpoint.folder_of(wanted)
@@ -61,7 +61,7 @@ def _folder(served: Served, wanted: str | None, url: str) -> Path:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """What config.json says; nothing where there is none, for a tokenizer is enough."""
+    """The content of config.json; empty if there is none, because a tokenizer is enough."""
     try:
         return checkpoint_files.read_json(folder / "config.json")
     except FileNotFoundError:
@@ -69,7 +69,7 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _assumed(config: dict[str, Any]) -> Properties:
-    """What is assumed of a checkpoint without `infill.json`: a released one."""
+    """The settings of a checkpoint without `infill.json`: those of a released one."""
     try:
         width = msgspec.convert(config, _Config).canvas_length or 256
     except msgspec.ValidationError:
@@ -78,7 +78,7 @@ def _assumed(config: dict[str, Any]) -> Properties:
 
 
 def _within(properties: Properties, served: Served, url: str) -> Properties:
-    """The same, with canvases and prefixes that the server takes. Raises ModelError where it takes next to nothing."""
+    """The same, with canvases and prefixes that the server accepts. Raises ModelError if it accepts next to nothing."""
     canvas = min(properties.canvas_tokens, served.canvas_tokens)
     context = served.context_tokens or properties.max_prefix_tokens + canvas
     least = 4

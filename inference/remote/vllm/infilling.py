@@ -1,4 +1,4 @@
-"""Works on one request: plans its canvases, has a server fill them one after another, and reports what comes of it."""
+"""Works on one request: plans its canvases, has a server fill them one after another, and reports the results."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -20,14 +20,14 @@ class RemoteInfilling(RemoteWork):
     """The work on one request, canvas after canvas."""
 
     def __init__(self, client: Client, name: str, model: Model, request: InfillRequest, deadline: float | None) -> None:
-        """`name` is what the server calls the model. Raises RequestError where the request makes no sense."""
+        """`name` is the server's name for the model. Raises RequestError if the request makes no sense."""
         super().__init__(request, deadline)
         self._client, self._name, self._model = client, name, model
         self._noise = Noise(model.properties, len(model.vocabulary), request.seed)
         self._effort = Effort.of(request, model.properties)
         self._canvases: Canvases | None = None
         self._typed: dict[int, str] = {}
-        """What was typed before the canvases were planned, by the number of the hole."""
+        """The text typed before the canvases were planned, by the number of the hole."""
 
     def _pin(self, hole: int, text: str) -> None:
         if self._canvases is None:
@@ -54,7 +54,7 @@ class RemoteInfilling(RemoteWork):
         yield self._done()
 
     async def _planned(self) -> Planner:
-        """Tokenises in a thread, for the text may be long."""
+        """Tokenises in a thread, because the text may be long."""
         properties = self._model.properties
         planner = await asyncio.to_thread(Planner, self._model.vocabulary, properties, self._request)
         for hole, text in self._typed.items():
@@ -64,9 +64,9 @@ class RemoteInfilling(RemoteWork):
     async def _canvas(
         self, canvases: Canvases, plan: Plan, earlier: Sequence[str], found: list[RankedFill]
     ) -> AsyncIterator[Draft]:
-        """Has one canvas filled behind the `earlier` fills; its answers, best first, are appended to `found`.
+        """Has one canvas filled behind the `earlier` fills; appends its answers to `found`, best first.
 
-        Nothing if the text typed meanwhile disagrees with all of it: then it has to be filled again.
+        Appends nothing if the text typed meanwhile disagrees with all of them: then it must be filled again.
         """
         self._counters.canvases += 1
         size = len(self._model.vocabulary)
@@ -100,7 +100,7 @@ class RemoteInfilling(RemoteWork):
 
 
 def _plan(planner: Planner, group: Group, earlier: Sequence[str]) -> Plan:
-    """A canvas, with all that is made of it once: what a row may begin with is up to the whole vocabulary."""
+    """A canvas, with everything computed once for it: the possible starts of a row involve the whole vocabulary."""
     plan = planner.plan(group, earlier)
     for hole in plan.layout.holes:
         hole.may_begin(OPEN)

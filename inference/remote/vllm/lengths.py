@@ -1,4 +1,4 @@
-"""Which lengths of a hole are tried, by what a server says of canvases of noise: one-step reads, side by side.
+"""Chooses the lengths to try for a hole, by one-step reads of noise canvases, side by side.
 
 A slack token's probability in each row comes with `logprob_token_ids`. Without such a token the lengths are guessed.
 """
@@ -13,9 +13,9 @@ from inference.remote.vllm.rules import TextRules
 from inference.remote.vllm.trial import Noise, Trial
 
 _LENGTHS, _LENGTHS_QUICK, _LENGTHS_OF_SEVERAL_LINES = 4, 2, 3
-"""How many lengths are tried, where one answer is wanted. Each is a canvas of its own in the server's batch."""
+"""How many lengths to try for one answer. Each is a separate canvas in the server's batch."""
 _GUESSED = 8
-"""How many lengths of a line are tried where nothing is known of them."""
+"""How many lengths of a line to try without any knowledge of them."""
 
 
 class Lengths:
@@ -26,7 +26,7 @@ class Lengths:
         self._rules, self._noise = rules, noise
 
     async def choices(self, candidates: int, *, quick: bool) -> list[tuple[int, ...]]:
-        """The lengths to try, one per hole, the likeliest first; at least so many, some of them more than once.
+        """The lengths to try, one per hole, likeliest first; at least this many, some of them more than once.
 
         Raises ServerError, and TimeoutError at the deadline.
         """

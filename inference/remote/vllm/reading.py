@@ -1,4 +1,4 @@
-"""Asks a server about one canvas after another behind one prefix."""
+"""Asks a server about canvases behind one prefix."""
 
 import asyncio
 import time
@@ -15,13 +15,13 @@ from inference.remote.vllm.wire import CanvasAnswer, CompletionRequest, Diffusio
 _T = TypeVar("_T")
 
 _LONG_PROMPT_TOKENS = 16_384
-"""A request with a longer prompt is made in a thread: making it takes some milliseconds."""
+"""Build a request with a longer prompt in a thread: it takes some milliseconds."""
 _LONG_ANSWER_BYTES = 32 << 10
-"""A longer answer is read in a thread."""
+"""Parse a longer answer in a thread."""
 
 
 class Reader:
-    """The canvases behind one prefix, on one server. Several may be asked about at one time."""
+    """The canvases behind one prefix, on one server. Several may be asked about concurrently."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class Reader:
     async def read(
         self, ids: Sequence[int], pinned: Collection[int], *, steps: int = 1, tokens: Sequence[int] = ()
     ) -> CanvasAnswer:
-        """What becomes of a canvas in so many steps or fewer, and how likely the tokens of its rows are then.
+        """The state of a canvas after at most this many steps, and the likelihoods of its rows' tokens then.
 
-        `pinned` are the numbers of the rows that stay as they are. The likeliest tokens of each row are named; with
-        `tokens`, at most `wire.MOST_NAMED_TOKENS`, these instead. Raises ServerError, and TimeoutError at the deadline.
+        `pinned` are the numbers of the fixed rows. Names the likeliest tokens of each row; with `tokens`, at most
+        `wire.MOST_NAMED_TOKENS`, these instead. Raises ServerError, and TimeoutError at the deadline.
         """
         xargs = DiffusionArguments(tuple(ids), tuple(sorted(pinned)), len(ids), steps, diffusion_read_only=True)
         request = CompletionRequest(self._model, self._prefix, len(ids), xargs)
@@ -70,7 +70,7 @@ class Reader:
         return await asyncio.to_thread(wire.canvas_answer, body, rows)
 
     def _check_tokens(self, answer: CanvasAnswer, pinned: Collection[int]) -> None:
-        """Raises AnswerError where a row has a token that is not in the vocabulary. Of pinned rows none is read."""
+        """Raises AnswerError if a row has a token outside the vocabulary. Skips pinned rows."""
         given = set(pinned)
         for number, id_ in enumerate(answer.ids):
             if id_ >= self._vocabulary_size and number not in given:

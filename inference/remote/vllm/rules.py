@@ -1,7 +1,7 @@
-"""Which tokens a row of a hole may become: text only, no line break in a hole of one line, a given start.
+"""The tokens allowed in a hole's row: text only, no line break in a hole of one line, a given start.
 
-vLLM cannot be told so: it refuses `logit_bias`, and `diffusion_constrained` holds for a whole canvas. What it says of
-the likeliest tokens of a row is enough to choose among them.
+vLLM cannot enforce that: it refuses `logit_bias`, and `diffusion_constrained` holds for a whole canvas. Its list of a
+row's likeliest tokens is enough to choose among them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from inference.models.family import Properties
 
 
 class TextRules:
-    """What a checkpoint's tokens may stand in."""
+    """Where a checkpoint's tokens may appear."""
 
     def __init__(self, vocabulary: Vocabulary, properties: Properties) -> None:
         self._size, self._first = len(vocabulary), properties.first_text_token_id
@@ -20,23 +20,23 @@ class TextRules:
         self._line_breaks = frozenset(vocabulary.line_break_ids)
 
     def is_text(self, token: int) -> bool:
-        """Whether a token may stand in a fill of several lines."""
+        """Whether a token may appear in a fill of several lines."""
         return self._first <= token < self._size and token not in self._special
 
     def may_stand(self, token: int, hole: Slots, *, is_start: bool) -> bool:
-        """Whether a token may stand in a row of this hole; `is_start`: in its first open row."""
+        """Whether a token may appear in a row of this hole; `is_start`: in its first open row."""
         if is_start and hole.allowed is not None:
             return hole.may_begin(token)
         return self.is_text(token) and not (hole.single_line and token in self._line_breaks)
 
     def choices(self, known: Mapping[int, float], hole: Slots, *, is_start: bool) -> list[tuple[int, float]]:
-        """Return the tokens that may stand there with their log-probabilities, the likeliest first."""
+        """The tokens allowed there with their log-probabilities, likeliest first."""
         some = [(token, value) for token, value in known.items() if self.may_stand(token, hole, is_start=is_start)]
         return sorted(some, key=lambda each: (-each[1], each[0]))
 
 
 def open_rows(row: Row, holes: Sequence[Slots]) -> dict[int, tuple[Slots, bool]]:
-    """For each open row of a canvas its hole, and whether it is the first one behind what the hole begins with."""
+    """For each open row of a canvas its hole, and whether it is the first one after the hole's given start."""
     return {
         number: (hole, number == first)
         for (_, first, end), hole in zip(row.spans, holes, strict=True)

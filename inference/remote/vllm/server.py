@@ -1,4 +1,4 @@
-"""Finds out what a server serves, and that it can hold pins, without having it compute anything."""
+"""Finds out a server's models and whether it can hold pins, without making it compute anything."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _START_IT = "start a vLLM 0.32 or later with a DiffusionGemma checkpoint: see in
 
 @dataclass(frozen=True)
 class Served:
-    """A model on a server. `canvas_tokens` is the widest canvas it takes, `context_tokens` prompt and canvas at most.
+    """A model on a server. `canvas_tokens` is the widest canvas it accepts, `context_tokens` prompt and canvas at most.
 
     `root` is the folder or hub id that the server was started with, `version` the server's; empty: not known.
     """
@@ -31,7 +31,7 @@ class Served:
 
 
 async def meet(client: Client, wanted: str | None) -> Served:
-    """What the server has under the name `wanted`, None: the one model that it has. Raises ModelError."""
+    """The server's model named `wanted`, None: its only model. Raises ModelError."""
     try:
         listed = answers.models(await client.get("/v1/models"))
         model = meeting.chosen(listed, wanted, client.url, "server.model")
@@ -45,7 +45,7 @@ async def meet(client: Client, wanted: str | None) -> Served:
 
 
 async def _version(client: Client) -> str:
-    """The server's version; empty where it does not say, as one behind a router may not."""
+    """The server's version; empty if it does not say, for example behind a router."""
     try:
         return wire.version(await client.get("/version"))[:50]
     except (AnswerError, ServerError):
@@ -53,9 +53,9 @@ async def _version(client: Client) -> str:
 
 
 async def _canvas_tokens(client: Client, name: str, version: str) -> int:
-    """The width of the served canvas, from what the server says of a canvas that it must refuse. Raises ModelError.
+    """The width of the served canvas, from the server's refusal of an impossible one. Raises ModelError.
 
-    A vLLM that knows no pins, and one with a model of another kind, does not look at it and answers with a token.
+    A vLLM without pins, or with a model of another kind, ignores the canvas and answers with a token.
     """
     impossible = CompletionRequest(name, (1,), 1, DiffusionArguments((), (-1,)), logprobs=1)
     try:

@@ -1,4 +1,4 @@
-"""One canvas of certain lengths on its way from noise to text, and how a server is had to denoise it."""
+"""One canvas of fixed lengths on its way from noise to text, and the requests that make a server denoise it."""
 
 import math
 import random
@@ -11,16 +11,17 @@ from inference.remote.vllm.reading import Reader
 from inference.remote.vllm.rules import TextRules, open_rows
 
 UNMASKING_STEPS = 4
-"""At most so many requests for one canvas that is unmasked from here. Of 100 tuning lines at their true length 2 gave
-edit similarity 0.440, 4 gave 0.474, 8 gave 0.469 and 16 gave 0.465."""
+"""The most requests for one canvas that is unmasked from here. Of 100 tuning lines at their true length 2 gave edit
+similarity 0.440, 4 gave 0.474, 8 gave 0.469 and 16 gave 0.465.
+"""
 SURE = 0.9
-"""The probability from which a row is written beyond those that a step has to write."""
+"""The probability above which to write further rows beyond those that a step must write."""
 LEAST_HEAT = 0.5
-"""The temperature of a canvas that is to become something else than one of the same lengths, at least."""
+"""The least temperature of a canvas that must differ from one of the same lengths."""
 
 
 class Noise:
-    """What stands in a row that is not known yet. Seeded, since vLLM takes no seed: the first step is repeatable."""
+    """The content of unknown rows. Seeded, because vLLM takes no seed: the first step is repeatable."""
 
     def __init__(self, properties: Properties, vocabulary_size: int, seed: int | None) -> None:
         self._mask = properties.mask_token_id if properties.corruption == NoiseKind.MASK else None
@@ -33,7 +34,7 @@ class Noise:
 
 
 class Trial:
-    """A canvas with the rows that are written so far. Pinned rows are our own tokens, whatever a server answers."""
+    """A canvas with the rows written so far. Pinned rows are our own tokens, whatever a server answers."""
 
     def __init__(self, row: Row, holes: Sequence[Slots], rules: TextRules, noise: Noise) -> None:
         self.row, self.holes = row, holes
@@ -48,7 +49,7 @@ class Trial:
             self._sure[number] = 0.0
 
     def _begun(self) -> list[int]:
-        """The rows as they stand at first: where text is reworked, those of its tokens that are noised are open."""
+        """The initial rows: in reworked text, the noised tokens are open."""
         ids = list(self.row.ids)
         for (_, first, end), hole in zip(self.row.spans, self.holes, strict=True):
             for number, id_ in zip(range(first, end), hole.existing, strict=False):
@@ -63,12 +64,12 @@ class Trial:
 
     @property
     def seed(self) -> list[int]:
-        """The canvas to send, with noise where nothing is written."""
+        """The canvas to send, with noise in unwritten rows."""
         return [self._noise.token() if id_ == OPEN else id_ for id_ in self._ids]
 
     @property
     def pinned(self) -> list[int]:
-        """The rows that are to stay as they are sent."""
+        """The rows that must not change."""
         return [number for number, id_ in enumerate(self._ids) if id_ != OPEN]
 
     @property
@@ -77,10 +78,10 @@ class Trial:
         return Written(list(self._guesses), list(self._sure), self.row.spans, self.steps)
 
     def learn(self, ids: Sequence[int], known: Sequence[Mapping[int, float]], *, heat: float = 0.0) -> None:
-        """Takes the likeliest token that may stand there as the guess for each row that is not written.
+        """Guesses the likeliest allowed token for each unwritten row.
 
-        `heat` above 0 draws one instead, at that temperature. Where none of those named may stand there, nobody is sure
-        of the row: it gets the server's own token, or the given one where the hole begins; `is_text` says if it may.
+        With `heat` above 0, draws one at that temperature instead. If none of the named tokens is allowed, the row is
+        unsure: it gets the server's own token, or the given one at the start of the hole; `is_text` tells if it may.
         """
         for number in self.left:
             hole, is_start = self.open[number]
@@ -94,7 +95,7 @@ class Trial:
 
     @property
     def is_text(self) -> bool:
-        """Whether each row that is read so far has a token that may stand there; else the canvas is no answer."""
+        """Whether each row read so far has an allowed token; otherwise the canvas is no answer."""
         return not self._wrong
 
     def write(self, numbers: Sequence[int]) -> None:
@@ -103,11 +104,11 @@ class Trial:
             self._ids[number] = self._guesses[number]
 
     def surest(self) -> list[int]:
-        """The rows that are not written, those first of which the model is surest."""
+        """The unwritten rows, surest first."""
         return sorted(self.left, key=lambda number: (-self._sure[number], number))
 
     def confidence(self, number: int) -> float:
-        """How sure the model is of the guess in a row, 0 to 1."""
+        """The model's confidence in a row's guess, 0 to 1."""
         return self._sure[number]
 
     def _drawn(self, choices: Sequence[tuple[int, float]], heat: float) -> tuple[int, float]:
@@ -120,13 +121,13 @@ class Trial:
         (self._wrong.discard if may else self._wrong.add)(number)
 
     def _given_start(self, number: int, token: int) -> int:
-        """The token of the first row of a hole that begins as was given, where no likely one does: the given one."""
+        """The token of the first row of a hole with a given start that no likely token matches: the given one."""
         hole, is_start = self.open[number]
         return hole.allowed[0] if is_start and hole.allowed else token
 
 
 def steps_of(properties: Properties, asked: int | None) -> int:
-    """How many steps a canvas takes at most. A server takes fewer where its own maximum is lower."""
+    """The most steps of a canvas. A server takes fewer if its own maximum is lower."""
     steps = asked or properties.sampler.max_steps
     return min(steps, UNMASKING_STEPS) if properties.corruption == NoiseKind.MASK else steps
 
@@ -134,11 +135,11 @@ def steps_of(properties: Properties, asked: int | None) -> int:
 async def denoise(
     reader: Reader, trial: Trial, properties: Properties, steps: int, on_step: Callable[[], None], heat: float = 0.0
 ) -> None:
-    """Fills a canvas in at most so many steps. Raises ServerError, and TimeoutError at the deadline.
+    """Fills a canvas in at most this many steps. Raises ServerError, and TimeoutError at the deadline.
 
     At any time `trial.written` is the best answer so far. A model of uniform noise is served as it was trained: its
     canvas takes all steps in one request, with self-conditioning. vLLM puts random tokens back into rows that it does
-    not accept. A model that knows nothing but a mask token never saw these. So its rows are unmasked from here: each
+    not accept, but a model that knows only a mask token never saw these. So its rows are unmasked from here: each
     request reads the canvas once, the likeliest rows are written, and the others are masked again.
     """
     if properties.corruption == NoiseKind.MASK:
@@ -153,7 +154,7 @@ async def denoise(
 
 
 async def _unmask(reader: Reader, trial: Trial, steps: int, on_step: Callable[[], None], heat: float) -> None:
-    """Writes at least so many rows at each step that the last one writes the last row."""
+    """Writes enough rows at each step for the last step to write the last row."""
     for step in range(steps):
         if not trial.left:
             return

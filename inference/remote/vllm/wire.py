@@ -15,17 +15,17 @@ from msgspec import UNSET, Meta, UnsetType
 from inference.remote.answers import AnswerError, decoded, require_printable
 
 MOST_LOGPROBS = 20
-"""The likeliest tokens of a row that one may ask for, by vLLM's own default (`--max-logprobs`)."""
+"""The likeliest tokens of a row that one may request, by vLLM's own default (`--max-logprobs`)."""
 
 _TOKEN = re.compile(r"token_id:(\d{1,9})")
 
 
 class DiffusionArguments(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What vLLM is told of a canvas, in `vllm_xargs`. A canvas without a seed is noise, and has no pins.
+    """vLLM's parameters for a canvas, in `vllm_xargs`. A canvas without a seed is noise, and has no pins.
 
-    `diffusion_canvas_length` is how many rows it has, `diffusion_pinned` the numbers of those that are held to the
-    seed. `diffusion_max_steps` is clamped, without a word, to the server's own number. `diffusion_read_only` True: it
-    ends with the last denoising step, without writing its keys and values, and answers at temperature 1.
+    `diffusion_canvas_length` is its number of rows, `diffusion_pinned` the numbers of those held to the seed.
+    `diffusion_max_steps` is silently clamped to the server's own number. `diffusion_read_only` True: it ends with the
+    last denoising step, without writing its keys and values, and answers at temperature 1.
     """
 
     diffusion_seed_canvas: tuple[int, ...]
@@ -38,7 +38,7 @@ class DiffusionArguments(msgspec.Struct, frozen=True, omit_defaults=True):
 class CompletionRequest(msgspec.Struct, frozen=True):
     """One canvas behind a prompt, both as token ids.
 
-    `logprobs` asks for the log-probabilities of so many of the likeliest tokens of each row; with `logprob_token_ids`
+    `logprobs` requests the log-probabilities of this many of the likeliest tokens of each row; with `logprob_token_ids`
     those of the likeliest one and of these instead.
     """
 
@@ -88,10 +88,10 @@ class _Completion(msgspec.Struct, frozen=True):
 
 
 class CanvasAnswer(msgspec.Struct, frozen=True):
-    """What vLLM says of a canvas: the token of each row, and log-probabilities of some tokens of each row.
+    """vLLM's answer for a canvas: the token of each row, and log-probabilities of some tokens of each row.
 
-    Rows that were pinned have vLLM's own guess in them, not what was pinned: read the rows of holes alone.
-    `cached_tokens` of the prompt came from its prefix cache, None where it does not say.
+    Pinned rows contain vLLM's own guess instead of the pin: read only the rows of holes. `cached_tokens` of the prompt
+    came from its prefix cache, None if unknown.
     """
 
     ids: list[int]
@@ -107,7 +107,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 def canvas_answer(body: bytes, rows: int) -> CanvasAnswer:
-    """The answer for a canvas of so many rows. Raises AnswerError."""
+    """The answer for a canvas with this many rows. Raises AnswerError."""
     answer = decoded(body, _Completion)
     choice = answer.choices[0]
     found = [_by_token(row) for row in choice.logprobs.top_logprobs]

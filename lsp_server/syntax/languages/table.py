@@ -1,4 +1,4 @@
-"""The facts about a language that the server needs: node kinds of its grammar, regexes and words. No behaviour.
+"""The language facts that the server needs: node kinds of its grammar, regexes and words. No behaviour.
 
 A kind that the grammar does not have does no harm, but a test reports it.
 """
@@ -13,24 +13,24 @@ BRACES = r"\{\s*\}"
 TODO = r"(?:TODO|FIXME)\b"
 UNWRITTEN = r"(?i:not (?:yet )?(?:implemented|supported yet)|unimplemented|to be implemented)"
 NOT_FOR_OTHERS = r"(?!.{0,400}(?i:subclass|derived|extending|overrid|abstract|must implement))"
-"""Keeps an error that says `subclasses must override this` from being taken for missing code."""
+"""Keeps an error message `subclasses must override this` from counting as missing code."""
 
 UNCLOSED = (r"\((?:[^()]*\(){500}", 0)
-"""For `harmful`: so many brackets, none of which is closed before the next. 4,000 overflow some parsers' stack."""
+"""For `harmful`: this many brackets, none of which is closed before the next. 4,000 overflow some parsers' stack."""
 UNCLOSED_ANGLES = (r"<(?:[\w,\s]*<){300}", 0)
 """For `harmful`: the same for types, where memory grows with the square of their number."""
 ARROWS = ("=>", 500)
 """For `harmful`, in languages without such an arrow: memory grows with the square of their number."""
 
 QUOTED = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
-"""The strings of most languages, for those whose table names no others."""
+"""The strings of most languages, for tables that name no others."""
 
 
 @dataclass(frozen=True)
 class ImportRules:
-    """How the files of a language import each other.
+    """How a language's files import each other.
 
-    `query` is a tree-sitter query that captures a `@module` and, where they are listed, the imported `@name`s. A module
+    `query` is a tree-sitter query that captures a `@module` and, if they are listed, the imported `@name`s. A module
     name consists of parts between `separator`s. It is looked up in each of `folders` in each folder above the document,
     with each of `suffixes`.
     """
@@ -51,7 +51,7 @@ class BindingRules:
     """Where names are bound and used. A place is `kind.field`, or `kind.` for a child without a field.
 
     A name is a definition if the way up from it leads through `passes` to one of `binds`. It is bound in the nearest
-    scope around; in the one around that where the definition is a field of the scope's own node, such as its name.
+    enclosing scope, or in the next one out if the definition is a field of the scope's own node, such as its name.
     """
 
     names: frozenset[str]  # kinds of tokens
@@ -83,7 +83,7 @@ class BindingRules:
 
 @dataclass(frozen=True, eq=False)
 class LanguageTable:
-    """One language. `grammar` is `module:function`, or empty where there is none. Regexes are used with `search`."""
+    """One language. `grammar` is `module:function`, or empty if there is none. Regexes are used with `search`."""
 
     ids: tuple[str, ...]
     extensions: tuple[str, ...] = ()
@@ -152,10 +152,10 @@ with_braces = partial(
     statements=frozenset({"expression_statement"}),
     empty=BRACES,
 )
-"""The table of a language that looks like C; what it says itself goes before this."""
+"""The table of a C-like language, which puts its own entries first."""
 
 ON_ITS_LINE = r"|^\s*\{\s*$"
-"""Added to `opening` where it is customary to put the bracket of a block on a line of its own."""
+"""Added to `opening` if the convention puts a block's bracket on a separate line."""
 
 
 def braces(*words: str) -> str:
