@@ -20,7 +20,8 @@ from lsp_server.handlers.inline_edit import METHOD as INLINE_EDIT
 from lsp_server.handlers.lifecycle import LIMIT_S, initialize, initialized, leave, shutdown
 from lsp_server.handlers.status import MODEL_OFFER, model_offer, status
 from lsp_server.lsp.completion_items import documented
-from lsp_server.lsp.dispatch import InfillProtocol, Phase
+from lsp_server.lsp.dispatch import InfillProtocol
+from lsp_server.lsp.replies import Phase
 from lsp_server.lsp.status_board import METHOD as STATUS
 from lsp_server.lsp.transports import Writer
 from lsp_server.session import Session

@@ -33,7 +33,7 @@ from inference.messages import (
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.connect import WorkerStream, connect
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
-from lsp_server.worker.survey import running_workers
+from lsp_server.worker.survey import survey
 
 USERS_HF_HOME = os.environ.get("HF_HOME")
 """Where the user's models are, for tests of a real one; None: where the hub's client puts them."""
@@ -53,7 +53,7 @@ def runtime_folder() -> Iterator[Path]:
     os.environ[FOLDER_VARIABLE] = str(folder)
     os.environ["HF_HOME"] = str(folder / "models")  # nothing is pulled there, so `auto` is the embedded model
     yield folder
-    for worker in asyncio.run(running_workers("tests")):
+    for worker in asyncio.run(survey("tests")).running:
         kill(worker.status.pid)
     if before is None:
         del os.environ[FOLDER_VARIABLE]

@@ -15,7 +15,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf import stated
-from inference.models.gguf.header import GgufFile, StoredTensor
+from inference.models.gguf.file import GgufFile, StoredTensor
 
 _BLOCK_WEIGHTS: Final = 1 << 22
 """Read about this many weights of a tensor at a time."""

@@ -37,8 +37,6 @@ EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 _DAY_MS = 24 * 3600 * 1000
 _SPARE_CANDIDATES = 3
 """At least this many answers are asked for, because some are not fit to be put in."""
-
-
 STANDARD_INPUT = Path("-")
 
 
@@ -97,26 +95,16 @@ def run(args: argparse.Namespace) -> int:
         report = asyncio.run(_fill(file, args))
         if args.write:
             replace_text(file.file, file.real, file.snapshot.text, report.text)
-    except BadInput as error:
-        return _fail(error, EXIT_BAD_INPUT)
-    except NothingFound as error:
-        if args.json:
+    except (BadInput, NothingFound, WorkerFailure) as error:
+        if args.json and isinstance(error, NothingFound | StillLoadingError):
             output.show_reason(file.snapshot, file.spans, str(error))
-        return _fail(error, EXIT_FAILED)
-    except WorkerFailure as error:
-        if args.json and isinstance(error, StillLoadingError):
-            output.show_reason(file.snapshot, file.spans, str(error))
-        bad_input = error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
-        return _fail(error, EXIT_BAD_INPUT if bad_input else EXIT_FAILED)
+        say(str(error))
+        refused = isinstance(error, WorkerFailure) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
+        return EXIT_BAD_INPUT if refused or isinstance(error, BadInput) else EXIT_FAILED
     output.show(report, file.file, args)
     if left := left_as_they_are(report.candidates[0].texts, current_texts(file.snapshot, file.spans)):
         say(left)
     return 0
-
-
-def _fail(error: Exception, status: int) -> int:
-    say(str(error))
-    return status
 
 
 def say(message: str) -> None:
@@ -184,7 +172,16 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
         try:
             budget = await _budget_once_loaded(client, file, args)
             asked = replace(budget, candidates=max(budget.candidates, _SPARE_CANDIDATES))
-            result = await _ask(client, file, asked, FillOptions(seed=args.seed), shown if shown.is_seen else None)
+            result = await fill(
+                client,
+                file.snapshot,
+                file.spans,
+                asked,
+                options=FillOptions(seed=args.seed),
+                on_draft=shown.draft if shown.is_seen else None,
+                context=await _context(client, file),
+                marker=file.settings.marker,
+            )
             status = await alive.while_alive(client, client.status(), alive.GRACE_S)
         finally:
             await client.close()
@@ -210,21 +207,6 @@ async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argp
             raise
         await alive.loaded(client)
     return budget if is_set else budget.from_now()
-
-
-async def _ask(
-    client: WorkerClient, file: FileToFill, budget: Budget, options: FillOptions, shown: output.Progress | None
-) -> FillResult:
-    return await fill(
-        client,
-        file.snapshot,
-        file.spans,
-        budget,
-        options=options,
-        on_draft=shown.draft if shown else None,
-        context=await _context(client, file),
-        marker=file.settings.marker,
-    )
 
 
 async def _context(client: WorkerClient, file: FileToFill) -> tuple[Snippet, ...]:

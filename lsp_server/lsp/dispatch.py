@@ -10,7 +10,6 @@ import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from enum import Enum, auto
 from functools import partial
 from typing import Any
 
@@ -20,28 +19,11 @@ from lsprotocol.types import ErrorCodes, ResponseError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from lsp_server.lsp.json_rpc import (
-    TOO_DEEP,
-    Id,
-    excess_in,
-    is_id,
-    is_notification,
-    is_response,
-    messages_in,
-    salvaged_from,
-)
-from lsp_server.lsp.replies import ReplyError, error_of, invalid_params, refusal
+from lsp_server.lsp.json_rpc import TOO_DEEP, Id, excess_in, is_id, is_notification, is_response, messages_in, salvaged
+from lsp_server.lsp.replies import Phase, ReplyError, error_of, invalid_params, refusal
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
-
-
-class Phase(Enum):
-    """Where the connection stands; requests before `initialize` and after `shutdown` are refused."""
-
-    NEW = auto()
-    RUNNING = auto()
-    SHUT_DOWN = auto()
 
 
 class InfillProtocol(LanguageServerProtocol):
@@ -64,10 +46,10 @@ class InfillProtocol(LanguageServerProtocol):
         try:
             messages = messages_in(body)
         except RecursionError:
-            for message in salvaged_from(body):
+            for message in salvaged(body):
                 self._refuse_excess(message, TOO_DEEP)
         except ValueError:
-            for message in salvaged_from(body):
+            for message in salvaged(body):
                 self._refuse_unreadable(message)
         else:
             for message in messages:
@@ -86,8 +68,6 @@ class InfillProtocol(LanguageServerProtocol):
         await asyncio.sleep(0)  # the replies are sent by callbacks
         for key, task in tasks.items():
             self._finish(key, "", task)
-
-    # --- what arrives -----------------------------------------------------------------------------------------------
 
     def _take(self, message: Any) -> None:
         if not isinstance(message, dict):
@@ -195,19 +175,12 @@ class InfillProtocol(LanguageServerProtocol):
     def _why_not_now(self, key: Id, method: str) -> ResponseError | None:
         if key in self._running:  # which goes on, and is answered as well
             return refusal(ErrorCodes.InvalidRequest, "a request with this id is running")
-        if method == types.INITIALIZE:
-            return None if self.phase is Phase.NEW else refusal(ErrorCodes.InvalidRequest, "already initialized")
-        if self.phase is Phase.NEW:
-            return refusal(ErrorCodes.ServerNotInitialized, "send initialize first")
-        if self.phase is Phase.SHUT_DOWN:
-            return refusal(ErrorCodes.InvalidRequest, "the server is shutting down")
-        if method not in self.fm.features:
-            return refusal(ErrorCodes.MethodNotFound, f"no such method: {method}")
-        return None
+        if problem := self.phase.refuses(method):
+            return problem
+        return None if method in self.fm.features else refusal(ErrorCodes.MethodNotFound, f"no such method: {method}")
 
     def _call(self, method: str, params: Any) -> Any | Awaitable[Any]:
-        handler: Callable[[Any], Any] = self.fm.features[method]
-        return handler(self._decoded(method, params))
+        return self.fm.features[method](self._decoded(method, params))
 
     def _decoded(self, method: str, params: Any) -> Any:
         """Params as the type that lsprotocol has for `method`; as they came where it has none.
@@ -222,8 +195,6 @@ class InfillProtocol(LanguageServerProtocol):
             return self._converter.structure(params, kind)
         except Exception as error:
             raise invalid_params(method, error) from None
-
-    # --- what goes out ----------------------------------------------------------------------------------------------
 
     def _finish(self, key: Id, method: str, task: asyncio.Future[Any]) -> None:
         """The reply to a request whose handler has ended, or is no longer waited for."""
@@ -268,8 +239,7 @@ class InfillProtocol(LanguageServerProtocol):
             self._log(method, error)
 
     def _log(self, method: str, error: BaseException) -> None:
-        code = error_of(error, method).code
-        if code == ErrorCodes.InternalError:
+        if error_of(error, method).code == ErrorCodes.InternalError:
             log.error("%s failed: %s", method, traceback_of(error))
         else:
             log.info("%s: %s", method, error)

@@ -82,7 +82,7 @@ LONG_NUMBERS = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_whol
 """Treats a number of thousands of digits as infinite; slower."""
 
 
-def salvaged_from(body: bytes) -> list[dict[str, Any]]:
+def salvaged(body: bytes) -> list[dict[str, Any]]:
     """The outer levels of the messages in an unreadable `body`; at least one, possibly empty.
 
     If a part is wrong, missing or nested too deep, the rest may still show who waits for an answer.

@@ -6,11 +6,12 @@ and the log learns where; neither gets a document's text, a path or a traceback 
 
 import asyncio
 from collections.abc import Iterable
+from enum import Enum, auto
 from typing import Any
 
 import msgspec
 from cattrs import transform_error
-from lsprotocol.types import ErrorCodes, LSPErrorCodes, ResponseError
+from lsprotocol.types import INITIALIZE, ErrorCodes, LSPErrorCodes, ResponseError
 
 
 class ReplyError(Exception):
@@ -42,6 +43,22 @@ def read_raw(what: str, value: Any, kind: type[Any]) -> Any:
 def refusal(code: ErrorCodes, message: str) -> ResponseError:
     """An error of the protocol itself."""
     return ResponseError(code=int(code), message=message)
+
+
+class Phase(Enum):
+    """Where the connection stands; requests before `initialize` and after `shutdown` are refused."""
+
+    NEW = auto()
+    RUNNING = auto()
+    SHUT_DOWN = auto()
+
+    def refuses(self, method: str) -> ResponseError | None:
+        """The reply to a request that may not come now."""
+        if method == INITIALIZE:
+            return None if self is Phase.NEW else refusal(ErrorCodes.InvalidRequest, "already initialized")
+        if self is Phase.NEW:
+            return refusal(ErrorCodes.ServerNotInitialized, "send initialize first")
+        return refusal(ErrorCodes.InvalidRequest, "the server is shutting down") if self is Phase.SHUT_DOWN else None
 
 
 def error_of(error: BaseException, method: str) -> ResponseError:

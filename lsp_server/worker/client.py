@@ -27,8 +27,6 @@ from lsp_server.worker.spawn import attach_or_start
 from lsp_server.worker.state import OF_WORKER, Backoff, ClientState
 
 _LEFT = "The worker was restarted meanwhile; ask again"
-PATIENCE_S = 1.0
-"""A request waits out a pause up to this long; during a longer one it fails at once and says why."""
 REFUSALS = 3
 """How many workers that are just ending a request may meet before it gives up."""
 MODEL_FAILURES = 4
@@ -133,7 +131,8 @@ class WorkerClient:
     async def status(self, start: bool = False) -> Status | None:
         """The worker's status now; None where no worker runs and `start` is False. Raises WorkerFailure."""
         try:
-            link = await self._connected() if start else await self._joined()
+            found = None if start else self._link or self._adopt(await join(self.paths, self._name, STATUS_S))
+            link = found or await self._connected()
         except NotListeningError:
             return None
         return await link.ask_status()
@@ -183,7 +182,7 @@ class WorkerClient:
             if self._closed:
                 raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
             if self._link is None:
-                await self._back_off()
+                await self._backoff.wait_out(self.paths.log)
                 return await self._connect()
             if not self._link.retiring:
                 return self._link
@@ -191,26 +190,13 @@ class WorkerClient:
                 raise WorkerFailure(ErrorCode.MODEL, self.reason)
             await self._link.closed.wait()
 
-    async def _joined(self) -> Link:
-        """A connection to a worker that runs. Raises NotListeningError, WorkerFailure."""
-        return self._link or self._adopt(await join(self.paths, self._name, STATUS_S))
-
-    async def _back_off(self) -> None:
-        """Wait out a short pause. Raises WorkerFailure instead of a long one."""
-        pause_s = self._backoff.remaining_s
-        if pause_s > PATIENCE_S:
-            message = f"{self._backoff.reason} (next try in {pause_s:.0f} s; log: {self.paths.log})"
-            raise WorkerFailure(self._backoff.code, message)
-        if pause_s:
-            await asyncio.sleep(pause_s)
-
     async def _connect(self) -> Link:
         """Join the worker or start it. All callers share one attempt, which goes on when they are cancelled."""
         if self._link is not None:
             return self._link
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._start(), name="worker-start")
-            self._connecting.add_done_callback(_retrieve)
+            self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs it
             self._announce()
         try:
             return await asyncio.shield(self._connecting)
@@ -261,9 +247,3 @@ class WorkerClient:
             self._changed.set()
             if self._on_state:
                 self._on_state(*now)
-
-
-def _retrieve(task: "asyncio.Task[Link]") -> None:
-    """Take the result of a start that nobody waits for any more, or asyncio logs an error."""
-    if not task.cancelled():
-        task.exception()

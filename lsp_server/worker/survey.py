@@ -42,11 +42,6 @@ async def survey(name: str) -> Survey:
     )
 
 
-async def running_workers(name: str) -> tuple[RunningWorker, ...]:
-    """Every worker that answers, by model name."""
-    return (await survey(name)).running
-
-
 async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | None:
     try:
         attached = await join(paths, name, STATUS_S)

@@ -13,7 +13,7 @@ from lsprotocol.types import Position
 from pygls.exceptions import JsonRpcException
 
 from lsp_server.worker import WorkerClient, WorkerOptions
-from lsp_server.worker.survey import running_workers
+from lsp_server.worker.survey import survey
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import everywhere
 from tests.e2e.relay import Relay, relay_to
@@ -32,7 +32,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerOptions]:
     folder = tmp_path_factory.mktemp("checkpoint")
     save_random_checkpoint(folder)
     yield WorkerOptions(model=str(folder), device="cpu")
-    for worker in asyncio.run(running_workers("tests")):
+    for worker in asyncio.run(survey("tests")).running:
         if worker.status.model == str(folder):
             kill(worker.status.pid)
 

@@ -31,11 +31,8 @@ MAX_PROGRAMS = 40
 """Shapes kept, eight for each usual size of a prefix; the least recently used goes first."""
 
 log = logging.getLogger(__name__)
-
 Shape = tuple[int, int, int]
 """Canvases, canvas rows, prefix rows."""
-
-
 Pass = Callable[[], Tensor]
 """A pass at fixed addresses, or what replays it: (B, rows, d). The result counts until the next pass of any shape."""
 
@@ -49,14 +46,6 @@ class Recorder(Protocol):
 
     def record(self, run: Pass) -> Pass:
         """What replays `run`. Raises RuntimeError where that cannot be recorded."""
-
-
-class AsItIs:
-    """Runs the fixed-shape pass instead of a record of it, on any device."""
-
-    def record(self, run: Pass) -> Pass:
-        """`run` itself."""
-        return run
 
 
 class CudaGraphs:

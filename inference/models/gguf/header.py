@@ -9,12 +9,23 @@ import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import isfinite, prod
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO
 
 from inference.models.family import ModelError
+from inference.models.gguf.file import (
+    AGAIN,
+    ARRAY,
+    SCALARS,
+    STRING,
+    TYPES,
+    GgufFile,
+    Scalar,
+    StoredArray,
+    StoredTensor,
+    TensorType,
+)
 
 SUFFIX = ".gguf"
 ARCHITECTURE = "general.architecture"
@@ -26,109 +37,6 @@ MAX_NAME_BYTES, MAX_STRING_BYTES = 256, 1 << 20
 MAX_DIMENSIONS, MAX_SIZE = 4, 1 << 40
 _CHUNK_BYTES = 4 << 20
 _VERSIONS = (2, 3)
-_AGAIN = "download it again"
-
-
-class TensorType(NamedTuple):
-    """How ggml stores numbers: in blocks of `weights` numbers and `bytes_` bytes."""
-
-    name: str
-    weights: int
-    bytes_: int
-
-
-TYPES: Final = {
-    0: TensorType("F32", 1, 4),
-    1: TensorType("F16", 1, 2),
-    2: TensorType("Q4_0", 32, 18),
-    3: TensorType("Q4_1", 32, 20),
-    6: TensorType("Q5_0", 32, 22),
-    7: TensorType("Q5_1", 32, 24),
-    8: TensorType("Q8_0", 32, 34),
-    10: TensorType("Q2_K", 256, 84),
-    11: TensorType("Q3_K", 256, 110),
-    12: TensorType("Q4_K", 256, 144),
-    13: TensorType("Q5_K", 256, 176),
-    14: TensorType("Q6_K", 256, 210),
-    30: TensorType("BF16", 1, 2),
-}
-"""By the number of ggml's `ggml_type`."""
-
-_STRING, _ARRAY = 8, 9
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""By the number of a metadata type, its format for `struct`."""
-
-Scalar = str | int | float | bool
-
-
-@dataclass(frozen=True)
-class StoredTensor:
-    """A tensor: its `shape`, as torch has it, and the bytes `[begin, end)` of the file that hold it."""
-
-    shape: tuple[int, ...]
-    type_: TensorType
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
-class _Array:
-    """Where an array of the metadata stands in the file, checked to be `count` items of this type."""
-
-    type_: int
-    count: int
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
-class GgufFile:
-    """A file whose header passed the checks. `metadata` has no arrays; `tensors` go by ggml's names."""
-
-    path: Path
-    size_bytes: int
-    metadata: dict[str, Scalar]
-    arrays: dict[str, _Array]
-    tensors: dict[str, StoredTensor]
-
-    def strings(self, key: str) -> list[str]:
-        """An array of strings; empty where there is none. Raises ModelError."""
-        if key not in self.arrays:
-            return []
-        found = self.arrays[key]
-        if found.type_ != _STRING:
-            raise ModelError(f"{self.path}: {key} is no list of texts; {_AGAIN}")
-        content, at, texts = self.bytes_at(found.begin, found.end), 0, []
-        try:
-            for _ in range(found.count):
-                (length,) = struct.unpack_from("<Q", content, at)
-                texts.append(content[at + 8 : at + 8 + length].decode())
-                at += 8 + length
-        except (struct.error, UnicodeDecodeError, OverflowError) as error:
-            raise ModelError(f"{self.path}: {key} cannot be read: {error}; {_AGAIN}") from error
-        return texts
-
-    def numbers(self, key: str) -> tuple[int, ...]:
-        """An array of whole numbers; empty where there is none. Raises ModelError."""
-        if key not in self.arrays:
-            return ()
-        found = self.arrays[key]
-        format_ = _SCALARS.get(found.type_, "f")
-        if format_ in "fd?":
-            raise ModelError(f"{self.path}: {key} is no list of whole numbers; {_AGAIN}")
-        return struct.unpack(f"<{found.count}{format_}", self.bytes_at(found.begin, found.end))
-
-    def bytes_at(self, begin: int, end: int) -> bytes:
-        """These bytes of the file. Raises ModelError where they are not there any more."""
-        try:
-            with self.path.open("rb") as stream:
-                stream.seek(begin)
-                content = stream.read(end - begin)
-        except OSError as error:
-            raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
-        if len(content) < end - begin:
-            raise ModelError(f"{self.path} has become shorter since it was opened; load it again")
-        return content
 
 
 def read(path: Path) -> GgufFile:
@@ -170,11 +78,11 @@ class _Reader:
         """The whole header."""
         tensors, keys = self._counts()
         metadata: dict[str, Scalar] = {}
-        arrays: dict[str, _Array] = {}
+        arrays: dict[str, StoredArray] = {}
         for key, value in self._values(keys):
             if key in metadata or key in arrays:
                 raise self._wrong(f"the key {key} stands there twice")
-            if isinstance(value, _Array):
+            if isinstance(value, StoredArray):
                 arrays[key] = value
             else:
                 metadata[key] = value
@@ -200,31 +108,31 @@ class _Reader:
             raise self._wrong(f"it claims {tensors} tensors and {keys} keys")
         return tensors, keys
 
-    def _values(self, keys: int) -> Iterator[tuple[str, Scalar | _Array]]:
+    def _values(self, keys: int) -> Iterator[tuple[str, Scalar | StoredArray]]:
         for _ in range(keys):
             key = self._name()
             yield key, self._value(key)
 
-    def _value(self, key: str) -> Scalar | _Array:
+    def _value(self, key: str) -> Scalar | StoredArray:
         type_ = self._number("I")
-        if type_ == _STRING:
+        if type_ == STRING:
             return self._text(MAX_STRING_BYTES)
-        if type_ == _ARRAY:
+        if type_ == ARRAY:
             return self._array(key)
-        if type_ not in _SCALARS:
+        if type_ not in SCALARS:
             raise self._wrong(f"{key} is of type {type_}, which GGUF does not have")
-        (value,) = struct.unpack("<" + _SCALARS[type_], self._take(struct.calcsize("<" + _SCALARS[type_])))
+        (value,) = struct.unpack("<" + SCALARS[type_], self._take(struct.calcsize("<" + SCALARS[type_])))
         if isinstance(value, float) and not isfinite(value):
             raise self._wrong(f"{key} is {value}")
         return value  # type: ignore[no-any-return]
 
-    def _array(self, key: str) -> _Array:
+    def _array(self, key: str) -> StoredArray:
         type_, count, begin = self._number("I"), self._number("Q"), self._at
         if count > MAX_ITEMS:
             raise self._wrong(f"{key} claims {count} items")
-        if type_ in _SCALARS:
-            self._skip(count * struct.calcsize("<" + _SCALARS[type_]))
-        elif type_ == _STRING:
+        if type_ in SCALARS:
+            self._skip(count * struct.calcsize("<" + SCALARS[type_]))
+        elif type_ == STRING:
             for _ in range(count):
                 length = self._number("Q")
                 if length > MAX_STRING_BYTES:
@@ -232,7 +140,7 @@ class _Reader:
                 self._skip(length)
         else:
             raise self._wrong(f"{key} is a list of items of type {type_}, which no model needs")
-        return _Array(type_, count, begin, self._at)
+        return StoredArray(type_, count, begin, self._at)
 
     def _tensors(self, count: int) -> Iterator[tuple[str, tuple[int, ...], TensorType, int]]:
         """Name, shape, type and offset of each. ggml's first dimension is torch's last."""
@@ -321,4 +229,4 @@ class _Reader:
             self._bytes += block
 
     def _wrong(self, what: str) -> ModelError:
-        return ModelError(f"{self._path} is damaged or no model: {what}; {_AGAIN}")
+        return ModelError(f"{self._path} is damaged or no model: {what}; {AGAIN}")

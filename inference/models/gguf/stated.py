@@ -7,7 +7,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 from inference.models.family import ModelError
 from inference.models.gguf import header
-from inference.models.gguf.header import GgufFile, StoredTensor
+from inference.models.gguf.file import GgufFile, StoredTensor
 
 ARCHITECTURES = ("qwen2",)
 """The architectures whose weights and tokenizer are known here. `qwen2` also covers Qwen2.5 and Qwen2.5-Coder."""

@@ -14,7 +14,7 @@ from playwright.sync_api import BrowserContext, sync_playwright
 
 from inference.messages import Status
 from lsp_server.worker.paths import FOLDER_VARIABLE
-from lsp_server.worker.survey import running_workers
+from lsp_server.worker.survey import survey
 from tests.editors.conftest import not_tested
 from tests.editors.places import INSTALLED
 from tests.editors.vscode.browser import browser_in
@@ -114,5 +114,5 @@ def _workers(code_server: CodeServer) -> list[Status]:
     """Asked in a thread: in this one a loop of Playwright's runs."""
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread:
         patch.setenv(FOLDER_VARIABLE, str(code_server.runtime))
-        found = thread.submit(asyncio.run, running_workers("tests")).result()
+        found = thread.submit(asyncio.run, survey("tests")).result().running
         return [worker.status for worker in found if worker.paths.folder == code_server.runtime]

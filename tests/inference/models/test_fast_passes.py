@@ -6,8 +6,8 @@ import torch
 from inference.models.diffusion_gemma import fast_passes
 from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.static_shapes import AsItIs, RecordedNetwork
-from tests.inference.models.random_model import random_model
+from inference.models.diffusion_gemma.static_shapes import RecordedNetwork
+from tests.inference.models.random_model import AsItIs, random_model
 
 
 def test_agreeing_fast_pass_is_used_silently(caplog: pytest.LogCaptureFixture) -> None:

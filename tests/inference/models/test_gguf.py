@@ -19,6 +19,7 @@ from inference.models import checkpoint, registry, shards
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError, Properties
 from inference.models.gguf import header, stated
+from inference.models.gguf.file import TYPES
 from tests.served.to_gguf import main as write_gguf
 
 FIM = Path(__file__).parents[2] / "data" / "fim"
@@ -116,7 +117,7 @@ def test_k_quantisations_are_undone_as_transformers_does(kind: str, tmp_path: Pa
 
 
 def test_sizes_of_types_are_those_of_ggml() -> None:
-    for number, type_ in header.TYPES.items():
+    for number, type_ in TYPES.items():
         known = gguf.GGMLQuantizationType(number)
         assert (known.name, gguf.GGML_QUANT_SIZES[known]) == (type_.name, (type_.weights, type_.bytes_))
 

@@ -12,8 +12,8 @@ from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.packed import PackedNetwork
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
-from inference.models.diffusion_gemma.static_shapes import AsItIs, RecordedNetwork
-from tests.inference.models.random_model import VOCABULARY_SIZE, random_model
+from inference.models.diffusion_gemma.static_shapes import RecordedNetwork
+from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_model
 
 PREFIX_TOKENS = 700
 """So many that an expanded copy of the keys is the largest tensor of a pass by far."""

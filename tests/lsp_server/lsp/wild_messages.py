@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from lsp_server.lsp.json_rpc import salvaged_from
+from lsp_server.lsp.json_rpc import salvaged
 
 URI = "file:///project/a.py"
 PLACE = {"line": 0, "character": 4}
@@ -124,7 +124,7 @@ def _owed_to(body: bytes) -> list[Any]:
     try:
         message = json.loads(body.decode("utf-8", "surrogatepass").removeprefix("\ufeff"), parse_constant=_refuse)
     except (ValueError, RecursionError):  # of which the server alone can say whose it is; that has tests of its own
-        keys = [message.get("id") for message in salvaged_from(body)]
+        keys = [message.get("id") for message in salvaged(body)]
         return [key if is_id(key) else None for key in keys]
     messages = message if isinstance(message, list) and message else [message]
     return [key for one in messages for key in _reply_to(one)]

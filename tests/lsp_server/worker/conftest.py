@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lsp_server.worker.paths import FOLDER_VARIABLE
-from lsp_server.worker.survey import running_workers
+from lsp_server.worker.survey import survey
 from tests.workers import kill, short_folder
 
 
@@ -17,5 +17,5 @@ def own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         yield Path(folder)
-        for worker in asyncio.run(running_workers("tests")):
+        for worker in asyncio.run(survey("tests")).running:
             kill(worker.status.pid)

@@ -11,7 +11,7 @@ import pytest
 from inference.messages import Draft, ErrorCode, Hole, InfillRequest, Outcome, Status, Text, WorkerState
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
-from lsp_server.worker.survey import running_workers
+from lsp_server.worker.survey import survey
 from tests.workers import PATIENCE_S, RawClient, fill, is_alive, is_idle, kill, long_fill, short_folder
 
 
@@ -39,7 +39,7 @@ async def test_where_no_log_can_be_written_fills_go_on(monkeypatch: pytest.Monke
         paths_of(options).spare_errors.mkdir()
         async with WorkerClient(options, name="tests") as client:
             assert (await client.infill(fill())).candidates
-        for worker in await running_workers("tests"):
+        for worker in (await survey("tests")).running:
             kill(worker.status.pid)
         paths_of(options).socket.unlink(missing_ok=True)
         async with WorkerClient(WorkerOptions("embedded", device="nowhere"), name="tests") as client:
@@ -250,7 +250,7 @@ async def test_it_works_over_tcp(own_folder: Path, monkeypatch: pytest.MonkeyPat
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         assert (await client.infill(fill())).candidates
         assert client.paths.socket.is_file()
-        (worker,) = await running_workers("tests")
+        (worker,) = (await survey("tests")).running
         assert worker.status.clients == 1
         assert worker.status.pid == client.last_status.pid  # type: ignore[union-attr]
 
