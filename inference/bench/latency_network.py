@@ -11,7 +11,8 @@ from inference.models import devices, registry
 from inference.models.diffusion_gemma import fast_passes, weights
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.stated import NO_VISION
-from inference.models.family import ModelError, Properties
+from inference.models.family import ModelError
+from inference.models.properties import Properties
 
 RELEASED_TEXT_CONFIG: dict[str, Any] = {
     "vocab_size": 262_144,

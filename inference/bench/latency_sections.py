@@ -18,7 +18,7 @@ from inference.engine.search.sampler import MaskNoise, Noise, UniformNoise
 from inference.models.diffusion_gemma import left_to_right
 from inference.models.diffusion_gemma.adapter import EncodedContext
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
-from inference.models.family import SamplerSettings
+from inference.models.properties import SamplerSettings
 
 STEPS = 8
 LINE_TOKENS, SUFFIX_TOKENS = 8, 16

@@ -9,7 +9,8 @@ from inference.engine.middle import asking
 from inference.engine.middle.infilling import MiddleInfilling
 from inference.engine.next_edit.judging import NextEditing
 from inference.messages import Hole, HoleKind, InfillRequest, NextEditRequest, Text
-from inference.models.family import Family, MiddleFamily, PreparingFamily, Properties
+from inference.models.family import Family, MiddleFamily, PreparingFamily
+from inference.models.properties import Properties
 
 
 class Engine:

@@ -14,24 +14,15 @@ from inference.engine.canvas import answered, fills
 from inference.engine.canvas.answered import Canvases, RankedFill
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.fills import Written
-from inference.engine.canvas.layout import Row, Slots
+from inference.engine.canvas.layout import Row
 from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import (
-    amending,
-    answers,
-    continuations,
-    length,
-    length_probe,
-    masked_rank,
-    policy,
-    pruning,
-    sampler,
-    unmasking,
-)
+from inference.engine.search import answers, continuations, length, length_probe, masked_rank, policy, pruning
 from inference.engine.search.continuations import Continued
 from inference.engine.search.denoise import Denoising, Start
 from inference.engine.search.effort import Effort
+from inference.engine.search.sampler import noise_of
+from inference.engine.search.unmasking import loop as loop_of
 from inference.engine.work import Work
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
 from inference.models.family import Context, LengthSignal
@@ -57,7 +48,7 @@ class Infilling(Work[InfillEvent]):
             generator.seed()
         else:
             generator.manual_seed(request.seed)
-        self._noise = sampler.noise_of(model.traits, model.properties, generator)
+        self._noise = noise_of(model.traits, model.properties, generator)
         self._effort = Effort.of(request, model.properties)
         self._policy = policy.of(model.traits)
         self._finished = max(self._policy.finished, self._effort.candidates)
@@ -94,9 +85,12 @@ class Infilling(Work[InfillEvent]):
             written, typed = yield from self._continue(context, plan, earlier)
             if written:
                 yield None
-                if self._suffices(context, plan, written, typed, found):
+                agreeing = self._agreeing(written, plan)
+                ranked = answers.ranked(self._model, context, plan, agreeing, typed, quick=False) if agreeing else []
+                if self._effort.suffices(ranked):  # so no canvas has to be tried
+                    found += ranked
                     if self._request.drafts:
-                        yield self._written_draft(found[0].written, plan, earlier)
+                        yield self._draft(found[0].written, plan, earlier)
                     return
                 yield None
             yield from self._find_ends(context, plan)
@@ -111,7 +105,7 @@ class Infilling(Work[InfillEvent]):
                 return
             found += answers.ranked(self._model, context, plan, written, typed, quick=self._late(), known=known)
             if self._request.drafts:
-                yield self._draft(loop, plan, earlier, found[0].written)
+                yield self._draft(found[0].written, plan, earlier, loop)
 
     def _read(
         self, group: Group, earlier: Sequence[str], stack: ExitStack
@@ -120,14 +114,12 @@ class Infilling(Work[InfillEvent]):
 
         What was read of the whole one is in the prefix cache: the next request for the same text goes on from there.
         """
-        plan = self._planner.plan(group, earlier)
-        context = stack.enter_context(closing(self._model.family.open(plan.prefix_ids)))
-        if (yield from self._encode(context, plan.prefix_ids)):
-            return plan, context
-        stack.close()
-        plan = self._planner.plan(group, earlier, short=True)
-        context = stack.enter_context(closing(self._model.family.open(plan.prefix_ids)))
-        yield from self._encode(context, plan.prefix_ids)
+        for short in (False, True):
+            plan = self._planner.plan(group, earlier, short=short)
+            context = stack.enter_context(closing(self._model.family.open(plan.prefix_ids)))
+            if (yield from self._encode(context, plan.prefix_ids)) or short:
+                break
+            stack.close()
         return plan, context
 
     def _continue(
@@ -145,18 +137,7 @@ class Infilling(Work[InfillEvent]):
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             self._written_passes += 1
-            yield self._written_draft(written, plan, earlier) if self._request.drafts else None
-
-    def _suffices(
-        self, context: Context, plan: Plan, written: Sequence[Written], typed: float, found: list[RankedFill]
-    ) -> bool:
-        """Whether no canvas has to be tried; the continuations are then appended to `found`, best first."""
-        agreeing = self._agreeing(written, plan)
-        ranked = answers.ranked(self._model, context, plan, agreeing, typed, quick=False) if agreeing else []
-        if not self._effort.suffices(ranked):
-            return False
-        found += ranked
-        return True
+            yield self._draft(written, plan, earlier) if self._request.drafts else None
 
     def _agreeing(self, written: Sequence[Written], plan: Plan) -> list[Written]:
         """Those that begin as what was typed meanwhile. Canvases have it pinned; what was written before has not."""
@@ -175,9 +156,13 @@ class Infilling(Work[InfillEvent]):
         if self._model.traits.length_signal is LengthSignal.EXPAND_DELETE:
             choices = length.to_resize(holes, 1 if self._late() else self._effort.candidates)
         elif self._model.traits.length_signal is LengthSignal.SLACK:
-            choices = length.from_slack(self._slack(context, plan), holes, count)
+            self._counters.steps += 1
+            curves = length_probe.slack_curves(self._model, context, plan.layout, self._noise)
+            choices = length.from_slack(curves, holes, count)
+        elif self._late():
+            choices = [length.usual(holes)]
         else:
-            choices = [length.usual(holes)] if self._late() else self._guessed(plan, count)
+            choices = length.guessed(holes, count, usual_first=self._policy.by_masking)
         missing = 0 if self._late() else max(0, self._effort.candidates - len(choices))
         return choices + [choices[i % len(choices)] for i in range(missing)]
 
@@ -189,45 +174,17 @@ class Infilling(Work[InfillEvent]):
                 self._counters.steps += 1
                 yield None
 
-    def _guessed(self, plan: Plan, count: int) -> list[tuple[int, ...]]:
-        """The lengths to try where the checkpoint gives no signal."""
-        holes = plan.layout.holes
-        if not all(hole.single_line for hole in holes):
-            return length.around_usual(holes, count)
-        choices = length.from_grid(holes, count)
-        usual_first = self._policy.by_masking
-        return sorted(choices, key=lambda each: length.unusual(holes, each)) if usual_first else choices
-
-    def _slack(self, context: Context, plan: Plan) -> list[list[float]]:
-        self._counters.steps += 1
-        return length_probe.slack_curves(self._model, context, plan.layout, self._noise)
-
     def _denoising(self, context: Context, plan: Plan, rows: Sequence[Row]) -> Denoising:
         canvas = CanvasBatch.of(rows, self._model.family.device)
-        return unmasking.loop(
+        return loop_of(
             self._model,
             context,
             canvas,
             plan.layout.holes,
             self._noise,
             max_steps=1 if self._late() else self._effort.max_steps,
-            start=self._start(canvas, plan.layout.holes),
+            start=Start.of(canvas, plan.layout.holes, self._noise.generator),
         )
-
-    def _start(self, canvas: CanvasBatch, holes: Sequence[Slots]) -> Start | None:
-        """Where to start from instead of noise, where text is reworked: some of its tokens, at random, are noised."""
-        if not any(hole.existing for hole in holes):
-            return None
-        ids: list[int] = []
-        strengths: list[float] = []
-        for spans in canvas.spans:
-            for (_, first, end), hole in zip(spans, holes, strict=True):
-                ids += hole.existing or (0,) * (end - first)
-                strengths += [hole.strength] * (end - first)
-        device, generator = self._model.family.device, self._noise.generator
-        chances = torch.rand(len(ids), generator=generator, device=device)
-        noised = chances < torch.tensor(strengths, device=device)
-        return Start(torch.tensor(ids, device=device), noised, max(hole.strength for hole in holes))
 
     def _denoise(
         self, loop: Denoising, context: Context, plan: Plan, earlier: Sequence[str]
@@ -237,6 +194,7 @@ class Infilling(Work[InfillEvent]):
         False if the typed text disagrees with it: then it is not ranked, and the canvas is filled again.
         """
         self._trials.clear()
+        pin = partial(pruning.pin, self._model, loop, plan)
         while not loop.finished:
             loop.step()
             self._counters.steps += 1
@@ -245,8 +203,8 @@ class Infilling(Work[InfillEvent]):
                 known = yield from self._by_masking(context, plan, answers.standing(loop), 1)
                 standing = pruning.prune(self._model, loop, context, plan, self._finished, known)
                 self._trials += standing if self._policy.keeps_trials else []
-            yield self._draft(loop, plan, earlier, answers.one_standing(loop, 0)) if self._request.drafts else None
-            if self._canvases.has_news and not self._go_on(loop, plan, earlier):
+            yield self._draft(answers.one_standing(loop, 0), plan, earlier, loop) if self._request.drafts else None
+            if self._canvases.has_news and not self._canvases.go_on(plan.group, earlier, pin):
                 return False
             if self._late():
                 break
@@ -277,22 +235,16 @@ class Infilling(Work[InfillEvent]):
                 scoring, left = masked_rank.scores(self._model, context, plan, written, weights, 0, self._ends), 1
             left -= 1
 
-    def _go_on(self, loop: Denoising, plan: Plan, earlier: Sequence[str]) -> bool:
-        """Pins what was typed on the canvases that agree with it; False where none does, so that it starts again."""
-        pin = partial(amending.pin, self._model, loop, plan)
-        return self._canvases.go_on(plan.group, earlier, pin)
+    def _draft(self, shown: Written, plan: Plan, earlier: Sequence[str], loop: Denoising | None = None) -> Draft:
+        """One of the canvases as it stands: while they are denoised the first, of the likeliest length, or the best.
 
-    def _draft(self, loop: Denoising, plan: Plan, earlier: Sequence[str], shown: Written) -> Draft:
-        """One of the canvases as it stands: while they are denoised the first, of the likeliest length, or the best."""
-        steps = self._written_passes + loop.step_number, self._written_passes + loop.max_steps
-        return answered.draft(self._model.vocabulary, self._request.id, steps, shown, plan, earlier, self._hole_count)
-
-    def _written_draft(self, written: Written, plan: Plan, earlier: Sequence[str]) -> Draft:
-        """What was written token by token, before the steps of any canvas."""
-        canvas_steps = self._effort.max_steps or self._model.properties.sampler.max_steps
-        steps = self._written_passes, max(hole.maximum for hole in plan.layout.holes) + canvas_steps
-        return answered.draft(self._model.vocabulary, self._request.id, steps, written, plan, earlier, self._hole_count)
-
-    @property
-    def _hole_count(self) -> int:
-        return len(self._planner.request.holes)
+        Without a `loop` what was written token by token, before the steps of any canvas.
+        """
+        passes, sampler_steps = self._written_passes, self._model.properties.sampler.max_steps
+        if loop is not None:
+            steps = passes + loop.step_number, passes + loop.max_steps
+        else:
+            longest = max(hole.maximum for hole in plan.layout.holes)
+            steps = passes, longest + (self._effort.max_steps or sampler_steps)
+        holes = len(self._planner.request.holes)
+        return answered.draft(self._model.vocabulary, self._request.id, steps, shown, plan, earlier, holes)

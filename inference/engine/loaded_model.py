@@ -11,7 +11,8 @@ from inference.engine.canvas import prompt
 from inference.engine.canvas.constraints import Constraints
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
-from inference.models.family import Family, MiddleFamily, Properties, Traits
+from inference.models.family import Family, MiddleFamily, Traits
+from inference.models.properties import Properties
 
 MOST_OF_CHANCE = 0.6
 """The largest credible share of a uniform guess's nats."""

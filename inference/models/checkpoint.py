@@ -15,9 +15,10 @@ from tokenizers import Tokenizer
 
 from inference.models import catalogue, checkpoint_files, downloads
 from inference.models.catalogue import EMBEDDED
-from inference.models.family import ENTROPY_BOUND, ModelError, NoiseKind, Properties
+from inference.models.family import ModelError
 from inference.models.gguf import header, stated
 from inference.models.gguf.file import GgufFile
+from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")

@@ -11,12 +11,10 @@ Shapes: B canvases, W rows of each, N hole rows of all canvases together, V voca
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-import msgspec
-from msgspec import Meta
-
-from inference.messages import MAX_STEPS, HoleKind, Snippet
+from inference.messages import Snippet
+from inference.models.properties import NoiseKind, Properties
 
 if TYPE_CHECKING:  # a worker asks for ModelError before it can afford to import torch
     from tokenizers import Tokenizer
@@ -31,15 +29,6 @@ class ModelError(Exception):
     """A checkpoint cannot be used. The message says which, why, and what to do next."""
 
 
-class NoiseKind(StrEnum):
-    """What stands in a hole row that is not known yet."""
-
-    UNIFORM = "uniform"
-    """A random token."""
-    MASK = "mask"
-    """The checkpoint's mask token."""
-
-
 class LengthSignal(StrEnum):
     """How a model says how many tokens a hole needs."""
 
@@ -49,116 +38,6 @@ class LengthSignal(StrEnum):
     """Two tokens add and remove rows in the middle of denoising, as in DreamOn."""
     NONE = "none"
     """Not at all: several lengths are denoised side by side."""
-
-
-MIN_CANVAS_TOKENS, MAX_CANVAS_TOKENS = 4, 4096
-MAX_CONTEXT_TOKENS = 1 << 20
-
-Count = Annotated[int, Meta(ge=0, le=64)]
-TokenId = Annotated[int, Meta(ge=0)]
-Slots = Annotated[int, Meta(ge=1, le=MAX_CANVAS_TOKENS)]
-CanvasTokens = Annotated[int, Meta(ge=MIN_CANVAS_TOKENS, le=MAX_CANVAS_TOKENS)]
-Steps = Annotated[int, Meta(ge=1, le=MAX_STEPS)]
-NotNegative = Annotated[float, Meta(ge=0, le=1e6)]
-"""What a checkpoint may ask for. Checked where a file is read; beyond it, memory or time would run out."""
-
-
-_SHARES = {HoleKind.BLOCK: 1 / 2, HoleKind.BODY: 3 / 4}
-"""How much of a canvas holes of several lines have: 128 and 192 of 256 rows. Behind them some of the suffix stands."""
-
-ENTROPY_BOUND: Final = "entropy_bound"
-
-
-class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a checkpoint wants to be sampled. The defaults are DiffusionGemma's published generation settings."""
-
-    max_steps: Steps = 48
-    entropy_bound: NotNegative = 0.1
-    t_max: NotNegative = 0.8
-    t_min: NotNegative = 0.4
-    stability: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 1
-    confidence: NotNegative = 0.005
-    method: Literal["entropy_bound", "entropy", "confidence", "margin", "p2"] = ENTROPY_BOUND
-    """Which rows a step writes. All but the first are those of published masked-diffusion models, where a row that is
-    written stays: the rows of least entropy, likeliest token, or largest distance to the second likeliest; "p2" masks
-    the least sure rows again. The temperature falls from `t_max` to `t_min`; at 0 the likeliest token is taken."""
-    schedule: Literal["linear", "rounded", "single"] = "linear"
-    """How many rows such a step writes: as Dream's and Open-dLLM's samplers, as MDLM's, or one, as DreamOn's."""
-    top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Of what share of the probability such a sampler takes a token."""
-    total_entropy: NotNegative = 0.0
-    """Also confident: the entropies of a canvas's hole rows add up to less than this, in nats. The published rule takes
-    their mean, which over the few rows of a line asks for far more than over a whole canvas."""
-    still_steps: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 0
-    """Also done: the answer has not changed in so many steps, however unsure of it the model is. 0: it goes on."""
-    accept_floor: bool = False
-    """Accept at least n/N of the rows after n of N steps: a mask checkpoint then ends with no row left masked."""
-
-
-class HoleSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The most tokens of a hole of each kind, where the request does not say. None: a share of the canvas."""
-
-    expression: Slots = 16
-    arguments: Slots = 16
-    line: Slots = 24
-    marker: Slots = 24
-    block: Slots | None = None
-    body: Slots | None = None
-
-    def of(self, kind: HoleKind, canvas_tokens: int) -> int:
-        """How many a hole of this kind has on canvases of this width."""
-        stated: int | None = getattr(self, kind.value)
-        return stated or max(1, int(_SHARES[kind] * canvas_tokens))
-
-
-class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`infill.json`: what infilling needs to know of a checkpoint and `config.json` does not say.
-
-    `corruption` is a `NoiseKind`; "mask" needs `mask_token_id`. `slack_token_id` pads the tail of a hole that is wider
-    than its text; None where the checkpoint has no such token. Tokens below `first_text_token_id` are never part of a
-    fill. `prompt` is "plain" (the file alone) or "chat" (see engine/canvas/prompt.py).
-    """
-
-    corruption: str = NoiseKind.UNIFORM.value
-    mask_token_id: TokenId | None = None
-    slack_token_id: TokenId | None = None
-    first_text_token_id: TokenId = 0
-    max_prefix_tokens: Annotated[int, Meta(ge=1, le=MAX_CONTEXT_TOKENS)] = 8192
-    canvas_tokens: CanvasTokens = 256
-    suffix_tokens: Annotated[int, Meta(ge=0, le=MAX_CANVAS_TOKENS)] = 256
-    """How much of what follows the last hole stands on the canvas, where every row costs time: see `Traits.free_rows`.
-    Where rows are free, the canvas is filled."""
-    slots: HoleSlots = HoleSlots()
-    prompt: Literal["plain", "chat"] = "plain"
-    length_choices: Annotated[int, Meta(ge=1, le=64)] | None = None
-    """How many lengths are tried side by side, where one answer is wanted; the best few are finished. None: as many as
-    suit the length signal (engine/search/policy.py)."""
-    continuations: Count = 0
-    """How many continuations of the prefix are also searched for, token by token, as further candidates. Each token
-    takes a pass, so it is for a small checkpoint that was trained to predict the next token."""
-    enough: float | None = None
-    """The score from which the best continuation is taken, and no canvas tried; None: canvases are always tried."""
-    quick_enough: float | None = None
-    """The same for a request that nobody asked for; None: the same score."""
-    quick_steps: Steps = 8
-    """The most denoising steps of a request that nobody asked for."""
-    line_steps: Steps | None = None
-    """The most denoising steps where all holes are of one line; None: the sampler's."""
-    shifted_logits: bool = False
-    """Whether a row predicts the token of the row behind it, as in models made of left-to-right ones."""
-    expand_token_id: TokenId | None = None
-    delete_token_id: TokenId | None = None
-    """Written into a row in the middle of denoising, these double and remove it; no fill holds them in the end."""
-    bos_token_id: TokenId | None = None
-    eos_token_id: TokenId | None = None
-    """What stands before and behind a whole file; None: `<bos>` and `<eos>`, where the tokenizer has them."""
-    exact: bool = False
-    """Whether each step computes every row again, where every row sees every row. Otherwise keys and values of rows
-    that do not change are kept for some steps, and for the next request: several times faster, and nearly the same."""
-    copying: bool = False
-    """Whether likelihoods are mixed with what the file says elsewhere (engine/canvas/file_text.py). It helps a small
-    checkpoint with a short prefix; a large one that reads the whole file does so by itself."""
-    sampler: SamplerSettings = SamplerSettings()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import ModelError, NotNegative
+from inference.models.family import ModelError
+from inference.models.properties import NotNegative
 
 Layers = Annotated[int, Meta(ge=1, le=512)]
 Size = Annotated[int, Meta(ge=2, le=1 << 20)]

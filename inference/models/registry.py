@@ -10,10 +10,11 @@ from inference.models import checkpoint, diffusion_gemma, fim, masked, mlx
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import mlx_format
-from inference.models.family import Family, ModelError, NoiseKind, OnProgress, Properties
+from inference.models.family import Family, ModelError, OnProgress
 from inference.models.masked import token_files
 from inference.models.mlx import installed
 from inference.models.mlx.installed import DEVICE as MLX
+from inference.models.properties import NoiseKind, Properties
 
 if TYPE_CHECKING:  # it imports torch
     from inference.models.devices import Place

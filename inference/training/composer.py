@@ -11,7 +11,7 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from inference.messages import HoleKind
-from inference.models.family import HoleSlots
+from inference.models.properties import HoleSlots
 from inference.training.holes import TrainingDocument, TrainingHole
 from inference.training.tokenizer import Tokens
 

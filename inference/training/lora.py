@@ -19,7 +19,8 @@ from inference.engine.canvas import prompt
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
 from inference.models import registry
-from inference.models.family import ModelError, NoiseKind, Properties
+from inference.models.family import ModelError
+from inference.models.properties import NoiseKind, Properties
 from inference.training import composer, model_folder, tokenizer
 from inference.training.config import ConfigError, DataConfig, LoraConfig
 from inference.training.prompt_framing import ChatFraming, PlainFraming

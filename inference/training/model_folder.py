@@ -15,7 +15,7 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
 )
 from transformers.utils import logging
 
-from inference.models.family import Properties
+from inference.models.properties import Properties
 from inference.training import composer, gemma_tokenizer
 from inference.training.config import DataConfig
 from inference.training.tokenizer import SPECIAL_TOKENS, Tokens

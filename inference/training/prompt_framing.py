@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from inference.engine.canvas import further, prompt
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest, Snippet
-from inference.models.family import Properties
+from inference.models.properties import Properties
 from inference.training.holes import TrainingDocument
 from inference.training.tokenizer import Tokens
 

@@ -17,7 +17,7 @@ from inference.models import registry
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.diffusion_gemma.static_shapes import RecordedNetwork
-from inference.models.family import SamplerSettings
+from inference.models.properties import SamplerSettings
 from tests.inference.engine.test_parity import CANVASES, PREFIX_TOKENS, ours, prompt
 from tests.inference.models.random_model import random_model, save_random_checkpoint
 

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from inference.engine import Engine
+from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
@@ -51,3 +52,15 @@ def save_with_broken_encoder(folder: Path) -> None:
     scalars = [name for name in weights if "encoder" in name and name.endswith("layer_scalar")]
     weights |= {name: weights[name] * 0.5 for name in scalars}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def check_typed_text_is_pinned(engine: Engine) -> None:
+    """What is typed at the first draft stands at the start of every candidate."""
+    request = InfillRequest("r", (Text("abc"), Hole(min_tokens=6, max_tokens=6), Text("ijk\n")), drafts=True, seed=1)
+    run, typed = engine.infill(request), False
+    for event in run:
+        if isinstance(event, Draft) and not typed:
+            run.amend(0, "x")
+            typed = True
+        if isinstance(event, Candidate):
+            assert event.texts[0].startswith("x")

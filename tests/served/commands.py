@@ -19,3 +19,15 @@ async def with_partner(runtime: Path, url: str, model: str, *words: str) -> "sub
     return await asyncio.to_thread(
         subprocess.run, command, capture_output=True, text=True, env=environment, check=False
     )
+
+
+async def check_fills_alone(folder: Path, runtime: Path, url: str, model: str) -> None:
+    """The partner at `url` fills a file by itself, and nothing around the hole changes."""
+    file = folder / "sized.py"
+    file.write_text("import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size('a'))\n")
+    done = await with_partner(runtime, url, model, "fill", str(file), "--model", "partner")
+    assert done.returncode == 0, done.stderr
+    before, after = file.read_text().split("???")
+    assert done.stdout.startswith(before)
+    assert done.stdout.endswith(after)
+    assert done.stdout[len(before) : -len(after)].strip()

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from inference.messages import Candidate, Done, Outcome
 from tests.inference.remote.partner.asking import BEFORE, one_hole, partner_at
-from tests.served.commands import with_partner
+from tests.served.commands import check_fills_alone, with_partner
 from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, Llama
 from tests.served.vllm import FIM
 
@@ -71,11 +71,4 @@ async def test_doctor_says_that_it_has_infill(llama: Llama, runtime_folder: Path
 
 
 async def test_a_file_is_filled_by_it_alone(llama: Llama, runtime_folder: Path, tmp_path: Path) -> None:
-    file = tmp_path / "sized.py"
-    file.write_text("import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size('a'))\n")
-    done = await with_partner(runtime_folder, llama.url, NAME, "fill", str(file), "--model", "partner")
-    assert done.returncode == 0, done.stderr
-    before, after = file.read_text().split("???")
-    assert done.stdout.startswith(before)
-    assert done.stdout.endswith(after)
-    assert done.stdout[len(before) : -len(after)].strip()
+    await check_fills_alone(tmp_path, runtime_folder, llama.url, NAME)

@@ -18,7 +18,7 @@ from inference.messages import REFINED_STRENGTH, Candidate, Done, Hole, InfillRe
 from inference.models.family import ModelError
 from tests.e2e.editor import Editor, capabilities
 from tests.inference.remote.partner.asking import AFTER, BEFORE, one_hole, partner_at
-from tests.served.commands import with_partner
+from tests.served.commands import check_fills_alone, with_partner
 from tests.served.vllm import FIM, FIM_NAME, OTHER_NAME, Vllm
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]
@@ -120,14 +120,7 @@ async def test_doctor_says_what_the_partner_can_do(partner_vllm: Vllm, runtime_f
 
 
 async def test_a_file_is_filled_by_the_partner_alone(partner_vllm: Vllm, runtime_folder: Path, tmp_path: Path) -> None:
-    file = tmp_path / "sized.py"
-    file.write_text("import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size('a'))\n")
-    done = await with_partner(runtime_folder, partner_vllm.url, FIM_NAME, "fill", str(file), "--model", "partner")
-    assert done.returncode == 0, done.stderr
-    before, after = file.read_text().split("???")
-    assert done.stdout.startswith(before)
-    assert done.stdout.endswith(after)
-    assert done.stdout[len(before) : -len(after)].strip()
+    await check_fills_alone(tmp_path, runtime_folder, partner_vllm.url, FIM_NAME)
 
 
 async def test_ghost_text_by_the_partner_alone(partner_vllm: Vllm, runtime_folder: Path) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.models.family import ENTROPY_BOUND, Properties
+from inference.models.properties import ENTROPY_BOUND, Properties
 
 FORBIDDEN = -1e9
 """Added to the logit of a forbidden token. Finite, so that 0 * log 0 stays 0 in an entropy."""

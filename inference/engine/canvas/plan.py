@@ -16,7 +16,7 @@ from inference.engine.canvas.segments import text_and_holes
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
 from inference.messages import Hole, InfillRequest
-from inference.models.family import Properties
+from inference.models.properties import Properties
 
 _SUFFIX_TOKENS = 16
 """Rows reserved for the text behind the last hole of a canvas, if there is any."""

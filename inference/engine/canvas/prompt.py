@@ -20,7 +20,7 @@ from inference.engine.canvas import cutting
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
 from inference.messages import InfillRequest, Snippet
-from inference.models.family import Properties
+from inference.models.properties import Properties
 
 _CHARACTERS_PER_TOKEN = 4
 _TAIL_EOS_TOKENS = 8

@@ -13,9 +13,11 @@ from torch import Tensor
 
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.constraints import Constraint
+from inference.engine.canvas.layout import Slots
 from inference.engine.search import sampler
 from inference.engine.search.sampler import Noise
-from inference.models.family import Context, SamplerSettings
+from inference.models.family import Context
+from inference.models.properties import SamplerSettings
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,22 @@ class Start:
     ids: Tensor
     noised: Tensor
     strength: float
+
+    @classmethod
+    def of(cls, canvas: CanvasBatch, holes: Sequence[Slots], generator: torch.Generator) -> "Start | None":
+        """None where no text is reworked; else some of its tokens, at random, are noised."""
+        if not any(hole.existing for hole in holes):
+            return None
+        ids: list[int] = []
+        strengths: list[float] = []
+        for spans in canvas.spans:
+            for (_, first, end), hole in zip(spans, holes, strict=True):
+                ids += hole.existing or (0,) * (end - first)
+                strengths += [hole.strength] * (end - first)
+        device = canvas.pinned.device
+        chances = torch.rand(len(ids), generator=generator, device=device)
+        noised = chances < torch.tensor(strengths, device=device)
+        return cls(torch.tensor(ids, device=device), noised, max(hole.strength for hole in holes))
 
 
 class Denoising:

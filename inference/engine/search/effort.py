@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inference.engine.canvas import answered
 from inference.engine.canvas.answered import RankedFill
 from inference.messages import MAX_CANDIDATES, Hole, InfillRequest
-from inference.models.family import Properties
+from inference.models.properties import Properties
 
 _QUICK_CONTINUATIONS = 3
 _UNENDED, _QUICK_UNENDED = 0.5, 0.6

@@ -77,6 +77,14 @@ def around_usual(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(usual(holes, part) for part in _PARTS_OF_USUAL[:count]))
 
 
+def guessed(holes: Sequence[Slots], count: int, *, usual_first: bool) -> list[tuple[int, ...]]:
+    """The lengths to try where the checkpoint gives no signal. `usual_first`: those of a line by how usual they are."""
+    if not all(hole.single_line for hole in holes):
+        return around_usual(holes, count)
+    choices = from_grid(holes, count)
+    return sorted(choices, key=lambda each: unusual(holes, each)) if usual_first else choices
+
+
 def usual(holes: Sequence[Slots], part: float = 1.0) -> tuple[int, ...]:
     """The likeliest length of each hole judging only by its limits, or that part of it."""
     wanted = [_USUAL_OF_ONE_LINE if it.single_line else min(_USUAL_OF_SEVERAL, it.maximum * 2 // 3) for it in holes]

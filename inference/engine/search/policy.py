@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from inference.engine.canvas.layout import Slots
 from inference.engine.search import rank
 from inference.engine.search.rank import Weights
-from inference.models.family import LengthSignal, NoiseKind, Traits
+from inference.models.family import LengthSignal, Traits
+from inference.models.properties import NoiseKind
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,17 @@ After an eighth of the steps only a few canvases continue; until then all see on
 of successive halving: Jamieson and Talwalkar, 2016, https://arxiv.org/abs/1502.07943.) The likelihood tells good from
 bad early and not at the end, when even a canvas that is too long has become fluent. More rounds, the first after one or
 two steps, found worse fills with both of our checkpoints. policy.py sets how many continue.
+
+`pin` drops the canvases that disagree with what the user types or accepts meanwhile.
 """
 
 from collections.abc import Sequence
 
+from inference.engine.canvas import fills
 from inference.engine.canvas.fills import Written
-from inference.engine.canvas.layout import Row
+from inference.engine.canvas.layout import Row, Slots
 from inference.engine.canvas.plan import Plan
+from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import answers
 from inference.engine.search.denoise import Denoising
@@ -62,3 +66,41 @@ def prune(
 def _is_cut(loop: Denoising, plan: Plan) -> bool:
     ends = [spans[-1][2] + len(plan.layout.suffix) for spans in loop.canvas.spans]
     return loop.canvas.lengths != [min(end, plan.layout.width) for end in ends]
+
+
+def pin(model: LoadedModel, loop: Denoising, plan: Plan, hole: int, text: str) -> bool:
+    """Pins `text` at the start of a hole on every canvas whose answer begins with it, and drops the other canvases.
+
+    Returns False, changing nothing, if no canvas agrees.
+    """
+    agreeing = [
+        (index, *found)
+        for index in range(loop.canvas.batch)
+        if (found := _agreed(model.vocabulary, loop, index, plan.layout.holes[hole], hole, text)) is not None
+    ]
+    if not agreeing:
+        return False
+    keep = [index for index, _, _ in agreeing]
+    canvas = loop.canvas.pin(keep, loop.answer, hole, [rows for _, rows, _ in agreeing])
+    given = [(hole, number, rest) for number, (_, _, rest) in enumerate(agreeing) if rest]
+    constraint = model.constraints.of(canvas, plan.layout.holes, given=given)
+    loop.go_on_with(keep, canvas, constraint)
+    return True
+
+
+def _agreed(
+    vocabulary: Vocabulary, loop: Denoising, index: int, slots: Slots, hole: int, text: str
+) -> tuple[int, bytes] | None:
+    """How many rows of the hole `text` covers, and the bytes of it that begin the next row.
+
+    None if this canvas's answer does not begin with `text`.
+    """
+    rows = fills.values(vocabulary, loop.answer[index].tolist(), loop.canvas.spans[index][hole], slots)
+    wanted = b"".join(rows)[: slots.skip] + text.encode()
+    if not b"".join(rows).startswith(wanted):
+        return None
+    count = 0
+    while count < len(rows) and len(wanted) >= len(rows[count]):
+        wanted = wanted[len(rows[count]) :]
+        count += 1
+    return count, wanted

@@ -11,7 +11,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from inference.models.family import NoiseKind, Properties, SamplerSettings, Traits
+from inference.models.family import Traits
+from inference.models.properties import NoiseKind, Properties, SamplerSettings
 
 BLOCK_ROWS = 16
 """Computing on rows of logits takes up to ten times their memory, so limit the rows per chunk: 97 MB for a V of

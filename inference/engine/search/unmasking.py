@@ -20,7 +20,8 @@ from inference.engine.search import resizing, sampler, unmasking_rules
 from inference.engine.search.denoise import Denoising, Start
 from inference.engine.search.resizing import Resizing
 from inference.engine.search.sampler import Noise
-from inference.models.family import ENTROPY_BOUND, Context, LengthSignal, SamplerSettings
+from inference.models.family import Context, LengthSignal
+from inference.models.properties import ENTROPY_BOUND, SamplerSettings
 
 _DOUBLED_PER_ROW = 2
 """How often rows may be doubled, per row of the holes' maximum. As DreamOn's."""

@@ -12,7 +12,8 @@ from inference.models.diffusion_gemma import fast_passes, weights
 from inference.models.diffusion_gemma.continued_prefix import ContinuationCache, ScoringCache
 from inference.models.diffusion_gemma.passes import Passes, PrefixView
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
-from inference.models.family import LengthSignal, NoiseKind, OnProgress, Properties, Traits
+from inference.models.family import LengthSignal, OnProgress, Traits
+from inference.models.properties import NoiseKind, Properties
 
 _CACHE_SHARE = 0.25
 _CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20

@@ -11,7 +11,8 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.checkpoint_files import StoredTensor
 from inference.models.diffusion_gemma.mlx_format import packing_of, scales_of
-from inference.models.family import CanvasTokens, ModelError, NotNegative, Properties, SamplerSettings, Steps
+from inference.models.family import ModelError
+from inference.models.properties import CanvasTokens, NotNegative, Properties, SamplerSettings, Steps
 
 NO_VISION = {
     "model_type": "gemma4_vision",

@@ -7,12 +7,13 @@ from tokenizers import Tokenizer
 from inference.messages import Snippet
 from inference.models import devices, fim_tokens
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import LengthSignal, ModelError, NoiseKind, OnProgress, Traits
+from inference.models.family import LengthSignal, ModelError, OnProgress, Traits
 from inference.models.fim import formats, weights
 from inference.models.fim.context import PromptContext
 from inference.models.fim.network import Network
 from inference.models.fim.rows import Prompts
 from inference.models.masked import token_files
+from inference.models.properties import NoiseKind
 
 _TURN, _END_OF_TURN = "<|im_start|>", "<|im_end|>"
 _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."

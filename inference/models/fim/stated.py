@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import Properties
+from inference.models.properties import Properties
 from inference.models.qwen2 import check_weights, qwen2_config, weight_shapes
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256

@@ -8,18 +8,11 @@ from torch import Tensor
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import (
-    ENTROPY_BOUND,
-    Context,
-    LengthSignal,
-    NoiseKind,
-    OnProgress,
-    Properties,
-    Traits,
-)
+from inference.models.family import Context, LengthSignal, OnProgress, Traits
 from inference.models.masked import token_files, weights
 from inference.models.masked.cached_context import CachedContext, CanvasesAlone, Memory
 from inference.models.masked.network import Qwen2
+from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
 
 
 class MaskedDiffusion:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference.models.family import Continuation, Properties
+from inference.models.family import Continuation
 from inference.models.masked.kept_rows import Known, Rows, empty_rows, sources
 from inference.models.masked.network import Qwen2
+from inference.models.properties import Properties
 
 REFRESH_STEPS = 8
 """After this many steps, recompute all rows of the canvases."""

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import ModelError, NoiseKind, Properties, SamplerSettings
+from inference.models.family import ModelError
 from inference.models.masked import token_files
+from inference.models.properties import NoiseKind, Properties, SamplerSettings
 from inference.models.qwen2 import check_weights, qwen2_config, weight_shapes
 
 IN_PLACE = ("A2DQwen2LMHeadModel",)

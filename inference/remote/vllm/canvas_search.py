@@ -21,7 +21,7 @@ from inference.engine.canvas.plan import Plan
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.search.effort import Effort
 from inference.messages import Hole
-from inference.models.family import Properties
+from inference.models.properties import Properties
 from inference.remote.pause import ServerError
 from inference.remote.vllm.lengths import Lengths
 from inference.remote.vllm.reading import Reader

@@ -8,7 +8,8 @@ import msgspec
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.models import checkpoint, checkpoint_files, downloads
 from inference.models.checkpoint import HUB_ID, Checkpoint
-from inference.models.family import CanvasTokens, ModelError, Properties
+from inference.models.family import ModelError
+from inference.models.properties import CanvasTokens, Properties
 from inference.remote import address
 from inference.remote.vllm.canvas_search import Model
 from inference.remote.vllm.rules import TextRules

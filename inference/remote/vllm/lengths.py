@@ -7,7 +7,7 @@ import math
 
 from inference.engine.canvas.plan import Plan
 from inference.engine.search import length
-from inference.models.family import Properties
+from inference.models.properties import Properties
 from inference.remote.vllm.reading import Reader
 from inference.remote.vllm.rules import TextRules
 from inference.remote.vllm.trial import Noise, Trial

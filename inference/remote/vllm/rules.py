@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from inference.engine.canvas.layout import Row, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.models.family import Properties
+from inference.models.properties import Properties
 
 
 class TextRules:

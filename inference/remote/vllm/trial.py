@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import OPEN, Row, Slots
-from inference.models.family import NoiseKind, Properties
+from inference.models.properties import NoiseKind, Properties
 from inference.remote.vllm.reading import Reader
 from inference.remote.vllm.rules import TextRules, open_rows
 

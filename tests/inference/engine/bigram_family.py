@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from inference.models.family import Continuation, LengthSignal, NoiseKind, Properties, SamplerSettings, Traits
+from inference.models.family import Continuation, LengthSignal, Traits
+from inference.models.properties import NoiseKind, Properties, SamplerSettings
 from tests.inference.models.random_model import SPECIAL_TOKENS, byte_tokenizer
 
 MASK_ID = len(SPECIAL_TOKENS) + 256

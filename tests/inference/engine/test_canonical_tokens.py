@@ -15,7 +15,7 @@ from inference.engine.canvas.constraints import FORBIDDEN, Constraints
 from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import Hole, InfillRequest, Text
-from inference.models.family import Properties
+from inference.models.properties import Properties
 
 DATA = Path(__file__).parents[2] / "data"
 PROPERTIES = Properties()

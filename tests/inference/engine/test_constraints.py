@@ -13,7 +13,7 @@ from inference.engine.canvas.constraints import FORBIDDEN
 from inference.engine.canvas.plan import Plan, Planner
 from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.models.family import Properties
+from inference.models.properties import Properties
 from tests.inference.loaded import TWIN
 
 SLACK, MASK = 60, 61

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from inference.engine.canvas.layout import Slots
 from inference.engine.search import length, policy
-from inference.models.family import LengthSignal, NoiseKind, Traits
+from inference.models.family import LengthSignal, Traits
+from inference.models.properties import NoiseKind
 
 LINE = Slots(24, single_line=True)
 SLACK = Traits(NoiseKind.MASK, LengthSignal.SLACK, 300, can_score=True, continuable_tokens=0)

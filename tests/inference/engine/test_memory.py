@@ -21,7 +21,7 @@ from inference.engine.search.sampler import MaskNoise
 from inference.engine.search.unmasking import Unmasking
 from inference.messages import Draft, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.models.family import SamplerSettings
+from inference.models.properties import SamplerSettings
 from tests.inference.loaded import check_nothing_is_open, gemma, opened
 from tests.inference.models import random_masked
 from tests.inference.models.random_model import save_random_checkpoint

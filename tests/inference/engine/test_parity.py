@@ -29,7 +29,7 @@ from inference.models.diffusion_gemma.adapter import EncodedContext
 from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
-from inference.models.family import SamplerSettings
+from inference.models.properties import SamplerSettings
 from tests.inference.loaded import gemma
 from tests.inference.models.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, WINDOW, random_model
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from inference.engine import Engine
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
-from inference.models.family import Continuation, LengthSignal, NoiseKind, Properties, SamplerSettings, Traits
+from inference.models.family import Continuation, LengthSignal, Traits
+from inference.models.properties import NoiseKind, Properties, SamplerSettings
 from tests.inference.models.random_model import SPECIAL_TOKENS, byte_tokenizer
 
 MASK = len(SPECIAL_TOKENS) + 256

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from inference.engine.canvas.constraints import FORBIDDEN
 from inference.engine.search import sampler
-from inference.models.family import SamplerSettings
+from inference.models.properties import SamplerSettings
 
 ENTROPIES = st.lists(st.floats(0, 5, width=32), min_size=1, max_size=12)
 

@@ -9,6 +9,7 @@ import pytest
 from inference.engine import Engine
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
 from tests.inference.engine.bigram_family import BigramFamily
+from tests.inference.loaded import check_typed_text_is_pinned
 
 ROOT = Path(__file__).parent.parent.parent.parent
 ALPHABET = "abcdefghijklmnopqrstuvwxyz\n"
@@ -66,12 +67,5 @@ def test_pins_drafts_and_several_holes_hold(family: BigramFamily) -> None:
 
 
 def test_text_typed_meanwhile_is_pinned_and_the_rest_goes_on(family: BigramFamily) -> None:
-    request = InfillRequest("r", (Text("abc"), Hole(min_tokens=6, max_tokens=6), Text("ijk\n")), drafts=True, seed=1)
-    run, typed = Engine(family).infill(request), False
-    for event in run:
-        if isinstance(event, Draft) and not typed:
-            run.amend(0, "x")
-            typed = True
-        if isinstance(event, Candidate):
-            assert event.texts[0].startswith("x")
+    check_typed_text_is_pinned(Engine(family))
     assert family.opened == 0

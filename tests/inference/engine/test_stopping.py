@@ -6,7 +6,7 @@ import msgspec
 
 from inference.engine import Engine
 from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
-from inference.models.family import SamplerSettings
+from inference.models.properties import SamplerSettings
 
 NEVER_SURE = SamplerSettings(max_steps=20, entropy_bound=1.0, stability=1, confidence=0.0)
 SEGMENTS = (Text("import os\n\n\ndef size(path):\n    ret"), Hole(min_tokens=4, max_tokens=4), Text("\n\n\nx = 1\n"))

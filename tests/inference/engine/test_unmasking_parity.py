@@ -18,7 +18,8 @@ from inference.engine.search.resizing import Resizing
 from inference.engine.search.sampler import MaskNoise
 from inference.engine.search.unmasking import Unmasking
 from inference.models import registry
-from inference.models.family import Family, SamplerSettings
+from inference.models.family import Family
+from inference.models.properties import SamplerSettings
 from tests.inference.engine import masked_references as references
 from tests.inference.models import random_masked
 from tests.inference.models.random_masked import EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2

@@ -17,9 +17,10 @@ from transformers import AutoTokenizer
 
 from inference.models import checkpoint, registry, shards
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import ModelError, Properties
+from inference.models.family import ModelError
 from inference.models.gguf import header, stated
 from inference.models.gguf.file import TYPES
+from inference.models.properties import Properties
 from tests.served.to_gguf import main as write_gguf
 
 FIM = Path(__file__).parents[2] / "data" / "fim"

@@ -12,7 +12,8 @@ import torch
 from inference.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import masked, registry
-from inference.models.family import Family, LengthSignal, ModelError, NoiseKind
+from inference.models.family import Family, LengthSignal, ModelError
+from inference.models.properties import NoiseKind
 from tests.inference.models import random_masked
 from tests.inference.models.random_masked import BOS, EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2
 

@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from inference.engine import Engine
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
+from inference.messages import Candidate, Done, Hole, InfillRequest, Text
 from inference.models import registry
 from inference.models.family import Context, Family
+from tests.inference.loaded import check_typed_text_is_pinned
 from tests.inference.models import random_masked
 from tests.inference.models.random_masked import MASK
 
@@ -141,11 +142,4 @@ def test_what_a_request_reuses_is_in_its_statistics(deep: Path) -> None:
 
 def test_typing_while_it_denoises_pins_what_was_typed(one_layer: Path) -> None:
     family = registry.load(str(one_layer), device="cpu", dtype="float32")
-    request = InfillRequest("r", (Text("abc"), Hole(min_tokens=6, max_tokens=6), Text("ijk\n")), drafts=True, seed=1)
-    run, typed = Engine(family).infill(request), False
-    for event in run:
-        if isinstance(event, Draft) and not typed:
-            run.amend(0, "x")
-            typed = True
-        if isinstance(event, Candidate):
-            assert event.texts[0].startswith("x")
+    check_typed_text_is_pinned(Engine(family))

@@ -7,7 +7,8 @@ import pytest
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.models.family import LengthSignal, NoiseKind
+from inference.models.family import LengthSignal
+from inference.models.properties import NoiseKind
 
 MASKED = Path(__file__).parents[2] / "data" / "masked"
 

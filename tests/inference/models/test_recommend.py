@@ -7,7 +7,7 @@ import pytest
 
 from inference.models import catalogue, extras
 from inference.models.catalogue import EMBEDDED, ENTRIES, RELEASED
-from inference.models.family import Properties
+from inference.models.properties import Properties
 from inference.models.recommend import Machine, Verdict, best, judge, recommended, steps_to, this_machine
 
 GB = 10**9

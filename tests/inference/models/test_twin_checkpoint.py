@@ -8,7 +8,7 @@ import pytest
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.models.family import SamplerSettings
+from inference.models.properties import SamplerSettings
 
 TWIN = Path(__file__).parents[2] / "data" / "twin"
 

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from transformers import DiffusionGemmaForBlockDiffusion
 
 from inference.models import registry
-from inference.models.family import Properties
+from inference.models.properties import Properties
 from inference.training import composer, gemma_tokenizer, model, run, tokenizer, trainable
 from inference.training.config import ConfigError, DataConfig, LoraConfig, RunConfig, TrainingConfig
 from inference.training.holes import TrainingDocument

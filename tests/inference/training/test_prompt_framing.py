@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from inference.engine.canvas import prompt
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
-from inference.models.family import Properties
+from inference.models.properties import Properties
 from inference.training import gemma_tokenizer
 from inference.training.batches import Batches, BatchShape, Mixture
 from inference.training.holes import TrainingDocument

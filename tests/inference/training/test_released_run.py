@@ -10,7 +10,7 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import Diffu
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.models.family import SamplerSettings
+from inference.models.properties import SamplerSettings
 from inference.training import run
 from inference.training.config import ConfigError, RunConfig, read
 from inference.training.trainer import TrainingPhase

@@ -61,32 +61,30 @@ async def test_a_handler_that_fails_is_answered_without_what_it_knows(caplog: py
         assert leaked not in b"".join(tested.output.bodies).decode() + caplog.text
 
 
-async def test_a_failed_handler_is_found_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def logged(handler: Callable[[Any], Any], caplog: pytest.LogCaptureFixture) -> str:
+    """What stands in the log once `test/now` was called."""
     tested = ServerUnderTest()
-
-    def fail(_: Any) -> None:
-        raise ValueError(SECRET)
-
-    tested.add("test/now", fail)
+    tested.add("test/now", handler)
     logging.getLogger("lsp_server").addHandler(caplog.handler)
     tested.send(id=1, method="test/now")
     logging.getLogger("lsp_server").removeHandler(caplog.handler)
-    assert "test/now failed: ValueError" in caplog.text
+    return caplog.text
+
+
+async def test_a_failed_handler_is_found_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: Any) -> None:
+        raise ValueError(SECRET)
+
+    assert "test/now failed: ValueError" in logged(fail, caplog)
     assert "in fail" in caplog.text
     assert SECRET not in caplog.text
 
 
 async def test_a_handler_that_calls_itself_for_ever_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    tested = ServerUnderTest()
-
     def call_itself(params: Any) -> Any:
         return call_itself(params)
 
-    tested.add("test/now", call_itself)
-    logging.getLogger("lsp_server").addHandler(caplog.handler)
-    tested.send(id=1, method="test/now")
-    logging.getLogger("lsp_server").removeHandler(caplog.handler)
-    assert "in call_itself" in caplog.text
+    assert "in call_itself" in logged(call_itself, caplog)
     assert len(caplog.text.splitlines()) < 100
 
 

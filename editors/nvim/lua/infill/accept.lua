@@ -104,19 +104,28 @@ local function insert(buf, text, tail)
   vim.api.nvim_win_set_cursor(0, { row + #lines, end_col })
 end
 
+--- Call `act` with the client that a suggestion is from, and the id that the server knows it by.
+---@param item { client_id: integer, command: lsp.Command? }
+---@param act fun(client: vim.lsp.Client, id: string)
+local function with_client(item, act)
+  local client = vim.lsp.get_client_by_id(item.client_id)
+  local id = vim.tbl_get(item, 'command', 'arguments', 1)
+  if client and id then
+    act(client, id)
+  end
+end
+
 --- Tell the server how much of the suggestion stands in the buffer.
 ---@param buf integer
 ---@param rest infill.Rest
 local function tell(buf, rest)
-  local client = vim.lsp.get_client_by_id(rest.item.client_id)
-  local id = vim.tbl_get(rest.item, 'command', 'arguments', 1)
-  if client and id then
+  with_client(rest.item, function(client, id)
     client:notify('infill/didAccept', {
       textDocument = { uri = vim.uri_from_bufnr(buf) },
       id = id,
       acceptedLength = vim.str_utfindex(rest.text:sub(1, rest.taken), client.offset_encoding),
     }, buf)
-  end
+  end)
 end
 
 --- Accept so many bytes of what is left, or all of it.
@@ -200,6 +209,15 @@ function M.line()
   return accept(M.line_end)
 end
 
+--- Tell the server that a suggestion or a next edit is not wanted.
+---@param buf integer
+---@param item { client_id: integer, command: lsp.Command? }
+function M.reject(buf, item)
+  with_client(item, function(client, id)
+    client:notify('infill/didReject', { textDocument = { uri = vim.uri_from_bufnr(buf) }, id = id }, buf)
+  end)
+end
+
 function M.dismiss()
   local buf = vim.api.nvim_get_current_buf()
   if M.is_rest(buf) then
@@ -209,11 +227,7 @@ function M.dismiss()
   end
   return vim.lsp.inline_completion.get({
     on_accept = function(item)
-      local client = vim.lsp.get_client_by_id(item.client_id)
-      local id = vim.tbl_get(item, 'command', 'arguments', 1)
-      if client and id then
-        client:notify('infill/didReject', { textDocument = { uri = vim.uri_from_bufnr(buf) }, id = id }, buf)
-      end
+      M.reject(buf, item)
     end,
   })
 end
@@ -268,11 +282,9 @@ end
 ---@return boolean # false when there is none
 function M.refine()
   return with_current(function(buf, item)
-    local client = vim.lsp.get_client_by_id(item.client_id)
-    local id = vim.tbl_get(item, 'command', 'arguments', 1)
-    if client and id then
+    with_client(item, function(client, id)
       require('infill.commands').refine_suggestion(client, buf, id)
-    end
+    end)
   end)
 end
 

@@ -55,9 +55,15 @@ local function map(buf, offer)
   end
 end
 
+--- Take away what is drawn, and give the keys back.
 ---@param buf integer
----@param offer infill.Offer
-local function unmap(buf, offer)
+function M.clear(buf)
+  local offer = offers[buf]
+  offers[buf] = nil
+  if not offer or not vim.api.nvim_buf_is_valid(buf) then
+    return
+  end
+  vim.api.nvim_buf_clear_namespace(buf, M.namespace, 0, -1)
   for lhs, before in pairs(offer.mapped) do
     pcall(vim.keymap.del, 'n', lhs, { buf = buf })
     if before.buffer == 1 then
@@ -65,17 +71,6 @@ local function unmap(buf, offer)
         vim.fn.mapset('n', false, before)
       end)
     end
-  end
-end
-
---- Take away what is drawn, and give the keys back.
----@param buf integer
-function M.clear(buf)
-  local offer = offers[buf]
-  offers[buf] = nil
-  if offer and vim.api.nvim_buf_is_valid(buf) then
-    vim.api.nvim_buf_clear_namespace(buf, M.namespace, 0, -1)
-    unmap(buf, offer)
   end
 end
 
@@ -184,43 +179,41 @@ local function take(buf, offer)
   ask(buf, client)
 end
 
+--- Have `act` deal with the edit that is shown.
+---@param act fun(buf: integer, offer: infill.Offer)
+---@return boolean # false when there is none
+local function with_current(act)
+  local buf = vim.api.nvim_get_current_buf()
+  local offer = current(buf)
+  if offer then
+    vim.schedule(function() -- an <expr> mapping may not change the text itself
+      if current(buf) == offer and vim.api.nvim_get_current_buf() == buf then
+        act(buf, offer)
+      end
+    end)
+  end
+  return offer ~= nil
+end
+
 --- Jump to the edit that is shown, or take it where the cursor is on its line.
 ---@return boolean # false when there is none
 function M.accept()
-  local buf = vim.api.nvim_get_current_buf()
-  local offer = current(buf)
-  if not offer then
-    return false
-  end
-  vim.schedule(function() -- an <expr> mapping may not change the text itself
-    if current(buf) ~= offer or vim.api.nvim_get_current_buf() ~= buf then
-      return
-    end
+  return with_current(function(buf, offer)
     if vim.api.nvim_win_get_cursor(0)[1] - 1 == offer.place.row then
       take(buf, offer)
     else
       jump(offer)
     end
   end)
-  return true
 end
 
 --- Take the edit off the screen; it does not come back.
 ---@return boolean # false when there is none
 function M.dismiss()
-  local buf = vim.api.nvim_get_current_buf()
-  local offer = current(buf)
-  if not offer then
-    return false
-  end
-  local client, id = vim.lsp.get_client_by_id(offer.client_id), offer.edit.command.arguments[1]
-  if client then
-    client:notify('infill/didReject', { textDocument = { uri = vim.uri_from_bufnr(buf) }, id = id }, buf)
-  end
-  vim.schedule(function()
+  return with_current(function(buf, offer)
+    require('infill.accept').reject(buf, { client_id = offer.client_id, command = offer.edit.command })
     M.clear(buf)
   end)
-  return true
 end
 
 --- Offer edits in a buffer of the server's.
