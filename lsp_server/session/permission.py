@@ -13,6 +13,9 @@ from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
 
+LOST = "could not be read; close the file and open it again to get fills in it"
+_UNANSWERED = "its file system does not answer, so nobody knows where its path leads; ask again once it does"
+
 
 class Permission:
     """Decides for one editor's documents.
@@ -34,10 +37,13 @@ class Permission:
         self._file_system, self._on_secret, self._on_settings = file_system, on_secret, on_settings
         self._links: dict[str, tuple[str, ...]] = {}
         """Where the links on each document's path led when last followed."""
+        self.lost: dict[str, str] = {}
+        """The documents of which an edit could not be read, and their languages."""
 
     def forget(self, uri: str) -> None:
         """The document was closed."""
         self._links.pop(uri, None)
+        self.lost.pop(uri, None)
 
     def is_secret(self, uri: str) -> bool:
         """Whether a document may hold secrets, judging by the path the editor gives."""
@@ -50,7 +56,13 @@ class Permission:
         path, *others = self._paths_of(uri)
         reason = why_off(path, language, self._settings_of(uri), (*others, *links))
         there = (why_off(link, language, self._configuration.at(Path(link))) for link in links)
-        return reason or next(filter(None, there), None)
+        closed = f"an edit of it {LOST}" if uri in self.lost else "the document is not open"
+        return reason or next(filter(None, there), None) or (None if document else closed)
+
+    async def why_off_now(self, uri: str) -> str | None:
+        """The same, after following its links again and reading changed settings files."""
+        answers = await self.follow_links(uri)
+        return self.why_off(uri) or (None if answers else _UNANSWERED)
 
     async def follow_links(self, uri: str) -> bool:
         """Follows the links on a document's path again. Returns whether their targets are known.

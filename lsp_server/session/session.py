@@ -35,7 +35,7 @@ from lsp_server.next_edit import model as next_edit_model
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine import Refining
 from lsp_server.session.parsing import Parsing
-from lsp_server.session.permission import Permission
+from lsp_server.session.permission import LOST, Permission
 from lsp_server.session.record import Record
 from lsp_server.settings.file_system import FileSystem
 from lsp_server.settings.launch import worker_options
@@ -50,8 +50,6 @@ REFINED = "infill/refined"
 """Tells that the partner has written something better."""
 OnChange = Callable[[str, Sequence[Change]], None]
 _T = TypeVar("_T")
-_UNANSWERED = "its file system does not answer, so nobody knows where its path leads; ask again once it does"
-_LOST = "could not be read; close the file and open it again to get fills in it"
 _ALL_LOST = (
     "an edit could not be read, nor which file it was in; close the files that are open now and open them again to get "
     "fills in them"
@@ -86,8 +84,6 @@ class Session:
             self.configuration, self.documents, self.notebooks, FileSystem(), self.forget, self.refresh_settings
         )
         self._following: set[asyncio.Task[bool]] = set()
-        self._lost: dict[str, str] = {}
-        """The documents of which an edit could not be read, and their languages."""
 
     @property
     def inline_services(self) -> tuple[InlineService, ...]:
@@ -174,7 +170,7 @@ class Session:
     def show_problems(self) -> None:
         """Tell the user what is wrong with the settings; each thing once."""
         for problem in self.configuration.problems:
-            self.editor.show_once(problem, types.MessageType.Warning)
+            self._warn(problem)
 
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
         """Keep a document, unless it may hold secrets. Where links on its path lead is known a moment later."""
@@ -200,7 +196,6 @@ class Session:
         if document := self.documents.pop(uri, None):
             document.stop_parsing()
         self._permission.forget(uri)
-        self._lost.pop(uri, None)
 
     def close(self) -> None:
         """The client is gone: stop the prefetches and keep no document, for documents take by far the most memory."""
@@ -211,18 +206,17 @@ class Session:
     def lose(self, uri: str) -> None:
         """An edit could not be read, so our text is no longer the editor's: the document gets no more fills."""
         if self._lose(uri):
-            self.editor.show_once(f"an edit of {path_of(uri).rpartition('/')[2]} {_LOST}", types.MessageType.Warning)
+            self._warn(f"an edit of {path_of(uri).rpartition('/')[2]} {LOST}")
 
     def lose_all(self) -> None:
         """An edit could not be read, nor which document it was of: none of them gets fills."""
-        lost = [uri for uri in tuple(self.documents) if self._lose(uri)]
-        if lost:
-            self.editor.show_once(_ALL_LOST, types.MessageType.Warning)
+        if [uri for uri in tuple(self.documents) if self._lose(uri)]:
+            self._warn(_ALL_LOST)
 
     def found_again(self, uri: str, version: int, text: str) -> None:
         """The editor has sent the whole text of a document, which is opened again where an edit of it was lost."""
-        if uri in self._lost:
-            self.open(uri, self._lost[uri], version, text)
+        if (language := self._permission.lost.get(uri)) is not None:
+            self.open(uri, language, version, text)
 
     def _new_service(self) -> InlineService:
         return InlineService(
@@ -262,26 +256,23 @@ class Session:
 
     def _lose(self, uri: str) -> bool:
         """Whether the document was open. One that was lost before stays lost."""
-        document, language = self.documents.get(uri), self._lost.get(uri)
+        document = self.documents.get(uri)
+        language = document.language_id if document else self._permission.lost.get(uri)
         self.forget(uri)
-        if document is not None:
-            language = document.language_id
         if language is not None:
-            self._lost[uri] = language
+            self._permission.lost[uri] = language
         return document is not None
 
     def why_off(self, uri: str) -> str | None:
         """Why a document gets no fills; None where it does. What is known of its links counts; none is followed."""
-        unknown = f"an edit of it {_LOST}" if uri in self._lost else "the document is not open"
-        return self._permission.why_off(uri) or (None if uri in self.documents else unknown)
+        return self._permission.why_off(uri)
 
     async def why_off_now(self, uri: str) -> str | None:
         """The same, after following its links again and reading changed settings files.
 
         To be asked before a text goes to the model, not with each key.
         """
-        answers = await self._permission.follow_links(uri)
-        return self.why_off(uri) or (None if answers else _UNANSWERED)
+        return await self._permission.why_off_now(uri)
 
     async def may_send(self, snapshot: Snapshot) -> bool:
         """Whether the model may see a document, after following its links again."""
@@ -311,7 +302,7 @@ class Session:
     async def gather_context(self, snapshot: Snapshot, offset: int, invoked: bool) -> tuple[Snippet, ...]:
         """The parts of other files that help to fill a hole at `offset`; none where the model has no use for them."""
         patience_ms = ASKED_MS if invoked else TYPING_MS
-        return await self.context_for(snapshot, offset, self.worker.client.last_status, patience_ms)
+        return await self.context_for(snapshot, offset, self.model_status, patience_ms)
 
     async def context_for(
         self, snapshot: Snapshot, offset: int, status: Status | None, max_ms: int = ASKED_MS
