@@ -66,7 +66,7 @@ def apply(text: str, changes: Sequence[Change]) -> str:
 def read(file: Path) -> Iterator[EditCase]:
     """The cases of a file, in order. Raises OSError or msgspec.ValidationError."""
     decoder = msgspec.json.Decoder(EditCase)
-    with _open(file, "rb") as lines:
+    with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as lines:
         yield from map(decoder.decode, lines)
 
 
@@ -75,7 +75,3 @@ def write(file: Path, cases: Sequence[EditCase]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     payload = b"".join(msgspec.json.encode(case) + b"\n" for case in cases)
     file.write_bytes(gzip.compress(payload, mtime=0) if file.suffix == ".gz" else payload)
-
-
-def _open(file: Path, mode: str):  # type: ignore[no-untyped-def]
-    return gzip.open(file, mode) if file.suffix == ".gz" else file.open(mode)

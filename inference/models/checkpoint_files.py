@@ -87,6 +87,11 @@ def problem(file: Path, error: msgspec.ValidationError) -> ModelError:
     return ModelError(f"{file}: {key}: {words}" if key else f"{file}: {words}")
 
 
+def first_line(error: Exception) -> str:
+    """What went wrong, briefly."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
 def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     """The tensors of a folder, by name, from the headers of its safetensors. Raises ModelError."""
     found: dict[str, StoredTensor] = {}

@@ -74,7 +74,7 @@ def _files(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, st
     for folder in _ollama(environment, home):
         yield from _of_ollama(folder)
     for program, folder in _folders(environment, home):
-        for path in _ggufs(folder):
+        for path in (path for path in _walked(folder) if path.suffix.lower() == header.SUFFIX):
             if not _SPLIT.search(path.name):
                 yield program, path.stem, path
 
@@ -124,10 +124,6 @@ def _blob(manifest: Path) -> str:
         if known.get("mediaType") == _OLLAMA_MODEL and digest:
             return digest[1]
     return ""
-
-
-def _ggufs(folder: Path) -> Iterator[Path]:
-    return (path for path in _walked(folder) if path.suffix.lower() == header.SUFFIX)
 
 
 def _walked(folder: Path) -> Iterator[Path]:

@@ -70,7 +70,7 @@ class WorkerService:
             clients=len(self.connections),
             running=running,
             waiting=waiting,
-            memory_bytes=_resident_bytes(),
+            memory_bytes=int(psutil.Process().memory_info().rss),
             device_memory_bytes=_device_bytes(),
             step_s=self._jobs.step_s,
         )
@@ -231,11 +231,6 @@ def _release() -> str:
         return version("infill-ls")
     except PackageNotFoundError:
         return ""
-
-
-def _resident_bytes() -> int:
-    """Resident memory of this process."""
-    return int(psutil.Process().memory_info().rss)
 
 
 def _device_bytes() -> int:

@@ -93,7 +93,7 @@ class Composer:
             if slots == 0:
                 continue
             canvas.pin(pinned, self.width)
-            canvas.open(content, self._slack(slots - len(content)))
+            canvas.open(content, [] if self.tokens.slack is None else [self.tokens.slack] * (slots - len(content)))
             end = start + taken
         self._finish(canvas, document.text, end, rng)
         return canvas
@@ -109,9 +109,6 @@ class Composer:
             ids = [*ids, *self.tokens.ending, *self.tokens.ending[-1:] * self.width]
         canvas.open(ids[: self.width])
         return canvas
-
-    def _slack(self, count: int) -> list[int]:
-        return [] if self.tokens.slack is None else [self.tokens.slack] * count
 
     @property
     def _most_tokens(self) -> int:

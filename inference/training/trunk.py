@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
-Rotary = tuple[Tensor, Tensor]
+from inference.models.diffusion_gemma.fused import Rotary, rotated
+
 """Cosine and sine, each (B, L, head size)."""
 
 
@@ -112,13 +113,6 @@ def scaled_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor
         return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0)
     scores = (queries @ keys.transpose(-1, -2)).float().masked_fill(~mask, torch.finfo(torch.float32).min)
     return scores.softmax(-1).to(values.dtype) @ values
-
-
-def rotated(heads: Tensor, rope: Rotary) -> Tensor:
-    """(B, L, heads, head size), rotated by position."""
-    cosine, sine = (part[:, :, None] for part in rope)
-    first, second = heads.chunk(2, -1)
-    return heads * cosine + torch.cat([-second, first], -1) * sine
 
 
 def _feed_forward(layer: Any, hidden: Tensor) -> Tensor:

@@ -42,20 +42,16 @@ def examine(options: WorkerOptions) -> list[Check]:
     paths = paths_of(options)
     remote = is_remote(options)
     return [
-        _python(),
+        Check("python", Verdict.OK, f"{platform.python_version()} at {sys.executable}"),
         *(_package(name) for name in (REMOTE_PACKAGES if remote else PACKAGES)),
         *(examine_server(options) if remote else probed(options)),
         *(() if remote else (_memory(),)),
         _worker(),
-        _socket(paths),
+        Check("socket", Verdict.OK, str(paths.socket)),
         _folder(paths),
         log_of(paths),
         statistics(),
     ]
-
-
-def _python() -> Check:
-    return Check("python", Verdict.OK, f"{platform.python_version()} at {sys.executable}")
 
 
 def _package(name: str) -> Check:
@@ -91,10 +87,6 @@ def _worker() -> Check:
     if any(worker.status.note for worker in workers):
         return Check("worker", Verdict.WARN, found, "do what its note says")
     return Check("worker", Verdict.OK, found)
-
-
-def _socket(paths: WorkerPaths) -> Check:
-    return Check("socket", Verdict.OK, str(paths.socket))
 
 
 def _folder(paths: WorkerPaths) -> Check:

@@ -78,11 +78,7 @@ def _edits(compared: Compared, uses: Iterable[Name], old: Name, new: Name) -> It
     why = f"rename {old.text} to {new.text}"
     for use in uses:
         if not compared.texts.is_new(use.start, use.end):
-            yield NextEdit(use.start, use.end, _written(use, new.text), why)
-
-
-def _written(use: Name, text: str) -> str:
-    return f"{use.text}{use.joint}{text}" if use.joint else text
+            yield NextEdit(use.start, use.end, f"{use.text}{use.joint}{new.text}" if use.joint else new.text, why)
 
 
 def _uses_of_binding(compared: Compared, old: Name, new: Name) -> Iterator[Name]:

@@ -29,7 +29,7 @@ class Sampled:
         self.is_dropped = False
         self._document, self._number, self._main, self._tell = document, number, main, tell
         self._places: Sequence[TextRange | None] = tuple(request.places)
-        self._edit = _edit_of(document.text, request)
+        self._edit = ExpectedEdit(document.text, request.places, request.texts) if len(request.places) > 1 else None
         self._keys = [secrets.randbits(62) for _ in request.spans]
         self._holes: dict[int, PairHole] = {}
         self._waiting: list[tuple[When, list[str | None]]] = []
@@ -117,7 +117,3 @@ class Sampled:
                 lines = max(1, *(len(wrote.splitlines()) for wrote in (hole.main, hole.other or "")))
                 first = "".join(text.splitlines(keepends=True)[:lines])  # text typed below does not belong to it
                 self._tell(PairLook(hole, when, first))
-
-
-def _edit_of(text: str, request: AnsweredRequest) -> ExpectedEdit | None:
-    return ExpectedEdit(text, request.places, request.texts) if len(request.places) > 1 else None

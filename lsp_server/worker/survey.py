@@ -56,14 +56,10 @@ async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | N
         return SilentError(paths)
     except (NotListeningError, WorkerFailure, OSError, EOFError, ValueError):
         return None
-    return RunningWorker(paths, attached.welcome.version, _without_us(status))
+    return RunningWorker(paths, attached.welcome.version, msgspec.structs.replace(status, clients=status.clients - 1))
 
 
 async def _first_status(attached: Attached) -> Status:
     while not isinstance(message := await attached.stream.receive(), Status):
         pass
     return message
-
-
-def _without_us(status: Status) -> Status:
-    return msgspec.structs.replace(status, clients=status.clients - 1)

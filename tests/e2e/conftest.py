@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 from lsprotocol import types
 
+from lsp_server.usage.place import STATE_VARIABLE
 from tests.e2e.editor import Editor, capabilities
 from tests.e2e.raw_client import RawClient
 
@@ -14,6 +16,13 @@ PATIENT = {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "maxSteps": 8
 
 StartEditor = Callable[..., Awaitable[Editor]]
 StartRaw = Callable[..., Awaitable[RawClient]]
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for state of the servers that are started from now on, and of the command."""
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    return tmp_path / "state"
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

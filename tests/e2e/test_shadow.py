@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from lsp_server.cli import main
-from lsp_server.usage.place import STATE_VARIABLE, usage_file
+from lsp_server.usage.place import usage_file
 from tests.e2e.conftest import StartRaw
 from tests.e2e.raw_client import RawClient
 from tests.e2e.test_usage import CAN_EDIT, HOLES, QUICK, Filler, put_in, saved
@@ -29,13 +29,6 @@ _IN_ORDER = {
     "pair": "SELECT * FROM pair ORDER BY at_s",
     "pair_hole": "SELECT pair_hole.* FROM pair_hole JOIN pair ON pair.key = pair ORDER BY at_s, number",
 }
-
-
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for state of the servers that are started from now on, and of the command."""
-    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
-    return tmp_path / "state"
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -17,7 +17,6 @@ import pytest_asyncio
 
 from inference.bench.infilling_scores import edit_similarity
 from lsp_server.cli import main
-from lsp_server.usage.place import STATE_VARIABLE
 from tests.e2e.conftest import StartRaw
 from tests.e2e.raw_client import RawClient
 from tests.e2e.typist import CURSOR, Item, Typist
@@ -45,13 +44,6 @@ CAN_EDIT = {
 }
 EVERYWHERE = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
 Stats = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for state of the servers that are started from now on, and of the command."""
-    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
-    return tmp_path / "state"
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ from inference.bench.infilling_execute import ProgramLimits
 from inference.bench.infilling_solve import SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import Engine
-from inference.models import registry
 from tests.inference.models import random_masked
 
 HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
@@ -41,8 +40,8 @@ ADD = InfillingTask(
 
 
 @pytest.fixture(scope="module")
-def engine() -> Engine:
-    return Engine(registry.load())
+def engine(embedded: Engine) -> Engine:
+    return embedded
 
 
 def test_final_line_break_is_pinned() -> None:

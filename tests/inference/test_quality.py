@@ -19,7 +19,6 @@ from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine
 from inference.engine.canvas.plan import Planner
 from inference.messages import Hole, InfillRequest, Text
-from inference.models import registry
 
 HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
 TASKS = [task for task in infilling_tasks.read(HELD_OUT) if task.single_line][:40]
@@ -28,8 +27,8 @@ FLOOR = 0.42
 
 
 @pytest.fixture(scope="module")
-def engine() -> Engine:
-    return Engine(registry.load())
+def engine(embedded: Engine) -> Engine:
+    return embedded
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,9 @@ def _check_sizes(architecture: Any, checkpoint: Checkpoint) -> None:
         with torch.device("meta"):  # shapes without memory
             model = architecture(config)
     except Exception as error:  # a broken file raises anything, and must not end the worker
-        raise ModelError(f"{file} describes no model that can be built: {_first_line(error)}") from error
+        raise ModelError(
+            f"{file} describes no model that can be built: {checkpoint_files.first_line(error)}"
+        ) from error
     described = sum(parameter.numel() for parameter in model.parameters())
     stored = sum(math.prod(tensor.shape) for tensor in checkpoint_files.stored_tensors(checkpoint.folder).values())
     if described > 2 * stored + _MISSING_PARAMETERS:
@@ -72,10 +74,6 @@ def _check_sizes(architecture: Any, checkpoint: Checkpoint) -> None:
             f"{file}: text_config and vision_config describe {described / 1e6:.0f} million parameters, but the weights "
             f"have {stored / 1e6:.0f} million; download the checkpoint again"
         )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
 def _read(architecture: Any, checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype) -> Any:

@@ -48,7 +48,7 @@ def read(found: Checkpoint, precision: str, *, on_gpu: bool, progress: OnProgres
     except ModelError:
         raise
     except Exception as error:  # a broken file raises anything, and must not end the worker
-        raise ModelError(f"{found.name}: its weights cannot be loaded: {_first_line(error)}") from error
+        raise ModelError(f"{found.name}: its weights cannot be loaded: {checkpoint_files.first_line(error)}") from error
     return model.eval()
 
 
@@ -133,10 +133,6 @@ def _compute(model: Model, progress: OnProgress) -> None:
         share = start / len(arrays)
         progress(_READ_AT + (_ALL_READ_AT - _READ_AT) * share, f"weights {start} of {len(arrays)}")
         mx.eval(arrays[start : start + _READ_TOGETHER])
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
 _KEPT_BYTES = 1 << 30

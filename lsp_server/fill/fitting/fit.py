@@ -72,7 +72,7 @@ class Fitter:
             return Drop.CLOSES
         if not around.literal and _is_empty(around, fill := cut_repeated_lines(around, fill)):
             return Drop.REPEATS_BELOW
-        if _is_empty(around, fill := self._before_line_end(around, fill)):
+        if _is_empty(around, fill := trim_end(around, cut_repeated_line_end(around, fill, self._least_broken))):
             return Drop.REPEATS_BEHIND
         return self._ready(around, fill)
 
@@ -108,9 +108,6 @@ class Fitter:
         while at > 0 and fill[at - 1] == "\\":
             at = fill.find(closer, at + 1)
         return fill if at < 0 or literal.unfinished else self._least_broken(around, fill[:at], fill)
-
-    def _before_line_end(self, around: Around, fill: str) -> str:
-        return trim_end(around, cut_repeated_line_end(around, fill, self._least_broken))
 
     def _least_broken(self, around: Around, *fills: str) -> str:
         return least_broken(self._source, around.span, *fills, patience=self._patience)

@@ -14,9 +14,8 @@ TWIN = Path(__file__).parents[2] / "data" / "twin"
 
 
 @pytest.fixture(scope="module")
-def engine() -> Engine:
-    """The twin, loaded as any released checkpoint is."""
-    return Engine(registry.load(str(TWIN), device="cpu"))
+def engine(twin: Engine) -> Engine:
+    return twin
 
 
 def fill(engine: Engine, before: str, tokens: int, after: str) -> str:

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from inference.messages import (
     LENGTH_BYTES,
     Amend,
@@ -24,8 +26,9 @@ from inference.messages import (
     decode_client_message,
     frame,
 )
-from lsp_server.worker import WorkerOptions
-from lsp_server.worker.paths import paths_of
+from lsp_server.worker import WorkerClient, WorkerOptions
+from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of
+from tests.workers import short_folder
 
 PATIENCE_S = 10.0
 
@@ -100,3 +103,12 @@ async def scripted_worker(options: WorkerOptions | None = None) -> AsyncIterator
         yield worker
     finally:
         server.close()
+
+
+@asynccontextmanager
+async def scripted_client(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[ScriptedWorker, WorkerClient]]:
+    """Such a worker in a folder of its own, and a client of it."""
+    with short_folder() as folder:
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)
+        async with scripted_worker() as worker, WorkerClient(WorkerOptions(), name="tests") as client:
+            yield worker, client

@@ -15,10 +15,8 @@ from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor
-from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
-from lsp_server.worker.paths import FOLDER_VARIABLE
-from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
-from tests.workers import short_folder
+from lsp_server.worker import WorkerClient, WorkerFailure
+from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
 
 URI = "file:///a.py"
 TEXT = "x = \ny = \n"
@@ -100,12 +98,10 @@ class Scene:
 
 @pytest_asyncio.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    with short_folder() as folder:
-        monkeypatch.setenv(FOLDER_VARIABLE, folder)
-        async with scripted_worker() as worker, WorkerClient(WorkerOptions(), name="tests") as client:
-            scene = Scene(worker, client)
-            yield scene
-            scene.service.forget(URI)
+    async with scripted_client(monkeypatch) as connected:
+        scene = Scene(*connected)
+        yield scene
+        scene.service.forget(URI)
 
 
 async def test_the_newer_request_is_answered_and_the_older_one_stopped(scene: Scene) -> None:

@@ -14,10 +14,8 @@ from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.session.record import Record
 from lsp_server.usage import Usage
 from lsp_server.usage.events import Answered, Decided, Event, Shown
-from lsp_server.worker import WorkerClient, WorkerOptions
-from lsp_server.worker.paths import FOLDER_VARIABLE
-from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
-from tests.workers import short_folder
+from lsp_server.worker import WorkerClient
+from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
 
 URI = "file:///a.py"
 BUDGET = Budget(candidates=3, deadline_ms=60_000, max_steps=1)
@@ -63,12 +61,10 @@ class Scene:
 
 @pytest_asyncio.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    with short_folder() as folder:
-        monkeypatch.setenv(FOLDER_VARIABLE, folder)
-        async with scripted_worker() as worker, WorkerClient(WorkerOptions(), name="tests") as client:
-            scene = Scene(worker, client)
-            yield scene
-            scene.service.forget(URI)
+    async with scripted_client(monkeypatch) as connected:
+        scene = Scene(*connected)
+        yield scene
+        scene.service.forget(URI)
 
 
 @pytest.mark.parametrize("told_first", [True, False])

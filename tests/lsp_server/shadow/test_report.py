@@ -15,6 +15,7 @@ from lsp_server.shadow.report import RESAMPLES, SEED
 from lsp_server.usage.events import Decided, Event, Outcome, Pair, PairHole, PairLook, PairOutcome, Shown, Side
 from lsp_server.usage.place import STATE_VARIABLE, usage_file
 from lsp_server.usage.writer import Writer
+from tests.lsp_server.usage.events import record
 
 COUNT = 300
 DOCUMENTS = 40
@@ -77,14 +78,6 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def simulate(lead: float = 0.0, count: int = COUNT) -> list[Simulated]:
     chance = random.Random(20)
     return [Simulated(chance, key, lead, time.time()) for key in range(1, count + 1)]
-
-
-def record(simulated: list[Simulated]) -> None:
-    writer = Writer(usage_file, print)
-    for one in simulated:
-        for event in one.events():
-            writer.add(event)
-    writer.close(60)
 
 
 def reported(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

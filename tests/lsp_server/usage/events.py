@@ -1,8 +1,12 @@
 """Events for tests, with numbers of their own."""
 
 import time
+from collections.abc import Iterable
+from typing import Any
 
 from lsp_server.usage.events import Answered, Decided, Event, Look, Pair, PairHole, PairLook, Shown, Side
+from lsp_server.usage.place import usage_file
+from lsp_server.usage.writer import Writer
 
 
 def suggestion(key: int, *, at_s: float | None = None) -> list[Event]:
@@ -26,3 +30,12 @@ def compared(
     sides = Side("embedded", 50.0), Side("partner", 300.0)
     told = Pair(suggestion_key, time.time(), 7, "python", "typing", "answered", *sides, (hole,))
     return [told, PairLook(hole, "save", stands)]
+
+
+def record(simulated: Iterable[Any]) -> None:
+    """Has a writer put their `events()` into the file, and waits for that."""
+    writer = Writer(usage_file, print)
+    for one in simulated:
+        for event in one.events():
+            writer.add(event)
+    writer.close(60)

@@ -15,6 +15,7 @@ from lsp_server.cli import main
 from lsp_server.usage.events import Answered, Decided, Event, Look, Lost, Outcome, Shown
 from lsp_server.usage.place import STATE_VARIABLE, usage_file
 from lsp_server.usage.writer import Writer
+from tests.lsp_server.usage.events import record
 
 COUNT = 300
 DAY_S = 86_400
@@ -74,14 +75,6 @@ def found(
     assert main(["stats", "--json"]) == 0
     report: dict[str, Any] = json.loads(capsys.readouterr().out)
     return report
-
-
-def record(simulated: list[Simulated]) -> None:
-    writer = Writer(usage_file, print)
-    for one in simulated:
-        for event in one.events():
-            writer.add(event)
-    writer.close(60)
 
 
 def percentile(times: list[float], at: float) -> float:
