@@ -151,10 +151,14 @@ class Denoising:
         logits = self._context.predict(self._current, rows, valid=self.canvas.valid, feedback=feedback)
         if constraint is not None and of_row is not None:
             logits = _biased(logits, constraint.biases, of_row)
-        heat = sampler.temperature(self._settings, self.max_steps - self.step_number, self.max_steps).to(logits.device)
+        heat = self._heat().to(logits.device)
         if not heat:
             return logits
         return logits.div_(heat) if constraint is not None else logits / heat  # in place if the tensor is ours
+
+    def _heat(self) -> Tensor:
+        """The temperature of this step."""
+        return sampler.temperature(self._settings, self.max_steps - self.step_number, self.max_steps)
 
     def _floor(self) -> Tensor | None:
         if not self._settings.accept_floor:

@@ -78,12 +78,15 @@ class Network:
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., d) -> (..., V) in float32, soft-capped as the model was trained."""
-        return torch.tanh(self._lm_head(hidden).to(torch.float32) / self._softcap) * self._softcap
+        return self._capped(self._lm_head(hidden))
 
     @torch.inference_mode()
     def canvas_logits(self, hidden: Tensor) -> Tensor:
         """The same for rows of a canvas, in the precision of the passes over canvases."""
         return self.logits(hidden)
+
+    def _capped(self, raw: Tensor) -> Tensor:
+        return torch.tanh(raw.to(torch.float32) / self._softcap) * self._softcap
 
     @torch.inference_mode()
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
