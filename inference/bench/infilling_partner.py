@@ -27,7 +27,7 @@ from inference.bench.infilling_solve import SolveOptions, Solver, request_of
 from inference.bench.infilling_tasks import InfillingTask
 from inference.messages import REFINED_STRENGTH, Candidate, Hole, InfillRequest
 from inference.remote.partner import connect
-from inference.remote.partner.infiller import PartnerInfiller
+from inference.remote.partner.infilling import PartnerInfiller
 from inference.serving.startup import WorkerArguments
 
 DIFFUSION, PARTNER, REFINED = "diffusion", "partner", "draft and refine"

@@ -14,7 +14,7 @@ from inference.engine.errors import RequestError
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.family import ModelError
 from inference.remote import registry, token
-from inference.remote.partner.infiller import PartnerInfiller
+from inference.remote.partner.infilling import PartnerInfiller
 from inference.serving import startup
 from inference.serving.startup import WorkerArguments
 

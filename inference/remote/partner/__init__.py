@@ -10,7 +10,7 @@ from inference.models.family import OnProgress
 from inference.remote import address, meeting
 from inference.remote.client import PARTNER_SERVER
 from inference.remote.partner import kinds
-from inference.remote.partner.infiller import PartnerInfiller
+from inference.remote.partner.infilling import PartnerInfiller
 from inference.serving.startup import WorkerArguments
 
 MEETING_S = 120.0

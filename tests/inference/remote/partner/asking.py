@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inference.messages import Hole, InfillRequest, Text
 from inference.remote.partner import MEETING_S, connect
-from inference.remote.partner.infiller import PartnerInfiller
+from inference.remote.partner.infilling import PartnerInfiller
 from inference.serving.startup import WorkerArguments
 from tests.partner_server import KINDS
 
