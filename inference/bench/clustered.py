@@ -1,7 +1,7 @@
-"""Means over tasks with standard errors that know of files: tasks out of one file resemble each other.
+"""Means over tasks with standard errors that account for files: tasks from one file resemble each other.
 
-Errors are those of a mean over clusters (files), by the residuals summed within each. Taken task by task they would be
-too small.
+Errors are those of a mean over clusters (files), from the residuals summed within each. Counting tasks as independent
+would understate them.
 """
 
 import math
@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 
 class Estimate(NamedTuple):
-    """A mean and its standard error; an error of 0 where there is but one file."""
+    """A mean and its standard error; the error is 0 for a single file."""
 
     value: float
     error: float
 
 
 def mean(values: Sequence[float], files: Sequence[str]) -> Estimate:
-    """The mean of some tasks' values; `files` says where each task is from."""
+    """The mean of some tasks' values; `files` gives each task's file."""
     return ratio(values, [1.0] * len(values), files)
 
 
 def ratio(values: Sequence[float], others: Sequence[float], files: Sequence[str]) -> Estimate:
-    """The sum of `values` as a share of that of `others`, task by task; 0 where those are nothing."""
+    """The sum of `values` as a share of that of `others`, task by task; 0 if the latter is nothing."""
     total = sum(others)
     if not total:
         return Estimate(0.0, 0.0)

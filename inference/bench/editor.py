@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 VSCODE = ROOT / "tests" / "editors" / "vscode" / "bench.py"
 INSTALLED = ROOT / ".editors" / "bin"
-"""Where `make test-editors` installs editors."""
+"""`make test-editors` installs editors here."""
 
 
 class CannotRunError(Exception):
@@ -34,7 +34,7 @@ class CannotRunError(Exception):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; returns the exit status, 1 where no editor could be measured."""
+    """Measures and prints; returns the exit status, 1 if no editor could be measured."""
     args = argument_parser().parse_args(argv)
     wanted: dict[str, Callable[[], dict[str, Any]]] = {
         "neovim": lambda: neovim(args.nvim, args.keystrokes, args.model),
@@ -56,13 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def neovim(program: str | None, keystrokes: int, model: str) -> dict[str, Any]:
-    """Measure key presses in Neovim. Raises CannotRunError."""
+    """Measures key presses in Neovim. Raises CannotRunError."""
     path = program or shutil.which("nvim") or shutil.which("nvim", path=str(INSTALLED))
     if path is None:
         raise CannotRunError("nvim is not on PATH; install Neovim 0.12 or newer, or name one with --nvim")
     if os.name == "nt":
         raise CannotRunError("Neovim needs a pseudo-terminal for this, which Windows does not have")
-    from inference.bench import editor_nvim  # here and not above: its imports exist on POSIX only
+    from inference.bench import editor_nvim  # here and not above: its imports exist only on POSIX
 
     with tempfile.TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         try:
@@ -72,7 +72,7 @@ def neovim(program: str | None, keystrokes: int, model: str) -> dict[str, Any]:
 
 
 def vscode(keystrokes: int) -> dict[str, Any]:
-    """Measure key presses in VS Code with the script of its tests. Raises CannotRunError."""
+    """Measures key presses in VS Code with the script of its tests. Raises CannotRunError."""
     if not VSCODE.is_file():
         raise CannotRunError("its driver is not part of the package; run this in a checkout of the repository")
     command = [sys.executable, "-m", "tests.editors.vscode.bench", "--keystrokes", str(keystrokes)]

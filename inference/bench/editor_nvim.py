@@ -44,11 +44,11 @@ _ROWS_AND_COLUMNS = (40, 100)
 
 
 class EditorError(Exception):
-    """Neovim did not do what it should; str() says what."""
+    """Neovim failed to behave as expected; str() says how."""
 
 
 def measure(program: str, home: Path, keystrokes: int, model: str) -> dict[str, Any]:
-    """Measure key presses in one Neovim, with `home` as its user's home. Raises EditorError."""
+    """Measures key presses in one Neovim, with `home` as its user's home. Raises EditorError."""
     version = version_of(program)
     environment = _environment(home)
     try:
@@ -74,7 +74,7 @@ def measure(program: str, home: Path, keystrokes: int, model: str) -> dict[str, 
 
 
 def version_of(program: str) -> str:
-    """The version of a Neovim. Raises EditorError where it does not run or is too old."""
+    """The version of a Neovim. Raises EditorError if it does not run or is too old."""
     try:
         said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
@@ -88,7 +88,7 @@ def version_of(program: str) -> str:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """An environment without a user's settings, and with a worker of its own."""
+    """An environment without a user's settings, and with a separate worker."""
     (home / "run").mkdir(mode=0o700)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "NVIM"))}
     return {**kept, "HOME": str(home), "TERM": "xterm-256color", "INFILL_LS_RUNTIME_DIR": str(home / "run")}
@@ -97,7 +97,7 @@ def _environment(home: Path) -> dict[str, str]:
 def _presses(
     program: str, home: Path, environment: Mapping[str, str], keystrokes: int, model: str
 ) -> Sequence[Mapping[str, float]]:
-    """What the Lua recorded: for each key press, the times (seconds since 1970) of its stages. Raises EditorError."""
+    """The Lua recording: for each key press, the times (seconds since 1970) of its stages. Raises EditorError."""
     file, plan, result = home / "bench.py", home / "plan.json", home / "result.json"
     file.write_text("".join(_FUNCTION.format(number) for number in range(keystrokes + 1)))
     to_do = {
@@ -130,7 +130,7 @@ def _limit_s(keystrokes: int) -> float:
 
 
 def _run_in_terminal(command: Sequence[str], environment: Mapping[str, str], limit_s: float) -> None:
-    """Run a program in a pseudo-terminal and read all that it draws. Raises EditorError when it takes too long."""
+    """Runs a program in a pseudo-terminal and reads all its output. Raises EditorError if it takes too long."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *_ROWS_AND_COLUMNS, 0, 0))
     process = subprocess.Popen(
@@ -152,14 +152,14 @@ def _run_in_terminal(command: Sequence[str], environment: Mapping[str, str], lim
 
 
 def _engine_ends(runtime: Path) -> Iterator[tuple[float, float]]:
-    """When each request of the worker ended, in seconds since 1970, and how many ms it took."""
+    """When each request of the worker ended, in seconds since 1970, and its duration in ms."""
     for log in runtime.glob("*.log"):
         for stamp, thousandths, ms in _ENDED.findall(log.read_text("utf-8")):
             yield datetime.fromisoformat(stamp).timestamp() + int(thousandths) / 1000, float(ms)
 
 
 def _split(press: Mapping[str, float], ended: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Where the time of one key press went, in ms."""
+    """Splits the time of one key press, in ms."""
     engine = sum(ms for at, ms in ended if press["asked"] <= at <= press["answered"] + 0.005)
     return {
         "total": (press["painted"] - press["key"]) * 1000,

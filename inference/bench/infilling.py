@@ -1,7 +1,7 @@
-"""`infill-ls bench infilling`: how well a checkpoint fills holes whose true text is known.
+"""`infill-ls bench infilling`: how well a checkpoint fills holes with known text.
 
-The tasks are in the HumanEval-Infilling format. White space at the ends of a fill does not count; edit similarity is
-1 - Levenshtein distance / the longer length. It prints one JSON object as its last line.
+The tasks are in the HumanEval-Infilling format. White space at the ends of a fill does not count; edit similarity is 1
+- Levenshtein distance / the longer length. It prints one JSON object as its last line.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _MODES = ("canvas", "left-to-right")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; returns the exit status."""
+    """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
         tasks = infilling_tasks.read(args.data, args.limit)
@@ -76,21 +76,21 @@ def _options(args: argparse.Namespace) -> SolveOptions:
 
 
 def load(args: argparse.Namespace, options: SolveOptions) -> Solver:
-    """A solver with the model of the command line. Raises ModelError."""
+    """A solver with the command line's model. Raises ModelError."""
     return Solver(load_engine(args), options)
 
 
 def load_engine(args: argparse.Namespace) -> Engine:
-    """The model of the command line, ready to fill. Raises ModelError."""
+    """The command line's model, ready to fill. Raises ModelError."""
     from inference.models import registry
 
     engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype))
-    engine.warm_up()  # or the first task would be timed with what is set up on first use
+    engine.warm_up()  # otherwise the first task's time would include one-time setup
     return engine
 
 
 def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace) -> list[TaskResult]:
-    """The results of all tasks. Writes each to the file of predictions as it is done."""
+    """The results of all tasks. Writes each to the file of predictions when it is done."""
     results = []
     for task in with_progress(tasks):
         results.append(solve(task, solver, executed=args.execute))
@@ -101,7 +101,7 @@ def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace
 
 
 def solve(task: InfillingTask, solver: Solver, *, executed: bool = False) -> TaskResult:
-    """Fill one task and judge the fill; with `executed`, run the program too."""
+    """Fills one task and scores the fill; with `executed`, also runs the program."""
     fill = solver.fill(task)
     counted = {"steps": fill.steps, "passes": fill.passes, "tokens": fill.tokens, "true_tokens": fill.true_tokens}
     result = infilling_scores.judged(task, fill.text, fill.ms, **counted)
@@ -125,7 +125,7 @@ class _TaskCounter:
 
 
 def with_progress(tasks: Sequence[InfillingTask]) -> Iterator[InfillingTask]:
-    """Yield the tasks, with progress on standard error where they take more than a second."""
+    """Yields the tasks, with progress on standard error if they take more than a second."""
     progress = _TaskCounter(len(tasks), time.monotonic() + _QUIET_S)
     for done, task in enumerate(tasks):
         yield task
@@ -168,7 +168,7 @@ def positive(value: str) -> int:
 
 
 def add_task_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the flags that say what is measured: tasks, model and seed. `several`: `--model` may be given again."""
+    """Adds the flags for the tasks, model and seed. `several`: `--model` may be repeated."""
     parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
     parser.add_argument("--limit", type=positive, metavar="N", help="measure only the first N tasks")
     if several:

@@ -1,8 +1,8 @@
 """`python -m inference.bench.infilling_examples --data FILE --count 10 --pick 1`: fills picked by a seed, not by hand.
 
-For the model card. Prints one row for each task, as Markdown: what stands before the hole on its line, what was there,
-what the model fills in with its default settings, and what stands behind the hole. The same `--pick` picks the same
-tasks of a file, whatever the model.
+For the model card. Prints one row for each task, as Markdown: the text before the hole on its line, the true text, the
+model's fill with its default settings, and the text behind the hole. The same `--pick` picks the same tasks of a file,
+whatever the model.
 """
 
 import argparse
@@ -21,7 +21,7 @@ _LONGEST = 60
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Pick, fill and print; returns the exit status."""
+    """Picks, fills and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
         tasks = picked(infilling_tasks.read(args.data, args.limit), args.count, args.pick)
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def picked(tasks: Sequence[InfillingTask], count: int, seed: int) -> list[InfillingTask]:
-    """So many of the tasks, or all where there are fewer, in the order of the file."""
+    """This many of the tasks, or all if there are fewer, in file order."""
     chosen = set(random.Random(seed).sample(range(len(tasks)), min(count, len(tasks))))  # noqa: S311 - no secret
     return [task for number, task in enumerate(tasks) if number in chosen]
 
@@ -49,7 +49,7 @@ def _row(task: InfillingTask, filled: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text as one line of code in a table: the first of several, the end of a long one left out."""
+    """A text as one line of code in a table: the first of several, truncated if long."""
     first, *more = text.strip().splitlines() or [""]
     shown = first if len(first) <= _LONGEST else first[: _LONGEST - 1] + "…"
     lines = f" and {len(more)} more lines" if more else ""

@@ -1,4 +1,4 @@
-"""Runs programs that a model wrote part of: each in a process of its own, with limits, and only on request.
+"""Runs partly model-written programs: each in a separate process, with limits, and only on request.
 
 The limits keep accidents small: processor and wall time, memory, file size, an empty working folder, an almost empty
 environment and, where Linux allows it, no network. They are not a sandbox: the program runs as this user and can read
@@ -37,12 +37,12 @@ with open(file, encoding="utf-8") as opened:
 exec(program, {"__name__": "__main__"})
 print(f"\\n{word}")
 """
-"""Prints a secret word only once the program has run to its end: one that exits early has not passed."""
+"""Prints a secret word only after the program has run to its end: an early exit does not pass."""
 
 
 @dataclass(frozen=True)
 class ProgramLimits:
-    """How much one program may use."""
+    """The resource limits of one program."""
 
     wall_s: float = 10.0
     memory_bytes: int = 1 << 30
@@ -50,7 +50,7 @@ class ProgramLimits:
 
 
 def program(task: InfillingTask, completion: str) -> str:
-    """The whole program of a task, assembled as by the HumanEval-Infilling harness."""
+    """The whole program of a task, assembled as the HumanEval-Infilling harness does."""
     return f"{task.prompt}{completion}{task.suffix}\n{task.test}\ncheck({task.entry_point})\n"
 
 
@@ -70,12 +70,12 @@ def passes(source: str, limits: ProgramLimits = ProgramLimits()) -> bool:
 
 
 def warning() -> str:
-    """What to tell the user before running anything."""
+    """The warning to the user before running anything."""
     return WARNING.format(network="it has no network" if _without_network() else "the network CANNOT be cut off here")
 
 
 def _run(command: list[str], folder: str, output: int, wall_s: float) -> int | None:
-    """Run a command, then kill whatever it started. Returns its exit status, or None where time ran out."""
+    """Runs a command, then kills whatever it started. Returns its exit status, or None if time ran out."""
     environment = {"PATH": os.defpath, "HOME": folder, "TMPDIR": folder, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command,
@@ -98,7 +98,7 @@ def _run(command: list[str], folder: str, output: int, wall_s: float) -> int | N
 
 @cache
 def _without_network() -> tuple[str, ...]:
-    """The words that start a program in a network namespace of its own; none where this machine cannot do that."""
+    """The command prefix for a separate network namespace; empty if this machine cannot do that."""
     command = ("unshare", "--user", "--map-root-user", "--net", "--")
     try:
         tried = subprocess.run([*command, "true"], capture_output=True, check=False, timeout=10)

@@ -154,7 +154,7 @@ def _joint(ways: Ways, texts: Sequence[str], count: int) -> Iterator[tuple[str, 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; returns the exit status."""
+    """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     ways = Ways(infilling.load_engine(args))
     tasks = infilling_tasks.read(args.data)

@@ -35,14 +35,14 @@ SolveHere = Callable[[InfillingTask, Solver], TaskResult]
 
 
 class PartnerText(NamedTuple):
-    """What the partner wrote, and the milliseconds that it took."""
+    """The partner's text, and the milliseconds it took."""
 
     text: str
     ms: float
 
 
 class Compared(NamedTuple):
-    """The results of each way, in the order of the tasks, and how often the partner's text was the better one."""
+    """The results of each way, in task order, and how often the partner's text was the better one."""
 
     found: dict[str, list[TaskResult]]
     kind: str
@@ -94,7 +94,7 @@ async def _connected(args: argparse.Namespace) -> PartnerInfiller:
 
 
 async def _asked(infiller: PartnerInfiller, request: InfillRequest) -> PartnerText:
-    """The partner's first candidate; empty where it gives none."""
+    """The partner's first candidate; empty if it gives none."""
     events, ms = await asked(infiller, request)
     best = next((event for event in events if isinstance(event, Candidate)), None)
     return PartnerText(best.texts[0] if best else "", ms)
@@ -116,7 +116,7 @@ def _fill_of(task: InfillingTask, result: TaskResult) -> str:
 
 
 def _is_better(task: InfillingTask, draft: str, other: str) -> bool:
-    """Whether the partner's text is to stand instead of the draft: the rule of lsp_server/refine/comparison.py."""
+    """Whether the partner's text replaces the draft: the rule of lsp_server/refine/comparison.py."""
     if not other.strip() or other == draft:
         return False
     of_draft, of_other = (_errors(task.parts.before + text + task.parts.after) for text in (draft, other))
@@ -124,7 +124,7 @@ def _is_better(task: InfillingTask, draft: str, other: str) -> bool:
 
 
 def _errors(text: str) -> int:
-    """Syntax errors in a Python text: what the parser could not read, and what it had to add."""
+    """Syntax errors in a Python text: parts the parser could not read, and tokens it had to add."""
     nodes, count = [Parser(Language(tree_sitter_python.language())).parse(text.encode()).root_node], 0
     while nodes:
         node: Node = nodes.pop()

@@ -10,11 +10,11 @@ from inference.bench.infilling_tasks import InfillingTask
 
 
 class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The fill of one task and its scores. `completion` goes between prompt and suffix, as HumanEval-Infilling has it.
+    """The fill of one task and its scores. `completion` goes between prompt and suffix, as in HumanEval-Infilling.
 
     `steps` counts the denoising steps of the fill, or forward passes from left to right; `passes` counts all of the
-    decoder's, over lengths that were dropped too. `tokens` counts the hole's rows, `true_tokens` those of the canonical
-    solution. `passed` is None where nothing was executed.
+    decoder's, including dropped lengths. `tokens` counts the hole's rows, `true_tokens` those of the canonical
+    solution. `passed` is None if nothing was executed.
     """
 
     task_id: str
@@ -32,7 +32,7 @@ class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
 def judged(
     task: InfillingTask, fill: str, ms: float, *, steps: int = 0, passes: int = 0, tokens: int = 0, true_tokens: int = 0
 ) -> TaskResult:
-    """The result of a task that was filled so, in so many milliseconds."""
+    """The result of a task with this fill, in this many milliseconds."""
     done, solution = task.parts.completion(fill), task.parts.solution
     similarity = round(edit_similarity(fill, solution), 4)
     counted = steps, passes, tokens, true_tokens
@@ -62,7 +62,7 @@ def _distance(one: str, other: str) -> int:
 
 
 def summary(tasks: Sequence[InfillingTask], results: Sequence[TaskResult]) -> dict[str, Any]:
-    """The figures of a run: all tasks together, and each kind by itself. Shares are 0 to 1, times in milliseconds."""
+    """The figures of a run: all tasks together, and each kind separately. Shares are 0 to 1, times in milliseconds."""
     kinds: dict[str, list[TaskResult]] = {}
     for task, result in zip(tasks, results, strict=True):
         kinds.setdefault(task.kind, []).append(result)
@@ -70,7 +70,7 @@ def summary(tasks: Sequence[InfillingTask], results: Sequence[TaskResult]) -> di
 
 
 def figures(results: Sequence[TaskResult]) -> dict[str, Any]:
-    """Means over `results`; `p50_ms` is a median. Raises statistics.StatisticsError where there are none."""
+    """Means over `results`; `p50_ms` is a median. Raises statistics.StatisticsError if there are none."""
     found = {
         "tasks": len(results),
         "exact": statistics.fmean(result.exact for result in results),

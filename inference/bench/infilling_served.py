@@ -1,9 +1,8 @@
 """`infill-ls bench infilling --url U`: the same tasks through a vLLM server and through the engine here, side by side.
 
-The ways to fill: the server; the engine as it is; and the engine without what a server does not offer, which is to
-write from left to right, and to rank by causal likelihood. Behind each figure stands its standard error over the tasks;
-the last row has that of the difference between server and engine, task by task. Several tasks are asked of the server
-at one time.
+The ways to fill: the server; the engine; and the engine without the abilities a server lacks, which are writing from
+left to right and ranking by causal likelihood. Each figure has its standard error over the tasks; the last row has that
+of the difference between server and engine, task by task. The server gets several tasks concurrently.
 """
 
 import argparse
@@ -70,7 +69,7 @@ async def _one(
 
 
 async def asked(infiller: RemoteInfiller, request: InfillRequest) -> tuple[list[Draft | Candidate | Done], float]:
-    """All that a server answers, and the milliseconds that it took."""
+    """The server's whole answer, and the milliseconds it took."""
     began, steps = time.perf_counter(), infiller.infill(request)
     try:
         return [event async for event in steps], (time.perf_counter() - began) * 1000
@@ -79,7 +78,9 @@ async def asked(infiller: RemoteInfiller, request: InfillRequest) -> tuple[list[
 
 
 def summary(found: dict[str, list[TaskResult]]) -> dict[str, Any]:
-    """Exact match and edit similarity of each way, each with its standard error, and the server's distance to here."""
+    """Exact match and edit similarity of each way, each with its standard error, and the server's difference
+    to here.
+    """
     ways: dict[str, Any] = {name: _figures(results) for name, results in found.items()}
     pairs = list(zip(found[_SERVER], found[_HERE], strict=True))
     ways["server - here"] = {

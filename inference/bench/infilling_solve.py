@@ -18,7 +18,7 @@ from inference.models.diffusion_gemma.adapter import DiffusionGemma
 
 AUTO, ORACLE = "auto", "oracle"
 _ROOM = 2
-"""From left to right a fill may have this many times a hole's rows: there, a limit only stops what never ends."""
+"""From left to right a fill may have this many times a hole's rows: there, a limit only stops endless fills."""
 
 
 class NotLeftToRightError(RequestError):
@@ -30,7 +30,7 @@ class SolveOptions:
     """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None takes the checkpoint's own number.
 
     `continuations` False leaves out the candidates that the encoder writes, so that all come from canvases; `copying`
-    False what the file says elsewhere. `quick`: as for a suggestion that nobody asked for.
+    False leaves out the file's n-grams. `quick`: as for an automatic suggestion.
     """
 
     length: str | int = AUTO
@@ -44,9 +44,9 @@ class SolveOptions:
 
 @dataclass(frozen=True)
 class MeasuredFill:
-    """A fill and what it cost. `true_tokens` is how many tokens the canonical solution takes.
+    """A fill and its cost. `true_tokens` is the length of the canonical solution in tokens.
 
-    `steps` are those of the canvas that was chosen, `passes` all of the decoder's for this request, or one a token.
+    `steps` are those of the chosen canvas, `passes` all of the decoder's for this request, or one a token.
     """
 
     text: str
@@ -70,24 +70,24 @@ class Solver:
 
     @property
     def copies(self) -> bool:
-        """Whether likelihoods are mixed with what the file says elsewhere."""
+        """Whether to mix likelihoods with the file's n-grams."""
         return self._engine.loaded.properties.copying
 
     @property
     def continues(self) -> bool:
-        """Whether the encoder writes candidates too."""
+        """Whether the encoder also writes candidates."""
         loaded = self._engine.loaded
         return loaded.traits.continuable_tokens > 0 and loaded.properties.continuations > 0
 
     def unscored(self) -> "Solver":
-        """A solver with the same model, whose causal likelihood is not asked for: neither to write nor to rank."""
+        """A solver with the same model but without its causal likelihood, for writing and ranking."""
         loaded = self._engine.loaded
         traits = replace(loaded.traits, can_score=False, continuable_tokens=0)
         return Solver(Engine(replace(loaded, traits=traits)), self._options)
 
     def fill(self, task: InfillingTask) -> MeasuredFill:
-        """Fill one task's hole. Raises RequestError where the hole does not fit on a canvas of this checkpoint, and
-        where the model cannot write from left to right and is to.
+        """Fills one task's hole. Raises RequestError if the hole does not fit on a canvas of this checkpoint, or if the
+        model cannot write from left to right as requested.
         """
         if self._options.left_to_right and not isinstance(self._engine.loaded.family, DiffusionGemma):
             raise NotLeftToRightError(
@@ -104,7 +104,7 @@ class Solver:
         return planner.plan(planner.group_from(0), [])
 
     def _true_tokens(self, task: InfillingTask, plan: Plan) -> int:
-        """How many open rows the canonical solution takes, together with the text that healing moved into the hole."""
+        """The number of open rows for the canonical solution, including the text that healing moved into the hole."""
         slots, parts = plan.layout.holes[0], task.parts
         before = parts.before.encode()
         healed = before[len(before) - slots.skip :].decode()
@@ -127,9 +127,9 @@ class Solver:
         return found.texts[0], found.steps, done.stats.steps, found.tokens
 
     def _one_by_one(self, task: InfillingTask, plan: Plan, true: int) -> tuple[str, int, int, int]:
-        """Write until the line or block ends, the tokens are used up, or the rest of the hole's line appears.
+        """Writes until the line or block ends, the tokens are used up, or the rest of the hole's line appears.
 
-        A model that sees no suffix could not know that last one; it makes left to right better on the whole.
+        A model that sees no suffix could not know that last one; it improves left to right on the whole.
         """
         vocabulary, skip = self._engine.loaded.vocabulary, plan.layout.holes[0].skip
         indent = _indent(task.parts.before, task.parts.solution)
@@ -151,7 +151,7 @@ class Solver:
 
     @torch.inference_mode()
     def _ids(self, plan: Plan, count: int) -> Generator[int]:
-        """The likeliest tokens; the first is held to the text that healing took off the prefix, as on a canvas."""
+        """The likeliest tokens; the first must match the text that healing took off the prefix, as on a canvas."""
         model, slots = self._engine.loaded, plan.layout.holes[0]
         assert isinstance(model.family, DiffusionGemma), "only this family writes from left to right here"
         canvas = CanvasBatch.of([plan.layout.compose([slots.maximum])], model.family.device)
@@ -166,7 +166,7 @@ class Solver:
 
 
 def _restricted(engine: Engine, options: SolveOptions) -> Engine:
-    """The same loaded model without what the options leave out."""
+    """The same loaded model without the parts that the options leave out."""
     if options.continuations and options.copying:
         return engine
     stated = engine.loaded.properties

@@ -42,7 +42,7 @@ Filled = dict[str, TaskResult]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; returns the exit status."""
+    """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     args.models = list(dict.fromkeys(args.model)) or ["embedded"]
     try:

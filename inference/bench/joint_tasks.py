@@ -9,7 +9,7 @@ from inference.bench.infilling_tasks import InfillingTask
 
 _FUNCTION = re.compile(r"^([ \t]*)(?:async )?def \w+", re.MULTILINE)
 _LINES = range(5, 41)
-"""How many lines with text a function has that is used."""
+"""The required number of non-blank lines in a function."""
 _HOLES = (2, 3, 4)
 _PART = re.compile(r"\w+|[^\w\s]|\s+")
 _LEAST_CHARACTERS = 4
@@ -18,7 +18,7 @@ _WORD = re.compile(r"[^\W\d]{2}")
 
 @dataclass(frozen=True)
 class JointTask:
-    """Holes between texts: `texts[i]` stands before the hole of `solutions[i]`, one more at the end."""
+    """Holes between texts: `texts[i]` precedes the hole of `solutions[i]`, with one more at the end."""
 
     task_id: str
     file: str
@@ -27,7 +27,7 @@ class JointTask:
 
 
 def make(tasks: Sequence[InfillingTask], count: int, seed: int) -> list[JointTask]:
-    """At most `count` tasks, one of a file's function each; the same for the same seed."""
+    """At most `count` tasks, each from one function of a file; the same for the same seed."""
     chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
     known: set[str] = set()
     found: list[JointTask] = []
@@ -43,7 +43,7 @@ def make(tasks: Sequence[InfillingTask], count: int, seed: int) -> list[JointTas
 
 
 def _functions(text: str) -> Iterator[tuple[int, int]]:
-    """Where the bodies of whole functions stand."""
+    """The ranges of the bodies of whole functions."""
     lines = list(re.finditer(r"^[ \t]*(?=\S)", text, re.MULTILINE))
     for start in _FUNCTION.finditer(text):
         behind = (line for line in lines if line.start() > start.start() and len(line[0]) <= len(start[1]))
@@ -53,7 +53,7 @@ def _functions(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _task(task: InfillingTask, text: str, body: tuple[int, int], chance: random.Random) -> JointTask | None:
-    """Ends of some lines of a body, or None where it has too few that can be cut."""
+    """Ends of some lines of a body, or None if too few can be cut."""
     lines = re.finditer(r"^.+$", text[slice(*body)], re.MULTILINE)
     code = (line for line in lines if not _in_string(text[body[0] : body[0] + line.start()]))
     places = [place for line in code if (place := _end_of(line, body[0], chance))]
@@ -80,5 +80,5 @@ def _end_of(line: re.Match[str], offset: int, chance: random.Random) -> tuple[in
 
 
 def _in_string(before: str) -> bool:
-    """Whether a string of several lines is open behind a text."""
+    """Whether a multi-line string is open at the end of a text."""
     return any(before.count(quotes) % 2 for quotes in ('"""', "'''"))

@@ -24,7 +24,7 @@ _COLOURS = {"ours": "#3b82c4", "theirs": "#b0b7bf"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; returns the exit status."""
+    """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
         measured = (
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(bench: LatencyBench, *, quiet: bool = False) -> dict[str, Any]:
-    """The results of all sections. Prints each as it is done, unless `quiet`."""
+    """The results of all sections. Prints each when done, unless `quiet`."""
     longest = bench.measured.properties.max_prefix_tokens
     usual = min(longest, _PREFIXES[0])
     result: dict[str, Any] = _about(bench)
@@ -75,7 +75,7 @@ def _about(bench: LatencyBench) -> dict[str, Any]:
 
 
 def _floor(bench: LatencyBench, prefix: int) -> dict[str, Any]:
-    """A step on a full canvas, against the time it takes to read the weights it needs once."""
+    """A step on a full canvas, against the time to read its weights once."""
     context = bench.encoded(bench.cache(), bench.ids(prefix))
     hole = _FLOOR_CANVAS // 4
     steps = latency_sections.STEPS
@@ -96,7 +96,7 @@ def _floor(bench: LatencyBench, prefix: int) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Four significant digits: more than a clock on a shared machine can tell."""
+    """Four significant digits: more than a clock on a shared machine can resolve."""
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list):

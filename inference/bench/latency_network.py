@@ -1,4 +1,4 @@
-"""The network that `infill-ls bench latency` measures: a checkpoint's, or random weights of a given shape."""
+"""The network for `infill-ls bench latency`: a checkpoint's, or random weights of a given shape."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,7 +71,7 @@ def from_checkpoint(model: str, device: str | None, dtype: str | None) -> Measur
 
 
 def random(shape: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
-    """Random weights of one of `RANDOM_SHAPES`, made on the device itself. Raises ModelError where they cannot fit."""
+    """Random weights of one of `RANDOM_SHAPES`, made on the device itself. Raises ModelError if they cannot fit."""
     from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
     place = devices.choose_device(device)

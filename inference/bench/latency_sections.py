@@ -1,6 +1,6 @@
 """The measurements of `infill-ls bench latency`, all on one network and on random tokens, which take as long as code.
 
-No stopping rule is in force: each side takes exactly the number of steps it is given.
+No stopping rule applies: each side takes exactly the given number of steps.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ class LatencyBench:
         return context
 
     def denoise(self, context: EncodedContext, hole: int, suffix: int, batch: int = 1, steps: int = STEPS) -> None:
-        """Take `steps` steps on `batch` canvases, with `hole` tokens to fill and `suffix` pinned ones after them."""
+        """Takes `steps` steps on `batch` canvases, with `hole` tokens to fill and `suffix` pinned ones after them."""
         row = Row((OPEN,) * hole + tuple(self.ids(suffix)), ((0, 0, hole),))
         canvas = CanvasBatch.of([row] * batch, self.device)
         settings = SamplerSettings(max_steps=steps, **_NEVER_STOP)  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ class LatencyBench:
             loop.step()
 
     def generate(self, ids: Sequence[int], steps: int = STEPS) -> None:
-        """Run transformers' own loop over one canvas."""
+        """Runs transformers' own loop over one canvas."""
         from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
             DiffusionGemmaGenerationConfig,
             EntropyBoundSamplerConfig,
@@ -141,7 +141,9 @@ def against_left_to_right(
 
 
 def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """A keystroke at the end of a prefix: encoding everything, against encoding what the cache lacks."""
+    """A keystroke at the end of a prefix: encoding everything, against encoding only the part missing from
+    the cache.
+    """
     found = []
     for length in lengths:
         ids, cache = bench.ids(length), bench.cache()
@@ -153,7 +155,7 @@ def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]
 
 
 def _encode(bench: LatencyBench, ids: Sequence[int], typed: int, cache: PrefixCache | None = None) -> None:
-    """Encode a prefix and `typed` more tokens, reusing what the cache has of it."""
+    """Encodes a prefix and `typed` more tokens, reusing the cached part."""
     bench.encoded(cache or bench.cache(), [*ids, *bench.ids(typed)]).close()
 
 

@@ -1,4 +1,4 @@
-"""What limits a pass through a network: time, memory, and the bytes that it must read."""
+"""The limits of a pass through a network: time, memory, and the bytes it must read."""
 
 import statistics
 import time
@@ -13,7 +13,7 @@ _WARM_UPS = 1
 
 
 def milliseconds(work: Callable[[], object], device: torch.device, repeats: int = 5) -> float:
-    """The median time of `work` after a warm-up, including what it queued on the device."""
+    """The median time of `work` after a warm-up, including its queued work on the device."""
     for _ in range(_WARM_UPS):
         work()
     times = []
@@ -27,7 +27,7 @@ def milliseconds(work: Callable[[], object], device: torch.device, repeats: int 
 
 
 def wait(device: torch.device) -> None:
-    """Wait until the device has done everything it was given."""
+    """Waits until the device has finished everything."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -35,7 +35,7 @@ def wait(device: torch.device) -> None:
 
 
 def peak_bytes(device: torch.device) -> int:
-    """The most memory that torch allocated so far on CUDA; elsewhere the resident size of the process now."""
+    """The peak of torch's allocations on CUDA; elsewhere the resident size of the process now."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     return int(psutil.Process().memory_info().rss)

@@ -35,7 +35,9 @@ _BEGIN_WITHIN_S = 2.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; returns the exit status: 1 where a request was not answered exactly once, or none could be."""
+    """Measures and prints; returns the exit status: 1 if a request did not get exactly one answer, or none could be
+    sent.
+    """
     args = argument_parser().parse_args(argv)
     try:
         editors = asyncio.run(_run(args))
@@ -56,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _run(args: argparse.Namespace) -> list[LoadEditor]:
-    """Type for the time asked for; the editors with all that became of their requests."""
+    """Types for the requested time; returns the editors with their requests."""
     recorded = recordings()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ilb-", ignore_cleanup_errors=True)))
@@ -82,7 +84,7 @@ async def _run(args: argparse.Namespace) -> list[LoadEditor]:
 
 
 async def _begin(editor: LoadEditor, recording: dict[str, Any], turn: float, until: float) -> None:
-    """They do not all press the first key at once."""
+    """Stagger the first keystrokes."""
     await asyncio.sleep(_BEGIN_WITHIN_S * turn)
     await replay(editor, recording, until)
 
@@ -99,7 +101,7 @@ async def _servers(stack: AsyncExitStack, folder: Path, args: argparse.Namespace
 
 @asynccontextmanager
 async def _server(runtime: Path, args: argparse.Namespace) -> AsyncIterator[int]:
-    """A server with a worker of its own; its port. Both end with it. Raises ServerError."""
+    """A server with its own worker; returns its port. Both end with it. Raises ServerError."""
     words = [*SERVER, "serve", "--tcp", "127.0.0.1:0", "--model", args.url or args.model]
     words += ["--device", args.device] if args.device else []
     environment = server_environment(runtime)
@@ -125,7 +127,7 @@ async def _editor(port: int, number: int) -> LoadEditor:
 
 
 async def _ready(editor: LoadEditor) -> None:
-    """Wait until the worker has its model. Raises ServerError where it will not."""
+    """Waits until the worker has its model. Raises ServerError if it will not."""
     give_up = time.monotonic() + _READY_S
     while True:
         status = (await editor.ask("infill/status", None)).get("result", {})

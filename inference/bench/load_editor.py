@@ -1,4 +1,4 @@
-"""An editor of one document for `infill-ls bench load`: LSP over TCP, and what became of each of its requests.
+"""An editor of one document for `infill-ls bench load`: LSP over TCP, and the fate of each request.
 
 Knows the protocol's messages as JSON, and nothing of the server's code. The text is ASCII.
 """
@@ -21,7 +21,7 @@ _CAPABILITIES = {
 
 @dataclass
 class Request:
-    """One request for a completion. Times are of the monotonic clock; None: it has not happened."""
+    """One request for a completion. Times are of the monotonic clock; None: not yet."""
 
     sent: float
     first: float | None = None
@@ -34,7 +34,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Shown:
-    """A suggestion on the screen: what is still to be typed of it at an offset."""
+    """A suggestion on the screen: the rest to type at an offset."""
 
     id: str
     offset: int
@@ -43,7 +43,7 @@ class Shown:
 
 @dataclass
 class LoadEditor:
-    """One connection to a server, with one document. `told` counts what the user was shown in messages."""
+    """One connection to a server, with one document. `told` counts the messages shown to the user."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -61,7 +61,7 @@ class LoadEditor:
     _quiet: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def start(self, language: str, text: str) -> None:
-        """Begin a session and open the document."""
+        """Begins a session and opens the document."""
         self._reading = asyncio.create_task(self._read())
         await self.ask("initialize", {"capabilities": _CAPABILITIES, "processId": None, "rootUri": None})
         self.tell("initialized", {})
@@ -70,7 +70,7 @@ class LoadEditor:
         self.tell("textDocument/didOpen", {"textDocument": document})
 
     async def close(self) -> None:
-        """End the session as an editor does."""
+        """Ends the session as an editor does."""
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(10):
                 await self.ask("shutdown", None)
@@ -80,16 +80,16 @@ class LoadEditor:
         self.writer.close()
 
     def edit(self, offset: int, removed: int, new: str) -> None:
-        """Change the text, and ask for what comes there, as an editor does with each key."""
+        """Changes the text, and requests a completion, as an editor does on each keystroke."""
         self._change(offset, removed, new)
         self._ask_for_completion(offset + len(new.rstrip("\n")))
 
     def replace_all(self, text: str) -> None:
-        """Start again with another text."""
+        """Starts again with another text."""
         self._change(0, len(self.text), text)
 
     async def all_answered(self, limit_s: float) -> None:
-        """Wait for the replies to all requests, but no longer than this."""
+        """Waits for the replies to all requests, but no longer than this."""
         self._quiet.clear()
         self._settle()
         with suppress(TimeoutError):
@@ -109,7 +109,7 @@ class LoadEditor:
         self.shown = None
 
     def accept(self, shown: Shown) -> None:
-        """Put in what is shown."""
+        """Inserts the shown suggestion."""
         self.accepted += 1
         self.tell("infill/didAccept", {"textDocument": {"uri": self.uri}, "id": shown.id, "acceptedLength": None})
         self.edit(shown.offset, 0, shown.rest)
@@ -127,11 +127,11 @@ class LoadEditor:
         return await reply
 
     def tell(self, method: str, params: Any) -> None:
-        """Send a notification."""
+        """Sends a notification."""
         self._send({"method": method, "params": params})
 
     def _ask_for_completion(self, offset: int) -> None:
-        """The older request is cancelled: nobody waits for its answer any more."""
+        """The older request is cancelled: its answer is no longer wanted."""
         for number, (older, _) in self._asked.items():
             if not older.replies and not older.cancelled:
                 older.cancelled = True
@@ -173,7 +173,7 @@ class LoadEditor:
                 self._take_draft()
             case "window/showMessage" if isinstance(params, dict):
                 self.told[params["message"]] += 1
-            case str() if number is not None:  # the server asks: an editor that has nothing to say
+            case str() if number is not None:  # the server asks; reply like an editor with no answer
                 self._send({"id": number, "result": None})
 
     def _take_draft(self) -> None:
@@ -196,7 +196,7 @@ class LoadEditor:
             self.shown = self._shown(items[0], offset)
 
     def _shown(self, item: dict[str, Any], offset: int) -> Shown | None:
-        """A suggestion for the line of the cursor; None where it would replace what stands behind the cursor."""
+        """A suggestion for the line of the cursor; None if it would replace text behind the cursor."""
         start, end = item["range"]["start"], item["range"]["end"]
         here = self._at(offset)
         before = here["character"] - start["character"]

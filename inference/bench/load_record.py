@@ -24,7 +24,7 @@ Edit = tuple[int, int, int, str]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write one recording for each source."""
+    """Writes one recording for each source."""
     parser = argparse.ArgumentParser(prog="python -m inference.bench.load_record", description=__doc__)
     parser.add_argument("sources", nargs="+", type=Path, metavar="SOURCE")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl.gz")
@@ -53,7 +53,7 @@ def record(source: Path, chance: random.Random) -> dict[str, Any]:
 
 
 def _places(lines: Sequence[str], chance: random.Random) -> list[int]:
-    """The first lines of what is taken out: code, apart from each other."""
+    """The first lines of the removed parts: code, spread out."""
     able = [n for n in range(8, len(lines) - _LINES) if all(_is_code(line) for line in lines[n : n + _LINES])]
     found: list[int] = []
     while able and len(found) < _PLACES:

@@ -1,4 +1,4 @@
-"""What `infill-ls bench load` says of the requests of all typists, as numbers and as a picture."""
+"""The report of `infill-ls bench load` on the requests of all typists, as numbers and as a picture."""
 
 import statistics
 from collections import Counter
@@ -12,9 +12,9 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 760, 320, 60, 40
 
 
 def report(clients: Sequence[Sequence[Request]], told: Counter[str]) -> dict[str, Any]:
-    """Summarise each client's requests and what users were told. Counts each request once.
+    """Summarises each client's requests and the messages shown. Counts each request once.
 
-    Times are in milliseconds, of requests that were answered with text.
+    Times are in milliseconds, of requests answered with text.
     """
     every = [request for requests in clients for request in requests]
     kinds = Counter(_kind(request) for request in every)
@@ -35,7 +35,7 @@ def report(clients: Sequence[Sequence[Request]], told: Counter[str]) -> dict[str
 
 
 def shown(found: dict[str, Any]) -> str:
-    """The report as a person reads it."""
+    """The report for people."""
     lines = [
         f"{found['requests']} requests: {found['answered']} answered, {found['empty']} with nothing to show, "
         f"{found['cancelled']} cancelled, {found['errors']} errors",
@@ -55,7 +55,7 @@ def shown(found: dict[str, Any]) -> str:
 
 
 def picture(clients: Sequence[Sequence[Request]], title: str) -> str:
-    """An SVG: which share of the answers was there after how many milliseconds, the first draft and the whole."""
+    """An SVG: the share of answers over time in milliseconds, for the first draft and the whole."""
     every = [request for requests in clients for request in requests]
     lines = {"first draft": ("#8a8a8a", _first(every)), "answer": ("#1f6feb", _whole(every))}
     longest = max((times[-1] for _, times in lines.values() if times), default=1.0)
@@ -111,6 +111,6 @@ def _share(requests: Sequence[Request]) -> float:
 
 
 def _jain(shares: Sequence[float]) -> float:
-    """1 where all have the same, 1/n where one has all."""
+    """1 if all have the same, 1/n if one has everything."""
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0

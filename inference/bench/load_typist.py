@@ -1,4 +1,4 @@
-"""Somebody who types what was recorded, for `infill-ls bench load`."""
+"""A simulated user who types a recording, for `infill-ls bench load`."""
 
 import asyncio
 import gzip
@@ -12,20 +12,20 @@ from inference.bench.load_editor import LoadEditor
 FILE = "load_keystrokes.jsonl.gz"
 _PATIENCE_S = 60.0
 _AFTER_S = 0.35
-"""Somebody needs so long to see what is shown and to press Tab."""
+"""The time a user needs to see a suggestion and press Tab."""
 Recording = dict[str, Any]
 
 
 def recordings() -> list[Recording]:
-    """The sessions that `load_record` has written: the text they begin with, and each edit."""
+    """The sessions that `load_record` has written: their initial text, and each edit."""
     content = (files("inference.bench") / FILE).read_bytes()
     return [json.loads(line) for line in gzip.decompress(content).splitlines()]
 
 
 async def replay(editor: LoadEditor, recording: Recording, until: float) -> None:
-    """Type until the monotonic clock says `until`, from the start again where the recording ends. Awaits all replies.
+    """Types until the monotonic clock reaches `until`, restarting when the recording ends. Awaits all replies.
 
-    Where what is shown is what comes next, it is accepted instead of typed.
+    Accepts a suggestion instead of typing if it is what comes next.
     """
     await _once(editor, recording, until)
     while time.monotonic() < until:
@@ -54,7 +54,7 @@ async def _once(editor: LoadEditor, recording: Recording, until: float) -> None:
 
 
 def _coming(edits: list[Any]) -> str:
-    """The rest of the line, as far as no slip is in it."""
+    """The rest of the line, up to any slip in it."""
     found, offset = "", edits[0][1]
     for _, at, removed, new in edits:
         if removed or len(new) != 1 or at != offset + len(found):

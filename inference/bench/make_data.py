@@ -29,7 +29,7 @@ _FILE_BYTES = range(200, 300_000)
 
 @dataclass(frozen=True)
 class CarveRules:
-    """How to carve. A kind named twice comes twice as often. `prompt` and `suffix` are the most characters kept."""
+    """How to carve. A kind named twice comes twice as often. `prompt` and `suffix` limit the characters kept."""
 
     kinds: tuple[str, ...] = KINDS
     seed: int = 0
@@ -38,7 +38,7 @@ class CarveRules:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carve and write; returns the exit status."""
+    """Carves and writes; returns the exit status."""
     args = argument_parser().parse_args(argv)
     if not args.folder.is_dir():
         print(f"infill-ls: {args.folder} is not a folder", file=sys.stderr)
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def carve(folder: Path, rules: CarveRules) -> Iterator[InfillingTask]:
-    """Yield tasks, one from each file in turn until all files are used up."""
+    """Yields tasks, one from each file in turn until all files are used up."""
     known: set[tuple[str, str]] = set()
     files = [_tasks(name, text, rules, turn) for turn, (name, text) in enumerate(_files(folder, rules.seed))]
     for task in chain.from_iterable(zip_longest(*files)):
@@ -67,7 +67,7 @@ def carve(folder: Path, rules: CarveRules) -> Iterator[InfillingTask]:
 
 
 def _files(folder: Path, seed: int) -> Iterator[tuple[str, str]]:
-    """Names and texts of the usable files, in an order that does not depend on their folders."""
+    """Names and texts of the usable files, in an order independent of their folders."""
     duplicates = Duplicates()
     named = ((file.relative_to(folder).as_posix(), file) for file in folder.rglob("*.py"))
     for name, file in sorted(named, key=lambda item: hashlib.sha256(f"{seed}/{item[0]}".encode()).digest()):

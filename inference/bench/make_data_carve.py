@@ -64,7 +64,7 @@ class CarvableFile:
                 yield first, end
 
     def statements(self, chance: random.Random) -> Iterator[HoleRange]:
-        """Up to four neighbouring statements, of a length that a hole may have."""
+        """Up to four neighbouring statements, of a plausible length for a hole."""
         for block in self._blocks():
             first = chance.randrange(len(block))
             last = min(len(block) - 1, first + chance.randrange(4))
@@ -77,7 +77,7 @@ class CarvableFile:
                 yield from self._block(node.body[1:] if ast.get_docstring(node) is not None else node.body)
 
     def _rows(self) -> Iterator[list[int]]:
-        """Where each token begins, for each line of code. Lines that are one string are prose and are left out."""
+        """The start of each token, for each line of code. Leaves out lines that are one string, which are prose."""
         rows: dict[int, list[int]] = {}
         inside: set[int] = set()
         for token in self._tokens:
@@ -109,7 +109,7 @@ class CarvableFile:
             yield start, end
 
     def _line_end(self, offset: int) -> int:
-        """Where the line of an offset ends, before any trailing white space."""
+        """The end of an offset's line, before any trailing white space."""
         end = self.text.find("\n", offset)
         line = self.text[offset : end if end >= 0 else None]
         return offset + len(line.rstrip())

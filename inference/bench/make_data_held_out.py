@@ -22,7 +22,7 @@ _TESTS = re.compile(r"(^|/)(tests?|testing)(/|$)|(^|/)test_[^/]*$")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the files, each under its package's name; returns the exit status."""
+    """Writes the files, each under its package's name; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("folder", type=Path)

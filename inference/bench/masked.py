@@ -1,7 +1,7 @@
-"""`infill-ls bench masked`: what a masked-diffusion model of a published shape takes: memory, and time to fill a line.
+"""`infill-ls bench masked`: memory of a masked-diffusion model of a published shape, and its time to fill a line.
 
-Its weights are made up, so it tells nothing of quality. Each fill has the same text around it but for what is typed
-before it; the first knows nothing of an earlier one. It prints one JSON object as its last line.
+Its weights are random, so it says nothing about quality. Every fill has the same text around it except for the typed
+characters; the first one has no earlier fill to reuse. It prints one JSON object as its last line.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from inference.models.qwen2 import Qwen2Config, weight_shapes
 
 _LINE = "    total = {word}(first, second)  # of both\n"
 _WORDS = ("add", "sub", "mul", "div")
-"""One for each way to fill, so that none knows the text of another."""
+"""One for each way to fill, so that none knows another's text."""
 
 _LATER_FILLS = 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; returns the exit status."""
+    """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="infill-ls-") as folder:
         if args.model is None:
@@ -87,7 +87,7 @@ def measure(model: str, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _fills(engine: Engine, args: argparse.Namespace, one_length: bool, word: str) -> dict[str, Any]:
-    """The first fill at a place where nothing is known yet, and those after each further character."""
+    """The first fill at a new place, and those after each further character."""
     half = args.context_tokens // 2
     line = _LINE.format(word=word)
     text = line * (1 + half // len(line))
@@ -176,7 +176,7 @@ def write(folder: Path, shape: str, *, dense: bool) -> None:
 
 
 def _values(name: str, count: int, dense: bool, generator: torch.Generator) -> Iterator[Tensor]:
-    """The first numbers of a weight; those that are not written stay zero."""
+    """Writes the first numbers of a weight; the rest stays zero."""
     if name.endswith("norm.weight"):
         yield torch.ones(count)
     elif dense or "embed_tokens" in name:

@@ -1,6 +1,6 @@
-"""`infill-ls bench memory`: what a model takes as a worker runs it, and what its prefix cache gives by its size.
+"""`infill-ls bench memory`: a model's memory as a worker runs it, and the benefit of its prefix cache by size.
 
-A session is played for each size of the cache: several files, typing, moving in a file, jumping between files and back.
+Plays a session for each size of the cache: several files, typing, moving in a file, jumping between files and back.
 Each request encodes the text before the cursor, as every fill begins. It prints one JSON object as its last line.
 """
 
@@ -29,11 +29,11 @@ _FILES = 12
 _TYPED = 12
 """How many requests a stay at one place makes; each comes after a few more characters, some after a deletion."""
 _JUMP, _BACK = 0.4, 0.5
-"""How often the user goes to another file, and how often, there or here, to where they were before."""
+"""How often the user switches files, and how often they return, in the same file or another, to an earlier place."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; returns the exit status."""
+    """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
         family = registry.load(args.model, device=args.device, dtype=args.dtype)
@@ -58,7 +58,7 @@ def argument_parser() -> argparse.ArgumentParser:
 
 
 def measure(family: DiffusionGemma, requests: int, fills: int, *, quiet: bool = False) -> dict[str, Any]:
-    """The memory after loading, after a session with the cache as it ships and whole fills; then one row by size."""
+    """The memory after loading, and after a session with the default cache and whole fills; then one row per size."""
     engine, shipped = Engine(family), family.prefixes.budget_bytes
     engine.warm_up()
     result: dict[str, Any] = {"model": family.name, "device": engine.device, "requests": requests, "fills": fills}
@@ -101,13 +101,13 @@ def session(requests: int, seed: int = 0) -> Iterator[str]:
 
 
 def _files() -> list[str]:
-    """The longest modules of the package, which are there wherever it is."""
+    """The longest modules of the package, which exist in every installation."""
     found = sorted(Path(registry.__file__).parents[1].rglob("*.py"), key=lambda file: (-file.stat().st_size, file.name))
     return [file.read_text("utf-8") for file in found[:_FILES]]
 
 
 def _play(engine: Engine, requests: int) -> dict[str, float]:
-    """Encode each prefix of a session; how much was found in the cache, and what the rest took."""
+    """Encodes each prefix of a session; returns the share found in the cache, and the cost of the rest."""
     vocabulary, properties = engine.loaded.vocabulary, engine.loaded.properties
     reused = total = 0
     times = []

@@ -36,14 +36,14 @@ from inference.bench.server_editor import ScriptedEditor, ServerError
 from inference.models.catalogue import EMBEDDED
 
 _MORE_OFFERS = 2
-"""A case ends after so many offers more than places, in case one is split."""
+"""A case ends after this many more offers than places, in case one is split."""
 _DEADLINES = {"automatic": 40_000, "invoked": 40_000}
-"""A slow machine is to give the same offers."""
+"""A slow machine must give the same offers."""
 WAYS = ("server", "model", "chat", "quiet")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play and print; returns the exit status."""
+    """Plays and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
         cases = _chosen(list(next_edit_cases.read(args.cases or data_file("report"))), args.limit)
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def play(offers: Offers, case: EditCase) -> CaseResult:
-    """Play one case."""
+    """Plays one case."""
     offers.begin(case)
     result = CaseResult(case, case.edited)
     cursor, began = _end_of_edit(case), time.monotonic()
@@ -79,7 +79,7 @@ def play(offers: Offers, case: EditCase) -> CaseResult:
 
 
 def _played(offers: Offers, cases: Sequence[EditCase], file: Path | None) -> Iterator[CaseResult]:
-    """The results in order. Those that `file` has are taken from there, and it gets the others as they come."""
+    """The results in order. Takes those in `file` from there, and adds the others to it as they come."""
     lines = file.read_bytes().splitlines() if file and file.exists() else []
     known = {one["name"]: one for one in map(msgspec.json.decode, lines)}
     for number, case in enumerate(cases, 1):
@@ -120,7 +120,7 @@ def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
 
 
 def _chosen(cases: Sequence[EditCase], limit: int | None) -> list[EditCase]:
-    """The first of both sorts, as many of each."""
+    """The first cases of both sorts, equally many."""
     edits, quiet = ([one for one in cases if one.is_quiet == wanted] for wanted in (False, True))
     return [*edits[:limit], *quiet[:limit]]
 
@@ -152,7 +152,7 @@ def _offers(ask: str, model: str | None, dtype: str | None) -> Iterator[Offers]:
 
 
 def _told(number: int, result: CaseResult) -> CaseResult:
-    """Says how a case went, on the error stream."""
+    """Reports the result of a case on the error stream."""
     marks = "".join("+" if one else "-" for one in result.offers) or "."
     print(f"{number:4} {marks:6} of {result.needed}  {result.case.name}", file=sys.stderr, flush=True)
     return result

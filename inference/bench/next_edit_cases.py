@@ -1,6 +1,6 @@
-"""Cases of `infill-ls bench next-edit`: a file, an edit of its author's, and what the author changed next.
+"""Cases of `infill-ls bench next-edit`: a file, an edit by its author, and the author's next changes.
 
-A file of cases is JSON lines, gzipped where its name ends in .gz. Lines are numbered from 0 and have their line ends.
+A file of cases is JSON lines, gzipped if its name ends in .gz. Lines are numbered from 0 and have their line ends.
 """
 
 import gzip
@@ -21,10 +21,10 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class EditCase(msgspec.Struct, frozen=True):
-    """One case. `text` has none of `changes`; the first is what the user does, the others are wanted next.
+    """One case. `text` has none of `changes`; the user makes the first, and the others should follow.
 
-    All stand at their line in `text`, in order. A case with one change is quiet: nothing more is wanted after it. With
-    none the cursor rests at line `cursor`.
+    All are at their line in `text`, in order. A case with one change is quiet: nothing should follow. Without any, the
+    cursor rests at line `cursor`.
     """
 
     name: str
@@ -53,7 +53,7 @@ class EditCase(msgspec.Struct, frozen=True):
 
 
 def apply(text: str, changes: Sequence[Change]) -> str:
-    """`text` with `changes` made. Raises ValueError where a change's old lines do not stand there."""
+    """`text` with `changes` made. Raises ValueError if a change's old lines are not there."""
     lines = text.splitlines(keepends=True)
     for change in sorted(changes, key=lambda one: one.line, reverse=True):
         end = change.line + change.old.count("\n")
@@ -71,7 +71,7 @@ def read(file: Path) -> Iterator[EditCase]:
 
 
 def write(file: Path, cases: Sequence[EditCase]) -> None:
-    """Write a file of cases; the same cases give the same bytes."""
+    """Writes a file of cases; the same cases give the same bytes."""
     file.parent.mkdir(parents=True, exist_ok=True)
     payload = b"".join(msgspec.json.encode(case) + b"\n" for case in cases)
     file.write_bytes(gzip.compress(payload, mtime=0) if file.suffix == ".gz" else payload)

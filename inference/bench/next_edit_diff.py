@@ -1,7 +1,7 @@
-"""Which changes between two releases of a file belong together: what `infill-ls bench next-edit` is measured on.
+"""Groups the changes between two releases of a file, as test cases for `infill-ls bench next-edit`.
 
-A change follows from the first where it replaces the same words by the same words, passes on a name that the first one
-adds, or is a call of what that one defines; and where it needs no word that stands in neither.
+A change follows from the first if it replaces the same words by the same words, passes on a name that the first one
+adds, or is a call of the function that one defines; and if it needs no word that is in neither.
 """
 
 import difflib
@@ -36,7 +36,9 @@ def changes(old: str, new: str) -> list[Change]:
 
 
 def related_groups(found: Sequence[Change]) -> Iterator[list[Change]]:
-    """Two to six changes each of which follows from the first of them, in order; a change is in one group at most."""
+    """Groups of two to six changes, each following from the first of them, in order; a change is in at most
+    one group.
+    """
     if len(found) > _MOST_HUNKS:
         return
     left = [one for one in found if is_of_code(one)]
@@ -52,13 +54,13 @@ def related_groups(found: Sequence[Change]) -> Iterator[list[Change]]:
 
 
 def is_alone(one: Change, found: Sequence[Change]) -> bool:
-    """Whether a change shares no word with any other, so that it asks for nothing more."""
+    """Whether a change shares no word with any other, so that nothing follows from it."""
     mine = _telling(one)
     return all(one is other or not mine & _telling(other) for other in found)
 
 
 def follows(first: Change, other: Change) -> bool:
-    """Whether `other` can be foreseen from `first`."""
+    """Whether `other` is predictable from `first`."""
     if not 0 < _height(other) <= _LINES_OF_NEXT or not is_of_code(other):
         return False
     known = {*_words(first.old), *_words(first.new), *_words(other.old), *_COMMON}
@@ -68,16 +70,16 @@ def follows(first: Change, other: Change) -> bool:
 
 
 def _is_repeated(first: Change, other: Change) -> bool:
-    """Whether all that `other` replaces is replaced in `first`, too."""
+    """Whether `first` also replaces everything that `other` replaces."""
     mine, its = set(_replacements(first.old, first.new)), set(_replacements(other.old, other.new))
     shared = {one for one in mine & its if _says_something(one)}
-    if not other.old:  # lines are added; where, only the lines around them can say
+    if not other.old:  # lines are added; only the surrounding lines can say where
         return bool(shared) and bool(first.old) is False
     return bool(shared) and all(one in shared or not any(map(_WORD.match, one[0] + one[1])) for one in its)
 
 
 def _is_passed_on(first: Change, other: Change) -> bool:
-    """Whether `first` adds a name, such as a parameter, and `other` does nothing but use it."""
+    """Whether `first` adds a name, such as a parameter, and `other` only uses it."""
     added, used = _added(first), _added(other)
     gone = set(_words(other.old)) - set(_words(other.new)) - _COMMON
     if not used or not used <= added or gone - _telling(first):
@@ -95,7 +97,7 @@ def _is_handed_on(name: str, text: str) -> bool:
 
 
 def _calls(first: Change, other: Change) -> bool:
-    """Whether the first line of a function changes, and a line that calls it by the words that changed."""
+    """Whether the first line of a function changes, together with a line that calls it, in the same words."""
     named = {name for name in _defined(first) if f"{name}(" in other.old and f"{name}(" in other.new}
     return bool(named) and bool(_telling(first) & _telling(other))
 
@@ -105,7 +107,7 @@ def _imports(change: Change) -> bool:
 
 
 def is_of_code(change: Change) -> bool:
-    """Whether more changes than white space, comments and version numbers."""
+    """Whether more than white space, comments and version numbers changes."""
     old, new = _code(change.old), _code(change.new)
     return old != new and "version" not in (change.old + change.new).lower()
 
@@ -139,7 +141,7 @@ def _says_something(replacement: Replacement) -> bool:
 
 
 def _telling(change: Change) -> frozenset[str]:
-    """Words that a change adds or removes, but for those of every file."""
+    """Words that a change adds or removes, except those that occur in every file."""
     both = [set(_words(side)) for side in (change.old, change.new)]
     return frozenset((both[0] ^ both[1]) - _COMMON)
 

@@ -27,7 +27,7 @@ from inference.training.next_edit_tree import Lesson, LessonPlace
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Make a file of lessons; the last line of output is one JSON object."""
+    """Makes a file of lessons; the last line of output is one JSON object."""
     args = argument_parser().parse_args(argv)
     asked = lessons = wanted = 0
     with args.out.open("wb") as out:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def lesson_of(case: EditCase, made: Sequence[int]) -> Lesson:
-    """What is judged once these changes of a case are made."""
+    """The places to judge once these changes of a case are made."""
     text = apply(case.text, [case.changes[number] for number in made])
     lines, hunks = lines_of(text), State(case, case.text, text, 0).hunks
     request = NextEditRequest("lesson", text, hunks, case.language, case.path)
@@ -53,7 +53,7 @@ def lesson_of(case: EditCase, made: Sequence[int]) -> Lesson:
 
 
 def _stages(case: EditCase) -> Iterator[tuple[int, ...]]:
-    """The numbers of the changes that are made, in order."""
+    """The numbers of the changes made, in order."""
     count, chance = len(case.changes), random.Random(case.name)  # noqa: S311
     if count:
         yield (0,)
@@ -64,7 +64,7 @@ def _stages(case: EditCase) -> Iterator[tuple[int, ...]]:
 
 
 def _left(case: EditCase, made: Sequence[int]) -> Iterator[Change]:
-    """The changes that are still wanted, at their lines in the text with `made`."""
+    """The remaining changes, at their lines in the text with `made`."""
     shift = 0
     for number, change in enumerate(case.changes):
         if number in made:
@@ -80,7 +80,7 @@ def _judged(lines: Sequence[str], place: Place, left: Sequence[Change]) -> Lesso
 
 
 def _is_right(lines: Sequence[str], place: Place, text: str, left: Sequence[Change]) -> bool:
-    """Whether a text makes of these lines what the author made of them, or a part of it."""
+    """Whether a text turns these lines into the author's, or part of the way."""
     near = [one for one in left if one.line <= place.end and place.line <= one.line + one.old.count("\n")]
     if not near:
         return False

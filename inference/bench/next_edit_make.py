@@ -27,10 +27,10 @@ from inference.bench.next_edit_cases import LANGUAGES, Change, EditCase
 from inference.bench.next_edit_diff import changes, is_alone, is_of_code, related_groups
 
 _LINES, _WINDOW = range(15, 4000), 600
-"""Files of so many lines; of a longer one than the second number, a window is kept."""
+"""Use files of this many lines; keep a window of one longer than the second number."""
 _MARGIN = 60
 _OF_A_FILE = 3
-"""The most cases of one kind that one file gives, over all its releases."""
+"""The most cases of one kind from one file, over all its releases."""
 _SKIPPED = ("/_vendor/", "/vendor/", "/dist/", ".min.", "_pb2", "/locale/", "/migrations/", ".d.ts", "/data/")
 
 
@@ -61,7 +61,7 @@ class Release:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Make a file of cases; the last line of output is one JSON object."""
+    """Makes a file of cases; the last line of output is one JSON object."""
     args = argument_parser().parse_args(argv)
     packages = {_canonical(name) for name in args.packages.split(",")} if args.packages else set()
     held_out = {_canonical(name) for name in args.without.split(",")} if args.without else set()
@@ -133,7 +133,7 @@ def _of_file(name: str, package: str, path: str, old: str, new: str) -> Iterator
 
 
 def _open(old: str, found: Sequence[Change], group: Sequence[Change]) -> tuple[str, list[Change]]:
-    """The text with all changes made but those of the group, and these at their lines in it."""
+    """The text with all changes except those of the group, and these at their lines in it."""
     lines, text, moved, at = old.splitlines(keepends=True), [], [], 0
     for change in found:
         text += lines[at : change.line]
@@ -147,7 +147,7 @@ def _open(old: str, found: Sequence[Change], group: Sequence[Change]) -> tuple[s
 
 
 def _window(text: str, moved: Sequence[Change]) -> tuple[str, tuple[Change, ...]] | None:
-    """A long file from one line that is not indented to another, around the changes. None: that is still too long."""
+    """A window of a long file around the changes, between unindented lines. None: still too long."""
     lines = text.splitlines(keepends=True)
     if "\r" in text or text.count("\n") != len(lines) or len(lines) not in _LINES or max(map(len, lines)) > 300:
         return None
@@ -166,7 +166,7 @@ def _window(text: str, moved: Sequence[Change]) -> tuple[str, tuple[Change, ...]
 
 
 def _releases(folder: Path) -> dict[str, list[Release]]:
-    """The archives of a folder by package, as their names say. One whose version cannot be read is left out."""
+    """The archives of a folder by package, according to their names. Leaves out those with an unreadable version."""
     found: dict[str, list[Release]] = defaultdict(list)
     for file in itertools.chain(sorted(folder.glob("*.whl")), sorted(folder.glob("*.tgz"))):
         if file.suffix == ".whl":

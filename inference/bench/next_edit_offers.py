@@ -1,4 +1,6 @@
-"""Whom `infill-ls bench next-edit` asks for offers: the language server, the model alone, or the model in a chat."""
+"""The sources of offers for `infill-ls bench next-edit`: the language server, the model alone, or the model
+in a chat.
+"""
 
 import re
 import time
@@ -30,7 +32,7 @@ _BLOCK = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
 
 @dataclass(frozen=True)
 class State:
-    """A case while it is played: the text before the first change, and as it is now. `cursor` is an offset."""
+    """A case in progress: the text before the first change, and the current one. `cursor` is an offset."""
 
     case: EditCase
     before: str
@@ -39,7 +41,7 @@ class State:
 
     @property
     def hunks(self) -> tuple[Hunk, ...]:
-        """What was changed so far, by lines of the text as it is now."""
+        """The changes so far, by lines of the current text."""
         found, shift = [], 0
         for change in changes(self.before, self.text):
             found.append(Hunk(change.line + shift, change.old, change.new))
@@ -51,14 +53,14 @@ class Offers(Protocol):
     """Plays cases one after the other."""
 
     def begin(self, case: EditCase) -> None:
-        """Open a case's file as it was before the first change."""
+        """Opens a case's file in its state before the first change."""
 
     def ask(self, state: State, *, accepted: bool) -> Edit | None:
         """The next offer for a text; None: there is none. `accepted`: the last offer led to this text."""
 
 
 class NoOffers:
-    """Always stays quiet."""
+    """Never offers anything."""
 
     def begin(self, case: EditCase) -> None:
         """See `Offers`."""
@@ -100,7 +102,7 @@ class ServerOffers:
         return Edit(start, end, found[0]["text"])
 
     def _change(self, text: str) -> None:
-        """Tell the server what has changed, as one edit of the least range."""
+        """Tells the server about the change, as one minimal edit."""
         old, new = self._text, text
         first = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
         if old == new:
@@ -116,7 +118,7 @@ class ServerOffers:
         self._text = text
 
     def wait_for_model(self) -> None:
-        """Wait until the worker has its model. Raises ServerError where it cannot load it."""
+        """Waits until the worker has its model. Raises ServerError if it cannot load it."""
         give_up = time.monotonic() + 5 * PATIENCE_S
         while (status := self._editor.status())["state"] not in ("ready", "busy"):
             if status["state"] == "failed" or time.monotonic() > give_up:
@@ -144,7 +146,7 @@ class ModelOffers:
 class ChatOffers:
     """The same model, asked in a chat to rewrite the lines around each place that the author changed next.
 
-    It is told where to look, which no user could tell it; in a quiet case it is shown the lines around the change.
+    It is told where to look, which no user could do; in a quiet case it sees the lines around the change.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -181,7 +183,7 @@ class ChatOffers:
 
 
 def _written(family: MiddleFamily, ids: Sequence[int]) -> list[int]:
-    """What the model writes behind a prompt, greedily."""
+    """The model's greedy text behind a prompt."""
     with closing(family.open(ids)) as context:
         for _ in context.encode():
             pass

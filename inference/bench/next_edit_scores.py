@@ -1,4 +1,4 @@
-"""Scores offers of next edits against what the author of the file changed; white space does not count."""
+"""Scores offers of next edits against the author's changes; white space does not count."""
 
 import re
 from collections import Counter
@@ -13,25 +13,25 @@ _LONGEST_GRAM, _BETA = 6, 2.0
 
 @dataclass
 class CaseResult:
-    """What became of one case: its offers in order, each exact or not, and the text at the end."""
+    """The result of one case: its offers in order, each exact or not, and the final text."""
 
     case: EditCase
     text: str
     offers: list[bool] = field(default_factory=list)
     first_ms: float | None = None
-    """From the edit to the first offer; None where none came."""
+    """From the edit to the first offer; None if none came."""
     asked_ms: list[float] = field(default_factory=list)
 
     @property
     def needed(self) -> int:
-        """How many places the author went on to change."""
+        """How many places the author changed afterwards."""
         return max(0, len(self.case.changes) - 1)
 
 
 def is_exact(before: str, after: str, finished: str) -> bool:
-    """Whether the lines that an offer changes are those of the finished text, and nothing else is undone.
+    """Whether an offer gives its lines their final text, and undoes nothing else.
 
-    Lines may be broken in other places: tokens are compared.
+    Line breaks may differ: it compares tokens.
     """
     first, end = _changed_lines(before, after)
     lines = after.splitlines(keepends=True)
@@ -43,7 +43,7 @@ def is_exact(before: str, after: str, finished: str) -> bool:
 
 
 def delta_chrf(before: str, after: str, finished: str) -> float:
-    """chrF of what changed: the character n-grams added and removed, against those of the author; 0 to 1.
+    """chrF of the changes: the character n-grams added and removed, against those of the author; 0 to 1.
 
     n runs from 1 to 6 and recall counts twice as much as precision, as in chrF. White space does not count.
     """
@@ -52,7 +52,7 @@ def delta_chrf(before: str, after: str, finished: str) -> float:
 
 
 def _changed_lines(before: str, after: str) -> tuple[int, int]:
-    """The first line of `after` that is not in `before`, and the line behind the last one."""
+    """The first line of `after` that is not in `before`, and the line after the last one."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     first = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     backwards = zip(old[first:][::-1], new[first:][::-1], strict=False)

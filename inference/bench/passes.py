@@ -1,8 +1,8 @@
-"""`infill-ls bench passes`: how fast a model that fills the middle reads and writes here, alone or beside llama.cpp.
+"""`infill-ls bench passes`: how fast a fill-in-the-middle model reads and writes here, alone or beside llama.cpp.
 
-Lines are filled twice, first cold, then with two characters typed, as the next key finds it. `--beside` names a server
-of llama.cpp with the same file: each line is asked of both, one after the other, so load from other programs meets
-both alike. It prints one JSON object as its last line; compare ratios, not machines.
+Fills lines twice, first cold, then with two characters typed, as the next keystroke finds it. `--beside` names a server
+of llama.cpp with the same file: both get each line, one after the other, so load from other programs affects both
+equally. It prints one JSON object as its last line; compare ratios, not machines.
 """
 
 import argparse
@@ -33,7 +33,7 @@ _TIMEOUT_S = 120
 
 @dataclass
 class Times:
-    """Seconds of whole requests, and what of them went into reading and writing tokens."""
+    """Seconds of whole requests, and the parts for reading and writing tokens."""
 
     cold_s: float = 0.0
     next_key_s: float = 0.0
@@ -42,7 +42,7 @@ class Times:
     written: list[tuple[int, float]] = field(default_factory=list)
 
     def add(self, seconds: float, read: tuple[int, float], written: tuple[int, float], typed: int) -> None:
-        """One request, where so many characters were typed."""
+        """One request, after this many typed characters."""
         if typed:
             self.next_key_s += seconds
             return
@@ -59,7 +59,7 @@ class Times:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; returns the exit status."""
+    """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     began = time.perf_counter()
     try:
@@ -91,7 +91,7 @@ def argument_parser() -> argparse.ArgumentParser:
 
 
 def measured(engine: Engine, tasks: Sequence[InfillingTask], server: str | None) -> dict[str, Any]:
-    """Fills the lines; what it took, and what the server took for the same."""
+    """Fills the lines; returns the cost here and on the server."""
     ours, theirs = Times(), Times()
     for task in tasks:
         _of_engine(engine, task, ours)
@@ -143,7 +143,7 @@ def _of_server(server: str, task: InfillingTask, times: Times) -> None:
 
 
 def _passes(family: Family, task: InfillingTask) -> dict[int, float]:
-    """Milliseconds of a pass by its rows, their logits included: the fastest of some."""
+    """Milliseconds of a pass by its rows, including their logits: the fastest of some."""
     ids = family.tokenizer.encode(task.parts.before[-3000:], add_special_tokens=False).ids
     context = family.open(ids)
     for _ in context.encode():

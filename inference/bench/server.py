@@ -31,7 +31,7 @@ _OPTIONS = {"debounceMs": 0, "deadlineMs": {"automatic": 60_000, "invoked": 60_0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; returns the exit status."""
+    """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
         result = measure(args.lines, args.keystrokes)
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(lines: int, keystrokes: int) -> dict[str, Any]:
-    """Measure all sections in one run of one server. Raises ServerError."""
+    """Measures all sections in one run of one server. Raises ServerError."""
     text = document(lines)
     with (
         tempfile.TemporaryDirectory(prefix="ils-") as folder,
@@ -58,10 +58,10 @@ def measure(lines: int, keystrokes: int) -> dict[str, Any]:
             _wait_until_ready(each)
         typist = Typist(editor, lines // 2)
         sections = typist.sections()
-        for keystroke in (typist.remembered, typist.asked):  # warm up what is set up on first use
+        for keystroke in (typist.remembered, typist.asked):  # warm up one-time setup
             _timed(editor, keystroke, max(keystrokes // 4, 2))
         times = {name: _timed(editor, keystroke, keystrokes) for name, keystroke in sections.items()}
-        counting = _counting(Typist(editor, 0), Typist(plain, 0), keystrokes)  # away from what was typed above
+        counting = _counting(Typist(editor, 0), Typist(plain, 0), keystrokes)  # away from the text typed above
     return {
         "lines": len(text.splitlines()),
         "keystrokes": keystrokes,
@@ -84,7 +84,7 @@ def _timed(editor: ScriptedEditor, keystroke: Callable[[], float], count: int) -
 
 
 def _counting(on: Typist, off: Typist, keystrokes: int) -> dict[str, dict[str, float]]:
-    """How much longer a keystroke takes with statistics than without, at two percentiles; typed in turn."""
+    """How much longer a keystroke takes with statistics than without, at two percentiles; typed in alternation."""
     found = {}
     for name in ("remembered", "asked"):
         keys = [typist.sections()[name] for typist in (on, off)]
@@ -100,7 +100,7 @@ def _counting(on: Typist, off: Typist, keystrokes: int) -> dict[str, dict[str, f
 
 
 def _with_own_share(sections: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Add to each percentile what is left of it after subtracting the floor's."""
+    """Adds to each percentile its excess over the floor."""
     floor = sections["no_op"]
     for name in sections.keys() - {"no_op"}:
         own = {f"own_{cut}": round(sections[name][cut] - floor[cut], 3) for cut in ("p50_ms", "p95_ms", "p99_ms")}
@@ -114,7 +114,7 @@ def _open_editor(runtime: str, **options: Any) -> ScriptedEditor:
 
 @contextmanager
 def _echo_worker(runtime: Path) -> Iterator[None]:
-    """Run an echo worker where servers with this runtime folder look for theirs."""
+    """Runs an echo worker where servers with this runtime folder look for theirs."""
     where = [*SERVER, "worker", "--where"]
     found = subprocess.run(where, env=server_environment(runtime), capture_output=True, text=True, check=True)
     words = [sys.executable, "-P", "-m", "inference.bench.server_echo_worker", "--socket", found.stdout.strip()]
@@ -127,7 +127,7 @@ def _echo_worker(runtime: Path) -> Iterator[None]:
 
 
 def _wait_until_ready(editor: ScriptedEditor) -> None:
-    """Wait until the worker is ready. Raises ServerError where it is not the echo worker."""
+    """Waits until the worker is ready. Raises ServerError if it is not the echo worker."""
     give_up = time.monotonic() + PATIENCE_S
     while (status := editor.status())["state"] != "ready":
         if time.monotonic() > give_up:

@@ -1,6 +1,6 @@
-"""A worker process that answers at once: the real sockets, queue and messages, and no model.
+"""A worker process that answers immediately: the real sockets, queue and messages, and no model.
 
-`infill-ls bench server` uses it to measure what everything but the model costs. Its fills mean nothing.
+`infill-ls bench server` uses it to measure the cost of everything but the model. Its fills mean nothing.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from inference.serving.claim import Claim
 from inference.worker import serve
 
 ANSWER = "choose_{}(first, [second, total], default=first)"
-"""What every hole is filled with, after the text that the fill must begin with; the number makes each answer new."""
+"""The fill of every hole, after its required start; the number makes each answer new."""
 
 
 class EchoInfiller:

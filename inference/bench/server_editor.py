@@ -23,18 +23,18 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class ShownCompletion:
-    """An inline completion: `text` replaces at least what is between the column `start` and the cursor."""
+    """An inline completion: `text` replaces at least the range between the column `start` and the cursor."""
 
     text: str
     start: int
 
 
 class ServerError(Exception):
-    """The server did not do what it should; str() says what."""
+    """The server failed to behave as expected; str() says how."""
 
 
 def server_environment(runtime: Path) -> dict[str, str]:
-    """An environment in which a server finds no worker but those of the folder `runtime`."""
+    """An environment in which a server finds only the workers of the folder `runtime`."""
     return {**os.environ, "INFILL_LS_RUNTIME_DIR": str(runtime)}
 
 
@@ -63,13 +63,13 @@ class ScriptedEditor:
             self._process.kill()
 
     def open(self, text: str) -> None:
-        """Open the document."""
+        """Opens the document."""
         self._version = 1
         document = {"uri": URI, "languageId": "python", "version": 1, "text": text}
         self.tell("textDocument/didOpen", {"textDocument": document})
 
     def type(self, line: int, character: int, text: str) -> None:
-        """Insert `text` at a position."""
+        """Inserts `text` at a position."""
         self._version += 1
         position = {"line": line, "character": character}
         document = {"uri": URI, "version": self._version}
@@ -77,7 +77,7 @@ class ScriptedEditor:
         self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
 
     def complete(self, line: int, character: int) -> ShownCompletion | None:
-        """The first inline completion, as for an automatic trigger at a position; None where there is none."""
+        """The first inline completion, as for an automatic trigger at a position; None if there is none."""
         params = {
             "textDocument": {"uri": URI},
             "position": {"line": line, "character": character},
@@ -87,7 +87,7 @@ class ScriptedEditor:
         return ShownCompletion(items[0]["insertText"], items[0]["range"]["start"]["character"]) if items else None
 
     def no_op(self) -> None:
-        """Send a request that the server refuses without doing anything, and wait for the answer."""
+        """Sends a request that the server refuses without doing anything, and waits for the answer."""
         self._ask("no/such/method", None)
 
     def status(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class ScriptedEditor:
         return float(used.user + used.system)
 
     def tell(self, method: str, params: Any) -> None:
-        """Send a notification."""
+        """Sends a notification."""
         self._send({"method": method, "params": params})
 
     def ask(self, method: str, params: Any) -> Any:

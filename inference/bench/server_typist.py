@@ -1,4 +1,4 @@
-"""Types into a file of many functions, one key at a time, and takes the time of each."""
+"""Types into a file of many functions, one key at a time, and times each one."""
 
 import time
 from collections.abc import Callable
@@ -45,13 +45,13 @@ class Typist:
         }
 
     def no_op(self) -> float:
-        """A request that does nothing."""
+        """A no-op request."""
         began = time.perf_counter()
         self._editor.no_op()
         return (time.perf_counter() - began) * 1000
 
     def remembered(self) -> float:
-        """Type the next character of what is shown; begin a new line where all of it is typed."""
+        """Types the next character of the suggestion; begins a new line once all of it is typed."""
         if self._section != "remembered" or len(self._shown) < 2:
             self._begin_line("remembered", _TYPED_BEFORE)
         wanted = self._shown[1:]
@@ -61,15 +61,15 @@ class Typist:
         return ms
 
     def asked(self) -> float:
-        """Type a character that no suggestion goes on with: the server must ask the worker."""
+        """Types a character that no suggestion continues with: the server must ask the worker."""
         return self._unexpected("asked", _TYPED_BEFORE)
 
     def asked_in_open_bracket(self) -> float:
-        """The same inside an open bracket, where the text is not whole Python."""
+        """The same inside an open bracket, where the text is not valid Python."""
         return self._unexpected("in_open_bracket", _TYPED_BEFORE + "[")
 
     def asked_below_an_error(self) -> float:
-        """The same below a line that is not finished."""
+        """The same below an unfinished line."""
         if self._section != "below_an_error":
             self._editor.type(_LINE_IN_FUNCTION, 0, f"{_TYPED_BEFORE}(\n")
             self._line += 1
@@ -84,7 +84,7 @@ class Typist:
         return ms
 
     def _begin_line(self, section: str, text: str) -> None:
-        """Begin in the next function, away from rejected suggestions, and leave the old line as whole Python."""
+        """Begins in the next function, away from rejected suggestions, and leaves the old line as valid Python."""
         rest = {"remembered": self._shown, "in_open_bracket": "]"}.get(self._section, "")
         if rest:
             self._editor.type(self._line, self._column, rest)
@@ -101,6 +101,6 @@ class Typist:
         return (time.perf_counter() - began) * 1000
 
     def _ask(self) -> str:
-        """What is shown after the cursor: a suggestion also has the text before it from its start column on."""
+        """The text shown after the cursor: a suggestion also includes the text before it from its start column on."""
         item = self._editor.complete(self._line, self._column)
         return item.text[self._column - item.start :] if item else ""

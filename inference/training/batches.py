@@ -1,8 +1,8 @@
 """Batches: a causal stream of text, and canvases that begin at several places of it. A function of seed and step.
 
 One stream serves several canvases (as in block diffusion training): canvas k sees the first `splits[k]` tokens of the
-stream, as the decoder sees the encoded prefix of the hole. Short prefixes are so trained too.
-Shapes: B streams of P tokens, K canvases of C rows each; R rows of a stream's canvases carry loss.
+stream, as the decoder sees the encoded prefix of the hole. This also trains short prefixes. Shapes: B streams of P
+tokens, K canvases of C rows each; R rows of a stream's canvases carry loss.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,15 +26,16 @@ _GAP_CHARACTERS = 45
 _SMALL_GAP_CHARACTERS = 8
 _FULL = 16
 _SLACK_SHARE = 0.4
-"""Canvases whose holes have slack; the others teach what to write."""
+"""The share of canvases with slack in their holes; the others teach content."""
 
 _HOLE_COUNTS = {
     False: {1: 0.15, 2: 0.15, 3: 0.1, 4: 0.1, _FULL: 0.5},
     True: {1: 0.4, 2: 0.2, 3: 0.1, 4: 0.1, _FULL: 0.2},
 }
-"""The shares of canvases without and with slack that have so many holes, as far as they fit; what does not is drawn
-again, so that somewhat fewer have slack, and fewer holes. Full ones teach most for their time: their holes stand
-close together. What teaches lengths is more like what the engine will ask."""
+"""The shares of canvases without and with slack by number of holes, as far as they fit; misfits are redrawn, which
+slightly lowers the share with slack and the number of holes. Full ones teach most for their time: their holes are close
+together. Those for lengths are more like the engine's requests.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class Mixture:
-    """What examples are like: the share of canvases that are one hole, and the most characters and number of others."""
+    """The distribution of examples: the share of canvases that are one hole, and the most characters and number of
+    others.
+    """
 
     whole_canvases: float = 0.0
     longest_characters: int = holes.LONGEST_CHARACTERS
@@ -105,7 +108,7 @@ class Batches:
         )
 
     def _example(self, rng: np.random.Generator) -> tuple["TextStream", list[TrainingCanvas], list[int]]:
-        """One stream, its canvases and where they split it; drawn again where the text has no place for a hole."""
+        """One stream, its canvases and where they split it; redrawn if the text has no place for a hole."""
         while True:
             place = int(rng.integers(0, self._ends[-1]))
             number = int(np.searchsorted(self._ends, place, side="right"))
@@ -152,7 +155,7 @@ class Batches:
     def _holes(
         self, document: TrainingDocument, anchor: int, counts: Mapping[int, float], rng: np.random.Generator
     ) -> list[TrainingHole]:
-        """Holes in order, with text between them; `counts` are the shares of how many."""
+        """Holes in order, with text between them; `counts` are the shares by number."""
         found: list[TrainingHole] = []
         count = int(rng.choice(list(counts), p=list(counts.values())))
         gap = _SMALL_GAP_CHARACTERS if count == _FULL else _GAP_CHARACTERS
@@ -169,7 +172,7 @@ class Batches:
 
 @dataclass(frozen=True)
 class TextStream:
-    """Tokens and where the text of each begins (characters of the file); `offset` special tokens stand before them."""
+    """Tokens and the start of each one's text (characters of the file); `offset` special tokens precede them."""
 
     ids: list[int]
     starts: list[int]

@@ -1,4 +1,4 @@
-"""The part of a model card that a run knows: what it was trained on, for how long, and how its losses fell.
+"""The part of a model card that a run knows: its training data, its duration, and the course of its losses.
 
 python -m inference.training.card RUN_FOLDER
 """

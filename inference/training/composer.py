@@ -1,7 +1,7 @@
 """One training canvas in tokens: holes with their slots, and everything pinned between and after them.
 
-It puts tokens where the engine will put them: every hole starts one token early (token healing), and each pinned piece
-is tokenized by itself, because at inference nobody knows what will stand in the hole.
+It places tokens where the engine will: every hole starts one token early (token healing), and each pinned piece is
+tokenized separately, because the hole's content is unknown at inference.
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,22 @@ from inference.training.tokenizer import Tokens
 
 MOST_SLOTS = 64
 SLOTS = HoleSlots(block=MOST_SLOTS, body=MOST_SLOTS)
-"""What a checkpoint with a slack token learns of each kind, and says in its `infill.json`."""
+"""The slots a checkpoint with a slack token learns for each kind, and states in its `infill.json`."""
 
 DEFAULT_SHARE = 0.75
-"""Holes with slack that have the slots of their kind; the others have any number. Neither depends on
-the length, so that P(slack) is an honest estimate of it; what it may depend on is the kind."""
+"""The share of holes with slack that have the slots of their kind; the others have any number. Neither depends on the
+length, so that P(slack) is an honest estimate of it; it may depend on the kind.
+"""
 
 _FREE_ROWS = 12
-"""Rows kept for what follows the last hole."""
+"""Rows reserved for the text behind the last hole."""
 
 _CHARACTERS_PER_TOKEN = 8
 
 
 @dataclass
 class TrainingCanvas:
-    """Rows of one canvas. `hole` marks the rows to be denoised, `slack` the slack rows among them."""
+    """Rows of one canvas. `hole` marks the rows to denoise, `slack` the slack rows among them."""
 
     ids: list[int] = field(default_factory=list)
     hole: list[bool] = field(default_factory=list)
@@ -66,7 +67,7 @@ class Composer:
         *,
         has_slack: bool,
     ) -> TrainingCanvas:
-        """The canvas of some holes in order; `start` is where the token healed into the first one begins.
+        """The canvas of some holes in order; `start` is the start of the token healed into the first one.
 
         A canvas is either for sizing (every hole has slack) or for filling (every hole has its exact length): the
         engine first settles the lengths on the one and then denoises the other.
@@ -99,7 +100,7 @@ class Composer:
         return canvas
 
     def whole(self, document: TrainingDocument, start: int) -> TrainingCanvas:
-        """The canvas that goes on with a document at `start`, all of it one hole.
+        """The canvas that continues a document at `start`, all of it one hole.
 
         Behind the end of the file comes the ending; its last token fills the rest.
         """
@@ -112,26 +113,26 @@ class Composer:
 
     @property
     def _most_tokens(self) -> int:
-        """The longest hole: with slack tokens, the most slots; without, what leaves room for some suffix."""
+        """The longest hole: with slack tokens, the most slots; without, the width minus room for some suffix."""
         return MOST_SLOTS if self.tokens.slack is not None else self.width * 3 // 4
 
     def _room(self, canvas: TrainingCanvas) -> int:
         return self.width - _FREE_ROWS - len(canvas.ids)
 
     def _content(self, text: str, room: int) -> tuple[list[int], int]:
-        """A hole's tokens, cut where they are too many, and how many characters they stand for."""
+        """A hole's tokens, cut if there are too many, and the number of characters they represent."""
         encoding = self._encode(text)
         count = min(len(encoding.ids), self._most_tokens, max(0, room))
         return encoding.ids[:count], encoding.offsets[count - 1][1] if count else 0
 
     def _slots(self, kind: HoleKind, length: int, room: int, rng: np.random.Generator) -> int:
-        """The slots of a hole with slack, drawn without a look at its length; 0 where it does not fit into them."""
+        """The slots of a hole with slack, drawn independently of its length; 0 if it does not fit into them."""
         usual = rng.random() < DEFAULT_SHARE
         size = min(room, SLOTS.of(kind, self.width) if usual else int(rng.integers(4, MOST_SLOTS + 1)))
         return size if 0 < length <= size else 0
 
     def _finish(self, canvas: TrainingCanvas, text: str, end: int, rng: np.random.Generator) -> None:
-        """Pins what follows: the rest of the file as far as it fits, or an end of file that comes early."""
+        """Pins the text behind: the rest of the file as far as it fits, or an early end of file."""
         rest = text[end : end + _CHARACTERS_PER_TOKEN * self.width]
         if rng.random() < 0.1:  # people write at the end of files that are not finished
             rest, at_end = "\n" if rng.random() < 0.7 else "", True

@@ -1,4 +1,4 @@
-"""What a run is, from a TOML file. A key that is not known is an error, not a default."""
+"""A run's configuration, from a TOML file. An unknown key is an error."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -7,14 +7,15 @@ import msgspec
 
 
 class ConfigError(ValueError):
-    """A configuration file that cannot be used; the message says which and why."""
+    """An unusable configuration file; the message says which and why."""
 
 
 class Conventions(StrEnum):
-    """How a checkpoint is prompted and noised.
+    """How to prompt and noise a checkpoint.
 
-    `own`: the file alone, a mask token, holes padded with a slack token, said in `infill.json`. `released`: as Google's
-    DiffusionGemma, with conversation turns, random tokens for noise, a tokenizer of Gemma's kind, and no extras.
+    `own`: the file alone, a mask token, holes padded with a slack token, declared in `infill.json`. `released`: as
+    Google's DiffusionGemma, with conversation turns, random tokens for noise, a tokenizer of Gemma's kind, and no
+    extras.
     """
 
     OWN = "own"
@@ -38,13 +39,13 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class DataConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Lengths of a stream and its canvases in tokens, and how much is read of each source (10^6 bytes)."""
+    """Lengths of a stream and its canvases in tokens, and how much to read of each source (10^6 bytes)."""
 
     prefix_tokens: int
     canvas_tokens: int
     canvases: int = 2
     whole_canvases: float = 0.0
-    """The share of canvases that are one hole, which goes on right where the prefix ends: plain block diffusion."""
+    """The share of canvases that are one hole, starting right at the end of the prefix: plain block diffusion."""
 
     longest_hole_characters: int = 400
     most_holes: int = 16
@@ -62,21 +63,21 @@ class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     other_lr: float = 3e-3
     warmup_steps: int = 200
     causal_weight: float = 0.3
-    """Of text read from the left, where that in holes has 1."""
+    """The weight of left-to-right text, relative to 1 for text in holes."""
     self_conditioning: float = 0.3
     loss_rows: float = 0.5
-    """The share of a stream's canvas rows that can carry loss; hole rows beyond it are left out of it."""
+    """The share of a stream's canvas rows that can carry loss; further hole rows carry none."""
     average_steps: int = 300
     """The memory of the averaged weights that snapshots ship."""
     autocast: bool = True
     compile: bool = True
     seed: int = 0
     workers: int = 0
-    """Processes that draw batches ahead; 0 draws them in between, which is best where the CPU is what trains."""
+    """Processes that draw batches ahead; 0 draws them in between, which is best if the CPU does the training."""
 
 
 class LoraConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Tuning a big checkpoint for infilling instead of training a small one from scratch.
+    """Tunes a large checkpoint for infilling instead of training a small one from scratch.
 
     `slack_token` is a token of its vocabulary that no text uses; it learns to pad holes.
     """
@@ -88,7 +89,7 @@ class LoraConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class ReportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When the run tells of itself and saves."""
+    """When the run reports and saves."""
 
     log_steps: int = 50
     evaluate_steps: int = 500
@@ -98,7 +99,7 @@ class ReportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole run: of a new model, or of adapters (`lora`) for one that exists."""
+    """A whole run: of a new model, or of adapters (`lora`) for an existing one."""
 
     data: DataConfig
     training: TrainingConfig

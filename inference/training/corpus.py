@@ -1,7 +1,7 @@
 """The training text: clean, idiomatic files, without near duplicates, split by content into training and held-out.
 
-It knows files, not tokens. The corpus is read once and kept beside the run, so that a resumed run sees the same text
-even after an upgrade of the packages it came from.
+It knows files, not tokens. The corpus is read once and stored with the run, so that a resumed run sees the same text
+even after an upgrade of the source packages.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from inference.training.sources import SourcePackage
 HELD_OUT_PERCENT = 5
 SIZE_BYTES = range(400, 150_000)
 _TEST_SHARE = 0.12
-"""The most of a source that may be tests: they repeat themselves."""
+"""The largest share of tests in a source, because they repeat themselves."""
 
 _LEFT_OUT = re.compile(
     r"(^|/)(_vendor|vendored|pydoc_data|encodings|idlelib|turtledemo|lib2to3/tests/data|_sysconfigdata[^/]*"
@@ -33,7 +33,7 @@ _TABLE_LINE = re.compile(r"\s*([\d'\"(\[{\\]|u'|0x|b')")
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """One file: which source, its name there, its text, and whether the model must never see it."""
+    """One file: its source, its name there, its text, and whether it is held out from the model."""
 
     source: str
     name: str
@@ -48,7 +48,7 @@ def is_held_out(text: str) -> bool:
 
 
 def load(cache: Path, max_mb: float, wanted: Iterable[SourcePackage] = sources.SOURCES) -> list[SourceFile]:
-    """The corpus of a run: from `cache` if it is there, else collected and written to it."""
+    """The corpus of a run: from `cache` if present, otherwise collected and saved there."""
     if cache.is_file():
         return msgspec.msgpack.decode(cache.read_bytes(), type=list[SourceFile])
     files = list(collect(wanted, max_mb))
@@ -75,7 +75,7 @@ def of_source(
 def capped(
     found: Iterable[tuple[str, str]], cap: float, admit: Callable[[str], bool] = lambda _text: True
 ) -> Iterator[tuple[str, str]]:
-    """As many (name, text) as have `cap` characters together, few of them tests, that `admit` lets pass."""
+    """As many (name, text) as `cap` characters allow, few of them tests, that `admit` lets pass."""
     left = {True: cap * _TEST_SHARE, False: cap}
     for name, text in found:
         kind = bool(_TEST.search(name))
@@ -93,7 +93,7 @@ def sizes(files: Iterable[SourceFile]) -> dict[str, int]:
 
 
 def _readable(source: SourcePackage) -> Iterator[tuple[str, str]]:
-    """A source's files in an order that does not depend on their folders, so that a cap takes a fair sample."""
+    """A source's files in an order independent of their folders, so that a cap takes a fair sample."""
     found = [item for item in sources.files_of(source) if is_wanted(item[0])]
     for name, path in sorted(found, key=lambda item: hashlib.sha256(item[0].encode()).digest()):
         try:
@@ -104,12 +104,12 @@ def _readable(source: SourcePackage) -> Iterator[tuple[str, str]]:
 
 
 def is_wanted(name: str) -> bool:
-    """Whether a file's name does not speak against it, as that of vendored or generated code does."""
+    """Whether a file's name is acceptable, unlike that of vendored or generated code."""
     return not _LEFT_OUT.search(name)
 
 
 def is_clean(text: str) -> bool:
-    """Whether a file reads like code a person wrote under a permissive licence, and is no benchmark."""
+    """Whether a file reads like human-written code under a permissive licence, and is no benchmark."""
     lines = text.split("\n")
     if max(map(len, lines)) > 400 or len(text) > 60 * len(lines) or "\t" in text or "\r" in text:
         return False

@@ -1,9 +1,9 @@
-"""Noise: which hole rows are hidden, and by what, and which rows carry loss.
+"""Noise: which hole rows are hidden, and how, and which rows carry loss.
 
-Every hole row counts alike, slack too: P(slack) has to be an honest estimate, for the engine reads lengths off it.
-Noise levels are uniform, as in DiffusionGemma's recipe. Most canvases hide tokens behind the mask token, with some
-wrong tokens among the visible ones, so that the model learns to correct itself; some are noised with random tokens
-alone.
+Every hole row counts equally, including slack: P(slack) must be an honest estimate, because the engine reads lengths
+off it. Noise levels are uniform, as in DiffusionGemma's recipe. Most canvases hide tokens behind the mask token, with
+some wrong tokens among the visible ones, so that the model learns to correct itself; some use only random tokens as
+noise.
 """
 
 from dataclasses import dataclass
@@ -19,24 +19,28 @@ Floats = npt.NDArray[np.float32]
 _Number = TypeVar("_Number", np.int64, np.float32)
 
 UNIFORM_SHARE = 0.08
-"""Canvases whose noise is random tokens, where the checkpoint has a mask token; without one, all of them."""
+"""The share of canvases with random tokens as noise, if the checkpoint has a mask token; without one, all of them."""
 
 _LEAST_NOISE = 0.15
-"""Below it there is hardly anything to learn from a canvas."""
+"""Below this there is hardly anything to learn from a canvas."""
 
 WRONG_TOKENS = 0.04
-"""Hole rows of a mask canvas that show a random token, so that what stands there is not always right."""
+"""The share of hole rows of a mask canvas with a random token, so that visible tokens are not always right."""
 
 IN_ORDER_SHARE = 0.25
-"""Canvases of which every hole shows its first tokens and hides the rest: small models denoise mostly in this order."""
+"""The share of canvases in which every hole shows its first tokens and hides the rest: small models denoise mostly in
+this order.
+"""
 
 ALL_NOISE_SHARE = {True: 0.7, False: 0.1}
-"""Canvases with and without slack that are all noise: the engine settles lengths on such, and then starts with such."""
+"""The shares of canvases with and without slack that are all noise: the engine settles lengths on the former, and then
+starts with the latter.
+"""
 
 
 @dataclass(frozen=True)
 class Corrupted:
-    """What the decoder sees, and the rows that carry loss."""
+    """The decoder's input, and the rows that carry loss."""
 
     noisy: Ints  # (B, K, C)
     rows: Ints  # (B, R): row numbers in the K * C rows of a stream's canvases
@@ -46,7 +50,7 @@ class Corrupted:
 
 
 def corrupt(batch: Batch, tokens: Tokens, rows: int, rng: np.random.Generator) -> Corrupted:
-    """Noises the holes of a batch; pinned rows stay as they are. `rows` is R."""
+    """Noises the holes of a batch; pinned rows do not change. `rows` is R."""
     noisy = _noised(batch, tokens, rng)
     chosen, real = _loss_rows(batch.hole.reshape(len(noisy), -1), rows, rng)
     targets = _rows_of(batch.canvas, chosen)
@@ -90,7 +94,7 @@ def later_rows(hole: Bools, rng: np.random.Generator) -> Bools:
 
 
 def _loss_rows(hole: Bools, rows: int, rng: np.random.Generator) -> tuple[Ints, Bools]:
-    """R hole rows of each stream, and which of them are real: too few are filled up by repeating one."""
+    """R hole rows of each stream, and which of them are real: if too few, one is repeated."""
     chosen = np.empty((len(hole), rows), np.int64)
     real = np.zeros((len(hole), rows), bool)
     for number, row in enumerate(hole):

@@ -1,4 +1,4 @@
-"""Batches with their noise, drawn ahead by other processes where the device would wait for them."""
+"""Batches with their noise, drawn ahead by other processes if the device would wait for them."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -15,14 +15,14 @@ Noise = Callable[[Any, np.random.Generator], Drawn]
 
 
 class BatchSource(Protocol):
-    """Where batches come from, before noise."""
+    """The source of batches, before noise."""
 
     def draw(self, step: int) -> Any:
         """The batch of a step: the same for the same step."""
 
 
 class Feed(Dataset[Drawn], Generic[Drawn]):
-    """What is trained on at a step: the same whenever and wherever it is drawn."""
+    """The training data of a step: the same whenever and wherever it is drawn."""
 
     def __init__(self, batches: BatchSource, noise: Noise[Drawn], seed: int) -> None:
         self._batches, self._noise, self._seed = batches, noise, seed
@@ -31,7 +31,7 @@ class Feed(Dataset[Drawn], Generic[Drawn]):
         return self._noise(self._batches.draw(step), np.random.default_rng((self._seed, step, 1)))
 
     def since(self, step: int, workers: int) -> Iterator[Drawn]:
-        """The steps from one on, without end; drawn in this process where `workers` is 0."""
+        """The steps from one on, without end; drawn in this process if `workers` is 0."""
         if workers == 0:
             return (self[number] for number in count(step))
         steps = range(step, _LAST_STEP)

@@ -15,7 +15,7 @@ from inference.training.tokenizer import Tokens, as_text
 PAD, EOS, BOS, UNKNOWN, MASK = range(5)
 TOOL_RESPONSE, TURN, TURN_END = 50, 105, 106
 END_IDS = (EOS, TURN_END, TOOL_RESPONSE)
-"""What the released `generation_config.json` names as ends of a reply."""
+"""The ends of a reply according to the released `generation_config.json`."""
 
 NAMES = {"pad_token": "<pad>", "eos_token": "<eos>", "bos_token": "<bos>", "unk_token": "<unk>", "mask_token": "<mask>"}
 """`<mask>` is part of Gemma's vocabulary, but no noise is made of it."""
@@ -36,7 +36,7 @@ SMALLEST = _FIRST_TEXT_TOKEN + len(_RUNS) + len(_BYTES) + _CHARACTERS
 
 
 def tokens(vocabulary_size: int) -> Tokens:
-    """The ids of a tokenizer that `train` made. The text of a file ends with the turn, and then comes nothing more."""
+    """The ids of a tokenizer from `train`. The text of a file ends with the turn, and nothing follows."""
     ending = (TURN_END, *[EOS] * _TAIL_EOS_TOKENS)
     return Tokens(PAD, EOS, BOS, None, None, _FIRST_TEXT_TOKEN, vocabulary_size, ending)
 
@@ -64,7 +64,7 @@ def train(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
 
 
 def with_bos(tokenizer: Tokenizer) -> Tokenizer:
-    """Lets it put <bos> before a text unless asked not to, as Gemma's does."""
+    """Adds <bos> before a text by default, as Gemma's does."""
     tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", BOS)])
     return tokenizer
 

@@ -1,6 +1,6 @@
-"""Chooses holes in a text as carving will meet them. Character offsets; it knows nothing of tokens.
+"""Chooses holes in a text like those that carving will find. Character offsets; it knows nothing of tokens.
 
-The model has to write what stood between a hole's cursor and its end.
+The model has to write the text between a hole's cursor and its end.
 """
 
 import re
@@ -19,7 +19,7 @@ CharacterSpan = tuple[int, int]
 _WORD = re.compile(r"[^\W\d]\w*|\d+|[^\w\s]")
 _START = re.compile(r"(?<!\w)\w|[^\w\s]")
 _CODE_SHARE = 0.85
-"""Anchors in prose that are moved on to code: a third of a library is prose, and nobody asks for it."""
+"""The share of anchors in prose to move on to code: a third of a library is prose, and nobody asks for it."""
 
 _WHOLE_LINE_SHARE = 0.35
 _SHORT_BLOCK_SHARE = 0.3
@@ -54,7 +54,7 @@ class TrainingDocument:
         return cls(text, *syntax.spans(text), path)
 
     def code(self, anchor: int) -> int:
-        """The anchor, or where the comments or the documentation string around it end."""
+        """The anchor, or the end of the comments or documentation string around it."""
         for start, end in self.prose[max(0, int(np.searchsorted(self.prose[:, 0], anchor)) - 1) :]:
             following = _START.search(self.text, anchor)
             if following is None or following.start() < start:
@@ -66,7 +66,7 @@ class TrainingDocument:
 def choose(
     document: TrainingDocument, anchor: int, rng: np.random.Generator, longest: int = LONGEST_CHARACTERS
 ) -> TrainingHole | None:
-    """A hole whose cursor is at or after `anchor` and near it; None where the text ends before one.
+    """A hole whose cursor is at or after `anchor` and near it; None if the text ends first.
 
     One of several lines has at most `longest` characters.
     """
@@ -91,7 +91,7 @@ def _choose(
 
 
 def _rest_of_line(text: str, anchor: int, rng: np.random.Generator) -> CharacterSpan | None:
-    """From somewhere in the line of the anchor, or the whole of the next one: a cursor is often on an empty line."""
+    """From somewhere in the anchor's line, or the whole of the next one: a cursor is often on an empty line."""
     if rng.random() < _WHOLE_LINE_SHARE and (following := text.find("\n", anchor)) >= 0:
         return _line(text, following)
     line = _line(text, anchor)
@@ -102,7 +102,7 @@ def _rest_of_line(text: str, anchor: int, rng: np.random.Generator) -> Character
 
 
 def _part_of_line(text: str, anchor: int, rng: np.random.Generator) -> CharacterSpan | None:
-    """Some words and signs of a line with more behind them; the rest of the line where there are too few."""
+    """Some words and signs of a line with more behind them; the rest of the line if there are too few."""
     line = _line(text, anchor)
     if line is None:
         return None
@@ -133,7 +133,7 @@ def _lines(text: str, anchor: int, rng: np.random.Generator, longest: int) -> Ch
 def _span(
     document: TrainingDocument, anchor: int, kind: int, rng: np.random.Generator, longest: int
 ) -> CharacterSpan | None:
-    """One of the next spans of a kind, whole or from somewhere inside it; a block mostly where it has several lines."""
+    """One of the next spans of a kind, whole or from somewhere inside it; usually a block with several lines."""
     first, last = np.searchsorted(document.spans[:, 0], (anchor, anchor + _NEAR_CHARACTERS))
     near = document.spans[first:last]
     near = near[(near[:, 2] == kind) & (near[:, 1] - near[:, 0] <= longest)]

@@ -1,9 +1,9 @@
-"""Low-rank adapters that tune a big DiffusionGemma for infilling: holes with slack, and a suffix on the canvas.
+"""Low-rank adapters that tune a large DiffusionGemma for infilling: holes with slack, and a suffix on the canvas.
 
-Encoder and decoder are the same weights, and training runs both as one pass through the decoder's layers (trunk.py); so
-the adapters sit there alone. Merging adds them to the shared weights, and with that to the encoder.
+Encoder and decoder share their weights, and training runs both as one pass through the decoder's layers (trunk.py); so
+only those get adapters. Merging adds them to the shared weights, and thus to the encoder.
 
-The tuned checkpoint keeps the conventions of its base, prompt and sampling settings among them, and is trained in them.
+The tuned checkpoint keeps the conventions of its base, including prompt and sampling settings, and is trained in them.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from inference.training.tokenizer import Tokens
 from inference.training.trainable import TrainableModel
 
 _TARGETS = r"model\.decoder\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
-"""Attention and the dense part of the feed-forward layers. Experts and router stay as they are."""
+"""Attention and the dense part of the feed-forward layers. Experts and router do not change."""
 
 
 def load(config: LoraConfig, data: DataConfig, device: torch.device) -> TrainableModel:
@@ -48,7 +48,7 @@ def load(config: LoraConfig, data: DataConfig, device: torch.device) -> Trainabl
 
 
 def adapt(base: Any, config: LoraConfig) -> Any:
-    """Puts adapters into a model, which are then all that trains; they begin as no change at all. Returns the tuner."""
+    """Adds adapters to a model; only they train, and they start as no change. Returns the tuner."""
     try:
         import peft
     except ImportError as error:
@@ -64,7 +64,7 @@ def adapt(base: Any, config: LoraConfig) -> Any:
 def tokens_of(read: Tokenizer, slack_token: str, stated: Properties) -> Tokens:
     """The ids of a checkpoint with these properties; a token that no text uses becomes slack.
 
-    That of the released one has no mask token. The text of a file ends as the engine's prompt has it.
+    The released one's tokenizer has no mask token. The text of a file ends as in the engine's prompt.
     """
     pad, eos, bos, slack = (_id_of(read, name) for name in ("<pad>", "<eos>", "<bos>", slack_token))
     mask = stated.mask_token_id if stated.corruption == NoiseKind.MASK else None
@@ -80,7 +80,7 @@ def _id_of(read: Tokenizer, name: str) -> int:
 
 
 def _base(name: str) -> tuple[Path, Properties]:
-    """The folder of a checkpoint, and what the engine takes to be true of it."""
+    """The folder of a checkpoint, and the engine's assumptions about it."""
     try:
         found = registry.find(name)
     except ModelError as error:
@@ -89,7 +89,7 @@ def _base(name: str) -> tuple[Path, Properties]:
 
 
 def _writer(tuner: Any, base: Path, tuned: Properties) -> Callable[[Path], None]:
-    """Writes the merged model. Merging is undone afterwards, so that training can go on."""
+    """Writes the merged model. Undoes the merge afterwards, so that training can continue."""
 
     def write(folder: Path) -> None:
         tuner.merge_adapter()

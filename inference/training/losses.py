@@ -1,4 +1,4 @@
-"""What training tells of a step, and what it asks of an objective."""
+"""The training report of a step, and the interface of an objective."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch import Tensor
 class Losses:
     """Means in nats: `hole` as trained, `text` over hidden text rows alone, `causal` over text read from the left.
 
-    NaN where there are no such rows.
+    NaN if there are no such rows.
     """
 
     hole: float
@@ -21,7 +21,7 @@ class Losses:
 
 
 class TrainingInputs(Protocol):
-    """What was drawn for a step, on its device."""
+    """The data drawn for a step, on its device."""
 
     @property
     def row_count(self) -> int:
@@ -32,10 +32,10 @@ class Objective(Protocol):
     """The losses of one model."""
 
     def inputs(self, drawn: Any) -> Any:
-        """What a feed has drawn, as tensors: `TrainingInputs` for `loss`."""
+        """Turns a feed's draw into tensors: `TrainingInputs` for `loss`."""
 
     def loss(self, inputs: Any, *, conditioned: bool) -> tuple[Tensor, Losses]:
-        """What is minimised, and what is told of it. `conditioned`: a first pass conditions what is trained."""
+        """The loss to minimise, and its report. `conditioned`: a first pass conditions the trained one."""
 
 
 def mean(losses: Sequence[Losses]) -> Losses:

@@ -26,7 +26,7 @@ def build(shape: ModelConfig, canvas_tokens: int, seed: int) -> Any:
 
 
 def trained(model: Any) -> dict[str, torch.nn.Parameter]:
-    """The parameters that training changes, by name: all but the vision tower's and what asks for no gradient."""
+    """The trainable parameters, by name: all but the vision tower's and those without a gradient."""
     named = dict(model.named_parameters())
     return {name: one for name, one in named.items() if "vision" not in name and one.requires_grad}
 

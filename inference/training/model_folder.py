@@ -34,12 +34,13 @@ _MASK_SAMPLER = {
     "confidence": 0.02,
     "accept_floor": True,
 }
-"""A small mask checkpoint is rarely sure: few rows are accepted at a time, but some in each step, however unsure it is.
-Most fills are stable long before the last step."""
+"""A small mask checkpoint is rarely sure: it accepts few rows at a time, but some in each step, however unsure it is.
+Most fills are stable long before the last step.
+"""
 
 
 def write_model(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, data: DataConfig) -> None:
-    """A folder that `--model` and `from_pretrained` accept, and that vLLM serves. The model itself stays as it is."""
+    """A folder that `--model` and `from_pretrained` accept, and that vLLM serves. Does not change the model itself."""
     shipped = _shipped(model)
     shipped.generation_config = _own_generation()
     shipped.save_pretrained(folder, max_shard_size=_SHARD)
@@ -48,7 +49,7 @@ def write_model(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, 
 
 
 def write_released(folder: Path, model: Any, tokenizer: Tokenizer) -> None:
-    """A folder with the files of a released DiffusionGemma, its sampling settings included, and no `infill.json`."""
+    """A folder with the files of a released DiffusionGemma, including its sampling settings, and no `infill.json`."""
     shipped = _shipped(model)
     shipped.config.eos_token_id = list(gemma_tokenizer.END_IDS)
     shipped.generation_config = _released_generation(shipped.config.canvas_length)
@@ -62,7 +63,7 @@ def _shipped(model: Any) -> Any:
 
 
 def _own_generation() -> DiffusionGemmaGenerationConfig:
-    """What `infill.json` says of sampling, for other programs."""
+    """The sampling settings of `infill.json`, for other programs."""
     return DiffusionGemmaGenerationConfig(  # type: ignore[no-untyped-call]
         max_denoising_steps=_MASK_SAMPLER["max_steps"],
         sampler_config=EntropyBoundSamplerConfig(entropy_bound=_MASK_SAMPLER["entropy_bound"]),
@@ -99,12 +100,12 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer, special: Mapping[str, An
 
 
 def write_properties(folder: Path, properties: Properties | dict[str, Any]) -> None:
-    """`infill.json`: what the engine has to know of a checkpoint and `config.json` does not say."""
+    """`infill.json`: information for the engine that `config.json` lacks."""
     (folder / "infill.json").write_bytes(msgspec.json.format(msgspec.json.encode(properties), indent=2))
 
 
 def _own_properties(tokens: Tokens, data: DataConfig) -> dict[str, Any]:
-    """What is stated of a checkpoint of our own conventions; the rest are defaults."""
+    """The settings of a checkpoint with our own conventions; the rest are defaults."""
     properties: dict[str, Any] = {
         "corruption": "uniform" if tokens.mask is None else "mask",
         "mask_token_id": tokens.mask,

@@ -32,17 +32,17 @@ from inference.training.optimizer import Optimizer
 
 _MATRICES = ("queries_keys_values", "out", "gate_up", "down")
 _ALPHA = 2.0
-"""What an adapter's product is multiplied by."""
+"""The factor for an adapter's product."""
 _WARM_UP_STEPS = 20
 _SAVED_EVERY_S = 600
 _ROUND = 50
-"""So many lessons of each sort are taken before the file is read again."""
+"""Take this many lessons of each sort before rereading the file."""
 _LEARNT = 0.02
-"""A lesson that costs less than so many nats is passed over: its gradients would say nothing."""
+"""Skip a lesson that costs less than this many nats: its gradients would be negligible."""
 
 
 class Tuned(nn.Module):
-    """A network's layers, the top ones with adapters that begin as no change at all."""
+    """A network's layers, the top ones with adapters that start as no change."""
 
     def __init__(self, network: Network, rank: int, layers: int) -> None:
         super().__init__()
@@ -122,14 +122,14 @@ class Tuned(nn.Module):
 
 
 def _turns(network: Network, depths: Tensor) -> Tensor:
-    """(n, 1, D / 2) complex: what pairs of queries and keys at these depths are multiplied by."""
+    """(n, 1, D / 2) complex: the factors for the pairs of queries and keys at these depths."""
     size = network.config.head_size
     angles = depths[:, None].float() / network.config.theta ** (torch.arange(0, size, 2).float() / size)
     return torch.polar(torch.ones_like(angles), angles)[:, None]
 
 
 def train(tuned: Tuned, trees: Iterator[Tree], args: argparse.Namespace) -> None:
-    """Trains for as long as is asked for, with a rate that falls to a tenth, and saves now and then."""
+    """Trains for the given time, with a rate that falls to a tenth, and saves now and then."""
     optimizer = Optimizer(dict(tuned.adapters.items()), args.rate, args.rate)
     began = saved = time.monotonic()
     step, mean = 0, None
@@ -153,7 +153,7 @@ def train(tuned: Tuned, trees: Iterator[Tree], args: argparse.Namespace) -> None
 
 
 def judged(tuned: Tuned, vocabulary: Vocabulary, lessons: Sequence[Lesson]) -> Iterator[Mapping[str, Any]]:
-    """What the model makes of each lesson: the scores of each place's texts, and the right one."""
+    """The model's scores of each lesson's texts, by place, and the right one."""
     for lesson in lessons:
         with torch.no_grad():
             scores = tuned.scores(tree_of(vocabulary, lesson))
@@ -165,7 +165,7 @@ def judged(tuned: Tuned, vocabulary: Vocabulary, lessons: Sequence[Lesson]) -> I
 
 
 def _endless(vocabulary: Vocabulary, file: Path, seed: int, most_tokens: int) -> Iterator[Tree]:
-    """Lessons in which something is to be changed and others, in turns. What the file gets meanwhile comes, too."""
+    """Alternates lessons that need a change with others. Includes what the file receives meanwhile."""
     chance, seen = random.Random(seed), dict[tuple[str, int], int]()  # noqa: S311
     while True:
         lessons = [one for one in read(file) if not one.is_plain]
@@ -179,7 +179,7 @@ def _endless(vocabulary: Vocabulary, file: Path, seed: int, most_tokens: int) ->
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train, or judge; returns the exit status."""
+    """Trains, or judges; returns the exit status."""
     args = argument_parser().parse_args(argv)
     family = registry.load(args.model, dtype="bfloat16")
     vocabulary = LoadedModel.of(family).vocabulary

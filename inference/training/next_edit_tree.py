@@ -1,4 +1,4 @@
-"""Lessons in next edits, and the texts of one as a tree of tokens: what they share stands there once."""
+"""Next edit lessons, and the texts of one as a tree of tokens: shared parts are stored once."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ _MOST_PLACES, _ALIKE = 3, 0.5
 
 
 class LessonPlace(msgspec.Struct, frozen=True):
-    """A place to judge. `texts` begins with what stands there; `wanted` numbers the others from 0, -1: leave it."""
+    """A place to judge. `texts` begins with the current text; `wanted` numbers the others from 0, -1: leave it."""
 
     place: str
     texts: tuple[str, ...]
@@ -24,7 +24,7 @@ class LessonPlace(msgspec.Struct, frozen=True):
 
 
 class Lesson(msgspec.Struct, frozen=True):
-    """What the engine would ask after `made` changes of a case, of which `left` are still wanted."""
+    """The engine's question after `made` changes of a case, with the changes `left` still wanted."""
 
     name: str
     kind: str
@@ -35,23 +35,23 @@ class Lesson(msgspec.Struct, frozen=True):
 
     @property
     def has_wanted(self) -> bool:
-        """Whether one of its places is to be changed."""
+        """Whether one of its places needs a change."""
         return any(place.wanted >= 0 for place in self.places)
 
     @property
     def is_plain(self) -> bool:
-        """Whether it would teach little: nothing is to be changed, and nothing looks like it."""
+        """Whether it would teach little: nothing needs a change, and nothing looks like it."""
         return all(place.wanted < 0 and max(place.likeness) < _ALIKE for place in self.places)
 
     def chosen(self, chance: random.Random) -> "Lesson":
-        """A few of its places: those that are to be changed, then others, the most alike more often."""
+        """A few of its places: those that need a change, then others, the most alike more often."""
         order = sorted(self.places, key=lambda one: (one.wanted < 0, chance.random() - 2 * max(one.likeness)))
         return msgspec.structs.replace(self, places=tuple(order[:_MOST_PLACES]))
 
 
 @dataclass(frozen=True)
 class TreePlace:
-    """For each text the rows that foresee its tokens, and these; without the tokens that all texts begin with."""
+    """For each text the rows that predict its tokens, and these; without the tokens that all texts begin with."""
 
     texts: list[tuple[Tensor, Tensor]]
     likeness: tuple[float, ...]
@@ -60,7 +60,7 @@ class TreePlace:
 
 @dataclass(frozen=True)
 class Tree:
-    """Tokens, how deep each one is, what it sees, and those whose successors are asked for: `rows`."""
+    """Tokens, their depths, their visible tokens, and those whose successors are wanted: `rows`."""
 
     ids: Tensor  # (n,)
     depths: Tensor  # (n,)
@@ -76,7 +76,7 @@ class _Growing:
         self._children: dict[tuple[int, int], int] = {}
 
     def add(self, parent: int, ids: Sequence[int]) -> list[int]:
-        """The nodes of tokens that follow each other behind a node, -1: the root."""
+        """The nodes of consecutive tokens behind a node, -1: the root."""
         path = []
         for id_ in ids:
             node = self._children.get((parent, id_))
@@ -89,7 +89,7 @@ class _Growing:
         return path
 
     def depths_and_mask(self) -> tuple[Tensor, Tensor]:
-        """How many tokens are above each one, and which ones it sees: these and itself."""
+        """The number of ancestors of each token, and the visible ones: these and itself."""
         seen = torch.zeros(len(self.ids), len(self.ids), dtype=torch.bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -99,7 +99,7 @@ class _Growing:
 
 
 def read(file: Path) -> Iterator[Lesson]:
-    """The lessons of a file; a last line that is not yet whole is left out."""
+    """The lessons of a file; leaves out an incomplete last line."""
     decoder = msgspec.json.Decoder(Lesson)
     with file.open("rb") as lines:
         yield from (decoder.decode(line) for line in lines if line.endswith(b"\n"))
@@ -124,6 +124,6 @@ def tree_of(vocabulary: Vocabulary, lesson: Lesson) -> Tree:
 
 
 def _shared(texts: Sequence[Sequence[int]]) -> int:
-    """How many tokens all of them begin with."""
+    """The length of their common prefix, in tokens."""
     columns = zip(*texts, strict=False)
     return next((n for n, column in enumerate(columns) if len(set(column)) > 1), min(map(len, texts)))

@@ -1,8 +1,8 @@
 """The loss of a batch: flat cross-entropy over the hole rows, and next-token cross-entropy over the stream.
 
-Google's recipe, for infilling: only holes are corrupted and counted, text and slack alike. The
-causal part teaches the encoder, and makes it a judge of candidates.
-Shapes as in trunk.py; R rows of a stream's canvases carry loss; V vocabulary size.
+Google's recipe, for infilling: only holes are corrupted and counted, text and slack equally. The causal part teaches
+the encoder, and makes it a judge of candidates. Shapes as in trunk.py; R rows of a stream's canvases carry loss; V
+vocabulary size.
 """
 
 from collections.abc import Callable
@@ -85,9 +85,9 @@ class InfillingObjective:
         return torch.as_tensor(table, device=self._device)
 
     def _soft(self, inputs: TrainingInputs, *, conditioned: bool) -> Tensor:
-        """The self-conditioning signal (B, K * C, d): zero, or what a first pass would have told.
+        """The self-conditioning signal (B, K * C, d): zero, or the output of a first pass.
 
-        As the engine gives it: expected embeddings at hole rows, the token's own embedding at pinned rows.
+        As in the engine: expected embeddings at hole rows, the token's own embedding at pinned rows.
         """
         embedding = self._decoder.embed_tokens
         if not conditioned:
@@ -99,7 +99,7 @@ class InfillingObjective:
             return embedding(inputs.canvas).float().scatter(1, index, rows)  # type: ignore[no-any-return]
 
     def loss(self, inputs: TrainingInputs, *, conditioned: bool) -> tuple[Tensor, Losses]:
-        """What is minimised, and its parts. `conditioned`: with self-conditioning on a first pass."""
+        """The loss to minimise, and its parts. `conditioned`: with self-conditioning on a first pass."""
         soft = self._soft(inputs, conditioned=conditioned)
         with self._casting():
             losses = self._row_losses(inputs, soft)
@@ -137,7 +137,7 @@ class InfillingObjective:
 
 
 def _means(losses: Tensor, inputs: TrainingInputs) -> Losses:
-    """What the log tells of row losses (B, P - 1 + R)."""
+    """The log entries for row losses (B, P - 1 + R)."""
     columns = inputs.next_weights.shape[1]
     stream, rows = losses[:, :columns], losses[:, columns:]
     return Losses(

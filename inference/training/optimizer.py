@@ -30,7 +30,7 @@ class Optimizer:
             self._parts.append((adam, other_lr))
 
     def step(self, scale: float) -> bool:
-        """Applies the gradients and clears them. False where they were not finite: then nothing is changed."""
+        """Applies the gradients and clears them. False if they were not finite: then nothing changes."""
         norm = torch.nn.utils.clip_grad_norm_(self._all, _CLIP_NORM)
         finite = bool(torch.isfinite(norm))
         for part, rate in self._parts:
@@ -47,21 +47,21 @@ def _is_matrix(name: str, parameter: Parameter) -> bool:
 
 
 class Average:
-    """Exponential average with a memory of `steps`; younger runs average over what they have."""
+    """Exponential average with a memory of `steps`; a younger run averages over all it has."""
 
     def __init__(self, parameters: Mapping[str, Parameter], steps: int) -> None:
         self._parameters, self._steps, self._count = parameters, steps, 0
         self.weights = {name: one.detach().clone() for name, one in parameters.items()}
 
     def restore(self, weights: Mapping[str, Tensor], count: int) -> None:
-        """Goes on from saved averages after `count` steps."""
+        """Continues from saved averages after `count` steps."""
         for name, saved in weights.items():
             self.weights[name].copy_(saved)
         self._count = count
 
     @torch.no_grad()
     def update(self) -> None:
-        """Takes in the parameters as they are now."""
+        """Adds the current parameters."""
         self._count += 1
         share = max(1 / self._steps, 2 / (self._count + 1))
         current = [one.detach() for one in self._parameters.values()]
@@ -69,7 +69,7 @@ class Average:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The model has the averaged weights inside the block, and its own again after it."""
+        """The model has the averaged weights inside the block, and its own again afterwards."""
         own = {name: one.detach().clone() for name, one in self._parameters.items()}
         self._set(self.weights)
         try:

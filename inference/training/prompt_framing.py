@@ -1,6 +1,6 @@
-"""What stands before the text of a file in a training stream: nothing but <bos>, or a conversation.
+"""The tokens before the text of a file in a training stream: only <bos>, or a conversation.
 
-A conversation is the engine's own prompt, so that a checkpoint is trained on exactly what it will be asked with.
+A conversation is the engine's own prompt, so that a checkpoint is trained on its exact input.
 """
 
 from pathlib import Path
@@ -20,10 +20,10 @@ from inference.training.tokenizer import Tokens
 _PATH_SHARE = 0.5
 _CONTEXT_SHARE = 0.15
 _FURTHER_SHARE = 0.5
-"""Of the context, what is shown as the same file's text further down; the rest is shown as another file's."""
+"""The share of the context shown as text further down the same file; the rest is shown as another file's."""
 _CONTEXT_CHARACTERS = (100, 500)
 _FAR_CHARACTERS = 3000
-"""Context is text at least so far behind the stream's start, so that neither stream nor canvas shows it."""
+"""Context is at least this far behind the stream's start, so that neither stream nor canvas shows it."""
 
 
 class Framing(Protocol):
@@ -34,7 +34,7 @@ class Framing(Protocol):
 
 
 class PlainFraming:
-    """The file alone: <bos> at its start, else nothing."""
+    """The file alone: <bos> at its start, otherwise nothing."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
@@ -66,7 +66,7 @@ class ChatFraming:
 
 
 def _far_from(document: TrainingDocument, start: int, rng: np.random.Generator) -> Snippet | None:
-    """Some lines of the same file that the stream does not reach; None where there are none."""
+    """Some lines of the same file that the stream does not reach; None if there are none."""
     text, first = document.text, start + _FAR_CHARACTERS
     if first >= len(text):
         return None

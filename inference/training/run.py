@@ -70,9 +70,9 @@ def run(
 
 
 def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
-    """A trainer over the run in a folder: a new one, or the one that is there, at its newest checkpoint.
+    """A trainer over the run in a folder: a new one, or the existing one at its newest checkpoint.
 
-    Raises ConfigError where `start` is no checkpoint of the shape that is configured.
+    Raises ConfigError if `start` is no checkpoint of the configured shape.
     """
     out.mkdir(parents=True, exist_ok=True)
     if start is not None and not (out / "tokenizer.json").exists() and _same_conventions(config, start):
@@ -101,7 +101,7 @@ def _conventions(config: RunConfig) -> Conventions:
 
 
 def _model_of(config: RunConfig, tokenizer_file: Path, files: Sequence[SourceFile]) -> TrainableModel:
-    """A fresh small model, or adapters over a big one. A tokenizer that is missing is trained on the training files."""
+    """A fresh small model, or adapters over a large one. Trains a missing tokenizer on the training files."""
     if config.lora is not None:
         return lora.load(config.lora, config.data, device())
     assert config.model is not None, "the configuration was checked when it was read"
@@ -110,7 +110,7 @@ def _model_of(config: RunConfig, tokenizer_file: Path, files: Sequence[SourceFil
 
 
 def _begin_with(trainer: Trainer, start: Path, chosen: TrainableModel, config: RunConfig) -> None:
-    """Takes over the weights. The tokenizer must be the same, for an embedding belongs to its token."""
+    """Copies the weights. The tokenizer must be the same, because an embedding belongs to its token."""
     if (start / "tokenizer.json").read_bytes() != (trainer.folder / "tokenizer.json").read_bytes():
         raise ConfigError(f"--from {start}: its tokenizer is not that of the run; start from a folder of the same kind")
     try:
@@ -129,14 +129,14 @@ def _sources(names: Sequence[str]) -> list[sources.SourcePackage]:
 
 
 def _config_file(name: str) -> Path:
-    """A file, or the name of one that comes with the package."""
+    """A file, or the name of one in the package."""
     shipped = _CONFIGS / f"{name}.toml"
     return shipped if shipped.is_file() else Path(name)
 
 
 @contextmanager
 def _stopping() -> Iterator[list[int]]:
-    """A list that is no longer empty once the process was asked to stop."""
+    """A list that becomes non-empty once the process is asked to stop."""
     asked: list[int] = []
     wanted = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda received, _: asked.append(received)) for number in wanted}
@@ -160,11 +160,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 _HELD_OUT_SEED = 0
-"""Held-out losses of runs that differ in their seed can be compared."""
+"""Makes held-out losses comparable between runs with different seeds."""
 
 
 def material(config: RunConfig, files: Sequence[SourceFile], chosen: TrainableModel) -> Material:
-    """Batches of the files, and the losses of the model that was chosen."""
+    """Batches of the files, and the losses of the chosen model."""
     data, training = config.data, config.training
     shape = BatchShape(training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
     mixture = Mixture(data.whole_canvases, data.longest_hole_characters, data.most_holes)

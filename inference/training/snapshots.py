@@ -1,4 +1,4 @@
-"""What a run keeps on disk so that it can go on: its newest snapshots, each a model folder with the run's state in it.
+"""A run's newest snapshots on disk, from which it resumes: each a model folder plus the run's state.
 
 A folder appears whole or not at all. The model's weights are in bfloat16; the run's own, in `resume/`, in float32.
 """
@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 _LONGEST_LAP = 10.0
-"""A lap counts for at most so many times the mean of those before it."""
+"""A lap counts for at most this many times the mean of those before it."""
 
 
 class WorkClock:
@@ -39,7 +39,7 @@ _FOLDER = "step-{:07d}"
 
 
 class RunState(msgspec.Struct, frozen=True):
-    """How far a run has come, over all the times it was resumed. `seconds` of training, `rows` through the network."""
+    """A run's progress, over all resumptions. `seconds` of training, `rows` through the network."""
 
     step: int = 0
     rows: int = 0
@@ -47,7 +47,7 @@ class RunState(msgspec.Struct, frozen=True):
 
 
 def atomically(folder: Path, write: Callable[[Path], None]) -> None:
-    """Lets `write` fill a folder that then takes its name in one step; an older one of that name is replaced."""
+    """Lets `write` fill a folder that then takes its name in one step, replacing an older one."""
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
@@ -57,7 +57,7 @@ def atomically(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_state(folder: Path, state: RunState, weights: Mapping[str, Tensor], averages: Mapping[str, Tensor]) -> None:
-    """Adds to a folder what resuming needs."""
+    """Adds the data for resuming to a folder."""
     inside = folder / "resume"
     inside.mkdir()
     save_file({name: one.detach().cpu().contiguous() for name, one in weights.items()}, inside / "weights.safetensors")
@@ -66,14 +66,14 @@ def write_state(folder: Path, state: RunState, weights: Mapping[str, Tensor], av
 
 
 def read_state(folder: Path) -> tuple[RunState, dict[str, Tensor], dict[str, Tensor]]:
-    """What `write_state` wrote: state, weights, averages."""
+    """Reads the data of `write_state`: state, weights, averages."""
     inside = folder / "resume"
     state = msgspec.json.decode((inside / "state.json").read_bytes(), type=RunState)
     return state, load_file(inside / "weights.safetensors"), load_file(inside / "averages.safetensors")
 
 
 def folder_of(checkpoints: Path, step: int) -> Path:
-    """Where the checkpoint of a step stands."""
+    """The checkpoint folder of a step."""
     return checkpoints / _FOLDER.format(step)
 
 

@@ -1,7 +1,7 @@
-"""Where training text comes from: the interpreter's standard library and locked dependencies, and their licences.
+"""The sources of training text: the interpreter's standard library and locked dependencies, and their licences.
 
-Only permissive licences stand here; copyleft packages (hypothesis, pathspec, tqdm: MPL-2.0) and packages that are
-mostly tables are left out. The model card prints this table.
+Lists only permissive licences; copyleft packages (hypothesis, pathspec, tqdm: MPL-2.0) and packages that are mostly
+tables are left out. The model card prints this table.
 """
 
 import sysconfig
@@ -69,7 +69,7 @@ SOURCES = (
 
 
 def files_of(source: SourcePackage) -> Iterator[tuple[str, Path]]:
-    """The Python files of an installed source as (name within it, path); none where it is not installed."""
+    """The Python files of an installed source as (name within it, path); none if it is not installed."""
     if source.name == STANDARD_LIBRARY.name:
         root = Path(sysconfig.get_paths()["stdlib"])
         found = (path for path in root.rglob("*.py") if "site-packages" not in path.parts)

@@ -1,4 +1,4 @@
-"""Spans of a Python file that carving makes holes of, and what of it is prose. Character offsets."""
+"""Spans of a Python file that carving turns into holes, and its prose. Character offsets."""
 
 from functools import cache
 
@@ -46,7 +46,7 @@ def spans(text: str) -> tuple[Spans, Prose]:
 
 
 def _holes(captures: dict[str, list[Node]], at: Offsets) -> Spans:
-    """(n, 3); what is empty is no hole."""
+    """(n, 3); an empty span is no hole."""
     found = [(node.start_byte + 1, node.end_byte - 1, BRACKETS) for node in captures.get("brackets", [])]
     found += [(node.start_byte, node.end_byte, EXPRESSION) for node in captures.get("expression", [])]
     found += [(node.start_byte, node.end_byte, BLOCK) for node in captures.get("block", [])]

@@ -18,7 +18,7 @@ _UNITS = r"\n *| ?_*[A-Za-z]+| ?\d| ?_+| ?[^\sA-Za-z\d_]+| +(?= \S)| +|[^\S\n ]+
 
 @dataclass(frozen=True)
 class Tokens:
-    """The ids that training needs to know. `ending` follows the text of a file.
+    """The ids that training needs. `ending` follows the text of a file.
 
     Without a mask token, noise is random tokens, as DiffusionGemma's is; without slack, holes have their exact lengths.
     """
@@ -34,7 +34,7 @@ class Tokens:
 
 
 def own_tokens(vocabulary_size: int) -> Tokens:
-    """The ids of a tokenizer that `train` made."""
+    """The ids of a tokenizer from `train`."""
     return Tokens(PAD, EOS, BOS, SLACK, MASK, FIRST_TEXT_TOKEN, vocabulary_size, (EOS,))
 
 
@@ -43,7 +43,7 @@ def train(
 ) -> Tokenizer:
     """A tokenizer of at most `vocabulary_size` entries: the special tokens, all 256 bytes, then merges.
 
-    `units` is a regular expression that matches what no merge goes beyond.
+    `units` is a regular expression; no merge crosses its matches.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -69,6 +69,6 @@ def load(file: Path) -> Tokenizer:
 
 
 def as_text(tokenizer: Tokenizer) -> Tokenizer:
-    """Makes `<mask>` in a document the seven characters it is there, and not a special token."""
+    """Treats `<mask>` in a document as its characters, and not as a special token."""
     tokenizer.encode_special_tokens = True
     return tokenizer

@@ -1,4 +1,4 @@
-"""A model to be trained, on its device, with all that training has to know of it."""
+"""A model in training, on its device, with everything that training needs to know about it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from inference.training.tokenizer import Tokens
 
 @dataclass(frozen=True)
 class TrainableModel:
-    """A model on its device, its tokenizer, and `write`, which makes a `--model` folder of it as it then is."""
+    """A model on its device, its tokenizer, and `write`, which saves its current state as a `--model` folder."""
 
     model: Any
     tokenizer: Tokenizer
@@ -27,12 +27,12 @@ class TrainableModel:
 
 
 def device() -> torch.device:
-    """CUDA where there is one, else the CPU."""
+    """CUDA if available, otherwise the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def build(shape: ModelConfig, data: DataConfig, seed: int, file: Path, texts: Sequence[str]) -> TrainableModel:
-    """A model of this shape with new weights. Where the tokenizer's file is missing, it is trained on `texts`."""
+    """A model of this shape with new weights. Trains a missing tokenizer on `texts`."""
     build_kind = _released if shape.conventions is Conventions.RELEASED else _own
     return build_kind(shape, data, seed, _tokenizer(shape, file, texts))
 
@@ -45,7 +45,7 @@ def _own(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> Trainab
 
 
 def _released(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> TrainableModel:
-    """As the released checkpoint is, and with its kind of files only."""
+    """Like the released checkpoint, with only its kind of files."""
     built, trained = model.build(shape, data.canvas_tokens, seed).to(device()), tokenizer.load(file)
     tokens = gemma_tokenizer.tokens(shape.vocabulary_size)
     write = partial(model_folder.write_released, model=built, tokenizer=trained)
@@ -53,7 +53,7 @@ def _released(shape: ModelConfig, data: DataConfig, seed: int, file: Path) -> Tr
 
 
 def _tokenizer(shape: ModelConfig, file: Path, texts: Sequence[str]) -> Path:
-    """The file, which is written where it is not there yet."""
+    """The file, written if it does not exist yet."""
     if not file.is_file():
         kind = gemma_tokenizer if shape.conventions is Conventions.RELEASED else tokenizer
         kind.train(texts, shape.vocabulary_size).save(str(file))

@@ -1,7 +1,7 @@
-"""The loop: draw, corrupt, step, tell, save. It stops when asked to, and goes on where it stopped.
+"""The loop: draw, corrupt, step, report, save. It stops on request, and resumes where it stopped.
 
-The learning rate warms up and then stays; a run can so be prolonged at any time. What is shipped is the running average
-of the weights, or, best, the end of a decay that starts from any checkpoint.
+The learning rate warms up and then stays constant, so a run can be extended at any time. The shipped weights are the
+running average, or, best, the end of a decay that starts from any checkpoint.
 """
 
 import json
@@ -34,7 +34,7 @@ class TrainingReport:
         self._rows, self._since = 0, time.monotonic()
 
     def training(self, phase: str, state: RunState, losses: Losses) -> None:
-        """Takes in one step; every so many steps a line is due."""
+        """Adds one step; a line is due every few steps."""
         if not self._losses:
             self._rows, self._since = (state.rows, time.monotonic()) if not self._rows else (self._rows, self._since)
         self._losses.append(losses)
@@ -44,12 +44,12 @@ class TrainingReport:
             self._losses, self._rows, self._since = [], state.rows, time.monotonic()
 
     def held_out(self, phase: str, state: RunState, losses: Losses) -> None:
-        """A line about files the model never sees."""
+        """A line about held-out files."""
         self._tell("held-out" if phase == "train" else f"held-out {phase}", state, losses)
 
     def _tell(self, kind: str, state: RunState, losses: Losses, **more: float) -> None:
         numbers = {name: round(getattr(losses, name), 4) for name in ("hole", "text", "causal")}
-        numbers = {name: number for name, number in numbers.items() if number == number}  # not those that are NaN
+        numbers = {name: number for name, number in numbers.items() if number == number}  # not the NaN ones
         entry = {
             "kind": kind,
             "step": state.step,
@@ -65,12 +65,12 @@ class TrainingReport:
 
 
 _REGAIN_STEPS = 20
-"""What the optimizers remember."""
+"""The optimizers' memory."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """What a run trains on, and for. The `writer` makes a model folder of the model as it is at that moment."""
+    """A run's data and objective. The `writer` saves the model's current state as a model folder."""
 
     writer: Callable[[Path], None]
     objective: Objective
@@ -92,7 +92,7 @@ class TrainingPhase:
         return "decay" if self.decays else "train"
 
     def progress(self, minutes: float, steps: int) -> float:
-        """The share of the phase that is over, from 0 to 1."""
+        """The completed share of the phase, from 0 to 1."""
         shares = [done / whole if whole else 1.0 for done, whole in self._limits(minutes, steps)]
         return min(1.0, max(shares, default=0.0))
 
@@ -116,7 +116,7 @@ class Trainer:
         self._resumed_step = 0
 
     def resume(self) -> bool:
-        """Goes on from the newest checkpoint, if there is one."""
+        """Continues from the newest checkpoint, if there is one."""
         newest = snapshots.latest(self.folder / "checkpoints")
         if newest is None:
             return False
@@ -156,14 +156,14 @@ class Trainer:
         self._finish(phase)
 
     def _finish(self, phase: TrainingPhase) -> None:
-        """A checkpoint of a phase that can be prolonged; of a decay, which cannot, how it ended."""
+        """A checkpoint of an extendable phase; for a decay, which is not extendable, its final state."""
         if phase.decays:
             self._report.held_out(phase.name, self.state, self.evaluate(averaged=False))
         else:
             self.save()
 
     def save(self) -> None:
-        """A checkpoint of this step: usable as it is (averaged weights), and all that resuming needs."""
+        """A checkpoint of this step: usable immediately (averaged weights), plus the data for resuming."""
         checkpoints = self.folder / "checkpoints"
 
         def write(folder: Path) -> None:
@@ -175,13 +175,13 @@ class Trainer:
         snapshots.prune(checkpoints, self._config.report.keep_checkpoints)
 
     def export(self, folder: Path) -> None:
-        """The weights as they are now, as a folder for `--model`."""
+        """The current weights, as a folder for `--model`."""
         snapshots.atomically(folder, self._material.writer)
 
     def evaluate(self, *, averaged: bool) -> Losses:
         """Losses on the held-out files, of the averaged weights or the last: always the same batches and noise.
 
-        With gradients, though nothing needs them: without, all would be compiled once more.
+        Keeps gradients although they are unused: without them, everything would be compiled once more.
         """
         with self._average.in_place() if averaged else nullcontext():
             batches = map(self._material.held_out.__getitem__, range(self._config.report.evaluate_batches))

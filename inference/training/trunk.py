@@ -1,10 +1,10 @@
-"""One pass over [stream; canvases] that equals encoder, then decoder: what training runs.
+"""One pass over [stream; canvases] that equals encoder, then decoder: the pass that training runs.
 
-DiffusionGemma's encoder and decoder are the same weights. The encoder's rows attend causally; a canvas attends to the
-part of the stream before it and to itself, both ways. So both are one pass with a block mask, which is half the layers'
-launches and lets one stream serve several canvases. Attention alone works on two parts, the stream and the canvases,
-because no canvas sees another.
-Shapes: B streams, P stream rows, K canvases of C rows, L = P + K * C rows, d hidden size, D head size.
+DiffusionGemma's encoder and decoder share their weights. The encoder's rows attend causally; a canvas attends to the
+part of the stream before it and to itself, both ways. So both are one pass with a block mask, which halves the layers'
+launches and lets one stream serve several canvases. Only attention works on two parts, the stream and the canvases,
+because no canvas sees another. Shapes: B streams, P stream rows, K canvases of C rows, L = P + K * C rows, d hidden
+size, D head size.
 """
 
 from collections.abc import Mapping
@@ -29,17 +29,17 @@ def positions(splits: Tensor, prefix_rows: int, canvas_rows: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Masks:
-    """True where a row may look."""
+    """True where a row may attend."""
 
     stream: Tensor  # (P, P)
     canvases: Tensor  # (B * K, 1, C, P + C)
 
 
 def visible(splits: Tensor, lengths: Tensor, prefix_rows: int, canvas_rows: int, window: int | None = None) -> Masks:
-    """(B, K) splits and canvas lengths -> what each row sees.
+    """(B, K) splits and canvas lengths -> the visible rows of each row.
 
-    With a window, a stream row sees that many rows, itself included, and a canvas all of itself and the last
-    `window - 1` rows before it, as in transformers' sliding layers.
+    With a window, a stream row sees that many rows, itself included, and a canvas all of itself and the last `window -
+    1` rows before it, as in transformers' sliding layers.
     """
     row = torch.arange(prefix_rows, device=splits.device)
     causal = row[:, None] >= row
@@ -63,7 +63,7 @@ def run(
 ) -> Tensor:
     """(B, P) and (B, K * C) ids -> (B, L, d), normalised. `soft` (B, K * C, d) is the self-conditioning signal.
 
-    `model` has the encoder and the decoder. They differ in one thing, the factor behind each layer, which is no weight.
+    `model` has the encoder and the decoder. They differ only in the factor behind each layer, which is no weight.
     """
     decoder, encoder = model.decoder, model.encoder.language_model
     embedded = decoder.embed_tokens(torch.cat([stream, canvas], 1))

@@ -28,14 +28,14 @@ from inference.training.sources import SourcePackage
 
 HELD_OUT_PERCENT = 8
 _CAP_MB = 1.5
-"""Of one package, in 10^6 characters: many projects in many styles, none of which sets the style of everything."""
+"""The cap of one package, in 10^6 characters: many projects in many styles, none of which dominates."""
 
 _LESS_MB = {"torch": 2.0, "transformers": 2.0, sources.STANDARD_LIBRARY.name: 12.0}
 _MOST_REPEATED = 0.15
-"""A file of which more stood in another one, by runs of three lines, is left out."""
+"""Leave out a file if more than this share of it is in another one, by runs of three lines."""
 
 _MOST_HELD_OUT_REPEATED = 0.02
-"""The same against the files that are held out."""
+"""The same against the held-out files."""
 
 _PERMISSIVE = re.compile(
     r"\b(MIT|BSD|0BSD|Apache|ISC|PSF|Python Software Foundation|Zlib|HPND|Unlicense|CC0|public domain)\b", re.IGNORECASE
@@ -45,7 +45,7 @@ _COPYLEFT = re.compile(r"\b(L|A)?GPL|General Public|Mozilla|\bMPL|Eclipse|\bEPL|
 
 @dataclass(frozen=True)
 class Wheel:
-    """One package as it is published."""
+    """One published package."""
 
     name: str
     version: str
@@ -54,11 +54,11 @@ class Wheel:
 
     @property
     def is_permissive(self) -> bool:
-        """Whether its stated licence is one that asks for no more than its name."""
+        """Whether its stated licence requires no more than attribution."""
         return bool(_PERMISSIVE.search(self.licence)) and not _COPYLEFT.search(self.licence)
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Its readable Python files as (name, text), in an order that does not depend on their folders."""
+        """Its readable Python files as (name, text), in an order independent of their folders."""
         with zipfile.ZipFile(self.file) as archive:
             found = [
                 one for one in archive.infolist() if one.filename.endswith(".py") and corpus.is_wanted(one.filename)
@@ -74,7 +74,7 @@ class Wheel:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the corpus; the last line of output is one JSON object."""
+    """Writes the corpus; the last line of output is one JSON object."""
     parser = argparse.ArgumentParser(prog="python -m inference.training.wheels", description=__doc__)
     parser.add_argument("wheels", type=Path)
     parser.add_argument("run", type=Path)
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def read(file: Path) -> Wheel:
-    """What a wheel says of itself. Raises OSError, zipfile.BadZipFile or KeyError where it is none."""
+    """A wheel's metadata. Raises OSError, zipfile.BadZipFile or KeyError if there is none."""
     with zipfile.ZipFile(file) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         about = email.parser.BytesParser().parsebytes(archive.read(name), headersonly=True)
@@ -105,12 +105,12 @@ def read(file: Path) -> Wheel:
 
 
 def is_held_out_package(name: str) -> bool:
-    """Whether all of a package belongs to the held-out files."""
+    """Whether a whole package belongs to the held-out files."""
     return hashlib.sha256(name.lower().replace("_", "-").encode()).digest()[0] * 100 < HELD_OUT_PERCENT * 256
 
 
 def collect(wheels: Sequence[Wheel], installed: Sequence[SourcePackage] = sources.SOURCES) -> Iterator[SourceFile]:
-    """What is held out, then what is trained on, without near duplicates of either."""
+    """The held-out files, then the training files, without near duplicates of either."""
     hidden, known = Duplicates(_MOST_REPEATED), Duplicates(_MOST_REPEATED)
     capped = list(_capped(wheels, installed))
     for file in capped:
@@ -122,7 +122,7 @@ def collect(wheels: Sequence[Wheel], installed: Sequence[SourcePackage] = source
 
 
 def _capped(wheels: Sequence[Wheel], installed: Sequence[SourcePackage]) -> Iterator[SourceFile]:
-    """Files of each package up to its cap. A package that is installed here, too, comes from its wheel."""
+    """Files of each package up to its cap. A package that is also installed here comes from its wheel."""
     published = {wheel.name.lower().replace("_", "-") for wheel in wheels}
     for source in installed:
         if source.name.lower().replace("_", "-") not in published:
