@@ -34,11 +34,11 @@ class Infilling(Work[InfillEvent]):
     """The work on one request, as a generator: each step does at most one forward pass.
 
     It yields drafts if the request wants them, then the candidates, best first, then Done. None is a step with nothing
-    to report. Closing it stops the work and frees all it holds.
+    to report. Closing it stops the work and frees its memory.
     """
 
     def __init__(self, model: LoadedModel, request: InfillRequest, deadline: float | None) -> None:
-        """`deadline` is in seconds of `time.monotonic()`. Raises RequestError where the request makes no sense."""
+        """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
         super().__init__(deadline)
         self._model, self._request = model, request
         self._planner = Planner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
@@ -57,14 +57,16 @@ class Infilling(Work[InfillEvent]):
         self._ends: list[float] = []
 
     def amend(self, hole: int, text: str) -> None:
-        """Pin `text`, all that now stands at the start of a hole; takes effect before the next step.
+        """Pins `text`, the whole text now at the start of a hole; takes effect before the next step.
 
-        Raises RequestError where the request has no such hole.
+        Raises RequestError if the request has no such hole.
         """
         self._canvases.pin(hole, text)
 
     def _work(self) -> Generator[InfillEvent | None, None, None]:
-        """Canvas after canvas. The first gets at least one step; those the deadline leaves no time for are left."""
+        """Works canvas after canvas. The first gets at least one step; the deadline may leave no time for
+        later ones.
+        """
         canvases = self._canvases
         while not canvases.are_all and not (canvases.done and self._late()):
             found: list[RankedFill] = []
@@ -77,7 +79,7 @@ class Infilling(Work[InfillEvent]):
         yield Done(self._request.id, outcome, self._counters.stats())
 
     def _canvas(self, group: Group, earlier: Sequence[str], found: list[RankedFill]) -> Iterator[InfillEvent | None]:
-        """Fills one canvas behind the `earlier` fills; its answers, best first, are appended to `found`."""
+        """Fills one canvas behind the `earlier` fills; appends its answers to `found`, best first."""
         self._counters.canvases += 1
         self._written_passes, self._ends = 0, []
         with ExitStack() as stack:
@@ -112,7 +114,7 @@ class Infilling(Work[InfillEvent]):
     ) -> Generator[None, None, tuple[Plan, Context]]:
         """Plans a canvas and reads its prefix, which `stack` closes; a short one once reading the whole takes too long.
 
-        What was read of the whole one is in the prefix cache: the next request for the same text goes on from there.
+        The part already read stays in the prefix cache, where the next request for the same text continues.
         """
         for short in (False, True):
             plan = self._planner.plan(group, earlier, short=short)
@@ -125,7 +127,7 @@ class Infilling(Work[InfillEvent]):
     def _continue(
         self, context: Context, plan: Plan, earlier: Sequence[str]
     ) -> Generator[InfillEvent | None, None, Continued]:
-        """What the model writes token by token, where it is asked."""
+        """The model's token-by-token continuations, if requested."""
         count = self._effort.continuations
         if self._late() or not count or not continuations.wanted(self._model, plan):
             return Continued([], 0.0)
@@ -140,7 +142,9 @@ class Infilling(Work[InfillEvent]):
             yield self._draft(written, plan, earlier) if self._request.drafts else None
 
     def _agreeing(self, written: Sequence[Written], plan: Plan) -> list[Written]:
-        """Those that begin as what was typed meanwhile. Canvases have it pinned; what was written before has not."""
+        """The continuations that agree with text typed meanwhile. Canvases have it pinned; earlier continuations do
+        not.
+        """
         holes = self._planner.request.holes[plan.group.first : plan.group.end]
 
         def agrees(one: Written) -> bool:
@@ -150,7 +154,7 @@ class Infilling(Work[InfillEvent]):
         return list(filter(agrees, written))
 
     def _lengths(self, context: Context, plan: Plan) -> list[tuple[int, ...]]:
-        """The lengths to try, one per hole; as many choices as candidates are wanted, or as it takes to choose well."""
+        """The lengths to try, one per hole; as many choices as candidates are wanted, or as a good choice needs."""
         holes, most = plan.layout.holes, self._policy.lengths(plan.layout.holes, self._model.properties.length_choices)
         count = 1 if self._late() else max(self._effort.candidates, most)
         if self._model.traits.length_signal is LengthSignal.EXPAND_DELETE:
@@ -167,7 +171,7 @@ class Infilling(Work[InfillEvent]):
         return choices + [choices[i % len(choices)] for i in range(missing)]
 
     def _find_ends(self, context: Context, plan: Plan) -> Iterator[None]:
-        """Asks where the hole ends, where fills are ranked by that too."""
+        """Asks where the hole ends, if fills are also ranked by that."""
         if self._policy.by_masking and not self._late() and answers.weights_for(self._model, plan).end:
             self._ends = length_probe.end_chances(self._model, context, plan)
             if self._ends:
@@ -189,7 +193,7 @@ class Infilling(Work[InfillEvent]):
     def _denoise(
         self, loop: Denoising, context: Context, plan: Plan, earlier: Sequence[str]
     ) -> Generator[InfillEvent | None, None, bool]:
-        """Steps until the answer stands, or until the deadline: then the answer is what stands.
+        """Steps until the answer is stable, or until the deadline: then the current state is the answer.
 
         False if the typed text disagrees with it: then it is not ranked, and the canvas is filled again.
         """
@@ -213,7 +217,7 @@ class Infilling(Work[InfillEvent]):
     def _by_masking(
         self, context: Context, plan: Plan, written: Sequence[Written], parts: int
     ) -> Generator[None, None, list[float] | None]:
-        """The scores of different answers, where they are found by masking; once it is late, in a single pass.
+        """The scores of different answers, if masking finds them; once it is late, in a single pass.
 
         Also None once none of them agrees with the typed text.
         """

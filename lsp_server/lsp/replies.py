@@ -46,7 +46,7 @@ def refusal(code: ErrorCodes, message: str) -> ResponseError:
 
 
 class Phase(Enum):
-    """Where the connection stands; requests before `initialize` and after `shutdown` are refused."""
+    """The state of the connection; requests before `initialize` and after `shutdown` are refused."""
 
     NEW = auto()
     RUNNING = auto()

@@ -38,7 +38,7 @@ class Permission:
         self._links: dict[str, tuple[str, ...]] = {}
         """Where the links on each document's path led when last followed."""
         self.lost: dict[str, str] = {}
-        """The documents of which an edit could not be read, and their languages."""
+        """The documents with an unreadable edit, and their languages."""
 
     def forget(self, uri: str) -> None:
         """The document was closed."""

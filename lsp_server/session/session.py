@@ -1,7 +1,7 @@
 """One editor's session: its documents, its settings, and the connections to it and to the worker. For one event loop.
 
-A request takes the snapshot and the settings it needs when it arrives, and looks here again only to see whether the
-document has moved on.
+A request takes its snapshot and settings when it arrives, and looks here again only to check whether the document has
+changed.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ from lsp_server.usage.usage import Recorder
 from lsp_server.worker import WorkerClient
 
 REFINED = "infill/refined"
-"""Tells that the partner has written something better."""
+"""Reports that the partner has written something better."""
 OnChange = Callable[[str, Sequence[Change]], None]
 _T = TypeVar("_T")
 _ALL_LOST = (
@@ -77,7 +77,7 @@ class Session:
         self.record = Record(self.documents, self.usage, self.shadow.answered, self.refining)
         self.inline = self._new_service()
         self.completions = self.inline
-        """The same service, unless the client asks for both: then neither answer makes the other one stale."""
+        """The same service, unless the client asks for both: then neither's answers make the other's stale."""
         self._context = ContextSource()
         self._parsing = Parsing(self.documents)
         self._permission = Permission(
@@ -87,14 +87,14 @@ class Session:
 
     @property
     def inline_services(self) -> tuple[InlineService, ...]:
-        """The services that must be told of changes of documents."""
+        """The services that must see changes of documents."""
         return (self.inline,) if self.completions is self.inline else (self.inline, self.completions)
 
     @property
     def change_listeners(self) -> tuple[OnChange, ...]:
-        """Who hears of a change of a document, in this order.
+        """The listeners for changes of a document, in this order.
 
-        The services tell what was taken and where it stands after the change. So listeners that follow accepted texts
+        The services report an accepted text and its place after the change. So listeners that follow accepted texts
         come first, and those that ask for suggestions that may be gone come last.
         """
         services = (service.changed for service in self.inline_services)
@@ -102,7 +102,7 @@ class Session:
         return (*first, *services, self.refining.drop_gone, self.next_edits.changed)
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """A document has changed; each change is of the text that the one before has made."""
+        """A document has changed; each change applies to the text after the previous one."""
         for listener in self.change_listeners:
             listener(uri, changes)
 
@@ -113,7 +113,7 @@ class Session:
 
     @property
     def is_computing(self) -> bool:
-        """Whether a suggestion is computed."""
+        """Whether a suggestion is being computed."""
         return any(service.is_computing for service in self.inline_services)
 
     @property
@@ -123,24 +123,24 @@ class Session:
 
     @property
     def model_status(self) -> Status | None:
-        """What the model's worker has last said of itself."""
+        """The last status of the model's worker."""
         return self.worker.client.last_status
 
     @property
     def settings(self) -> Settings:
-        """The settings for no document in particular; for a document ask `settings_of`."""
+        """The settings outside any document; for a document use `settings_of`."""
         return self.configuration.settings
 
     def settings_of(self, uri: str) -> Settings:
-        """The settings for a document, by the workspace folder it is in; for a cell by that of its notebook."""
+        """The settings for a document, by its workspace folder; for a cell by that of its notebook."""
         return self.configuration.of(self.notebooks.home_of(uri))
 
     def follows_edits(self, uri: str) -> bool:
-        """Whether next edits are wanted in a document."""
+        """Whether a document gets next edits."""
         return self.settings_of(uri).next_edit.enabled and self.why_off(uri) is None
 
     def start(self, features: ClientFeatures, options: Any, folders: Sequence[str] = ()) -> None:
-        """The client has said what it can do, its start options, and the URIs of its workspace folders."""
+        """The client has sent its capabilities, its start options, and the URIs of its workspace folders."""
         self.features = features
         self.configuration.start(options, folders)
         if features.inline_completion:
@@ -154,26 +154,26 @@ class Session:
         self.shadow.configure(worker_options(self.settings, sends_token=sends_token), other)
 
     def status_report(self) -> dict[str, Any]:
-        """How the worker is, and the partner."""
+        """The state of the worker and of the partner."""
         return self.worker.status.report() | {"partner": self.partner.report() if self.partner else None}
 
     @property
     def partner_connection(self) -> WorkerConnection | None:
-        """The connection to the partner, which may be the model itself; None where there is none."""
+        """The connection to the partner, which may be the model itself; None if there is none."""
         return self.worker if self.settings.model == PARTNER else self.partner
 
     def refresh_settings(self) -> None:
-        """Read the settings files that have changed."""
+        """Reads the settings files that have changed."""
         if self.configuration.refresh():
             self.show_problems()
 
     def show_problems(self) -> None:
-        """Tell the user what is wrong with the settings; each thing once."""
+        """Tells the user about problems with the settings; each once."""
         for problem in self.configuration.problems:
             self._warn(problem)
 
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
-        """Keep a document, unless it may hold secrets. Where links on its path lead is known a moment later."""
+        """Keeps a document, unless it may hold secrets. The targets of links on its path are known a moment later."""
         self.forget(uri)
         self.refresh_settings()
         if not self._permission.is_secret(uri):
@@ -186,7 +186,7 @@ class Session:
             following.add_done_callback(self._following.discard)
 
     def forget(self, uri: str) -> None:
-        """The document was closed, or what we have of it can no longer be trusted."""
+        """The document was closed, or our copy of it can no longer be trusted."""
         for service in self.inline_services:
             service.forget(uri)
         self.usage.forget(uri)
@@ -198,23 +198,23 @@ class Session:
         self._permission.forget(uri)
 
     def close(self) -> None:
-        """The client is gone: stop the prefetches and keep no document, for documents take by far the most memory."""
+        """The client is gone: stops the prefetches and drops all documents, which take by far the most memory."""
         for uri in tuple(self.documents):
             self.forget(uri)
         self._context.close()
 
     def lose(self, uri: str) -> None:
-        """An edit could not be read, so our text is no longer the editor's: the document gets no more fills."""
+        """An edit could not be parsed, so our text no longer matches the editor's: the document gets no more fills."""
         if self._lose(uri):
             self._warn(f"an edit of {path_of(uri).rpartition('/')[2]} {LOST}")
 
     def lose_all(self) -> None:
-        """An edit could not be read, nor which document it was of: none of them gets fills."""
+        """An edit could not be parsed, nor its document identified: no document gets fills."""
         if [uri for uri in tuple(self.documents) if self._lose(uri)]:
             self._warn(_ALL_LOST)
 
     def found_again(self, uri: str, version: int, text: str) -> None:
-        """The editor has sent the whole text of a document, which is opened again where an edit of it was lost."""
+        """The editor has sent the whole text of a document, which reopens it after a lost edit."""
         if (language := self._permission.lost.get(uri)) is not None:
             self.open(uri, language, version, text)
 
@@ -234,7 +234,7 @@ class Session:
             self.editor.show_once(NO_MODEL, types.MessageType.Info)
 
     def _tell_refined(self, uri: str, what: str | TextRange) -> None:
-        """There is something better than a suggestion, or than a fill just made."""
+        """There is something better than a suggestion, or than a recent fill."""
         if isinstance(what, str):
             self.editor.notify(REFINED, {"uri": uri, "id": what})
             return
@@ -242,9 +242,9 @@ class Session:
         self.editor.notify(REFINED, {"uri": uri, "range": place})
 
     def _leave_out(self, uri: str, what: str | TextRange) -> None:
-        """The partner is asked to improve this: whatever comes of it, it is no part of the sample.
+        """The partner is asked to improve this: exclude it from the sample, whatever the outcome.
 
-        Were it left out only where the partner's text is better, the draft would keep all that it wins.
+        Excluding it only if the partner's text is better would leave all the draft's wins in.
         """
         if isinstance(what, str):
             self.shadow.leave_out(uri, computation_of(what))
@@ -264,13 +264,13 @@ class Session:
         return document is not None
 
     def why_off(self, uri: str) -> str | None:
-        """Why a document gets no fills; None where it does. What is known of its links counts; none is followed."""
+        """Why a document gets no fills; None if it does. Uses what is known of its links and follows none."""
         return self._permission.why_off(uri)
 
     async def why_off_now(self, uri: str) -> str | None:
         """The same, after following its links again and reading changed settings files.
 
-        To be asked before a text goes to the model, not with each key.
+        Call it before a text goes to the model, not on each keystroke.
         """
         return await self._permission.why_off_now(uri)
 
@@ -279,28 +279,29 @@ class Session:
         return await self.why_off_now(snapshot.uri) is None
 
     def snapshot(self, uri: str) -> Snapshot | None:
-        """The document as it stands, if it is open and may be filled."""
+        """The current document, if it is open and may be filled."""
         return None if self.why_off(uri) else self.documents[uri].snapshot(quick=True)
 
     def when_parsed(
         self, uri: str, handle: Callable[[], _T | Awaitable[_T]], otherwise: Callable[[], _T]
     ) -> _T | Awaitable[_T]:
-        """The result of `handle` once there is a tree for it: at once, or after a parse in a thread if that takes long.
+        """The result of `handle` once there is a tree for it: immediately, or after a parse in a thread if that takes
+        long.
 
-        The result of `otherwise` where the document is edited or closed before that.
+        The result of `otherwise` if the document is edited or closed first.
         """
         document = None if self.why_off(uri) else self.documents.get(uri)
         job = None if document is None else document.parse_job()
         return handle() if document is None or job is None else self._parsing.parsed(document, job, handle, otherwise)
 
     def mark_used(self, uri: str) -> None:
-        """The user works in this document: of the open ones it is the one used last."""
+        """The user works in this document, which makes it the most recently used."""
         self.shadow.asked()
         if document := self.documents.pop(uri, None):
             self.documents[uri] = document
 
     async def gather_context(self, snapshot: Snapshot, offset: int, invoked: bool) -> tuple[Snippet, ...]:
-        """The parts of other files that help to fill a hole at `offset`; none where the model has no use for them."""
+        """The parts of other files that help to fill a hole at `offset`; none if the model cannot use them."""
         patience_ms = ASKED_MS if invoked else TYPING_MS
         return await self.context_for(snapshot, offset, self.model_status, patience_ms)
 
@@ -318,6 +319,6 @@ class Session:
         )
 
     def is_current(self, snapshot: Snapshot) -> bool:
-        """Whether the document still stands as it did when `snapshot` was taken."""
+        """Whether the document is unchanged since `snapshot`."""
         now = self.documents.get(snapshot.uri)
         return now is not None and now.version == snapshot.version and now.text == snapshot.text

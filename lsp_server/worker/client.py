@@ -1,6 +1,6 @@
-"""Ask the resident worker to fill, and see how it is. Starts the worker when it is needed.
+"""Asks the resident worker to fill, and tracks its state. Starts the worker when needed.
 
-When the worker dies, all pending requests fail at once. The next request starts another worker, after a pause that
+When the worker dies, all pending requests fail immediately. The next request starts another worker, after a pause that
 grows while starts keep failing. A client belongs to one event loop.
 """
 
@@ -28,16 +28,16 @@ from lsp_server.worker.state import OF_WORKER, Backoff, ClientState
 
 _LEFT = "The worker was restarted meanwhile; ask again"
 REFUSALS = 3
-"""How many workers that are just ending a request may meet before it gives up."""
+"""How many ending workers a request may meet before it gives up."""
 MODEL_FAILURES = 4
-"""How many failures a model that cannot be loaded counts for: trying again soon would only burden the machine."""
+"""How many failures a model that cannot be loaded counts for: retrying soon would only burden the machine."""
 
 
 class WorkerClient:
-    """A client of the worker that `options` name; `paths` are its files, where those are not the usual ones.
+    """A client of the worker that `options` name; `paths` are its files, if not the default ones.
 
-    `on_status` is told what the worker says of itself, while it loads how far it is; `on_state` where this client
-    stands and why.
+    `on_status` receives the worker's status, including its progress while it loads; `on_state` this client's state and
+    the reason.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class WorkerClient:
 
     @property
     def state(self) -> ClientState:
-        """Where this client stands with its worker."""
+        """This client's state with respect to its worker."""
         if self._closed:
             return ClientState.CLOSED
         if self._link is not None:
@@ -83,7 +83,7 @@ class WorkerClient:
 
     @property
     def reason(self) -> str:
-        """Why the worker failed, or what it is doing while it loads; else empty."""
+        """Why the worker failed, or what it is doing while it loads; otherwise empty."""
         if self._link is not None:
             return self._link.status.detail if self._link.status else ""
         return self._backoff.reason
@@ -94,15 +94,15 @@ class WorkerClient:
         return self._link.pid if self._link else None
 
     async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
-        """Fill the holes of `request`. Its id need not be unique: on the wire it is replaced by one that is.
+        """Fills the holes of `request`. Its id may repeat: a unique one replaces it on the wire.
 
-        Starts the worker if need be and waits for its model. Cancelling this cancels the request in the worker; a
-        start goes on. Raises WorkerFailure.
+        Starts the worker if needed and waits for its model. Cancelling this cancels the request in the worker; a start
+        continues. Raises WorkerFailure.
         """
         return await self._ask(request, on_draft)
 
     async def next_edits(self, request: NextEditRequest) -> tuple[Edit, ...]:
-        """The edits that the model proposes after those of `request`, best first. As `infill` in all else."""
+        """The model's proposed edits to follow those of `request`, best first. Otherwise like `infill`."""
         return (await self._ask(request)).edits
 
     async def _ask(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
@@ -113,23 +113,23 @@ class WorkerClient:
             except WorkerFailure as failure:
                 if failure.code is not ErrorCode.STOPPED or link.failure is not None:
                     raise
-                await link.closed.wait()  # it was about to end and took no more; the next one will
+                await link.closed.wait()  # it was about to end and refused requests; the next one will not
             else:
                 self._backoff.succeeded()
                 return fill
         raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer; ask again")
 
     def amend(self, request_id: str, hole: int, text: str) -> None:
-        """Pin `text`, all that the user typed or accepted at the start of a hole, in the running request of this id.
+        """Pins `text`, the user's whole text at the start of a hole, in the running request of this id.
 
-        Denoising goes on from where it is if it agrees, else it starts again from there. A request that has ended, or
-        has not reached a worker yet, stays as it is. Raises WorkerFailure.
+        Denoising continues if it agrees, and otherwise restarts from there. Has no effect on a request that has ended,
+        or has not reached a worker yet. Raises WorkerFailure.
         """
         if self._link is not None:
             self._link.amend(request_id, hole, text)
 
     async def status(self, start: bool = False) -> Status | None:
-        """The worker's status now; None where no worker runs and `start` is False. Raises WorkerFailure."""
+        """The worker's current status; None if no worker runs and `start` is False. Raises WorkerFailure."""
         try:
             found = None if start else self._link or self._adopt(await join(self.paths, self._name, STATUS_S))
             link = found or await self._connected()
@@ -138,15 +138,16 @@ class WorkerClient:
         return await link.ask_status()
 
     async def settled(self) -> None:
-        """Start the worker if need be, and wait until it has its model. Raises WorkerFailure, at once where that fails.
+        """Starts the worker if needed, and waits until it has its model. Raises WorkerFailure immediately if that
+        fails.
 
-        Waits however long loading takes: `alive.loaded` gives up on a worker that hangs.
+        Waits however long loading takes: `alive.loaded` gives up on a hung worker.
         """
         while self.state not in (ClientState.READY, ClientState.BUSY):
             await self.load()
 
     async def load(self) -> None:
-        """The same, but do not start the worker again if somebody ends it while it loads."""
+        """The same, but does not restart the worker if someone ends it while it loads."""
         await self.status(start=True)
         while self.state in (ClientState.STARTING, ClientState.LOADING):
             self._changed.clear()
@@ -155,11 +156,11 @@ class WorkerClient:
             raise WorkerFailure(ErrorCode.MODEL if self._link else self._backoff.code, self.reason)
 
     async def answers(self, limit_s: float) -> bool:
-        """Whether the worker that this client is connected to says anything within `limit_s`; True without one."""
+        """Whether the connected worker says anything within `limit_s`; True without one."""
         return self._link is None or await self._link.answers(limit_s)
 
     async def shut_down(self) -> bool:
-        """Ask the worker to finish its requests and end, and wait for that; False where none runs."""
+        """Asks the worker to finish its requests and end, and waits for that; False if none runs."""
         if await self.status() is None or self._link is None:
             return False
         link = self._link
@@ -168,7 +169,7 @@ class WorkerClient:
         return True
 
     async def close(self) -> None:
-        """Leave the worker, which stays for other clients. Pending requests fail with `STOPPED`."""
+        """Leaves the worker, which stays for other clients. Pending requests fail with `STOPPED`."""
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
@@ -177,7 +178,7 @@ class WorkerClient:
         self._announce()
 
     async def _connected(self) -> Link:
-        """A connection to a worker that takes requests. Raises WorkerFailure."""
+        """A connection to a worker that accepts requests. Raises WorkerFailure."""
         while True:
             if self._closed:
                 raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
@@ -191,7 +192,7 @@ class WorkerClient:
             await self._link.closed.wait()
 
     async def _connect(self) -> Link:
-        """Join the worker or start it. All callers share one attempt, which goes on when they are cancelled."""
+        """Joins the worker or starts it. All callers share one attempt, which continues when they are cancelled."""
         if self._link is not None:
             return self._link
         if self._connecting is None:
@@ -216,7 +217,7 @@ class WorkerClient:
             self._announce()
 
     def _adopt(self, attached: Attached) -> Link:
-        if self._link is not None:  # two tried at once, and the other was first
+        if self._link is not None:  # two tried at the same time, and the other was first
             attached.stream.close()
             return self._link
         self._link = Link(attached, self._take_status, self._lost)
@@ -240,7 +241,7 @@ class WorkerClient:
         self._announce()
 
     def _announce(self) -> None:
-        """Tell `on_state`, if anything has changed."""
+        """Calls `on_state` if anything has changed."""
         now = (self.state, self.reason)
         if now != self._announced:
             self._announced = now

@@ -30,7 +30,7 @@ OF_WORKER = {state: ClientState(state.value) for state in WorkerState}
 DELAYS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """The pauses after one failure in a row, after two, and so on; the last applies to all further ones."""
 PATIENCE_S = 1.0
-"""A request waits out a pause up to this long; during a longer one it fails at once and says why."""
+"""A request waits out a pause up to this long; during a longer one it fails immediately and says why."""
 
 
 class Backoff:
@@ -62,7 +62,7 @@ class Backoff:
         return max(0.0, self._until - self._clock())
 
     async def wait_out(self, log: Path) -> None:
-        """Wait out a short pause. Raises WorkerFailure instead of a long one."""
+        """Waits out a short pause. Raises WorkerFailure instead of a long one."""
         pause_s = self.remaining_s
         if pause_s > PATIENCE_S:
             raise WorkerFailure(self.code, f"{self.reason} (next try in {pause_s:.0f} s; log: {log})")

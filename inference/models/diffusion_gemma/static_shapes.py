@@ -1,11 +1,11 @@
 """The denoising pass in a few fixed shapes, so that a GPU can replay it as a recorded graph.
 
-A step on a large model is thousands of small kernels; started one by one from Python they take longer than the weights
-take to read. Recorded once per shape (batch, canvas rows, prefix rows, each rounded up) they are started together.
-Rows that only fill a shape are masked out, so the result is that of the exact shape.
+A step on a large model is thousands of small kernels; launching them one by one from Python takes longer than reading
+the weights. Recorded once per shape (batch, canvas rows, prefix rows, each rounded up), they launch together. Rows that
+only pad a shape are masked out, so the result is that of the exact shape.
 
-To record takes long, so no request waits for it: a shape that is new is computed as it is, and recorded by `prepare`
-once nobody waits, also for the usual prefixes of other sizes. None of it has run on a GPU yet.
+Recording takes long, so no request waits for it: a new shape is computed directly, and `prepare` records it once nobody
+waits, also for the usual prefixes of other sizes. None of this has run on a GPU yet.
 """
 
 import logging
@@ -24,17 +24,17 @@ from inference.models.diffusion_gemma.passes import LayerView, PrefixView
 
 CANVAS_MULTIPLE = 32
 LEAST_PREFIX = 256
-"""Buffers for prefixes have so many rows, twice as many, and so on: six sizes up to 8,192 rows."""
+"""Buffers for prefixes have this many rows, twice as many, and so on: six sizes up to 8,192 rows."""
 _USUAL_PREFIXES = (0, 256, 512, 1024, 2048)
-"""For these a shape of canvases is recorded before they come; the buffers of larger ones take too much memory."""
+"""Record a shape of canvases for these in advance; the buffers of larger ones take too much memory."""
 MAX_PROGRAMS = 40
-"""Shapes kept, eight for each usual size of a prefix; the least recently used goes first."""
+"""How many shapes to keep, eight for each usual size of a prefix; evicts the least recently used."""
 
 log = logging.getLogger(__name__)
 Shape = tuple[int, int, int]
 """Canvases, canvas rows, prefix rows."""
 Pass = Callable[[], Tensor]
-"""A pass at fixed addresses, or what replays it: (B, rows, d). The result counts until the next pass of any shape."""
+"""A pass at fixed addresses, or its replay: (B, rows, d). The result is valid until the next pass of any shape."""
 
 
 class RecordingError(Exception):
@@ -42,10 +42,10 @@ class RecordingError(Exception):
 
 
 class Recorder(Protocol):
-    """Makes passes replayable. One serves all shapes of a network, so that they can share their memory."""
+    """Makes passes replayable. One instance serves all shapes of a network, so that they can share its memory."""
 
     def record(self, run: Pass) -> Pass:
-        """What replays `run`. Raises RuntimeError where that cannot be recorded."""
+        """A replay of `run`. Raises RuntimeError if that cannot be recorded."""
 
 
 class CudaGraphs:
@@ -55,7 +55,7 @@ class CudaGraphs:
         self._pool = torch.cuda.graph_pool_handle()
 
     def record(self, run: Pass) -> Pass:
-        """What replays `run` as a graph. Its result stays in the pool, at the same address each time."""
+        """Replays `run` as a graph. Its result stays in the pool, at the same address each time."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):  # lazy set-up must not be recorded
@@ -85,17 +85,17 @@ class RecordedNetwork(FusedNetwork):
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """The shapes that are recorded, the least recently used first."""
+        """The recorded shapes, least recently used first."""
         return tuple(shape for shape, program in self._programs.items() if program.is_recorded)
 
     @property
     def prefix_sizes(self) -> tuple[int, ...]:
-        """The rows of the prefix buffers that are kept; those that no kept shape uses are dropped."""
+        """The rows of the kept prefix buffers; drops those that no kept shape uses."""
         return tuple(sorted(self._rows))
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
-        """The same as `Network.decode`. A shape that is not recorded yet is computed as it is."""
+        """The same as `Network.decode`. Computes a shape that is not recorded yet directly."""
         batch, width = canvas.shape
         shape = (batch, _up(width, CANVAS_MULTIPLE), _doubled(prefix.length))
         program = self._programs.get(shape)
@@ -106,13 +106,13 @@ class RecordedNetwork(FusedNetwork):
         self._programs.move_to_end(shape)
         self._rows[shape[2]].load(prefix)
         program.load(canvas, soft, prefix.length, valid)
-        return program.replay()[:, :width].clone()  # the next pass of any shape may write where it stands
+        return program.replay()[:, :width].clone()  # the next pass of any shape may overwrite it
 
     @torch.inference_mode()
     def prepare(self) -> bool:
-        """Records one of the shapes that were asked for; whether there may be more. Takes long: nobody may wait.
+        """Records one of the requested shapes; returns whether there may be more. Takes long: nobody may wait.
 
-        Once that has failed, passes are computed as they are, for good.
+        After a failure, computes passes directly for good.
         """
         program = next((each for each in self._programs.values() if not each.is_recorded), None)
         if program is None:
@@ -127,7 +127,7 @@ class RecordedNetwork(FusedNetwork):
         return self._records
 
     def _want(self, shape: Shape) -> None:
-        """Has `prepare` record a shape, and before it the same canvases behind the other usual prefixes."""
+        """Has `prepare` record a shape, preceded by the same canvases behind the other usual prefixes."""
         batch, width, prefix = shape
         for size in (*(usual for usual in _USUAL_PREFIXES if usual <= self.max_positions), prefix):
             if size not in self._rows:
@@ -158,7 +158,7 @@ class _PrefixRows:
             self.sizes.append(rows)
 
     def load(self, prefix: PrefixView) -> None:
-        """Copies the prefix in, unless it is what was copied last."""
+        """Copies the prefix in, unless it is the one already there."""
         if self._loaded is not None and self._loaded() is prefix:
             return
         for ours, theirs in zip(self.layers, prefix.layers, strict=True):
@@ -170,7 +170,7 @@ class _PrefixRows:
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What changes from step to step, at fixed addresses."""
+    """The changing inputs of a step, at fixed addresses."""
 
     canvas: Tensor
     soft: Tensor
@@ -200,7 +200,7 @@ class _Program:
         self._prefix = PrefixView(layers, shape[2])
 
     def load(self, canvas: Tensor, soft: Tensor | None, length: int, valid: Tensor | None) -> None:
-        """Copies a step's input in; what only fills the shape is masked."""
+        """Copies a step's input in; masks the padding of the shape."""
         width, inputs = canvas.shape[1], self._inputs
         inputs.canvas.zero_()[:, :width] = canvas
         inputs.soft.zero_()
@@ -220,7 +220,7 @@ class _Program:
         return self._replay is not None
 
     def record(self, recorder: Recorder) -> None:
-        """Record it, of a canvas and a prefix of zeros that all is seen of. Raises RecordingError."""
+        """Records it, with a canvas and a prefix of zeros, all visible. Raises RecordingError."""
         for mask in self._inputs.masks.values():
             mask.fill_(True)
         try:
@@ -229,7 +229,7 @@ class _Program:
             raise RecordingError(str(error)) from error
 
     def replay(self) -> Tensor:
-        """(B, rows, d): the hidden states of the step that was loaded, until the next pass."""
+        """(B, rows, d): the hidden states of the loaded step, until the next pass."""
         assert self._replay is not None, "recorded"
         return self._replay()
 
@@ -246,5 +246,5 @@ def _up(number: int, multiple: int) -> int:
 
 
 def _doubled(rows: int) -> int:
-    """How many rows a buffer has for a prefix of so many, 0 for 0."""
+    """The buffer rows for a prefix of this length, 0 for 0."""
     return LEAST_PREFIX << max(0, (rows - 1) // LEAST_PREFIX).bit_length() if rows else 0

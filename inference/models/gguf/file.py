@@ -37,14 +37,14 @@ TYPES: Final = {
 
 STRING, ARRAY = 8, 9
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""By the number of a metadata type, its format for `struct`."""
+"""The format for `struct` of each metadata type, by its number."""
 
 Scalar = str | int | float | bool
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor: its `shape`, as torch has it, and the bytes `[begin, end)` of the file that hold it."""
+    """A tensor: its `shape`, in torch's order, and its bytes `[begin, end)` of the file."""
 
     shape: tuple[int, ...]
     type_: TensorType
@@ -54,7 +54,7 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class StoredArray:
-    """Where an array of the metadata stands in the file, checked to be `count` items of this type."""
+    """The place of a metadata array in the file, checked to be `count` items of this type."""
 
     type_: int
     count: int
@@ -64,7 +64,7 @@ class StoredArray:
 
 @dataclass(frozen=True)
 class GgufFile:
-    """A file whose header passed the checks. `metadata` has no arrays; `tensors` go by ggml's names."""
+    """A file whose header passed the checks. `metadata` has no arrays; `tensors` are keyed by ggml's names."""
 
     path: Path
     size_bytes: int
@@ -73,7 +73,7 @@ class GgufFile:
     tensors: dict[str, StoredTensor]
 
     def strings(self, key: str) -> list[str]:
-        """An array of strings; empty where there is none. Raises ModelError."""
+        """An array of strings; empty if there is none. Raises ModelError."""
         if key not in self.arrays:
             return []
         found = self.arrays[key]
@@ -90,7 +90,7 @@ class GgufFile:
         return texts
 
     def numbers(self, key: str) -> tuple[int, ...]:
-        """An array of whole numbers; empty where there is none. Raises ModelError."""
+        """An array of whole numbers; empty if there is none. Raises ModelError."""
         if key not in self.arrays:
             return ()
         found = self.arrays[key]
@@ -100,7 +100,7 @@ class GgufFile:
         return struct.unpack(f"<{found.count}{format_}", self.bytes_at(found.begin, found.end))
 
     def bytes_at(self, begin: int, end: int) -> bytes:
-        """These bytes of the file. Raises ModelError where they are not there any more."""
+        """These bytes of the file. Raises ModelError if they no longer exist."""
         try:
             with self.path.open("rb") as stream:
                 stream.seek(begin)

@@ -1,7 +1,7 @@
-"""Reads the header of a GGUF file as untrusted input: its metadata, and where each tensor stands.
+"""Reads the header of a GGUF file as untrusted input: its metadata, and the place of each tensor.
 
 The format is ggml's, version 2 or 3: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Arrays, such as a
-vocabulary of 150,000 tokens, are skipped here and read when they are asked for. Knows no architecture.
+vocabulary of 150,000 tokens, are skipped here and read on request. Knows no architecture.
 """
 
 import os
@@ -40,15 +40,15 @@ _VERSIONS = (2, 3)
 
 
 def read(path: Path) -> GgufFile:
-    """The header of a file. Raises ModelError where it is missing, no GGUF file, cut off, or contradicts itself."""
+    """The header of a file. Raises ModelError if it is missing, no GGUF file, truncated, or contradicts itself."""
     with _opened(path) as reader:
         return reader.file()
 
 
 def architecture(path: Path) -> str:
-    """What a file calls its architecture, which stands near its beginning; "" where it says nothing.
+    """The file's name for its architecture, from near its beginning; "" if it gives none.
 
-    What comes behind it is not looked at. Raises ModelError.
+    Does not read further. Raises ModelError.
     """
     with _opened(path) as reader:
         return reader.architecture()
@@ -68,7 +68,7 @@ def _opened(path: Path) -> Iterator["_Reader"]:
 
 
 class _Reader:
-    """Goes through a header from its first byte on. What does not stand in the file raises ModelError."""
+    """Reads a header from its first byte on. Raises ModelError for anything beyond the end of the file."""
 
     def __init__(self, path: Path, stream: BinaryIO, size: int) -> None:
         self._path, self._stream, self._size = path, stream, size
@@ -96,7 +96,7 @@ class _Reader:
         return str(next(found, ""))
 
     def _counts(self) -> tuple[int, int]:
-        """How many tensors and keys there are."""
+        """The numbers of tensors and keys."""
         if self._take(4) != MAGIC:
             raise ModelError(f"{self._path} is no GGUF file; give a {SUFFIX} file or a checkpoint folder")
         version = self._number("I")
@@ -163,7 +163,7 @@ class _Reader:
     def _placed(
         self, stated: list[tuple[str, tuple[int, ...], TensorType, int]], metadata: dict[str, Scalar]
     ) -> dict[str, StoredTensor]:
-        """The tensors by name, each with its place in the file, which no other one shares."""
+        """The tensors by name, each at its own place in the file."""
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 16 or alignment & (alignment - 1):
             raise self._wrong(f"general.alignment is {str(alignment)[:40]}, not a power of two")
@@ -217,7 +217,7 @@ class _Reader:
         self._at += count
 
     def _reach(self, end: int) -> None:
-        """Reads on until `end`. Nothing is reserved for what the file does not have."""
+        """Reads on until `end`. Reserves nothing for data that the file does not have."""
         if end > self._size:
             raise self._wrong(f"it is cut off: its header goes on behind its {self._size} bytes")
         if end > HEADER_LIMIT_BYTES:
