@@ -5,11 +5,15 @@ The narrowest comes first: this hole, this function, this file.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from lsp_server import carve
-from lsp_server.actions.kinds import ActionKind, in_file, in_function, strength_of, touching
+from lsp_server.actions.action import Action
+from lsp_server.actions.kinds import STALE, ActionKind, NotDone, holes_of, in_file, in_function, strength_of, touching
 from lsp_server.carve import Span
+from lsp_server.documents.document import Snapshot
 from lsp_server.syntax.source import Source
 
 STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}
@@ -141,3 +145,36 @@ def _of_selection(source: Source, start: int, end: int) -> Iterator[AvailableAct
     for variant, strength in STRENGTHS.items():
         title = f"Rework the selection: {variant}"
         yield AvailableAction(title, ActionKind.REWORK, start, end, (span,), strength=strength, variant=variant)
+
+
+class ActionData(msgspec.Struct, frozen=True):
+    """An action offered for [start, end] of one version of a document. All places are `str` indices."""
+
+    uri: str
+    version: int
+    kind: ActionKind
+    start: int
+    end: int
+    holes: list[tuple[int, int]]
+    strength: float | None = None
+    instruction: str = ""
+
+    @classmethod
+    def of(cls, offered: AvailableAction, snapshot: Snapshot) -> "ActionData":
+        """The data of an action that is offered for `snapshot`."""
+        holes = [(span.start, span.end) for span in offered.holes]
+        place = (offered.kind, offered.start, offered.end, holes)
+        return cls(snapshot.uri, snapshot.version, *place, offered.strength, offered.instruction)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the raw JSON of a code action's `data`."""
+        return {**msgspec.structs.asdict(self), "kind": self.kind.value}
+
+    def action(self, snapshot: Snapshot, marker: str) -> Action:
+        """The action on `snapshot`. Raises NotDone if the action was offered for a different text."""
+        if snapshot.version != self.version or not 0 <= self.start <= self.end <= len(snapshot.text):
+            raise NotDone(STALE)
+        holes = holes_of(self.kind, snapshot, marker, self.start, self.end)
+        if [(span.start, span.end) for span in holes] != self.holes:
+            raise NotDone(STALE)
+        return Action(self.kind, snapshot, holes, self.strength, self.instruction, marker)

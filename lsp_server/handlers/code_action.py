@@ -13,8 +13,15 @@ from lsprotocol.types import CodeAction, Command
 
 from inference.messages import HoleKind
 from inference.models.catalogue import FIRST
-from lsp_server.actions.available import AvailableAction, DiagnosticText, distinct, fills, refinements, repairs
-from lsp_server.actions.data import ActionData
+from lsp_server.actions.available import (
+    ActionData,
+    AvailableAction,
+    DiagnosticText,
+    distinct,
+    fills,
+    refinements,
+    repairs,
+)
 from lsp_server.actions.kinds import STALE, ActionKind, Cancelled, NotDone
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot

@@ -100,13 +100,7 @@ async def while_alive(
         return asked.result()
     finally:
         asked.cancel()
-        asked.add_done_callback(_retrieve)
-
-
-def _retrieve(task: "asyncio.Task[Any]") -> None:
-    """Retrieves the result of abandoned work, or asyncio logs an error."""
-    if not task.cancelled():
-        task.exception()
+        asked.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs an error
 
 
 async def _require_life(worker: WorkerClient, hung_step_s: float) -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from inference.messages import Hole
 from lsp_server.actions.action import Action
-from lsp_server.actions.available import DiagnosticText, distinct, fills, repairs
-from lsp_server.actions.data import ActionData
+from lsp_server.actions.available import ActionData, DiagnosticText, distinct, fills, repairs
 from lsp_server.actions.kinds import ActionKind, NotDone, holes_of
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget

@@ -253,15 +253,19 @@ function M.ask_again(buf)
   pcall(vim.api.nvim_exec_autocmds, 'CursorMovedI', event)
 end
 
---- Hand over the suggestion on screen, which stays there.
----@param act fun(buf: integer, item: vim.lsp.inline_completion.Item)
+--- Ask the partner for a better one than the suggestion on screen, which stays there.
 ---@return boolean # false when there is none
-local function with_current(act)
+function M.refine()
   local buf = vim.api.nvim_get_current_buf()
+  local function ask(item)
+    with_client(item, function(client, id)
+      require('infill.commands').refine_suggestion(client, buf, id)
+    end)
+  end
   local rest = M.is_rest(buf) and rests[buf]
   if rest then
     vim.schedule(function()
-      act(buf, rest.item)
+      ask(rest.item)
     end)
     return true
   end
@@ -273,19 +277,9 @@ local function with_current(act)
       else
         M.ask_again(buf)
       end
-      act(buf, item)
+      ask(item)
     end,
   })
-end
-
---- Ask the partner for a better one than the suggestion on screen.
----@return boolean # false when there is none
-function M.refine()
-  return with_current(function(buf, item)
-    with_client(item, function(client, id)
-      require('infill.commands').refine_suggestion(client, buf, id)
-    end)
-  end)
 end
 
 --- The handler of `infill/refined`: the partner has something better than a suggestion, or than a fill just made.
