@@ -1,4 +1,4 @@
-"""`python -m inference.bench.infilling_middle`: what the search for causal models rests on, measured on true texts.
+"""`python -m inference.bench.infilling_middle`: the basis of the search for causal models, measured on true texts.
 
 `cut`: lines that are cut at a character, filled with the prompt cut there too (plain), with the prompt cut where the
 line starts and all that is typed given (forced), with its last token decoded again (healed, as the engine does), and

@@ -1,11 +1,10 @@
 """`infill-ls bench infilling --partner U`: the same tasks by diffusion here, by an autoregressive server, and by both.
 
-The ways to fill: diffusion; the partner, which is asked of each task by itself; and draft and refine, where the draft
-is diffusion's, the partner is asked, and the better of the two counts. A conversation is shown the draft and asked
-again; any other interface fills the hole from scratch, which the partner has done already. The better one is the
-partner's, unless it is empty or brings more syntax errors into its file (Python, as the tasks are cut). No fill is made
-to fit otherwise, as the language server does. Behind each figure stands its standard error over the files that the
-tasks are from.
+The ways to fill: diffusion; the partner alone; and draft and refine, where the partner refines diffusion's draft and
+the better of the two counts. A conversation sees the draft and is asked again; any other interface fills the hole from
+scratch, so the partner's own fill is reused. The partner's is the better one, unless it is empty or adds syntax errors
+to its file (Python, after cutting the task). Fills are not fitted any further, unlike in the language server. Each
+figure has its standard error over the tasks' files.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """`python -m inference.bench.infilling_table`: the quality tables of the model card, from one run.
 
-It prints one table for each kind of task, then one for all. Rows are ways to fill, for each model those that it can;
-the last rows say how much each further model differs from the first, task by task. Each figure stands with its standard
-error, over files. All ways fill a task one after the other, so that their times can be compared. The last line is one
-JSON object.
+It prints one table for each kind of task, then one for all. Rows are the ways to fill that each model supports; the
+last rows give the difference of each further model from the first, task by task. Each figure has its standard error,
+over files. All ways fill a task one after the other, so that their times are comparable. The last line is one JSON
+object.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def sample(tasks: Sequence[InfillingTask], count: int | None, seed: int) -> list[InfillingTask]:
-    """So many of the tasks, in their order: the same for the same seed. All for None."""
+    """This many of the tasks, in order: the same for the same seed. None: all."""
     if count is None or count >= len(tasks):
         return list(tasks)
     chosen = random.Random(seed).sample(range(len(tasks)), count)  # noqa: S311 - a sample, not a secret

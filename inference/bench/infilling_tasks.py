@@ -15,7 +15,7 @@ _LINE_BREAKS = "\r\n"
 
 
 class TaskError(Exception):
-    """A file of tasks cannot be read or lacks what is asked of it. The message is fit to be shown to a user."""
+    """A file of tasks is unreadable or incomplete. The message is fit for the user."""
 
 
 class InfillingTask(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class InfillingTask(msgspec.Struct, frozen=True):
 
     @property
     def file(self) -> str:
-        """The file that it was carved out of; the task's own name where the id has no line number."""
+        """Its source file; the task's own name if the id has no line number."""
         name = self.task_id.partition("/")[2]
         return name.rpartition(":")[0] or name
 
@@ -79,7 +79,7 @@ class TaskParts:
 
 
 def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
-    """The first `limit` tasks of a file, or all. Raises TaskError where it cannot be read or has none."""
+    """The first `limit` tasks of a file, or all. Raises TaskError if it is unreadable or empty."""
     try:
         data = file.read_bytes()
         lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).split(b"\n")
@@ -93,7 +93,7 @@ def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
 
 
 def write(file: Path, tasks: Iterable[InfillingTask]) -> None:
-    """Write tasks, gzipped where the name ends in `.gz`. The same tasks give the same bytes."""
+    """Writes tasks, gzipped if the name ends in `.gz`. The same tasks give the same bytes."""
     data = b"".join(msgspec.json.encode(task) + b"\n" for task in tasks)
     file.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
 

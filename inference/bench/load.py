@@ -1,10 +1,10 @@
-"""`infill-ls bench load`: many who type at once, and how long each waits.
+"""`infill-ls bench load`: many simultaneous typists, and how long each waits.
 
 Each client is a real LSP session with a real `infill-ls serve`, driven by recorded keystrokes (`load_record.py` says
-how they were made): an edit and a request with each key, the older request cancelled, what is shown accepted where it
-is what comes next. The server's own pause in typing, type-through and cancels are part of the times, as they are in an
-editor. With `--model` all share one server and its worker, as the windows of one user do; with `--url` each has a
-server and a worker of its own, as on a machine of its own: some 200 MB each.
+how they were made): each key makes an edit and a request and cancels the older request; a suggestion that matches the
+next text is accepted. The times include the server's typing pause, type-through and cancels, as in an editor. With
+`--model` all share one server and its worker, like the windows of one user; with `--url` each has a separate server and
+worker, as on separate machines: some 200 MB each.
 
 `--url` takes the same settings as the server, from the environment (INFILL_LS_SERVER_MODEL and so on). The last line of
 output is one JSON object. Times are in milliseconds; compare runs on the same machine.

@@ -1,11 +1,10 @@
-"""`infill-ls bench server`: what a keystroke costs in the server itself, in a file of 5,000 lines.
+"""`infill-ls bench server`: the cost of a keystroke in the server itself, in a file of 5,000 lines.
 
-It runs a real server process over stdio, with a worker process that speaks the real protocol but answers at once with
-meaningless text: the model's time is not in these figures. It measures a request that does nothing (the floor), a
-keystroke that agrees with the suggestion shown (so that the server remembers the rest), and keystrokes for which the
-server asks the worker. The server's own share is a round trip less the floor's. It also prints the processor time that
-the server used; and what counting for `infill-ls stats` costs, by a second server with that switched off, which is
-typed into in turn.
+It runs a real server process over stdio, with a worker process that speaks the real protocol but answers immediately
+with meaningless text: the figures exclude the model's time. It measures a no-op request (the floor), a keystroke that
+agrees with the suggestion shown (so that the server remembers the rest), and keystrokes for which the server asks the
+worker. The server's own share is a round trip minus the floor. It also prints the server's processor time, and the cost
+of counting for `infill-ls stats`, by alternating with a second server that has it switched off.
 
 It prints one JSON object as its last line. Times are in milliseconds; compare ratios, not machines.
 """

@@ -240,9 +240,9 @@ class Infilling(Work[InfillEvent]):
             left -= 1
 
     def _draft(self, shown: Written, plan: Plan, earlier: Sequence[str], loop: Denoising | None = None) -> Draft:
-        """One of the canvases as it stands: while they are denoised the first, of the likeliest length, or the best.
+        """The current state of one canvas: during denoising the first, of the likeliest length, otherwise the best.
 
-        Without a `loop` what was written token by token, before the steps of any canvas.
+        Without a `loop`, the token-by-token continuation, before any canvas step.
         """
         passes, sampler_steps = self._written_passes, self._model.properties.sampler.max_steps
         if loop is not None:

@@ -1,4 +1,4 @@
-"""`infill.json`: what a checkpoint says of itself that infilling needs and `config.json` has no place for."""
+"""`infill.json`: a checkpoint's settings for infilling, for which `config.json` has no place."""
 
 from enum import StrEnum
 from typing import Annotated, Final, Literal

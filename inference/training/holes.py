@@ -158,7 +158,7 @@ def _inside(text: str, span: CharacterSpan, rng: np.random.Generator) -> int:
 def _line(text: str, anchor: int) -> CharacterSpan | None:
     """The content, without indentation and space at its end, of the first line that is not blank after `anchor`.
 
-    Where the anchor stands in the middle of a line, what follows it of that line counts, whole words only.
+    If the anchor is in the middle of a line, the rest of that line counts, whole words only.
     """
     word = _START.search(text, anchor)
     if word is None:

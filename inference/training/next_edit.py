@@ -2,9 +2,9 @@
 
     python -m inference.training.next_edit MODEL LESSONS.jsonl OUT --minutes 60
 
-A lesson is what the engine would ask after one change (inference/bench/next_edit_lessons.py). What is trained is the
-answer that counts: of a place's texts and "leave it", which one wins by likelihood and likeness, margin included. The
-texts of a lesson are one tree of tokens that is read in one pass; the layers below the tuned ones keep no gradients.
+A lesson is the engine's question after one change (inference/bench/next_edit_lessons.py). Training targets the decisive
+answer: of a place's texts and "leave it", which one wins by likelihood and likeness, margin included. The texts of a
+lesson form one tree of tokens, read in one pass; the layers below the tuned ones keep no gradients.
 """
 
 import argparse

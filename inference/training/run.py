@@ -1,4 +1,4 @@
-"""One command from an empty folder to a usable `--model` folder; started again, it goes on.
+"""One command from an empty folder to a usable `--model` folder; running it again resumes.
 
     python -m inference.training --config embedded-cpu --out FOLDER [--minutes N] [--decay-minutes N] [--from FOLDER]
 
@@ -58,7 +58,7 @@ def run(
 ) -> None:
     """Trains for `minutes` (None: until stopped), then decays the learning rate to zero over `decay_minutes`.
 
-    `start` is a checkpoint folder of the same conventions, whose weights and tokenizer a new run goes on from.
+    `start` is a checkpoint folder of the same conventions, whose weights and tokenizer a new run starts from.
     """
     with _stopping() as stopped:
         trainer = prepare(config, out, start)

@@ -1,6 +1,6 @@
-"""Keeps our copy of the open documents and notebooks as the editor's: opened, edited, saved, closed.
+"""Keeps our copy of the open documents and notebooks in step with the editor's: opened, edited, saved, closed.
 
-A save reads the settings files again, which may have been saved, and sees what of the fills still stands.
+A save rereads the settings files, in case one was saved, and checks which fills survived.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
-"""`textDocument/inlineCompletion`: what could stand at the cursor, as ghost text; and what became of it.
+"""`textDocument/inlineCompletion`: suggestions at the cursor, as ghost text, and their acceptance or rejection.
 
-A request that something newer stopped, that is out of date or that failed is answered with an empty list, since typing
-must never raise a message.
+A superseded, outdated or failed request gets an empty list, since typing must never raise a message.
 """
 
 import asyncio
@@ -135,7 +134,7 @@ class DidRejectParams(Struct, frozen=True, rename="camel"):
 
 
 def did_reject(session: Session, params: Any) -> None:
-    """The user rejected an inline completion; it does not come back by itself. `params` is raw JSON."""
+    """The user rejected an inline completion; it does not come back automatically. `params` is raw JSON."""
     rejected: DidRejectParams = read_raw(f"params for {DID_REJECT}", params, DidRejectParams)
     for service in session.inline_services:
         service.rejected(rejected.text_document.uri, rejected.id)

@@ -1,4 +1,4 @@
-"""`initialize`, `initialized` and `shutdown`: a client says what it can do, begins to listen, and leaves."""
+"""`initialize`, `initialized` and `shutdown`: a client states its capabilities, begins to listen, and leaves."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def initialize(session: Session, params: Any) -> types.InitializeResult:
-    """The client learns what the server offers. `params` is raw JSON: see `InfillProtocol._decoded`."""
+    """Tells the client the server's capabilities. `params` is raw JSON: see `InfillProtocol._decoded`."""
     if not isinstance(params, Mapping):
         raise ReplyError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
     session.start(client_features(params.get("capabilities")), params.get("initializationOptions"), _folders(params))

@@ -1,7 +1,7 @@
-"""The client's settings, settings files and workspace folders change, and their settings with them.
+"""Handles changes of the client's settings, of settings files and of workspace folders.
 
-`workspace/didChangeConfiguration` brings the section `infill-ls` or `infill`. Clients that can be asked often send
-nothing there, or leave out the settings of single folders: ask those (`workspace/configuration`).
+`workspace/didChangeConfiguration` carries the section `infill-ls` or `infill`. Many clients that answer
+`workspace/configuration` send nothing there, or leave out settings of single folders: ask those instead.
 """
 
 from collections.abc import Awaitable, Mapping

@@ -1,6 +1,6 @@
-"""`infill/status`: the state of the worker and of a document; `infill/modelOffer`: which better model runs here.
+"""`infill/status`: the state of the worker and of a document; `infill/modelOffer`: a better model for this machine.
 
-`lsp_server.lsp.status_board` describes the first answer.
+`lsp_server.lsp.status_board` documents the first answer.
 """
 
 import hashlib
@@ -67,9 +67,9 @@ def _of_position(session: Session, uri: str, position: Any) -> dict[str, Any]:
 
 
 async def model_offer(session: Session, params: Any) -> dict[str, Any]:
-    """Which better model than the embedded one runs here, for an editor to tell a new user once.
+    """A better model than the embedded one for this machine, for an editor to tell a new user once.
 
-    With `{"refresh": true}` as params it looks at the machine again instead of trusting what it remembers. The answer:
+    With `{"refresh": true}` as params it checks the machine again instead of using the cached result. The answer:
 
         offer      {"text", "steps", "shown", "model", "use"}: what to tell; the commands that get the model, each as a
                    list of its words and as a line to type; its name, which `infill-ls.pullModel` takes; models that

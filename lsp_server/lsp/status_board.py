@@ -1,7 +1,7 @@
-"""The state of the worker and its model, as `infill/status` answers it and `infill/didChangeStatus` tells of it.
+"""The state of the worker and its model, as in the answer to `infill/status` and in `infill/didChangeStatus`.
 
 Both carry the same object; the notification comes when its first three keys, the model or the server's problem change,
-also those of the partner:
+including the partner's:
 
     state      stopped (the next request starts the worker), starting, loading, ready, busy, stopping,
                failed, backing_off (it failed; there is a pause before the next try), closed

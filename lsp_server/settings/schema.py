@@ -45,7 +45,7 @@ class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
 
 
 class ServerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A model on somebody else's server, for a `model` that is a URL."""
+    """A model on a server, for a `model` that is a URL."""
 
     model: Annotated[
         str | None, Meta(description="The server's name for the model. When null, the one that it lists.")

@@ -1,9 +1,8 @@
-"""Which places no longer fit after a change, and what they would become, as a causal model sees it.
+"""Finds the places that no longer fit after a change, and their replacements, with a causal model.
 
-Small changes like the one that was made are proposed, and the model judges each place by itself: in a diff
-that begins with what was changed, is a change of these lines likelier to come next than the lines as they are? How
-much likelier it is, and how much the place looks like the changed one, must together reach a margin: a needless offer
-costs more than a missing one.
+Proposes small changes like the last one, and lets the model judge each place separately: in a diff that begins with the
+last change, is a change of these lines likelier to come next than the lines unchanged? The gain in likelihood and the
+similarity to the changed place must together reach a margin: a needless offer costs more than a missed one.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence

@@ -1,8 +1,8 @@
-"""Loads a checkpoint with its experts in 4 bits, layer by layer: no layer but the one at hand is ever in memory whole.
+"""Loads a checkpoint with its experts in 4 bits, layer by layer: at most one layer is ever in memory whole.
 
-The experts are 9 in 10 weights of the released checkpoint. They are kept as bitsandbytes' NF4, blocks of 64 numbers
-with a scale in 8 bits, and unpacked for the one layer that is being computed. All else is kept in the dtype of the
-computation. The vision tower is left out, and the encoder's layers are made of the decoder's modules.
+The experts are 9 in 10 weights of the released checkpoint. They are stored as bitsandbytes' NF4, blocks of 64 numbers
+with a scale in 8 bits, and unpacked only for the current layer. Everything else is stored in the dtype of the
+computation. The vision tower is left out, and the encoder's layers use the decoder's modules.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,12 +22,12 @@ _OTHER_BYTES_PER_WEIGHT = 2
 _DECODER, _ENCODER = "model.decoder.", "model.encoder.language_model."
 _EXPERTS = ("gate_up_proj", "down_proj")
 _UNUSED = ("vision", "lm_head")
-"""Parts of a weight's name that say that it takes no memory: not loaded, or the embedding once more."""
+"""Name parts of weights that take no memory: not loaded, or a second reference to the embedding."""
 _LOADED_AT, _LAYERS_DONE_AT = 0.2, 0.85
 
 
 def weight_bytes(shards: Shards) -> float:
-    """How much memory the weights take in 4 bits, one unpacked layer included."""
+    """The memory of the weights in 4 bits, including one unpacked layer."""
     experts = [name for name in shards.shapes if name.endswith(_EXPERTS) and ".experts." in name]
     others = [name for name in shards.shapes if name not in set(experts) and not any(part in name for part in _UNUSED)]
     packed = sum(shards.elements(name) for name in experts) * _BYTES_PER_EXPERT_WEIGHT
@@ -126,8 +126,8 @@ def quantised(
 ) -> tuple[Tensor, Any]:
     """(n / 2, 1) bytes and the `QuantState` of a tensor whose pieces come one after the other.
 
-    The same as `replace_parameter_4bit(compress_statistics=True)` makes of the whole tensor, which takes eight times
-    the tensor's memory on a CPU. A piece that is no whole number of blocks is put together with the others.
+    Gives the result of `replace_parameter_4bit(compress_statistics=True)` on the whole tensor, which would take eight
+    times the tensor's memory on a CPU. Joins pieces that are no whole number of blocks.
     """
     functional = library().functional
     if prod(shape[1:]) % _BLOCK:

@@ -1,4 +1,4 @@
-"""What a GGUF file holds: its metadata, arrays and tensors, of which those that are long are read when asked for."""
+"""The contents of a GGUF file: its metadata, arrays and tensors. Long ones are read on request."""
 
 import struct
 from dataclasses import dataclass

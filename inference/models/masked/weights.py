@@ -59,7 +59,7 @@ def weight_bytes(found: Checkpoint, precision: Precision) -> float:
 
 
 def read(found: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Qwen2:
-    """The network of a checkpoint, on its device. Raises ModelError where its weights are not what it says."""
+    """The network of a checkpoint, on its device. Raises ModelError if its weights contradict its description."""
     config, shards = qwen2_config(found), opened(found)
     with torch.device("meta"):
         network = Qwen2(config).requires_grad_(False).eval()
@@ -104,14 +104,14 @@ def _give(
 
 BITS = {EIGHT_BIT: 8, FOUR_BIT: 4}
 _BLOCK = 64
-"""So many numbers share a scale of 8 bits in 4 bits; in 8 bits a row shares one of 32."""
+"""In 4 bits, this many numbers share an 8-bit scale; in 8 bits, a row shares a 32-bit one."""
 
 _OUTLIER = 6.0
 """Inputs beyond it are multiplied in the dtype of the computation (LLM.int8())."""
 
 
 def _bytes(name: str, shape: tuple[int, ...], precision: Precision) -> float:
-    """How much memory the weight of this name and shape takes."""
+    """The memory of the weight with this name and shape."""
     if precision.name not in BITS or len(shape) != 2 or ".layers." not in name:
         return prod(shape) * float(precision.dtype.itemsize)
     scales = 4 * shape[0] if precision.name == EIGHT_BIT else prod(shape) / _BLOCK
@@ -121,7 +121,7 @@ def _bytes(name: str, shape: tuple[int, ...], precision: Precision) -> float:
 def pack(layer: nn.Module, precision: Precision) -> None:
     """Replaces the linear modules of a layer, which have their weights, by packed ones. Raises ModelError.
 
-    The embedding, the head and all that is no matrix stay in the dtype of the computation.
+    The embedding, the head and everything but matrices stay in the dtype of the computation.
     """
     for owner in list(layer.modules()):
         for name, linear in list(owner.named_children()):

@@ -1,7 +1,7 @@
 """DiffusionGemma through MLX, which uses the GPU of Apple silicon: the passes of models/diffusion_gemma, with mlx-vlm's
-layers. All else, prefix cache included, is that family's.
+layers. That family provides the rest, including the prefix cache.
 
-What registry.py needs to know stands here; MLX is imported when a model is loaded.
+Holds what registry.py needs from the family; MLX is imported when a model is loaded.
 """
 
 from inference.models.checkpoint import Checkpoint

@@ -43,7 +43,7 @@ class ImportRules:
     dots_up: bool = False  # each dot before a name goes up one folder, as in Python
     dot_relative: bool = False  # a name that begins with `./` or `../` is looked up beside the document only
     submodules: bool = False  # a name that is imported from a module may be a module itself
-    replaced: tuple[str, ...] = ()  # endings of a name that may stand for another one of `suffixes`
+    replaced: tuple[str, ...] = ()  # endings of a name that may mean another one of `suffixes`
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,21 +63,19 @@ class BindingRules:
     outside: frozenset[str] = frozenset()  # places inside a scope's node that do not see what it binds
     outward: frozenset[str] = frozenset()  # kinds of statements that name what an outer scope binds
     paths: frozenset[str] = frozenset()  # kinds of imports, whose names are uses of nothing in the file
-    fields: tuple[tuple[str, str], ...] = ()  # places of a member's name, and the field with what it is a member of
+    fields: tuple[tuple[str, str], ...] = ()  # places of a member's name, and the field with its object
     members: frozenset[str] = frozenset()  # places of definitions of members
     owners: tuple[tuple[str, str], ...] = ()  # kinds that own members, and the field with their name
-    selves: frozenset[str] = frozenset()  # what stands for the object inside its own methods
+    selves: frozenset[str] = frozenset()  # names of the object inside its own methods
     assigned: frozenset[str] = frozenset()  # places that define members, such as `self.x = 1`
     keywords: frozenset[str] = frozenset()  # places of names of arguments
-    shorthand: tuple[tuple[str, str], ...] = ()  # kinds or places where one name stands for two, and what joins them
-    calls: tuple[
-        tuple[str, str, str], ...
-    ] = ()  # kinds of calls, and the fields with what is called and with arguments
+    shorthand: tuple[tuple[str, str], ...] = ()  # kinds or places where one name means two, and the joiner
+    calls: tuple[tuple[str, str, str], ...] = ()  # kinds of calls, and the fields with callee and arguments
     awaits: str = ""  # the kind of an awaited expression
     await_before: str = "await "
     await_after: str = ""
     waiters: str = ""  # regex: functions that take a call that is not awaited
-    builtins: frozenset[str] = frozenset()  # names that no file needs to define; empty where nobody knows them all
+    builtins: frozenset[str] = frozenset()  # names that no file needs to define; empty if not all are known
     members_in_scope: bool = False  # a method sees the members of its class as plain names
 
 
@@ -122,7 +120,7 @@ class LanguageTable:
     indent: str = "    "  # one step, where the text shows none
     omitted_body: str = ""  # follows a header whose body an outline leaves out
 
-    # functions, and what is written where their code is still missing
+    # functions, and placeholders for their missing code
     functions: frozenset[str] = frozenset()  # functions, methods and whatever else has a body
     may_be_empty: frozenset[str] = frozenset()  # those whose body may be empty on purpose, and nodes that hold them
     closures: frozenset[str] = frozenset()  # those that are part of an expression
@@ -130,16 +128,16 @@ class LanguageTable:
     classes: frozenset[str] = frozenset()
     wrappers: frozenset[str] = frozenset()  # nodes around a function that belong to it, such as its decorators
     empty: str = ""  # regex: what an empty body looks like
-    fillers: str = ""  # regex: code that stands for missing code, wherever it is
-    body_fillers: str = ""  # regex: statements that do so if they are all of a function's body
-    meant_inline: frozenset[str] = frozenset()  # those that are meant as they are if they share the header's line
+    fillers: str = ""  # regex: a placeholder for missing code, anywhere
+    body_fillers: str = ""  # regex: statements that are placeholders if they are a function's whole body
+    meant_inline: frozenset[str] = frozenset()  # those that are intentional if they share the header's line
     empty_on_purpose: str = ""  # regex: found in a function whose body is empty on purpose
     abstract: str = ""  # regex: found in the header of a class whose methods have no body on purpose
     declarations: tuple[str, ...] = ()  # extensions of files in which no function has a body
 
     harmful: tuple[tuple[str, int], ...] = ()  # regexes; more matches crash the grammar's parser, or take all memory
     binding: BindingRules | None = None  # None: no next edit follows from the syntax
-    imports: ImportRules | None = None  # None: nobody looks up what such a file imports
+    imports: ImportRules | None = None  # None: imports of such a file are not looked up
 
 
 with_braces = partial(
