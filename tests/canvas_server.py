@@ -1,7 +1,7 @@
-"""A real HTTP server for tests that answers as vLLM does for a DiffusionGemma model, with our own weights and engine.
+"""A real HTTP test server that answers like a vLLM with a DiffusionGemma model, using our own weights and engine.
 
-It stands in for vLLM where a test needs many canvases soon, or a server that misbehaves on purpose; `tests/served` asks
-a real one the same things. Requests, answers and refusals have the shapes and words that vLLM 0.32 was seen to use.
+It replaces vLLM in tests that need many canvases quickly, or a server that misbehaves on purpose; `tests/served` asks a
+real one the same things. Requests, answers and refusals have the shapes and words that vLLM 0.32 was seen to use.
 """
 
 import asyncio

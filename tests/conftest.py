@@ -1,4 +1,4 @@
-"""For all tests: how torch's threads wait, that the many processes which the tests start do so quickly, and luck."""
+"""For all tests: the waiting of torch's threads, fast starts of the many test processes, and the random seed."""
 
 import os
 

@@ -1,7 +1,7 @@
-"""A real HTTP server for tests that misbehaves on purpose, in front of one that answers as vLLM does.
+"""A real HTTP test server that misbehaves on purpose, in front of one that answers like vLLM.
 
-No part of the product. What it does wrong is its `fault`, which a test changes while it runs; without one it passes
-requests on to a `CanvasServer` and answers back. Words and statuses are vLLM 0.32's, where vLLM has some.
+Not part of the product. A test sets its `fault` while it runs; without one it passes requests on to a `CanvasServer`
+and answers back. Words and statuses are vLLM 0.32's, where vLLM has some.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What the HTTP servers of tests share: connections, requests, and clients that go before they are answered."""
+"""Shared by the HTTP test servers: connections, requests, and clients that leave before the answer."""
 
 import asyncio
 import json

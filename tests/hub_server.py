@@ -1,4 +1,4 @@
-"""A model hub on this machine: a real HTTP server with the few endpoints that a download uses, and its faults."""
+"""A model hub on this machine: a real HTTP server with the few endpoints that a download uses, and faults on demand."""
 
 import hashlib
 import json

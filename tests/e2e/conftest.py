@@ -1,4 +1,4 @@
-"""Editors for the end-to-end tests: one that most share, and as many more as a test asks for. See `tests.workers`."""
+"""Editors for the end-to-end tests: one shared by most, and more on request. See `tests.workers`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path

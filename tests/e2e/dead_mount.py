@@ -1,4 +1,4 @@
-"""Mount a file system that never answers, as a network drive that is gone does, and become another program.
+"""Mounts a file system that never answers, like a lost network drive, and becomes another program.
 
 `unshare -Urm python -m tests.e2e.dead_mount FOLDER COMMAND...`: in a mount namespace of its own, gone with COMMAND.
 """

@@ -1,4 +1,4 @@
-"""An editor as the tests need one: the real server as a process, driven over stdio."""
+"""A test editor: drives the real server as a process over stdio."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
-"""A client that speaks bytes, for what a proper one would never send, and to count the replies to each request.
+"""A raw byte client, for messages that a proper one would never send, and to count the replies to each request.
 
-It speaks with a process of its own over stdio, or with one that listens, over TCP or WebSocket.
+It talks to its own process over stdio, or to a listening one over TCP or WebSocket.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Positions and edits once more, written down as plainly as can be, to hold the server's against."""
+"""A minimal second implementation of positions and edits, to check the server's."""
 
 import re
 

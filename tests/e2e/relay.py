@@ -1,4 +1,4 @@
-"""A relay where a client expects its worker: it passes on what both say, and keeps the requests."""
+"""A relay in place of a worker: forwards both sides' messages and records the requests."""
 
 import asyncio
 from collections.abc import AsyncIterator

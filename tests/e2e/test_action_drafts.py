@@ -1,4 +1,4 @@
-"""`infill/draft` while a code action or a command is computed: what each hole would become, step by step."""
+"""`infill/draft` during a code action or a command: the text of each hole, step by step."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The real server has the editor's text, whatever is typed. `infill/status` tells what it has."""
+"""The real server keeps the editor's text through any typing. `infill/status` reports its copy."""
 
 import hashlib
 import random

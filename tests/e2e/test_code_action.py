@@ -1,4 +1,4 @@
-"""`textDocument/codeAction` offers at once, `codeAction/resolve` fills: the holes change, and nothing else does."""
+"""`textDocument/codeAction` offers immediately, `codeAction/resolve` fills: only the holes change."""
 
 import ast
 import asyncio

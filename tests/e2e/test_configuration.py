@@ -1,4 +1,4 @@
-"""Settings that an editor is asked for, files that it watches for us, and workspaces of several folders."""
+"""Settings requested from the editor, files it watches for us, and workspaces with several folders."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Context reaches the worker. A relay in its place keeps the requests that a real worker answers."""
+"""Context reaches the worker. A relay records the requests that a real worker answers."""
 
 import asyncio
 import os

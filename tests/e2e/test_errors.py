@@ -1,4 +1,4 @@
-"""Every request is answered, also those that nobody should send; nothing of ours leaks into the answer."""
+"""Every request gets a reply, even invalid ones; no internals leak into the reply."""
 
 import json
 from itertools import product

@@ -1,4 +1,4 @@
-"""`workspace/executeCommand`: the edit reaches the document by `workspace/applyEdit`, or the answer says why not."""
+"""`workspace/executeCommand`: the edit reaches the document by `workspace/applyEdit`, or the reply says why not."""
 
 import asyncio
 import shutil

@@ -1,4 +1,6 @@
-"""Wild JSON-RPC against the real server, over stdio and TCP: one reply to each request, and it works on."""
+"""Wild JSON-RPC against the real server, over stdio and TCP: one reply to each request, and the server keeps
+working.
+"""
 
 import asyncio
 import time

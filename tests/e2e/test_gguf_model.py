@@ -1,4 +1,4 @@
-"""A GGUF file as the model: it fills through the real server, and a damaged one is told of once, with its reason."""
+"""A GGUF file as the model: it fills through the real server, and a damaged one is reported once, with the reason."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""What the user asks for is answered by its deadline, also where there is no model yet or the worker is stopped.
+"""Explicit requests are answered by their deadline, even if there is no model yet or the worker is stopped.
 
-The answer is empty then, and the user is told why. A deadline of 1 ms ends before any model is loaded.
+Then the answer is empty, and the user learns why. A deadline of 1 ms ends before any model is loaded.
 """
 
 import asyncio

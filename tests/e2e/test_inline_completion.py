@@ -1,4 +1,4 @@
-"""`textDocument/inlineCompletion`: something at the cursor, and nothing anywhere else."""
+"""`textDocument/inlineCompletion`: suggestions at the cursor, and nowhere else."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The server goes when its editor goes, answers what is left, and leaves the worker to others."""
+"""The server ends with its editor, answers open requests, and leaves the worker to others."""
 
 import asyncio
 import fcntl

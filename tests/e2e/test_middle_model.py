@@ -1,7 +1,7 @@
 """Ghost text typed key by key, several holes and rework through the server, with a small model that fills the middle.
 
-It is a real causal model with fill-in-the-middle tokens; what it writes is no good, but it is what the model finds
-likeliest, so every answer here is the same each time.
+It is a real causal model with fill-in-the-middle tokens; its output is poor, but it is what the model finds likeliest,
+so every answer here is the same each time.
 """
 
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Where nothing fits, every way to ask says why. The worker at its socket answers what a test tells it."""
+"""If nothing fits, every kind of request explains why. A scripted worker is at the socket."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A partner alone: where it is the only model, what appears, what is filled and what is reworked comes from there.
+"""A partner as the only model: it provides all suggestions, fills and reworked text.
 
 The language server and the partner's worker are real; the partner is a real HTTP server with scripted answers.
 """

@@ -1,4 +1,4 @@
-"""Pinned means pinned: in any document, an action changes only the holes and not one character outside them."""
+"""Pinned means pinned: in any document, an action changes the holes and not one character outside them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Work-done progress: what takes a while is shown, step by step, and can be stopped where it is shown."""
+"""Work-done progress: slow work is displayed, step by step, and can be stopped from the display."""
 
 import asyncio
 import random

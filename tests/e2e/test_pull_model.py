@@ -1,4 +1,6 @@
-"""`infill-ls.pullModel`: an editor's button downloads a model from a real hub on this machine, and it is used."""
+"""`infill-ls.pullModel`: an editor's button downloads a model from a real hub on this machine, and the server
+uses it.
+"""
 
 import shutil
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""A partner improves what the model drafted: a suggestion on screen, a selection, a fill just made.
+"""A partner improves the model's drafts: a visible suggestion, a selection, a recent fill.
 
 The language server, its workers and the embedded model are real; the partner is a real HTTP server with scripted
 answers. Our own model is unsure of all that it writes here.

@@ -1,4 +1,4 @@
-"""A document is judged by where its links lead: nothing of a secret is kept or reaches the worker, by any name."""
+"""A document is judged by the targets of its links: no part of a secret is kept or reaches the worker, by any name."""
 
 import os
 import sys

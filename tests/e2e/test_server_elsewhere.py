@@ -1,5 +1,5 @@
-"""A model on somebody else's server, as an editor and a terminal have it: what is sent there, what is not, and how the
-user learns where text goes and that the server fails.
+"""A model on a remote server, from an editor and a terminal: what is sent there and what is not, and how the user
+learns where text goes and that the server fails.
 
 The server is real and records, but fills nothing; the language server and the worker are the real ones.
 """

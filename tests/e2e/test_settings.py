@@ -1,4 +1,4 @@
-"""Settings as editors send them: at start, and later on."""
+"""Settings as editors send them: at start, and later."""
 
 import pytest
 from lsprotocol import types

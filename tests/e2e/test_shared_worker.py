@@ -1,4 +1,4 @@
-"""Two servers and a command line share one worker; when it is killed in mid-request they get over it."""
+"""Two servers and a command line share one worker; they recover when it is killed in mid-request."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`infill/status` and `infill/didChangeStatus`: how the model is, whenever anyone asks."""
+"""`infill/status` and `infill/didChangeStatus`: the model's state, at any time."""
 
 import asyncio
 import os

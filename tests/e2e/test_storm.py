@@ -1,6 +1,6 @@
 """A storm of a thousand requests, fired and cancelled at random while the text changes.
 
-Each is answered exactly once, the worker is idle after it, and neither process has grown.
+Each gets exactly one reply, the worker is idle afterwards, and neither process has grown.
 """
 
 import asyncio

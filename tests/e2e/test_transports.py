@@ -1,4 +1,4 @@
-"""TCP and WebSocket: several clients, each with its own session; no web page and no other machine comes in."""
+"""TCP and WebSocket: several clients, each with its own session; no web page and no other machine gets in."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a suggestion does while the user types, accepts and turns down; with the real worker and model."""
+"""The life of a suggestion while the user types, accepts and rejects; with the real worker and model."""
 
 import asyncio
 import random

@@ -1,4 +1,6 @@
-"""`infill-ls stats` after real sessions: the figures are what was shown, taken, rejected and kept, and hold no text."""
+"""`infill-ls stats` after real sessions: the figures match what was shown, accepted, rejected and kept, and contain no
+text.
+"""
 
 import asyncio
 import json

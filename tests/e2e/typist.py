@@ -1,4 +1,4 @@
-"""Somebody who types: one document, its text and cursor as an editor keeps them, over a client that speaks frames."""
+"""A simulated typist: one document with its text and cursor, as in an editor, over a client that sends frames."""
 
 import asyncio
 from dataclasses import dataclass, field

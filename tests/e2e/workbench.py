@@ -1,4 +1,4 @@
-"""What an editor does for commands: it holds the text, applies edits, shows progress and drafts."""
+"""An editor's part in commands: holds the text, applies edits, shows progress and drafts."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""An editor with workspace folders that answers what it is asked: settings, and to watch files."""
+"""An editor with workspace folders that answers requests for settings and for watching files."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The editors that the tests drive. If one is missing from this machine, its tests are skipped with a loud warning."""
+"""The editors under test. If one is missing from this machine, its tests are skipped with a loud warning."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A real Neovim, headless, asked and driven over its own socket."""
+"""A real headless Neovim, driven over its own socket."""
 
 import subprocess
 import time

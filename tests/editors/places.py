@@ -1,4 +1,4 @@
-"""Where the editors, their configuration and what they run are, and what an editor under test may know of its user."""
+"""The places of the editors, their configuration and their programs, and the user data an editor under test may see."""
 
 import os
 import shutil

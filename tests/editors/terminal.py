@@ -1,4 +1,4 @@
-"""A real terminal (tmux) with a program in it, driven by keys and read from its screen."""
+"""A program in a real terminal (tmux), driven by keys and read from its screen."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`infill-ls bench editor`: real key presses in a real Neovim, and plain words where there is none."""
+"""`infill-ls bench editor`: real key presses in a real Neovim, and a clear message without one."""
 
 import json
 import os

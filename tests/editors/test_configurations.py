@@ -1,4 +1,4 @@
-"""The configuration files of editors that do not run here can at least be read, and start what there is to start."""
+"""The configuration files of editors that do not run here are at least valid, and start an existing command."""
 
 import json
 import tomllib

@@ -1,4 +1,4 @@
-"""Neovim with the lines of the README alone, and what every plugin has to do in it."""
+"""Neovim with only the README's lines, and every plugin's obligations in it."""
 
 import os
 import signal

@@ -1,4 +1,6 @@
-"""The next edit in a real Neovim: a rename over three places takes three Tabs, and every key stays the user's own."""
+"""The next edit in a real Neovim: a rename over three places takes three Tabs, and every key keeps the user's
+mapping.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the Neovim plugin adds: a part of a suggestion, drafts that settle, commands, status, plain words for errors."""
+"""The Neovim plugin's additions: partial accepts, drafts that settle, commands, status, clear error messages."""
 
 import os
 import re

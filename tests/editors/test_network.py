@@ -1,4 +1,4 @@
-"""What the editors, servers and workers of all tests before this one wanted from the network: nothing."""
+"""The editors, servers and workers of all earlier tests requested nothing from the network."""
 
 import subprocess
 import sys

@@ -1,6 +1,6 @@
-"""`python -m tests.full_shape.dry_run`: fills a hole with the released shape, and measures what it takes.
+"""`python -m tests.full_shape.dry_run`: fills a hole with the released shape, and measures the cost.
 
-Prints one JSON object last, and ends with status 1 where anything is not as it must be.
+Prints one JSON object last, and ends with status 1 if any check fails.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Writes a checkpoint folder of the released shape: full shards, made-up weights, Gemma's kind of tokenizer.
+"""Writes a checkpoint folder of the released shape: full shards, random weights, Gemma's kind of tokenizer.
 
-Where weights are zero the files are sparse and take no disk. Norms, scalars, routers and the embeddings of the tokens
-that text is made of are always there, so that rows are told apart and go to all of the experts.
+If weights are zero, the files are sparse and take no disk space. Norms, scalars, routers and the embeddings of the
+tokens that text is made of are always there, so that rows are told apart and go to all of the experts.
 """
 
 import json

@@ -1,6 +1,6 @@
 """`python -m tests.full_shape.two_layers`: 4 bits against bfloat16 on two layers of full width, and memory in loading.
 
-Prints one JSON object, and ends with status 1 where a bound does not hold.
+Prints one JSON object, and ends with status 1 if a bound is exceeded.
 """
 
 import json

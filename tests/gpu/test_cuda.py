@@ -1,4 +1,4 @@
-"""The engine on CUDA: the same promises as on the CPU, and the released shape within reach of its bandwidth floor.
+"""The engine on CUDA: the same guarantees as on the CPU, and the released shape near its bandwidth floor.
 
 Skipped without a CUDA device; nothing else in the tests needs one.
 """

@@ -1,4 +1,4 @@
-"""What tests ask of a loaded model beside what the engine asks: its network, its cache, and prefixes read at once."""
+"""Test access to a loaded model beyond the engine's: its network, its cache, and prefixes read in one go."""
 
 import shutil
 from collections.abc import Iterator, Sequence

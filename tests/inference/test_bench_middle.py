@@ -1,4 +1,4 @@
-"""The benchmark of the search for causal models: its tasks are cut out as they say, and every way is measured."""
+"""The benchmark of the search for causal models: its tasks are cut out as specified, and every way is measured."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The benchmark of next edits: what it keeps of a run, and takes from there in the next."""
+"""The next edit benchmark: the results it saves, and reuses in the next run."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The benchmark of passes fills real lines with a small model and says how long each part took."""
+"""The benchmark of passes fills real lines with a small model and times each part."""
 
 import json
 from pathlib import Path

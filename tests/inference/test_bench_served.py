@@ -1,4 +1,4 @@
-"""`infill-ls bench infilling --url`, against a server that answers as vLLM does (tests/canvas_server.py)."""
+"""`infill-ls bench infilling --url`, against a server that answers like vLLM (tests/canvas_server.py)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The dry run of the released shape, on a small one: the real worker, in 4 bits, fills a hole and ends when told."""
+"""The dry run of the released shape, on a small one: the real worker, in 4 bits, fills a hole and ends on request."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""An engine's thread that hangs while the worker lives: clients that wait are told so, and the worker can be ended.
+"""The engine's thread hangs while the worker lives: waiting clients learn of it, and the worker can be ended.
 
 The test stops the thread for good with ptrace, as a fault deep in a driver would; the other threads run on.
 """

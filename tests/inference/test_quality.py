@@ -1,4 +1,4 @@
-"""The embedded checkpoint fills lines it never saw about as well as it did when it was committed.
+"""The embedded checkpoint fills unseen lines about as well as when it was committed.
 
 The floors catch a broken sampler, constraint, healing or checkpoint, not a slightly worse one. FLOOR lies between what
 the checkpoint reaches (0.52 edit similarity) and what answers to other holes reach (0.11), with room for other

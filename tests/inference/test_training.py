@@ -1,4 +1,4 @@
-"""Training in miniature, from an empty folder to one that `--model` takes. `make test-training` tests the rest."""
+"""Training in miniature, from an empty folder to one that `--model` accepts. `make test-training` tests the rest."""
 
 import json
 from pathlib import Path

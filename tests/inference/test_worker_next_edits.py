@@ -1,4 +1,4 @@
-"""Requests for next edits are jobs of the worker like any other: one final reply, cancel, refusal."""
+"""Requests for next edits are worker jobs like any other: one final reply, cancel, refusal."""
 
 from inference.messages import Done, Edit, ErrorCode, Failed, Hunk, NextEditRequest, NextEdits, Outcome
 from lsp_server.worker import WorkerClient, WorkerOptions

@@ -1,4 +1,4 @@
-"""The worker as a process: how it starts, loads, fails and ends, and what it leaves behind."""
+"""The worker as a process: its start, load, failure and end, and its leftovers."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""What the worker does with the bytes it receives: greetings, messages, and anything else a client may send."""
+"""The worker's reaction to bytes: greetings, messages, and anything else a client may send."""
 
 import asyncio
 

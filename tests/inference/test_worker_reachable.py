@@ -1,4 +1,4 @@
-"""A worker whose files are deleted while it lives comes back, or leaves the place to the one that has taken it."""
+"""A live worker whose files are deleted restores them, or yields to another that has taken its place."""
 
 import asyncio
 import shutil

@@ -1,4 +1,4 @@
-"""The life of a request in the worker: steps, cancel, deadline, clients that vanish, and exactly one final reply."""
+"""The life of a request in the worker: steps, cancel, deadline, vanishing clients, and exactly one final reply."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Whose step is next, and what a failing step does to the other requests.
+"""The order of steps, and the effect of a failing step on the other requests.
 
 A real model does not fail in these ways on demand, so the steps are scripted.
 """

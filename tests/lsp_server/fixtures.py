@@ -1,4 +1,4 @@
-"""Reads fixture files: cases with a title, a text, and lines that say what is expected.
+"""Reads fixture files: cases with a title, a text, and lines with the expected results.
 
 === the title, which reads as behaviour
 x = fo‸                 the text: ‸ is the cursor, ⟦…⟧ a hole, ⇥ a tab, ␍ a return, ␠ a space at the end

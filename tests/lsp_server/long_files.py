@@ -1,4 +1,4 @@
-"""Generates files of 5,000 lines with a line in the middle that is being typed."""
+"""Generates files of 5,000 lines with an unfinished line in the middle."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Work on a text grows with its length, not with its square, whatever the text is like.
+"""Work on any text grows linearly with its length, not quadratically.
 
-A text is compared with one that is four times as long: linear work takes four times as long, quadratic work sixteen.
+Compares a text with one four times as long: linear work takes four times as long, quadratic work sixteen.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""A keystroke in a file of 5,000 lines is cheap: edit, snapshot, hole. A loose limit, which catches work that grows."""
+"""A keystroke in a file of 5,000 lines is cheap: edit, snapshot, hole. A loose limit that catches growing work."""
 
 import statistics
 import time

@@ -1,4 +1,4 @@
-"""What a session keeps of its client, and for how long."""
+"""The data a session keeps about its client, and for how long."""
 
 import asyncio
 import gc

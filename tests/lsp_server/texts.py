@@ -1,4 +1,4 @@
-"""Generates texts in which everything that is hard on positions, line ends and trees comes close together."""
+"""Generates texts that pack together everything hard about positions, line ends and trees."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""A headless Chromium that asks nobody but VS Code."""
+"""A headless Chromium that contacts only VS Code."""
 
 from pathlib import Path
 from urllib.parse import urlsplit

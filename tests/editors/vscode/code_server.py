@@ -1,4 +1,4 @@
-"""Real VS Code as a web server, with our extension installed from its file and nothing but `infill-ls` on PATH."""
+"""Real VS Code as a web server, with our extension installed from its file and only `infill-ls` on PATH."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""VS Code for the tests: one installation, one browser, one window that most tests share, on a network of its own."""
+"""VS Code for the tests: one installation, one browser, one window shared by most tests, on a separate network."""
 
 import asyncio
 import os

@@ -1,6 +1,6 @@
-"""Pictures of what the tests see, for the READMEs. Nothing is staged: each is what VS Code showed in the test.
+"""Screenshots from the tests, for the READMEs. Nothing is staged: each shows VS Code in the test.
 
-They are kept only where INFILL_PICTURES names a folder, as `make pictures` does.
+They are kept only if INFILL_PICTURES names a folder, as `make pictures` does.
 """
 
 import base64

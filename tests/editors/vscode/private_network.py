@@ -1,4 +1,4 @@
-"""A network of this machine alone: what runs in it reaches nothing outside, and each attempt is written down.
+"""A network limited to this machine: programs in it reach nothing outside, and each attempt is recorded.
 
 Run as a program in a new network namespace it is the one who watches: all addresses are routed to the loopback device,
 and every packet that is for another address than this machine's is one line of its output.

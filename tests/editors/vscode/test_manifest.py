@@ -1,4 +1,4 @@
-"""The extension's manifest and lists are the server's. Needs neither VS Code nor Node.js."""
+"""The extension's manifest and lists match the server's. Needs neither VS Code nor Node.js."""
 
 import json
 import re

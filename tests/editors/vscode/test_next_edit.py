@@ -1,4 +1,4 @@
-"""The next edit in real VS Code: old and new text as decorations, Tab jumps, Tab takes, Escape dismisses."""
+"""The next edit in real VS Code: old and new text as decorations, Tab jumps, Tab accepts, Escape dismisses."""
 
 from tests.editors.places import until
 from tests.editors.vscode import pictures

@@ -1,4 +1,4 @@
-"""One VS Code window in a real browser: what a user would type, and what they would see."""
+"""One VS Code window in a real browser: a user's keys, and the visible result."""
 
 from contextlib import suppress
 from pathlib import Path

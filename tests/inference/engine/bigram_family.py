@@ -1,6 +1,6 @@
-"""The smallest family there is: bidirectional, by counts of neighbouring tokens.
+"""The smallest possible family: bidirectional, by counts of neighbouring tokens.
 
-It is as unlike DiffusionGemma as can be: mask noise, nothing to encode, nothing fed back, no causal likelihood, no
+It is as unlike DiffusionGemma as possible: mask noise, nothing to encode, nothing fed back, no causal likelihood, no
 continuations, no signal of length. What the engine does with it, it does with any family.
 """
 

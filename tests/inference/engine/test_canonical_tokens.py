@@ -1,4 +1,4 @@
-"""A hole may be written with the tokens that the tokenizer makes of the whole text, split by Qwen2's rules."""
+"""A hole allows the tokenizer's own tokens for the whole text, split by Qwen2's rules."""
 
 import itertools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a row may not become: a line break in a hole of one line, slack, mask. On a vocabulary of Gemma's kind."""
+"""The tokens forbidden in a row: a line break in a single-line hole, slack, mask. On a vocabulary of Gemma's kind."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Continuations are what a whole causal pass would tell, keep to the hole, and compete with the canvases."""
+"""Continuations equal those of a whole causal pass, stay within the hole, and compete with the canvases."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Long texts, with line breaks and without: little is tokenised, and what is read stays while somebody types."""
+"""Long texts, with line breaks and without: little is tokenised, and the prefix stays the same during typing."""
 
 from hypothesis import given
 from hypothesis import strategies as st

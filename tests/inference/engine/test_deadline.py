@@ -1,4 +1,4 @@
-"""A request that is late gets its answer within a few steps, however long the text before its hole is."""
+"""A late request gets its answer within a few steps, however long the text before its hole."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a file says of the next token: what followed the longest match, mixed with what the model says."""
+"""The file's prediction of the next token: the one after the longest match, mixed with the model's."""
 
 import torch
 

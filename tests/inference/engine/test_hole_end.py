@@ -1,4 +1,4 @@
-"""Where a hole ends: one pass over too many masked rows says where what follows it would begin."""
+"""The end of a hole: one pass over too many masked rows shows where the following text would begin."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a request gets: whole answers, pins held, constraints kept, drafts, deadlines, and everything freed."""
+"""The results of a request: whole answers, respected pins and constraints, drafts, deadlines, and freed memory."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Which lengths are tried."""
+"""The choice of lengths to try."""
 
 import pytest
 from hypothesis import given

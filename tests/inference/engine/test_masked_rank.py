@@ -1,4 +1,4 @@
-"""Fills of a masked model are scored by masking them again: the chain rule, in the order that the module says."""
+"""Scores a masked model's fills by masking them again: the chain rule, in the module's order."""
 
 import math
 from collections.abc import Sequence

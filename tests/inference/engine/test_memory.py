@@ -1,4 +1,4 @@
-"""Requests that end, are cancelled or amended leave nothing behind: 2,000 of them, and the process is no larger."""
+"""Finished, cancelled and amended requests leave nothing behind: after 2,000 of them the process has not grown."""
 
 import gc
 import random

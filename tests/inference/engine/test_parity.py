@@ -1,4 +1,5 @@
-"""The search gives exactly the tokens of transformers' code: `generate` where that can do the same, else a plain loop.
+"""The search gives exactly the tokens of transformers' code: `generate` if that can do the same, otherwise a plain
+loop.
 
 `generate` knows no pins. So the loop that is compared with stands here, made of transformers' own parts: its forward
 pass, temperature, sampler and stopping rule, one whole pass a step and nothing kept between them.

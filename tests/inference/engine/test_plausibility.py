@@ -1,4 +1,4 @@
-"""A model is believed in what it says of likelihoods only where plain code is likely to it."""
+"""The engine trusts a model's likelihoods only if it finds plain code likely."""
 
 import math
 

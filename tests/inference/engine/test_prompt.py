@@ -1,4 +1,4 @@
-"""What stands around the text of a file: nothing for a plain checkpoint, a conversation for one tuned on them."""
+"""The frame around the text of a file: nothing for a plain checkpoint, a conversation for one tuned on them."""
 
 import pytest
 

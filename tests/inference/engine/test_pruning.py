@@ -1,4 +1,4 @@
-"""Of many lengths few are finished: those that go on do so from where they stand, as held as before."""
+"""Few of many lengths are finished: the survivors continue from their current state, with the same pins."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Scores are exact causal likelihoods, the same in a batch as alone, and tell a good fill from a bad one."""
+"""Scores are exact causal likelihoods, the same in a batch as alone, and distinguish a good fill from a bad one."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Holes become longer and shorter in the middle of denoising, where a model writes tokens that say so.
+"""Holes grow and shrink in the middle of denoising, if a model writes tokens for that.
 
 The model here knows a text by heart: on a canvas that is too short for it, it says that the first open row should be
 two, on one that is too long that it should go. That it says so by the tokens of DreamOn is shown with DreamOn's sampler

@@ -1,4 +1,4 @@
-"""How much room a hole has and what stands around it: on the canvas, and of the text behind that in the user's turn."""
+"""The room of a hole and the text around it: on the canvas, and further text in the user's turn."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The parts of a step, each against what it is defined to be."""
+"""The parts of a step, each against its definition."""
 
 import torch
 from hypothesis import given

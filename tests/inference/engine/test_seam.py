@@ -1,4 +1,4 @@
-"""The engine works on what `Family` promises, whatever stands behind it, and knows none that does."""
+"""The engine relies only on the promises of `Family`, and knows no implementation."""
 
 import subprocess
 import sys

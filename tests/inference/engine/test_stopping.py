@@ -1,4 +1,4 @@
-"""When a canvas is done: settings of the checkpoint, beside the published ones."""
+"""The stop conditions of a canvas: the checkpoint's settings, in addition to the published ones."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
-"""The loop gives, token for token, what the published samplers of masked-diffusion models give, pins included.
+"""The loop gives the same tokens as the published samplers of masked-diffusion models, pins included.
 
-The references stand in masked_references.py. Both forbid the mask token, which the originals may write and leave.
+The references are in masked_references.py. Both forbid the mask token, which the originals may write and leave.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Text to tokens and back, byte for byte, whatever the text holds and the checkpoint's tokenizer does with it."""
+"""Text to tokens and back, byte for byte, for any text and any checkpoint's tokenizer."""
 
 import json
 import shutil

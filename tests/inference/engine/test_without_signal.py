@@ -1,4 +1,4 @@
-"""A checkpoint that says nothing of lengths finds them all the same, in few passes: `tests/data/twin`."""
+"""A checkpoint without a length signal still finds lengths, in few passes: `tests/data/twin`."""
 
 from pathlib import Path
 

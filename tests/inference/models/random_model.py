@@ -1,4 +1,4 @@
-"""A small random DiffusionGemma with everything the big one has: sliding and full layers, experts, V = K layers."""
+"""A small random DiffusionGemma with all parts of the large one: sliding and full layers, experts, V = K layers."""
 
 from pathlib import Path
 from typing import Any

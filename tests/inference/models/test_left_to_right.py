@@ -1,4 +1,4 @@
-"""The baseline writes what one whole causal pass would predict, and leaves nothing behind."""
+"""The baseline writes the predictions of one whole causal pass, and leaves nothing behind."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What the approximate cache of masked-diffusion models gives, against computing every row at each step.
+"""The approximate cache of masked-diffusion models, against computing every row at each step.
 
 Of a network of one layer keys and values depend on a row's own token and position alone, so there the cache is exact:
 that shows that rows are found, moved and replaced as they should be.

@@ -1,4 +1,4 @@
-"""The checkpoint of masked diffusion that tests rely on: `tests/data/masked`."""
+"""The tests' masked-diffusion checkpoint: `tests/data/masked`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The packed passes give what transformers' own layers give: to rounding in float32, nearly so in bfloat16.
+"""The packed passes match transformers' own layers: up to rounding in float32, nearly in bfloat16.
 
 Random weights are more sensitive to it than trained ones: on the embedded checkpoint the difference is 0.01 to 0.02.
 """

@@ -1,4 +1,4 @@
-"""A reused prefix gives what a fresh encode gives, whatever was edited, and never disturbs who is reading it."""
+"""A reused prefix equals a fresh encode after any edit, and never disturbs its readers."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""`infill-ls models pull`, from a real hub on this machine: what is fetched, checked, resumed and refused."""
+"""`infill-ls models pull`, from a real hub on this machine: fetches, checks, resumes and refuses."""
 
 import json
 import os

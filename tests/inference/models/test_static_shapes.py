@@ -1,6 +1,6 @@
-"""A pass in a fixed shape gives what the exact shape gives, whatever was in it before, and no request records it.
+"""A pass in a fixed shape equals that of the exact shape, whatever its earlier contents, and no request records it.
 
-What a GPU does with a record is not tested here: `AsItIs` runs the pass that would be recorded.
+A GPU's replay is not tested here: `AsItIs` runs the pass that would be recorded.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The twin of the released checkpoint that tests and settings rely on: `tests/data/twin`."""
+"""The small twin of the released checkpoint, used by tests and settings: `tests/data/twin`."""
 
 from pathlib import Path
 

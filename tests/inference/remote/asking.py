@@ -1,4 +1,4 @@
-"""What the tests of the vLLM client share: how it is connected, and what comes of a request."""
+"""Shared by the tests of the vLLM client: its connection, and the results of a request."""
 
 import time
 from collections.abc import AsyncIterator

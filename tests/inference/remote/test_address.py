@@ -1,4 +1,4 @@
-"""What a user writes as the URL of a server: what is understood, and what is refused and why."""
+"""Server URLs written by users: accepted ones, and refused ones with reasons."""
 
 import pytest
 

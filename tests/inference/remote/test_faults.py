@@ -1,4 +1,4 @@
-"""A server that misbehaves while somebody types: through a real language server, its worker and a real HTTP server."""
+"""A server that misbehaves during typing: through a real language server, its worker and a real HTTP server."""
 
 import asyncio
 import sys

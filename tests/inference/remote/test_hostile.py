@@ -1,4 +1,4 @@
-"""The vLLM client against a server that answers what no honest one does: nothing is lost, and the server is blamed."""
+"""The vLLM client against a hostile server: nothing is lost, and the server is blamed."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The vLLM client against a server that answers as vLLM does, with the embedded weights (tests/canvas_server.py)."""
+"""The vLLM client against a server that answers like vLLM, with the embedded weights (tests/canvas_server.py)."""
 
 import asyncio
 import time

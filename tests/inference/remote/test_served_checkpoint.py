@@ -1,4 +1,4 @@
-"""What vLLM needs of our checkpoints' files to serve them."""
+"""Our checkpoints' files satisfy vLLM's requirements."""
 
 import json
 from pathlib import Path

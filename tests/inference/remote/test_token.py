@@ -1,4 +1,4 @@
-"""The token of a server: from the environment, or from a file that is the user's alone. No message shows it."""
+"""The token of a server: from the environment, or from a private file. No message shows it."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whom a worker trusts: certificates, tokens, redirects. The servers are real ones, which record what they are sent."""
+"""A worker's trust: certificates, tokens, redirects. The servers are real and record their requests."""
 
 import ssl
 import subprocess

@@ -1,4 +1,4 @@
-"""Requests to somebody else's server: side by side, in fair order, each with exactly one reply, whatever happens.
+"""Requests to a remote server: concurrent, in fair order, each with exactly one reply, whatever happens.
 
 The server is a real one that answers with fixed texts over HTTP, and the infiller is that of the tests.
 """

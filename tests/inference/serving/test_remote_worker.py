@@ -1,4 +1,4 @@
-"""A worker whose model is a server's URL: the same socket, messages and states, and nothing that computes.
+"""A worker whose model is a server's URL: the same socket, messages and states, without computing anything.
 
 The server answers with fixed texts, and the infiller is that of the tests; the worker around it is the real one.
 """

@@ -1,4 +1,4 @@
-"""What a worker says of its server, by what came of the requests to it."""
+"""A worker's report on its server, by the results of the requests to it."""
 
 from inference.messages import Candidate, Done, ErrorCode, Failed, Outcome, Stats, Status, WorkerState
 from inference.serving.server_health import SILENT_REQUESTS, ServerHealth

@@ -1,4 +1,4 @@
-"""A little real code to train on, and a tokenizer made from it: what most training tests share."""
+"""A little real code to train on, and its tokenizer, shared by most training tests."""
 
 import inspect
 import json

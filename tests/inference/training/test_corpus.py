@@ -1,4 +1,4 @@
-"""What may be trained on, and what may not."""
+"""Which files are training data, and which are not."""
 
 import pytest
 

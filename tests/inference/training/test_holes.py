@@ -1,4 +1,4 @@
-"""Holes: where they are, how they stand on a canvas, and that nothing else is touched."""
+"""Holes: their places, their layout on a canvas, and nothing else changes."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Adapters for a big checkpoint, on a small random one with everything the big one has."""
+"""Adapters for a large checkpoint, on a small random one with all its parts."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What stands before the text in training is what the engine puts before it."""
+"""Training puts the same tokens before the text as the engine."""
 
 from collections.abc import Sequence
 from pathlib import Path

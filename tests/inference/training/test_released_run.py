@@ -1,4 +1,4 @@
-"""A run with the released checkpoint's conventions, in miniature: its result is read as a released checkpoint is."""
+"""A run with the released checkpoint's conventions, in miniature: its result loads like a released checkpoint."""
 
 import json
 from pathlib import Path

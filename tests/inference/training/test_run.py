@@ -1,4 +1,4 @@
-"""The whole recipe in miniature: from an empty folder to one that `--model` takes, stopped and gone on with."""
+"""The whole recipe in miniature: from an empty folder to one that `--model` accepts, stopped and resumed."""
 
 import json
 import os

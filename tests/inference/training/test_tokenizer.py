@@ -1,4 +1,4 @@
-"""The tokenizer loses nothing and cuts where code is cut."""
+"""The tokenizer is lossless and splits where code does."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st

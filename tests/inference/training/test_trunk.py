@@ -1,4 +1,4 @@
-"""One pass over stream and canvases is the encoder's pass over each prefix, then the decoder's over its canvas."""
+"""One pass over stream and canvases equals the encoder's pass over each prefix, then the decoder's over its canvas."""
 
 import torch
 

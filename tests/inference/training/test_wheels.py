@@ -1,4 +1,4 @@
-"""A corpus from wheels: permissive packages, some held out whole, nothing that repeats what is held out."""
+"""A corpus from wheels: permissive packages, some held out whole, and no repeats of held-out files."""
 
 import json
 import zipfile

@@ -1,4 +1,4 @@
-"""The time that a run reports, and its schedule goes by."""
+"""The time that a run reports and its schedule uses."""
 
 from inference.training.snapshots import WorkClock
 

@@ -1,4 +1,4 @@
-"""How much of the text an action noises: what was said, else what is usual for its kind."""
+"""How much of the text an action noises: the request's value, otherwise its kind's default."""
 
 from contextlib import suppress
 

@@ -1,6 +1,6 @@
-"""Carving works on any text, in any language, at any place: its spans lie inside the text.
+"""Carving works on any text, in any language, at any place: its spans are inside the text.
 
-The texts consist of pieces that are troublesome close together, and of damaged code from the fixtures.
+The texts combine pieces that cause trouble together, and damaged code from the fixtures.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Markers are found wherever they are, and become several lines only where that is possible."""
+"""Markers are found wherever they are, and become several lines only where possible."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The workspace that tests of context start with."""
+"""The initial workspace of the context tests."""
 
 from pathlib import Path
 

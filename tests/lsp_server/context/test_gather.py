@@ -1,4 +1,4 @@
-"""What the model is shown of other files, and which of them it must never see."""
+"""The parts of other files that the model sees, and the files it must never see."""
 
 from dataclasses import replace
 from pathlib import Path

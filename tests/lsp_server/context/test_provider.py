@@ -1,4 +1,4 @@
-"""Context keeps to its budget and its time, and comes from the files as they are now."""
+"""Context stays within its budget and time, and comes from the current files."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A real folder with files, and what the model is shown for documents in it."""
+"""A real folder with files, and the model's view of documents in it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`infill-ls doctor FILE`: why nothing happens there, told of real files."""
+"""`infill-ls doctor FILE`: why nothing happens there, for real files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What an editor may tell a new user of better models, asked of the server's own handler."""
+"""An editor's message to a new user about better models, from the server's own handler."""
 
 import asyncio
 import os

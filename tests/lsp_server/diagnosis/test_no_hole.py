@@ -1,4 +1,4 @@
-"""Every place without a hole has a reason that fits it, and no other place has one."""
+"""Every place without a hole has a matching reason, and no other place has one."""
 
 import pytest
 

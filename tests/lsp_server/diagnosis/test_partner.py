@@ -1,4 +1,4 @@
-"""`infill-ls doctor` with a partner: what its server can do, and what it writes into a hole."""
+"""`infill-ls doctor` with a partner: its server's abilities, and its fill of a hole."""
 
 import asyncio
 from pathlib import Path

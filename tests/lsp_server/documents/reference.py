@@ -1,4 +1,4 @@
-"""The text of a document, edited as plainly as the protocol describes it, to compare the server's text with."""
+"""A literal implementation of the protocol's edits, to check the server's text."""
 
 import re
 from typing import Any

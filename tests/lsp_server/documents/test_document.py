@@ -1,4 +1,4 @@
-"""The server keeps the editor's text, whatever is typed, and its snapshots never change."""
+"""The server keeps the editor's text through any typing, and its snapshots never change."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Whatever an editor sends, in every encoding, the server has the editor's text and the tree of a fresh parse."""
+"""After any edits, in every encoding, the server has the editor's text and the tree of a fresh parse."""
 
 import json
 import logging

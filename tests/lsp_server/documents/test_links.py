@@ -1,4 +1,4 @@
-"""Every name of a file is found, however its links are made, and however wrong they are."""
+"""Every name of a file is found, however its links are made, even broken ones."""
 
 import os
 from itertools import product

@@ -1,4 +1,4 @@
-"""Positions as editors count them, and the lines that they are on."""
+"""Positions as editors count them, and their lines."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A text that takes long to be parsed keeps nobody waiting who has not asked for its tree."""
+"""A slow parse delays only requests that need the tree."""
 
 from lsp_server.documents.document import Document, Edit
 from lsp_server.documents.positions import Encoding

@@ -1,4 +1,4 @@
-"""Where a taken text is after each change, and how much of it stands there."""
+"""The place of an accepted text after each change, and how much of it is left."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Paths in the URIs of documents, whatever an editor makes of them."""
+"""Paths in the URIs of documents, in all editors' spellings."""
 
 from pathlib import Path
 

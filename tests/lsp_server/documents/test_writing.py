@@ -1,4 +1,4 @@
-"""A file keeps all that belongs to it when its text is replaced, and a crash or an error loses no text."""
+"""A file keeps its attributes when its text is replaced, and a crash or an error loses no text."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a fill may cost, and what it says where nothing fits. The worker at its socket answers what a test tells it."""
+"""The budget of a fill, and its message if nothing fits. A scripted worker is at the socket."""
 
 import asyncio
 import time

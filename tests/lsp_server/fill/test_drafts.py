@@ -1,4 +1,4 @@
-"""Drafts show what would be put in, by token; of a hole that is partly typed, the rest; and how far the fill is."""
+"""Drafts show the text to insert, by token; the rest of a partly typed hole; and the progress of the fill."""
 
 from inference.messages import Draft
 from lsp_server import carve

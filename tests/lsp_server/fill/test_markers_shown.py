@@ -1,4 +1,4 @@
-"""The model is not shown the markers of holes that it is not asked for: it copies them."""
+"""The model does not see the markers of other holes, because it would copy them."""
 
 import asyncio
 from contextlib import suppress

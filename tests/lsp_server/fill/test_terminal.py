@@ -1,4 +1,4 @@
-"""What `infill-ls fill` shows on a terminal while it works."""
+"""The terminal output of `infill-ls fill` while it works."""
 
 from inference.messages import Draft
 from lsp_server import carve

@@ -1,4 +1,4 @@
-"""A worker that answers what a test tells it to, at the socket where the client looks for a worker."""
+"""A scripted worker at the socket where the client looks for one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

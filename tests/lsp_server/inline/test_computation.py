@@ -1,4 +1,4 @@
-"""What may be typed into a hole while it is being filled, and what the worker is told of it."""
+"""Typing into a hole during its fill, and the messages to the worker."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How long to wait for a pause in typing. Times are made up, so that the tests take none."""
+"""How long to wait for a pause in typing. Uses a fake clock, so the tests take no time."""
 
 from lsp_server.inline.debounce import Debounce
 

@@ -1,4 +1,4 @@
-"""Which suggestions appear by themselves, and which only on request: rejected, unsure, undone."""
+"""Which suggestions appear automatically, and which only on request: rejected, unsure, undone."""
 
 import pytest
 

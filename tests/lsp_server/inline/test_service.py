@@ -1,4 +1,4 @@
-"""Which request gets which answer, and which computations go on. Most wait for their context, before the worker."""
+"""The answer to each request, and the surviving computations. Most wait for their context, before the worker."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""A suggestion while the text is edited: shown where it still goes on from what is typed, and never meaning another."""
+"""A suggestion under editing: shown while it still continues the typed text, and never with a different result."""
 
 import pytest
 from hypothesis import given

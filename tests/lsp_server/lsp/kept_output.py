@@ -1,4 +1,4 @@
-"""Keeps what a server sends, in place of a transport."""
+"""Records a server's output, in place of a transport."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the real worker is asked."""
+"""Records the requests to the real worker."""
 
 from inference.messages import InfillRequest
 from lsp_server.worker import WorkerAnswer, WorkerClient, WorkerOptions

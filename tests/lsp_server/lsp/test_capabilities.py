@@ -1,4 +1,4 @@
-"""What a client can do is read leniently: odd capabilities never keep an editor from starting."""
+"""Lenient parsing of a client's capabilities: odd ones never keep an editor from starting."""
 
 from typing import Any
 

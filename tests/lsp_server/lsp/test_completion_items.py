@@ -1,4 +1,4 @@
-"""Suggestions as items of a list: which of them have a label."""
+"""Suggestions as list items: which of them have a label."""
 
 from inference.messages import HoleKind
 from lsp_server.carve import Span

@@ -1,4 +1,4 @@
-"""The dispatcher: each request gets one reply, and a fault of ours stays ours."""
+"""The dispatcher: each request gets one reply, and internal errors stay internal."""
 
 import asyncio
 import json

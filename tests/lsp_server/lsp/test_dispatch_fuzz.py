@@ -1,4 +1,4 @@
-"""Whatever comes, each request gets one reply, nothing of ours leaks, and the server goes on."""
+"""For any input, each request gets one reply, no internals leak, and the server keeps running."""
 
 import asyncio
 import json

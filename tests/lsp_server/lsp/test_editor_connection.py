@@ -1,4 +1,4 @@
-"""What the server says to its editor of itself: each thing once, and the newest answer counts."""
+"""The server's own messages to its editor: each once, and the newest answer counts."""
 
 import asyncio
 import json

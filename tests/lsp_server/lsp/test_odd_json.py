@@ -1,4 +1,4 @@
-"""JSON at its edges: deep, long, marked, repeated. Who asked is found and answered, and the log stays short."""
+"""JSON at its edges: deep, long, marked, repeated. The sender is found and answered, and the log stays short."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""How often the user is told that the model's server fails."""
+"""How often the user hears that the model's server fails."""
 
 from lsp_server.lsp.worker_connection import TELL_AGAIN_S, Outages
 

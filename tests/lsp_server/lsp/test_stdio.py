@@ -1,4 +1,4 @@
-"""Reading and writing the process's own streams: however they end, the server is told."""
+"""Reading and writing the process's own streams: however they end, the server notices."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""A WebSocket client that is gone, or does not read, is left alone after one line in the log."""
+"""A WebSocket client that has left, or does not read, causes one log line and is then ignored."""
 
 import asyncio
 import logging

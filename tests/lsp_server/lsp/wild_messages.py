@@ -1,4 +1,6 @@
-"""Generated JSON-RPC: messages that are nearly right, wrong in every part, or none; and the replies each is owed."""
+"""Generated JSON-RPC: messages that are nearly right, wrong in every part, or no messages at all; and the replies due
+to each.
+"""
 
 import codecs
 import json

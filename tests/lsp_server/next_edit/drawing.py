@@ -1,4 +1,4 @@
-"""Texts in which «old→new» is what the user has changed, and ⟦old→new⟧ what is to be offered."""
+"""Texts in which «old→new» is the user's change, and ⟦old→new⟧ the expected offer."""
 
 import re
 from collections.abc import Sequence

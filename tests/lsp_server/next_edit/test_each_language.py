@@ -1,6 +1,6 @@
-"""What follows from an edit in each language: one fixture file for each, and one `check` for all.
+"""The next edits in each language: one fixture file for each, and one `check` for all.
 
-«old→new» is what the user has changed, ⟦old→new⟧ what is then to be offered. Nothing else is offered.
+«old→new» is the user's change, ⟦old→new⟧ the expected offer. Nothing else is offered.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which of the edits that a model proposes are offered."""
+"""Which of a model's proposed edits are offered."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Recent edits: an earlier text is the one that there was, and an edit that grows stays one."""
+"""Recent edits: earlier texts are correct, and a growing edit stays one edit."""
 
 from hypothesis import given
 from hypothesis import strategies as st

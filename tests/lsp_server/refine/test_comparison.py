@@ -1,4 +1,4 @@
-"""Whether the partner's text stands instead of the draft: unless it breaks or empties what the draft does not."""
+"""The partner's text replaces the draft, unless it breaks the parse or is empty where the draft is not."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a partner did not finish never takes the place of a text; and when it is asked by itself.
+"""A partner's unfinished text never replaces a text; and when the partner is asked automatically.
 
 The session is real. Scripted workers stand in for the model's and the partner's, since a real one cuts by a clock.
 """

@@ -1,4 +1,4 @@
-"""Where the last fills of a document stand, and what the partner has ready for them."""
+"""The places of a document's last fills, and the partner's texts for them."""
 
 from lsp_server import carve
 from lsp_server.carve import Span

@@ -1,4 +1,4 @@
-"""What the partner is asked to improve is no part of shadow mode's sample, whatever comes of it."""
+"""Texts sent to the partner never enter shadow mode's sample, whatever the outcome."""
 
 import asyncio
 from pathlib import Path

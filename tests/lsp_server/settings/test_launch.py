@@ -1,4 +1,4 @@
-"""Which worker the settings name, and in which words they are told that they name none."""
+"""The worker that the settings name, and the messages if they name none."""
 
 import pytest
 

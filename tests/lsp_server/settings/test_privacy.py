@@ -1,4 +1,4 @@
-"""Files that may hold secrets, and files that are switched off, get nothing."""
+"""Files that may hold secrets, and switched-off files, get no fills."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Which settings hold for a document: by its workspace folder, and read again when their file changes."""
+"""The settings of a document: by its workspace folder, and reread when their file changes."""
 
 import os
 from pathlib import Path

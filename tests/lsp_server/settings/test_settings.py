@@ -1,4 +1,4 @@
-"""Settings are read key by key: what is wrong is reported, what is right is used."""
+"""Settings are read key by key: bad ones are reported, good ones are used."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""A document, answers of a main model to holes of it, and an other model that a scripted worker plays."""
+"""A document, a main model's answers for its holes, and another model played by a scripted worker."""
 
 import asyncio
 import random

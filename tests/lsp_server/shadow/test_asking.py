@@ -1,4 +1,4 @@
-"""When the other model is asked, what ends that, and that each request in the sample becomes one row."""
+"""When the other model is asked, what ends that, and one row for each sampled request."""
 
 import asyncio
 import math

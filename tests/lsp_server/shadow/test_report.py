@@ -1,4 +1,4 @@
-"""300 simulated requests with known numbers: the report is what is computed here, by other means."""
+"""300 simulated requests with known numbers: the report matches an independent computation."""
 
 import json
 import random

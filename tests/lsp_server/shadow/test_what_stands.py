@@ -1,4 +1,4 @@
-"""What is seen in the holes that both models were asked, whether the user took anything or not."""
+"""The text observed in holes that both models filled, whether or not the user accepted anything."""
 
 import asyncio
 import gc

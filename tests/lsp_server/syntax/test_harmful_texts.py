@@ -1,4 +1,6 @@
-"""Texts that would end the server, or take its memory, get no tree. Parsed in a process of its own, under a limit."""
+"""Texts that would crash the server, or exhaust its memory, get no tree. Parsed in a separate process, under
+a limit.
+"""
 
 import subprocess
 import sys

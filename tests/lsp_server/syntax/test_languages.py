@@ -1,4 +1,4 @@
-"""Language tables are true: their grammars are installed, have the kinds they name, and are loaded when first used."""
+"""Language tables are true: their grammars are installed, have the kinds they name, and are loaded on first use."""
 
 import re
 import subprocess

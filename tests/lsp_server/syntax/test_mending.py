@@ -1,4 +1,4 @@
-"""While a line of a long file is being typed, its tree stays that of an unbroken file, and parsing stays fast."""
+"""While the user types a line of a long file, its tree stays intact, and parsing stays fast."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Brackets and comments are found in a piece of text by the facts of its language, without a tree."""
+"""Brackets and comments are found in a piece of text by its language's table, without a tree."""
 
 import pytest
 

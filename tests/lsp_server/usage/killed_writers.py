@@ -1,4 +1,4 @@
-"""Writers that are killed: each is a process of its own, with a file that it writes to without end.
+"""Killed writers: each is a separate process that writes endlessly to its file.
 
 Prints, for each, how many suggestions it was told to be in the file before SIGKILL. Run with the file and how many to
 kill. Processes are forked here, where no thread runs and all is imported, because that costs a hundredth of a start.

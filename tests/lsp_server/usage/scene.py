@@ -1,4 +1,4 @@
-"""An open document of which each event is kept, in place of a thread that writes."""
+"""An open document that records each event, in place of the writing thread."""
 
 from lsp_server.documents.document import Document, Edit
 from lsp_server.documents.positions import Encoding

@@ -1,4 +1,4 @@
-"""What counts as shown, taken, rejected and kept in one document."""
+"""What counts as shown, accepted, rejected and kept in one document."""
 
 import asyncio
 

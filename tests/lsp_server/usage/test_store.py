@@ -1,4 +1,6 @@
-"""The file of the numbers: private, whole after a kill, shared by several writers, and nothing of a bad one lost."""
+"""The file of the numbers: private, intact after a kill, shared by several writers, and a bad one is set
+aside whole.
+"""
 
 import sqlite3
 import stat

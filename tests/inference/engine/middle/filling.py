@@ -1,4 +1,4 @@
-"""What the tests of causal models ask, and what must be true of every answer."""
+"""The requests of the tests of causal models, and the invariants of every answer."""
 
 from collections.abc import Iterable
 from typing import Any

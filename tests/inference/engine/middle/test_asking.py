@@ -1,4 +1,4 @@
-"""What is asked of a hole: a prompt that stays the same while a line is typed, and where a text ends."""
+"""The question for a hole: a prompt that stays the same while a line is typed, and the end of a text."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is taken of an instruction model's answer: fences, words around the code, text that stands there already."""
+"""Extracts the fill from an instruction model's answer: fences, words around the code, repeated text."""
 
 import pytest
 

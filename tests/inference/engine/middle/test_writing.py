@@ -1,4 +1,4 @@
-"""One text: what the model finds likeliest, in fewer passes, whatever was typed of its line before."""
+"""One text: the model's likeliest, in fewer passes, independent of how its line was typed."""
 
 from contextlib import closing
 

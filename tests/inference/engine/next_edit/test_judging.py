@@ -1,4 +1,4 @@
-"""A causal model judges what is proposed after a change: real passes of a small model that knows no code."""
+"""A causal model judges the proposals after a change: real passes of a small model that knows no code."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The fill-in-the-middle checkpoint of the tests, as it is and changed, and the same weights in transformers."""
+"""The tests' fill-in-the-middle checkpoint, original and modified, and the same weights in transformers."""
 
 import json
 import shutil

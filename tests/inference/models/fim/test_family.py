@@ -1,4 +1,4 @@
-"""The model reads and writes as transformers' does, whatever it keeps and however many rows a pass has."""
+"""The model reads and writes like transformers', with any cache contents and any number of rows per pass."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`--device mlx` as a user runs it: the real command and the real worker, on one worker for all tests here."""
+"""`--device mlx` as a user runs it: the real command, and one real worker for all tests here."""
 
 import json
 import os

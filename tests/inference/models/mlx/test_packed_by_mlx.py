@@ -1,4 +1,4 @@
-"""Checkpoints that MLX has packed, as they are published for Macs: they load as they are, and fill."""
+"""Checkpoints packed by MLX, as published for Macs: they load unchanged, and fill."""
 
 import json
 import shutil

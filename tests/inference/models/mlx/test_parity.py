@@ -1,4 +1,4 @@
-"""MLX writes the tokens that torch writes, from the same noise, in whatever the engine asks a model for."""
+"""MLX writes the same tokens as torch from the same noise, for every kind of engine request."""
 
 import pytest
 

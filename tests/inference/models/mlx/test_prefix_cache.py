@@ -1,4 +1,4 @@
-"""The prefix cache keeps MLX's arrays as it keeps torch's: all of its tests, on a network of MLX's."""
+"""The prefix cache works with MLX's arrays as with torch's: all of its tests, on an MLX network."""
 
 from pathlib import Path
 

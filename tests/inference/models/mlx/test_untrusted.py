@@ -1,4 +1,4 @@
-"""A folder that may come from anywhere: nothing in it is run or written, and errors name what is wrong."""
+"""An untrusted folder: nothing in it is run or written, and errors name the problem."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What the tests of the partner's client share: how it is connected, and the requests that they make."""
+"""Shared by the tests of the partner's client: its connection, and its requests."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""A partner's server that answers what no honest one does: nothing is lost, one reply comes, the server is blamed."""
+"""A hostile partner's server: nothing is lost, there is one reply, and it blames the server."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""How a server is to be asked is found out, and what it refuses is told."""
+"""Finds out how to ask a server, and reports its refusals."""
 
 import pytest
 

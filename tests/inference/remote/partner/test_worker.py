@@ -1,4 +1,4 @@
-"""A real worker process with a partner: what it says of itself, what it answers, whose token it sends."""
+"""A real worker process with a partner: its status, its answers, and the token it sends."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Candidates in the worker's order, except that those which newly break the parse come last."""
+"""Candidates keep the worker's order, except that those that newly break the parse come last."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One fill made fit to be shown, in the place a cursor or a marker gives it."""
+"""Fits one fill for display, at a cursor or a marker."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Fitting does no harm: code that is taken out of real files comes back as it was, also when the model writes on."""
+"""Fitting does no harm: code cut from real files comes back unchanged, even if the model writes on."""
 
 import ast
 import inspect
