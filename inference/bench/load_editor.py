@@ -33,7 +33,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownItem:
     """A suggestion on the screen: the rest to type at an offset."""
 
     id: str
@@ -52,7 +52,7 @@ class LoadEditor:
     requests: list[Request] = field(default_factory=list)
     accepted: int = 0
     told: Counter[str] = field(default_factory=Counter)
-    shown: Shown | None = None
+    shown: ShownItem | None = None
     _version: int = 1
     _last_id: int = 0
     _waiting: dict[int, asyncio.Future[Any]] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class LoadEditor:
         self.text = self.text[:offset] + new + self.text[offset + removed :]
         self.shown = None
 
-    def accept(self, shown: Shown) -> None:
+    def accept(self, shown: ShownItem) -> None:
         """Inserts the shown suggestion."""
         self.accepted += 1
         self.tell("infill/didAccept", {"textDocument": {"uri": self.uri}, "id": shown.id, "acceptedLength": None})
@@ -195,7 +195,7 @@ class LoadEditor:
         if request is self.requests[-1]:
             self.shown = self._shown(items[0], offset)
 
-    def _shown(self, item: dict[str, Any], offset: int) -> Shown | None:
+    def _shown(self, item: dict[str, Any], offset: int) -> ShownItem | None:
         """A suggestion for the line of the cursor; None if it would replace text behind the cursor."""
         start, end = item["range"]["start"], item["range"]["end"]
         here = self._at(offset)
@@ -203,4 +203,4 @@ class LoadEditor:
         if start["line"] != here["line"] or end != here or before < 0:
             return None
         (name, *_) = item["command"]["arguments"]
-        return Shown(name, offset, item["insertText"][before:])
+        return ShownItem(name, offset, item["insertText"][before:])

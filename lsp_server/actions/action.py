@@ -15,7 +15,7 @@ from lsp_server.fill import fitting
 from lsp_server.fill.candidates import current_texts, without_new_markers
 from lsp_server.fill.pipeline import Budget, FillOptions, FillResult, fill
 from lsp_server.worker import WorkerClient
-from lsp_server.worker.link import OnDraft
+from lsp_server.worker.exchange import OnDraft
 
 _REPAIR_CANDIDATES = 6
 """Ask for more candidates to repair a statement: many do not parse, and those come last."""

@@ -25,7 +25,7 @@ from lsp_server.fill.fitting.drop import in_words
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.source import well_formed
 from lsp_server.worker import WorkerClient, alive
-from lsp_server.worker.link import OnDraft
+from lsp_server.worker.exchange import OnDraft
 
 _FIT_SHARE = 0.1
 """Reserve at most this share of the deadline for fitting,"""

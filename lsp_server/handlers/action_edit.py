@@ -23,7 +23,7 @@ from lsp_server.refine.refining import NO_PARTNER
 from lsp_server.session import Session
 from lsp_server.usage.document_usage import Timing
 from lsp_server.worker import WorkerFailure, alive
-from lsp_server.worker.link import OnDraft
+from lsp_server.worker.exchange import OnDraft
 
 
 async def perform(

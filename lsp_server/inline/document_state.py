@@ -13,7 +13,7 @@ from lsp_server.fill.pipeline import FillResult
 from lsp_server.inline.computation import Computation
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.history import SuggestionHistory
-from lsp_server.inline.listener import Shown, SuggestionListener
+from lsp_server.inline.listener import AnswerShown, SuggestionListener
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.worker.failure import traceback_of
@@ -165,7 +165,7 @@ class DocumentState:
             first, shown = result.found[0]
             adds = len(difference(text[shown.start : shown.end], shown.text).added)
             asked_s = request.budget.began_s
-            told = Shown(first, adds, invoked, remembered, asked_s, first_draft_s, computation)
+            told = AnswerShown(first, adds, invoked, remembered, asked_s, first_draft_s, computation)
             self._listener.shown(self.document.uri, told)
 
     def _tell_of(self, changes: Sequence[Change]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lsp_server.documents.change import Change, difference
-from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
+from lsp_server.inline.suggestion import Cursor, GhostText, Suggestion
 
 KEPT = 24
 AT_ONCE_CHARACTERS = 3
@@ -100,20 +100,20 @@ class SuggestionHistory:
 
     def find(
         self, text: str, cursor: Cursor, *, invoked: bool, floor: float = 0.0, limit: int = 8
-    ) -> list[tuple[Suggestion, Shown]]:
+    ) -> list[tuple[Suggestion, GhostText]]:
         """The distinct suggestions for the cursor in the current text, newest first, at most `limit`.
 
         An automatic request skips rejected suggestions and those with a confidence below `floor`, unless the user has
         already seen them: a visible suggestion must not vanish while it is typed.
         """
-        found: dict[Shown, Suggestion] = {}
+        found: dict[GhostText, Suggestion] = {}
         for suggestion in self._suggestions:
             shown = suggestion.at(text, cursor)
             if shown is not None and (invoked or not self._is_unwanted(suggestion, text, floor)):
                 found.setdefault(shown, suggestion)
         return [(suggestion, shown) for shown, suggestion in found.items()][:limit]
 
-    def show(self, found: Sequence[tuple[Suggestion, Shown]], text: str, *, invoked: bool) -> None:
+    def show(self, found: Sequence[tuple[Suggestion, GhostText]], text: str, *, invoked: bool) -> None:
         """Marks these as shown; an explicitly requested one is no longer rejected."""
         starts = {suggestion.id: shown.start - suggestion.anchor.start for suggestion, shown in found}
         self._suggestions = [

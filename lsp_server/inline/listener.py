@@ -10,7 +10,7 @@ from lsp_server.inline.suggestion import Suggestion
 
 
 @dataclass(frozen=True)
-class Shown:
+class AnswerShown:
     """A request was answered with suggestions.
 
     Accepting the `first` would add `adds` characters. `asked_s` and `first_draft_s` are the times when the request
@@ -30,7 +30,7 @@ class Shown:
 class SuggestionListener(Protocol):
     """Receives events about suggestions."""
 
-    def shown(self, uri: str, shown: Shown) -> None:
+    def shown(self, uri: str, shown: AnswerShown) -> None:
         """A request was answered."""
 
     def taken(self, uri: str, suggestion: Suggestion, length: int) -> None:
@@ -43,7 +43,7 @@ class SuggestionListener(Protocol):
 class Silent:
     """Ignores all events."""
 
-    def shown(self, uri: str, shown: Shown) -> None:
+    def shown(self, uri: str, shown: AnswerShown) -> None:
         """Does nothing."""
 
     def taken(self, uri: str, suggestion: Suggestion, length: int) -> None:

@@ -11,7 +11,7 @@ from lsp_server.documents.positions import LineIndex
 from lsp_server.fill.drafts import DraftReader, HoleDraft
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline.anchor import Anchor
-from lsp_server.inline.suggestion import Cursor, Shown, Suggestion
+from lsp_server.inline.suggestion import Cursor, GhostText, Suggestion
 
 OnDraft = Callable[[Draft, "DraftedHole"], None]
 TakeSnapshot = Callable[[], Snapshot | None]
@@ -60,7 +60,7 @@ class InlineRequest:
 class InlineResult:
     """What to show, best first, in a text with these lines; the document may have moved on when this is read."""
 
-    found: Sequence[tuple[Suggestion, Shown]] = ()
+    found: Sequence[tuple[Suggestion, GhostText]] = ()
     lines: LineIndex | None = None
 
     def __bool__(self) -> bool:

@@ -29,7 +29,7 @@ class Cursor:
 
 
 @dataclass(frozen=True)
-class Shown:
+class GhostText:
     """A suggestion as an editor can show it: `text` replaces `[start, end)`, which is on the cursor's line."""
 
     start: int
@@ -71,7 +71,7 @@ class Suggestion:
         """The whole text with the suggestion in it."""
         return text[: self.anchor.start] + self.text + text[self.anchor.end :]
 
-    def at(self, text: str, cursor: Cursor) -> Shown | None:
+    def at(self, text: str, cursor: Cursor) -> GhostText | None:
         """What to show at the cursor in `text`; None if it is stale or does not continue the text there."""
         if not self.anchor.is_fresh(text):
             return None
@@ -82,15 +82,15 @@ class Suggestion:
             return None
         typed, behind = text[anchor.start : offset], text[offset : anchor.end]
         if (typed, behind) == (anchor.head, anchor.tail):  # as when it was made, whatever the text
-            return Shown(anchor.start, anchor.end, self.text) if is_one_line(typed + behind) else None
+            return GhostText(anchor.start, anchor.end, self.text) if is_one_line(typed + behind) else None
         if not self.continues(typed):
             return None
         done = max(line_start(text, offset) - anchor.start, 0)
         if self._fits_behind(typed, behind):
-            return Shown(anchor.start + done, anchor.end, self.text[done:])
+            return GhostText(anchor.start + done, anchor.end, self.text[done:])
         left = len(self.text) - len(behind)
         if _is_line_end(behind) and left > len(typed) and self.text.endswith(behind):  # Enter between two braces
-            return Shown(anchor.start + done, offset, self.text[done:left])
+            return GhostText(anchor.start + done, offset, self.text[done:left])
         return None
 
     def continues(self, typed: str) -> bool:
@@ -121,7 +121,7 @@ class Suggestion:
             return False
         return _are_closed_by_editor(typed[anchor.cursor :], behind[: len(behind) - len(anchor.tail)])
 
-    def _beyond(self, text: str, start: int, end: int, selected: str) -> Shown | None:
+    def _beyond(self, text: str, start: int, end: int, selected: str) -> GhostText | None:
         """The extension of the selected item, in the item's range."""
         anchor = self.anchor
         if not anchor.start <= start <= end <= anchor.end or not is_one_line(text, anchor.start, anchor.end):
@@ -129,7 +129,7 @@ class Suggestion:
         typed, behind = text[anchor.start : start] + selected, text[end : anchor.end]
         if not self.continues(typed) or not anchor.tail.endswith(behind):
             return None
-        return Shown(start, anchor.end, self.text[start - anchor.start :])
+        return GhostText(start, anchor.end, self.text[start - anchor.start :])
 
 
 def _are_closed_by_editor(typed: str, inserted: str) -> bool:

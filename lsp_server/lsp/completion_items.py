@@ -12,7 +12,7 @@ from lsprotocol.types import CompletionItem, InlineCompletionItem
 
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.inline.suggestion import Shown, Suggestion
+from lsp_server.inline.suggestion import GhostText, Suggestion
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, ClientFeatures, CompletionFeatures
 from lsp_server.lsp.edits import range_of
 from lsp_server.syntax.languages import table_of
@@ -23,7 +23,7 @@ _LABEL = "infill"
 
 
 def ghost_text(
-    uri: str, lines: LineIndex, suggestion: Suggestion, shown: Shown, encoding: Encoding
+    uri: str, lines: LineIndex, suggestion: Suggestion, shown: GhostText, encoding: Encoding
 ) -> InlineCompletionItem:
     """A suggestion for a text with these lines.
 
@@ -34,7 +34,7 @@ def ghost_text(
 
 
 def list_item(
-    document: Document, cursor: int, number: int, found: tuple[Suggestion, Shown], features: ClientFeatures
+    document: Document, cursor: int, number: int, found: tuple[Suggestion, GhostText], features: ClientFeatures
 ) -> CompletionItem | None:
     """The `number`th suggestion, counted from 0; None if only white space is left, which makes no label.
 
@@ -80,7 +80,7 @@ def documented(item: CompletionItem, features: CompletionFeatures) -> Completion
     return item
 
 
-def _from_word(document: Document, cursor: int, shown: Shown) -> tuple[int, str]:
+def _from_word(document: Document, cursor: int, shown: GhostText) -> tuple[int, str]:
     """The edit's start and text, without anything typed before the word at the cursor."""
     typed = document.text[shown.start : cursor]
     word = word_before(document.text, cursor, table_of(document.language_id).word_characters)

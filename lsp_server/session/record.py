@@ -7,7 +7,7 @@ from dataclasses import replace
 from lsp_server.documents.document import Document
 from lsp_server.documents.tracking import TextRange
 from lsp_server.fill.answered import AnsweredRequest
-from lsp_server.inline.listener import Shown
+from lsp_server.inline.listener import AnswerShown
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.refine import Refining
 from lsp_server.usage import Usage
@@ -28,7 +28,7 @@ class Record:
         self._documents, self._usage = documents, usage
         self._answered, self._refining = answered, refining
 
-    def shown(self, uri: str, shown: Shown) -> None:
+    def shown(self, uri: str, shown: AnswerShown) -> None:
         """A request was answered with suggestions."""
         first, trigger = shown.first, _trigger(invoked=shown.invoked)
         offer = Offer(first.computation, first.hole.kind, trigger, first.confidence, shown.adds)
@@ -62,7 +62,7 @@ class Record:
             self._refining.expect(snapshot, spans, texts, 1.0 if is_refined else confidence)
 
 
-def _answered(shown: Shown, key: int) -> AnsweredRequest | None:
+def _answered(shown: AnswerShown, key: int) -> AnsweredRequest | None:
     """The question for the other model; None if the user has typed on, which it would not know."""
     first, computation = shown.first, shown.computation
     if computation is None or computation.sent_at_s is None or computation.is_amended:

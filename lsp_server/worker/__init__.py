@@ -2,8 +2,8 @@
 
 from inference.messages import WorkerOptions
 from lsp_server.worker.client import WorkerClient
+from lsp_server.worker.exchange import WorkerAnswer
 from lsp_server.worker.failure import WorkerFailure
-from lsp_server.worker.link import WorkerAnswer
 from lsp_server.worker.state import ClientState
 
 __all__ = ["ClientState", "WorkerAnswer", "WorkerClient", "WorkerFailure", "WorkerOptions"]

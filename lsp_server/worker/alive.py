@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from inference.messages import ErrorCode, InfillRequest
 from lsp_server.worker.client import WorkerClient
+from lsp_server.worker.exchange import OnDraft, WorkerAnswer
 from lsp_server.worker.failure import SilentError, StillLoadingError, WorkerFailure
-from lsp_server.worker.link import OnDraft, WorkerAnswer
 from lsp_server.worker.processes import is_stopped, pid_of
 from lsp_server.worker.state import ClientState
 

@@ -19,8 +19,8 @@ from inference.messages import (
     WorkerState,
 )
 from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, join
+from lsp_server.worker.exchange import Exchange, OnDraft, WorkerAnswer
 from lsp_server.worker.failure import WorkerFailure
-from lsp_server.worker.link import Link, OnDraft, WorkerAnswer
 from lsp_server.worker.options import resolved
 from lsp_server.worker.paths import WorkerPaths, paths_of
 from lsp_server.worker.spawn import attach_or_start
@@ -57,8 +57,8 @@ class WorkerClient:
         self._on_state = on_state
         self._announced: tuple[ClientState, str] = (ClientState.STOPPED, "")
         self._backoff = Backoff()
-        self._link: Link | None = None
-        self._connecting: asyncio.Task[Link] | None = None
+        self._exchange: Exchange | None = None
+        self._connecting: asyncio.Task[Exchange] | None = None
         self._changed = asyncio.Event()
         self._closed = False
 
@@ -73,8 +73,8 @@ class WorkerClient:
         """This client's state with respect to its worker."""
         if self._closed:
             return ClientState.CLOSED
-        if self._link is not None:
-            return OF_WORKER[self._link.status.state] if self._link.status else ClientState.STARTING
+        if self._exchange is not None:
+            return OF_WORKER[self._exchange.status.state] if self._exchange.status else ClientState.STARTING
         if self._connecting is not None:
             return ClientState.STARTING
         if not self._backoff.reason:
@@ -84,14 +84,14 @@ class WorkerClient:
     @property
     def reason(self) -> str:
         """Why the worker failed, or what it is doing while it loads; otherwise empty."""
-        if self._link is not None:
-            return self._link.status.detail if self._link.status else ""
+        if self._exchange is not None:
+            return self._exchange.status.detail if self._exchange.status else ""
         return self._backoff.reason
 
     @property
     def pid(self) -> int | None:
         """The process of the worker that this client is connected to."""
-        return self._link.pid if self._link else None
+        return self._exchange.pid if self._exchange else None
 
     async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
         """Fills the holes of `request`. Its id may repeat: a unique one replaces it on the wire.
@@ -107,13 +107,13 @@ class WorkerClient:
 
     async def _ask(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
         for _ in range(REFUSALS):
-            link = await self._connected()
+            exchange = await self._connected()
             try:
-                fill = await link.ask(request, on_draft)
+                fill = await exchange.ask(request, on_draft)
             except WorkerFailure as failure:
-                if failure.code is not ErrorCode.STOPPED or link.failure is not None:
+                if failure.code is not ErrorCode.STOPPED or exchange.failure is not None:
                     raise
-                await link.closed.wait()  # it was about to end and refused requests; the next one will not
+                await exchange.closed.wait()  # it was about to end and refused requests; the next one will not
             else:
                 self._backoff.succeeded()
                 return fill
@@ -125,17 +125,17 @@ class WorkerClient:
         Denoising continues if it agrees, and otherwise restarts from there. Has no effect on a request that has ended,
         or has not reached a worker yet. Raises WorkerFailure.
         """
-        if self._link is not None:
-            self._link.amend(request_id, hole, text)
+        if self._exchange is not None:
+            self._exchange.amend(request_id, hole, text)
 
     async def status(self, start: bool = False) -> Status | None:
         """The worker's current status; None if no worker runs and `start` is False. Raises WorkerFailure."""
         try:
-            found = None if start else self._link or self._adopt(await join(self.paths, self._name, STATUS_S))
-            link = found or await self._connected()
+            found = None if start else self._exchange or self._adopt(await join(self.paths, self._name, STATUS_S))
+            exchange = found or await self._connected()
         except NotListeningError:
             return None
-        return await link.ask_status()
+        return await exchange.ask_status()
 
     async def settled(self) -> None:
         """Starts the worker if needed, and waits until it has its model. Raises WorkerFailure immediately if that
@@ -153,19 +153,19 @@ class WorkerClient:
             self._changed.clear()
             await self._changed.wait()
         if self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
-            raise WorkerFailure(ErrorCode.MODEL if self._link else self._backoff.code, self.reason)
+            raise WorkerFailure(ErrorCode.MODEL if self._exchange else self._backoff.code, self.reason)
 
     async def answers(self, limit_s: float) -> bool:
         """Whether the connected worker says anything within `limit_s`; True without one."""
-        return self._link is None or await self._link.answers(limit_s)
+        return self._exchange is None or await self._exchange.answers(limit_s)
 
     async def shut_down(self) -> bool:
         """Asks the worker to finish its requests and end, and waits for that; False if none runs."""
-        if await self.status() is None or self._link is None:
+        if await self.status() is None or self._exchange is None:
             return False
-        link = self._link
-        link.shut_down()
-        await link.closed.wait()
+        exchange = self._exchange
+        exchange.shut_down()
+        await exchange.closed.wait()
         return True
 
     async def close(self) -> None:
@@ -173,28 +173,28 @@ class WorkerClient:
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
-        if self._link is not None:
-            await self._link.close()
+        if self._exchange is not None:
+            await self._exchange.close()
         self._announce()
 
-    async def _connected(self) -> Link:
+    async def _connected(self) -> Exchange:
         """A connection to a worker that accepts requests. Raises WorkerFailure."""
         while True:
             if self._closed:
                 raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
-            if self._link is None:
+            if self._exchange is None:
                 await self._backoff.wait_out(self.paths.log)
                 return await self._connect()
-            if not self._link.retiring:
-                return self._link
+            if not self._exchange.retiring:
+                return self._exchange
             if self.state is ClientState.FAILED:
                 raise WorkerFailure(ErrorCode.MODEL, self.reason)
-            await self._link.closed.wait()
+            await self._exchange.closed.wait()
 
-    async def _connect(self) -> Link:
+    async def _connect(self) -> Exchange:
         """Joins the worker or starts it. All callers share one attempt, which continues when they are cancelled."""
-        if self._link is not None:
-            return self._link
+        if self._exchange is not None:
+            return self._exchange
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._start(), name="worker-start")
             self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs it
@@ -206,7 +206,7 @@ class WorkerClient:
                 raise WorkerFailure(ErrorCode.STOPPED, _LEFT) from None
             raise
 
-    async def _start(self) -> Link:
+    async def _start(self) -> Exchange:
         try:
             return self._adopt(await attach_or_start(self.paths, self.options, self._name))
         except WorkerFailure as failure:
@@ -216,12 +216,12 @@ class WorkerClient:
             self._connecting = None
             self._announce()
 
-    def _adopt(self, attached: Attached) -> Link:
-        if self._link is not None:  # two tried at the same time, and the other was first
+    def _adopt(self, attached: Attached) -> Exchange:
+        if self._exchange is not None:  # two tried at the same time, and the other was first
             attached.stream.close()
-            return self._link
-        self._link = Link(attached, self._take_status, self._lost)
-        return self._link
+            return self._exchange
+        self._exchange = Exchange(attached, self._take_status, self._lost)
+        return self._exchange
 
     def _take_status(self, status: Status) -> None:
         self.last_status = status
@@ -229,15 +229,15 @@ class WorkerClient:
         if self._on_status:
             self._on_status(status)
 
-    def _lost(self, link: Link, failure: WorkerFailure) -> None:
+    def _lost(self, exchange: Exchange, failure: WorkerFailure) -> None:
         """A connection has ended: as announced, because we left, or because the worker failed."""
-        state = link.status.state if link.status else None
+        state = exchange.status.state if exchange.status else None
         if state is WorkerState.FAILED:
-            self._backoff.failed(link.status.detail if link.status else "", ErrorCode.MODEL, MODEL_FAILURES)
+            self._backoff.failed(exchange.status.detail if exchange.status else "", ErrorCode.MODEL, MODEL_FAILURES)
         elif state is not WorkerState.STOPPING and not self._closed:
             self._backoff.failed(str(failure), failure.code)
-        if self._link is link:
-            self._link = None
+        if self._exchange is exchange:
+            self._exchange = None
         self._announce()
 
     def _announce(self) -> None:

@@ -2,7 +2,7 @@
 
 from inference.messages import InfillRequest
 from lsp_server.worker import WorkerAnswer, WorkerClient, WorkerOptions
-from lsp_server.worker.link import OnDraft
+from lsp_server.worker.exchange import OnDraft
 
 
 class Listening(WorkerClient):

@@ -55,14 +55,14 @@ class _Pending:
     edits: tuple[Edit, ...] = ()
 
 
-class Link:
+class Exchange:
     """Requests out, replies in. After `closed` is set, all pending requests have failed and no more can be sent."""
 
     def __init__(
         self,
         attached: Attached,
         on_status: Callable[[Status], None],
-        on_end: Callable[["Link", WorkerFailure], None],
+        on_end: Callable[["Exchange", WorkerFailure], None],
     ) -> None:
         self.pid = attached.welcome.pid
         self.status: Status | None = None
@@ -74,7 +74,7 @@ class Link:
         self._last_id = 0
         self._pending: dict[str, _Pending] = {}
         self._askers: list[asyncio.Future[Status]] = []
-        self._reading = asyncio.create_task(self._read(), name="worker-link")
+        self._reading = asyncio.create_task(self._read(), name="worker-exchange")
 
     @property
     def retiring(self) -> bool:
