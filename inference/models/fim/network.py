@@ -106,9 +106,8 @@ class Network:
         sharing = self.config.num_attention_heads // keys
         stacked = queries.view(count, width, keys, sharing, head_size).permute(0, 2, 3, 1, 4)
         stacked = stacked.reshape(count, keys, sharing * width, head_size).to(self._attention_dtype)
-        mixed = functional.scaled_dot_product_attention(
-            stacked, *(each.to(self._attention_dtype) for each in seen), attn_mask=mask
-        )
+        known, values = (each.to(self._attention_dtype) for each in seen)
+        mixed = functional.scaled_dot_product_attention(stacked, known, values, attn_mask=mask)
         mixed = mixed.view(count, keys, sharing, width, head_size).permute(0, 3, 1, 2, 4)
         return mixed.reshape(count * width, -1).float()
 
