@@ -1,4 +1,4 @@
---- What Neovim has to know of the server; `require('infill').setup()` adds the user's options to it.
+--- Neovim's configuration for the server; `require('infill').setup()` adds the user's options.
 
 ---@type vim.lsp.Config
 return {

@@ -1,4 +1,4 @@
-/** How long to wait before a server that ended is started again, and when to stop trying. */
+/** How long to wait before restarting a server that ended, and when to stop trying. */
 
 const FIRST_MS = 1_000;
 const WINDOW_MS = 180_000;
@@ -7,7 +7,7 @@ const MOST_ENDS = 5;
 export class Backoff {
   private ends: number[] = [];
 
-  /** `now` tells milliseconds. */
+  /** `now` returns milliseconds. */
   constructor(private readonly now: () => number = Date.now) {}
 
   /** The server has ended by itself. Returns the pause in ms; undefined when it ended too often in three minutes. */
@@ -17,7 +17,7 @@ export class Backoff {
     return this.ends.length > MOST_ENDS ? undefined : FIRST_MS * 2 ** (this.ends.length - 1);
   }
 
-  /** The user has asked for a new start: what was before counts no more. */
+  /** The user has asked for a new start: forget earlier failures. */
   reset(): void {
     this.ends = [];
   }

@@ -1,4 +1,4 @@
-/** The commands that the user has. Those that fill are the server's; here they get their place and their questions. */
+/** The user's commands. The server does the filling; this adds the place and the questions to the user. */
 import * as vscode from 'vscode';
 import { ExecuteCommandRequest, type LanguageClient } from 'vscode-languageclient/node';
 import type { Fills, Order } from './fills';
@@ -18,9 +18,9 @@ export interface Parts {
   preview: Preview;
   inline: Inline;
   nextEdits: NextEdits;
-  /** Finds and starts the server again. */
+  /** Finds and restarts the server. */
   start(): Promise<void>;
-  /** Offers the best model that this machine runs. */
+  /** Offers the best model for this machine. */
   models(): Promise<void>;
   client(): LanguageClient | undefined;
   /** The `infill-ls` that runs; empty before one was found. */
@@ -69,7 +69,7 @@ async function fill(parts: Parts, order: Order): Promise<void> {
   }
 }
 
-/** What is on screen is refined; else what is selected, or was filled last there. */
+/** Refines the visible suggestion; otherwise the selection, or the last fill there. */
 async function refine(parts: Parts): Promise<void> {
   const document = vscode.window.activeTextEditor?.document;
   const client = parts.client();
@@ -81,7 +81,7 @@ async function refine(parts: Parts): Promise<void> {
   }
 }
 
-/** Whether the server has `command`; the user is told where it has not. */
+/** Whether the server has `command`; tells the user if not. */
 function isKnown(client: LanguageClient, command: string): boolean {
   const known = client.initializeResult?.capabilities.executeCommandProvider?.commands.includes(command) === true;
   if (!known) {

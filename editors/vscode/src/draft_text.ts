@@ -10,12 +10,12 @@ export interface Piece {
 const LIKELY = 0.4;
 const SURE = 0.8;
 const LINE_END = ' ⏎ ';
-/** What is more is drawn with the last of them. */
+/** Anything beyond is drawn with the last of them. */
 export const MOST_PIECES = 24;
-/** A decoration is one line: what is longer is cut, and the hover shows the whole. */
+/** A decoration is one line: longer text is cut, and the hover shows the whole. */
 export const MOST_CHARACTERS = 160;
 
-/** What is drawn of a draft, and which part [start, end) of the existing text it replaces. */
+/** The drawn part of a draft, and the part [start, end) of the existing text that it replaces. */
 export interface Drawing {
   pieces: Piece[];
   start: number;
@@ -23,8 +23,8 @@ export interface Drawing {
 }
 
 /**
- * What to draw of a draft that would replace `existing`. Text that stands there already, at either end, is not drawn
- * again; neighbours of one tint are one piece; line ends are drawn as a sign.
+ * What to draw of a draft that would replace `existing`. Text already there, at either end, is not drawn again;
+ * neighbours of one tint are one piece; line ends are drawn as a sign.
  */
 export function drawn(pieces: readonly string[], confidences: readonly number[], existing: string): Drawing {
   const text = pieces.join('');
@@ -34,7 +34,7 @@ export function drawn(pieces: readonly string[], confidences: readonly number[],
   return { pieces: drawing, start, end: existing.length - kept };
 }
 
-/** Where something is replaced, words are replaced as a whole: `append` by `add`, not `ppen` by `dd`. */
+/** Replacements cover whole words: `append` by `add`, not `ppen` by `dd`. */
 function toWords(text: string, existing: string, start: number, kept: number): [number, number] {
   if (start + kept === existing.length) {
     return [start, kept];

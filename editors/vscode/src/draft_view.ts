@@ -1,4 +1,4 @@
-/** Drafts as text beside the code: not in the document, tinted by confidence, gone when the answer is there. */
+/** Drafts as text beside the code: not in the document, tinted by confidence, removed when the answer arrives. */
 import * as vscode from 'vscode';
 import { drawn, MOST_PIECES, type Piece, type Tint } from './draft_text';
 import type { Draft, DraftHole } from './wire';
@@ -9,7 +9,7 @@ const COLORS: Readonly<Record<Tint, vscode.ThemeColor>> = {
   sure: new vscode.ThemeColor('infill.draftSure'),
 };
 
-/** One place, and the text that is to replace what is there. */
+/** One place, and its replacement text. */
 export interface Proposal {
   range: vscode.Range;
   pieces: Piece[];
@@ -24,7 +24,7 @@ export class DraftView implements vscode.Disposable {
     opacity: '0.45',
     textDecoration: 'line-through',
   });
-  /** What each editor shows, by type: what stays the same is not set again, so that nothing flickers. */
+  /** What each editor shows, by type: unchanged decorations are not set again, to avoid flicker. */
   private readonly shown = new Map<vscode.TextEditor, Map<vscode.TextEditorDecorationType, string>>();
 
   /** Draws a draft in every editor that shows its document, unless the document has moved on. */
@@ -36,7 +36,7 @@ export class DraftView implements vscode.Disposable {
     }
   }
 
-  /** Draws proposals instead of what was drawn. `strike`: what they would replace is struck through. */
+  /** Draws proposals, replacing any earlier drawing. `strike`: strikes through the text they would replace. */
   show(document: vscode.TextDocument, proposals: readonly Proposal[], strike: boolean): void {
     const editors = vscode.window.visibleTextEditors.filter((editor) => editor.document === document);
     for (const editor of this.shown.keys()) {
@@ -82,7 +82,7 @@ function proposalOf(document: vscode.TextDocument, { range, text, pieces, confid
   return proposal(document, place, text, pieces, confidences);
 }
 
-/** `text`, in pieces, for a place of a document; what stands there already is neither drawn again nor struck through. */
+/** `text`, in pieces, for a place of a document; text already there is neither drawn again nor struck through. */
 export function proposal(
   document: vscode.TextDocument,
   place: vscode.Range,
@@ -109,7 +109,7 @@ function decoration({ range, pieces }: Proposal, slot: number): vscode.Decoratio
   return [{ range: new vscode.Range(range.end, range.end), renderOptions: { after } }];
 }
 
-/** What would be replaced; pointing at it shows the whole of what would stand there. */
+/** The text to replace; hovering over it shows the whole replacement. */
 function replaced(editor: vscode.TextEditor, { range, whole }: Proposal): vscode.DecorationOptions {
   const hoverMessage = new vscode.MarkdownString().appendCodeblock(whole, editor.document.languageId);
   return { range, hoverMessage };

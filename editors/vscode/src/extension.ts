@@ -18,7 +18,7 @@ import { DRAFT, type Draft, REFINED, type Refined } from './wire';
 
 const NEVER = new vscode.CancellationTokenSource().token;
 
-/** We ask again whether a file is off this long after the server was given settings. */
+/** Ask again whether a file is off this long after sending settings to the server. */
 const CONFIGURED_MS = 200;
 
 let server: Server | undefined;

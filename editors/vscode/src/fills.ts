@@ -1,4 +1,4 @@
-/** Fills that the user asked for: commands, one at a time, previewed and cancellable; and the light bulb's actions. */
+/** Explicit fills: commands, one at a time, previewed and cancellable; and the light bulb's actions. */
 import * as vscode from 'vscode';
 import {
   type ApplyWorkspaceEditParams,
@@ -16,24 +16,24 @@ import { type Applied, DISCARDED, type Draft } from './wire';
 
 const CONTEXT = 'infill.filling';
 
-/** What the server is told of its edit. */
+/** The reply to the server's edit. */
 export type Outcome = ApplyWorkspaceEditResult | ResponseError;
 
 export interface Order {
   command: string;
   strength?: number;
   instruction?: string;
-  /** The place that is meant, where it is not the selection. */
+  /** The target, if it is not the selection. */
   range?: Range;
-  /** The version of the document in which that place is, where it is not the present one. */
+  /** The document version of that place, if it is not the current one. */
   version?: number;
 }
 
-/** One fill that is waited for. */
+/** One pending fill. */
 interface Running {
   document: vscode.TextDocument;
   cancel: vscode.CancellationTokenSource;
-  /** Ends the display of progress: the fill is there, and the user is asked. */
+  /** Ends the progress display: the fill has arrived, and the user decides. */
   computed: () => void;
 }
 
@@ -48,7 +48,7 @@ export class Fills {
     private readonly preview: Preview,
   ) {}
 
-  /** Asks the server for a fill around the selection of `editor`, and says why where there is none. */
+  /** Asks the server for a fill around the selection of `editor`, and says why if there is none. */
   async run(client: LanguageClient, editor: vscode.TextEditor, { command, ...more }: Order): Promise<void> {
     this.stop();
     const running: Running = (this.running = {
@@ -77,7 +77,7 @@ export class Fills {
     }
   }
 
-  /** The server's edit: shown first where it answers a command, then applied by `apply`. */
+  /** The server's edit: previewed if it answers a command, then applied by `apply`. */
   async onEdit(
     client: LanguageClient | undefined,
     params: ApplyWorkspaceEditParams,
@@ -98,7 +98,7 @@ export class Fills {
     }
   }
 
-  /** An action of the light bulb is being computed: its drafts are drawn until it is there. */
+  /** An action of the light bulb is being computed: draws its drafts until it arrives. */
   async resolving(
     action: vscode.CodeAction,
     token: vscode.CancellationToken,
@@ -116,7 +116,7 @@ export class Fills {
     }
   }
 
-  /** A draft of what is being filled; one that comes late is dropped. */
+  /** A draft of the current fill; drops a late one. */
   onDraft(draft: Draft): void {
     const awaited = this.running !== undefined && !this.preview.isOpen;
     if (awaited || this.resolvingNow > 0) {
@@ -124,13 +124,13 @@ export class Fills {
     }
   }
 
-  /** Stops the fill that runs or is shown; nothing of it is applied. */
+  /** Stops the running or previewed fill; applies nothing. */
   stop(): void {
     this.preview.decide(false);
     this.running?.cancel.cancel();
   }
 
-  /** Whether the user takes `edit`. One that touches more than the file at hand is not shown, but applied. */
+  /** Whether the user accepts `edit`. One that touches other files is applied without a preview. */
   private async taken(running: Running, edit: vscode.WorkspaceEdit): Promise<boolean> {
     const [only, ...others] = edit.entries();
     if (only === undefined || others.length > 0 || only[0].toString() !== running.document.uri.toString()) {

@@ -1,13 +1,13 @@
-/** Where the `infill-ls` command is. Knows no VS Code and starts nothing. */
+/** Locates the `infill-ls` command. Knows no VS Code and starts nothing. */
 import * as path from 'node:path';
 
-/** What is known of the machine and the window. Folders and files are absolute paths. */
+/** Facts about the machine and the window. Folders and files are absolute paths. */
 export interface Surroundings {
   windows: boolean;
   home: string;
   /** The setting `infill.executable`; empty when not set. A workspace cannot set it. */
   setting: string;
-  /** Whether the user trusts the workspace: only then is anything in it run. */
+  /** Whether the user trusts the workspace; otherwise nothing in it is run. */
   trusted: boolean;
   folders: readonly string[];
   /** The interpreter of the Python environment that is selected. */
@@ -19,7 +19,7 @@ export interface Surroundings {
 
 export type Origin = 'the setting' | 'the Python environment' | "the workspace's .venv" | 'PATH';
 
-/** The command that was found, or why there is none, fit to be shown to a user. */
+/** The command found, or a message for the user why there is none. */
 export type Search = { file: string; origin: Origin } | { problem: string; badSetting: boolean };
 
 /** The first that exists of: the setting, the selected Python environment, the workspace's `.venv`, PATH. */
@@ -60,7 +60,7 @@ function* candidates(around: Surroundings): Generator<[Origin, string]> {
   }
 }
 
-/** Nothing inside a workspace that is not trusted, by whichever way it was found. */
+/** Nothing inside an untrusted workspace, however it was found. */
 function mayRun(around: Surroundings, file: string): boolean {
   return around.trusted || !around.folders.some((folder) => isInside(around, folder, file));
 }

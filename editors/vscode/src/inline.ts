@@ -1,4 +1,4 @@
-/** Inline completion: drafts while the server computes, and telling it what was taken of a suggestion or rejected. */
+/** Inline completion: drafts while the server computes, and reports of accepted or rejected suggestions. */
 import * as vscode from 'vscode';
 import type { LanguageClient, Middleware } from 'vscode-languageclient/node';
 import type { DraftView } from './draft_view';
@@ -14,7 +14,7 @@ export class Inline implements vscode.Disposable {
   private offered: { document: vscode.TextDocument; items: Offered[] } | undefined;
   private readonly listener = vscode.workspace.onDidChangeTextDocument((event) => this.onChange(event));
 
-  /** `onOffered` hears that a suggestion is shown. */
+  /** `onOffered` is called when a suggestion is shown. */
   constructor(
     private readonly view: DraftView,
     private readonly client: () => LanguageClient | undefined,
@@ -36,7 +36,7 @@ export class Inline implements vscode.Disposable {
     },
   };
 
-  /** A draft is drawn only while the request that it belongs to is waited for. */
+  /** A draft is drawn only while its request is pending. */
   onDraft(draft: Draft): void {
     const asked = this.asked;
     if (asked?.version === draft.version && asked.uri === vscode.Uri.parse(draft.uri).toString()) {
@@ -44,7 +44,7 @@ export class Inline implements vscode.Disposable {
     }
   }
 
-  /** The id of our suggestion at the cursor of `document`; undefined where there is none, or all of it was taken. */
+  /** The id of our suggestion at the cursor of `document`; undefined if there is none, or all of it was accepted. */
   onScreen(document: vscode.TextDocument): string | undefined {
     const editor = vscode.window.activeTextEditor;
     if (this.offered?.document !== document || editor?.document !== document || !editor.selection.isEmpty) {
@@ -55,8 +55,8 @@ export class Inline implements vscode.Disposable {
   }
 
   /**
-   * There is a better one than the suggestion on screen, which stays until that takes its place. VS Code keeps what it shows
-   * when it asks again; the next one, for which it asks again too, is then the first of the answer.
+   * There is a better suggestion than the visible one, which stays until it is replaced. VS Code keeps the visible one
+   * when it asks again; the next one, for which it also asks again, is then first in the answer.
    */
   async onRefined({ uri, id }: { uri: string; id: string }): Promise<void> {
     const document = vscode.window.activeTextEditor?.document;
@@ -65,7 +65,7 @@ export class Inline implements vscode.Disposable {
     }
   }
 
-  /** Escape on one of our suggestions: it is hidden, and the server is told. */
+  /** Escape on one of our suggestions: hides it, and tells the server. */
   async reject(): Promise<void> {
     const rejected = this.offered;
     this.forget();
@@ -131,7 +131,7 @@ export class Inline implements vscode.Disposable {
   }
 }
 
-/** An item as what is remembered of it; none where the server gave it no id. */
+/** The remembered part of an item; none if the server gave it no id. */
 function offeredBy(document: vscode.TextDocument, item: vscode.InlineCompletionItem): Offered[] {
   const id: unknown = item.command?.arguments?.[0];
   const text = typeof item.insertText === 'string' ? item.insertText : item.insertText.value;

@@ -1,4 +1,4 @@
-/** What the user is offered when there is no `infill-ls`. Nothing is installed without their own Enter. */
+/** The offer to a user without `infill-ls`. Nothing is installed until they press Enter. */
 import * as os from 'node:os';
 import * as vscode from 'vscode';
 
@@ -7,7 +7,7 @@ const PIP = 'Install with pip…';
 const CHOOSE = 'Choose a File…';
 const RETRY = 'Look Again';
 
-/** Shows `problem` and what can be done. Returns whether to look for the server again. */
+/** Shows `problem` and the remedies. Returns whether to look for the server again. */
 export async function offerInstall(problem: string): Promise<boolean> {
   const choice = await vscode.window.showWarningMessage(problem, PIPX, PIP, CHOOSE);
   switch (choice) {
@@ -22,7 +22,7 @@ export async function offerInstall(problem: string): Promise<boolean> {
   }
 }
 
-/** The command stands in a terminal, not yet run: the user reads it, and presses Enter or not. */
+/** Types the command into a terminal without running it: the user reads it, and decides. */
 async function inTerminal(command: string): Promise<boolean> {
   const terminal = vscode.window.createTerminal({ name: 'Install infill-ls', cwd: os.homedir() });
   terminal.show();

@@ -1,5 +1,4 @@
-/** Leads a new user from the small embedded model to the best one that this machine runs. Nothing is downloaded unless
- * they choose it. */
+/** Leads a new user from the embedded model to the best one for this machine. Downloads only what they choose. */
 import * as os from 'node:os';
 import * as vscode from 'vscode';
 import type { LanguageClient } from 'vscode-languageclient/node';
@@ -7,13 +6,13 @@ import { isPull, type Offer, offerIn } from './models';
 import { MODEL_OFFER } from './wire';
 
 const TOLD = 'infill.toldOfModels';
-/** The first model is loaded by then: to look at the machine takes a processor some seconds. */
+/** The first model is loaded by then: checking the machine takes some seconds of a processor. */
 const FIRST_MS = 20_000;
 
 const DOWNLOAD = 'Download It';
 const PULL_COMMAND = 'infill-ls.pullModel';
 
-/** The client that talks to the server that runs. */
+/** The client of the running server. */
 export interface Running {
   readonly client: LanguageClient | undefined;
 }
@@ -38,7 +37,7 @@ export function offerModelOnce(context: vscode.ExtensionContext, running: Runnin
   context.subscriptions.push({ dispose: () => clearTimeout(timer) });
 }
 
-/** Offers it now, because the user asks; where there is none, says why. */
+/** Offers it now, at the user's request; if there is none, says why. */
 export async function offerModel(running: Running): Promise<void> {
   const title = 'Looking at this machine';
   const offer = await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title }, () => look(running, true));
@@ -68,7 +67,7 @@ async function show(offer: Offer, running: Running): Promise<void> {
   }
 }
 
-/** Runs the steps. The server downloads, shows how far it is, and then loads the model, for none is set. */
+/** Runs the steps. The server downloads, shows progress, and then loads the model, because none is set. */
 async function download(offer: Offer, running: Running): Promise<void> {
   for (const step of offer.steps) {
     if (isPull(step)) {

@@ -1,8 +1,8 @@
-/** What the server offers a new user. Knows no VS Code and starts nothing. */
+/** The server's offer to a new user. Knows no VS Code and starts nothing. */
 
 export interface Offer {
   text: string;
-  /** The commands that get the model, each as its words; none where it is here. */
+  /** The commands that get the model, each as its words; none if it is already here. */
   steps: string[][];
   /** Models that other programs have downloaded: the title of a button, and the value of the setting. */
   use: { title: string; model: string }[];
@@ -10,7 +10,7 @@ export interface Offer {
   model: string;
 }
 
-/** The offer, where there is one; else why there is none, fit to be shown; undefined where the answer makes no sense. */
+/** The offer, or a message for the user why there is none; undefined if the answer makes no sense. */
 export function offerIn(answer: unknown): Offer | string | undefined {
   const { offer, problem, model } = (answer ?? {}) as { offer?: Partial<Offer> | null; problem?: unknown; model?: unknown };
   if (typeof offer?.text === 'string' && typeof offer.model === 'string' && isSteps(offer.steps)) {

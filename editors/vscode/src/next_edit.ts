@@ -1,4 +1,4 @@
-/** The next edit: what no longer fits after a change, one place after the other. Tab jumps there, then takes it. */
+/** The next edit: what no longer fits after a change, one place after the other. Tab jumps there, then accepts it. */
 import * as vscode from 'vscode';
 import { ExecuteCommandRequest, type LanguageClient } from 'vscode-languageclient/node';
 import { DraftView, proposal } from './draft_view';
@@ -16,15 +16,15 @@ interface Offer {
   edit: InlineEdit;
 }
 
-/** What is to be shown, only while the text stands as it did. Never shown beside a suggestion at the cursor. */
+/** What to show, valid only while the text is unchanged. Never shown beside a suggestion at the cursor. */
 export class NextEdits implements vscode.Disposable {
   private readonly view = new DraftView();
   private readonly hint = vscode.window.createTextEditorDecorationType({});
   private offer: Offer | undefined;
-  /** An offer that a suggestion at the cursor keeps off the screen. */
+  /** An offer hidden by a suggestion at the cursor. */
   private hidden: Offer | undefined;
   private asking: { cancel: vscode.CancellationTokenSource; timer: NodeJS.Timeout } | undefined;
-  /** The cursor goes to the next place by itself, after one was taken. */
+  /** The cursor moves to the next place automatically, after one was accepted. */
   private follows = false;
   private readonly listeners = [
     vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => contentChanges.length > 0 && this.ask(document)),
@@ -38,14 +38,14 @@ export class NextEdits implements vscode.Disposable {
     private readonly isSuggesting: (document: vscode.TextDocument) => boolean,
   ) {}
 
-  /** A suggestion is shown at the cursor: what is drawn makes way for it. */
+  /** A suggestion appears at the cursor: the drawing makes way for it. */
   hide(): void {
     const offer = this.offer;
     this.clear();
     this.hidden = offer;
   }
 
-  /** Jumps to the place that is shown, or takes it where the cursor is on its line. */
+  /** Jumps to the visible place, or accepts it if the cursor is on its line. */
   async accept(): Promise<void> {
     const editor = vscode.window.activeTextEditor;
     const offer = this.offer;
@@ -68,7 +68,7 @@ export class NextEdits implements vscode.Disposable {
     }
   }
 
-  /** Takes the place off the screen; it does not come back. */
+  /** Dismisses the place; it does not come back. */
   dismiss(): void {
     const offer = this.offer;
     this.clear();

@@ -1,4 +1,4 @@
-/** A fill that is shown in place before it is applied: Enter takes it, Escape or typing leaves it. */
+/** A fill previewed in place: Enter accepts it, Escape or typing discards it. */
 import * as vscode from 'vscode';
 import { type DraftView, type Proposal, proposal } from './draft_view';
 
@@ -20,12 +20,12 @@ export class Preview implements vscode.Disposable, vscode.CodeLensProvider {
     );
   }
 
-  /** Whether a fill is shown and not yet decided on. */
+  /** Whether a fill is visible and undecided. */
   get isOpen(): boolean {
     return this.open !== undefined;
   }
 
-  /** Shows `edits` of one document. Returns whether they were taken; false at once when the document has moved on. */
+  /** Shows `edits` of one document. Returns whether they were accepted; false if the document has changed. */
   async show(document: vscode.TextDocument, edits: readonly vscode.TextEdit[]): Promise<boolean> {
     this.decide(false);
     const proposals = edits.map((edit) => proposalOf(document, edit));
@@ -91,7 +91,7 @@ export class Preview implements vscode.Disposable, vscode.CodeLensProvider {
   }
 }
 
-/** An edit as a proposal. It is what the model settled on, so that all of it is drawn as sure. */
+/** An edit as a proposal. It is the model's final text, so all of it is drawn as sure. */
 function proposalOf(document: vscode.TextDocument, edit: vscode.TextEdit): Proposal {
   return proposal(document, edit.range, edit.newText, [edit.newText], [1]);
 }

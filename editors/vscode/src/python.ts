@@ -1,9 +1,9 @@
-/** The Python environment that is selected in VS Code, where Microsoft's Python extension is installed. */
+/** The Python environment selected in VS Code, if Microsoft's Python extension is installed. */
 import * as vscode from 'vscode';
 
 const PYTHON = 'ms-python.python';
 
-/** The few members of that extension's API that are used here. */
+/** The few members of that extension's API used here. */
 interface PythonApi {
   environments: {
     getActiveEnvironmentPath(resource?: vscode.Uri): { path: string };

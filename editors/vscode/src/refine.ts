@@ -1,4 +1,4 @@
-/** Asking the partner, a larger model on a server: about the suggestion on screen, a selection or a fill just made. */
+/** Asks the partner, a larger model on a server, about the visible suggestion, a selection or a recent fill. */
 import * as vscode from 'vscode';
 import { ExecuteCommandRequest, type LanguageClient, type Range } from 'vscode-languageclient/node';
 import type { Fills } from './fills';
@@ -10,8 +10,8 @@ import { type Applied, REFINE_SUGGESTION } from './wire';
 const SHOW = 'Show It';
 
 /**
- * The partner has something better than a fill just made. The user decides whether to look at it: a while later, so nothing
- * is done if the file is another one by then. The server is told which version is meant, and looks again.
+ * The partner has improved a recent fill. The user decides later whether to look at it, so nothing happens if the file
+ * has changed by then. The server learns which version is meant, and checks again.
  */
 export async function offerRefined(client: LanguageClient, fills: Fills, { uri, range }: { uri: string; range: Range }): Promise<void> {
   const name = vscode.Uri.parse(uri).toString();
@@ -35,8 +35,8 @@ export async function offerRefined(client: LanguageClient, fills: Fills, { uri, 
 }
 
 /**
- * Has the suggestion `id` on screen refined: it stays where it is, and can be taken, until the server says that there is
- * a better one. Says why none came, unless the user has taken or left the suggestion meanwhile.
+ * Has the visible suggestion `id` refined: it stays, and can be accepted, until the server has a better one. Says why
+ * none came, unless the user has accepted or left the suggestion meanwhile.
  */
 export async function refineSuggestion(client: LanguageClient, inline: Inline, document: vscode.TextDocument, id: string): Promise<void> {
   const uri = client.code2ProtocolConverter.asUri(document.uri);

@@ -1,8 +1,8 @@
-/** Tells the user how a command goes, and how it ended. */
+/** Tells the user about a command's progress and result. */
 import * as vscode from 'vscode';
 import { DISCARDED, type Applied } from './wire';
 
-/** Shows that `until` is waited for, at the bottom of the window. */
+/** Shows progress at the bottom of the window until `until` settles. */
 export function showProgress(title: string, until: Promise<unknown>): void {
   void vscode.window.withProgress({ location: vscode.ProgressLocation.Window, title }, () => until.catch(() => undefined));
 }

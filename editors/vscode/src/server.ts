@@ -11,16 +11,16 @@ import { changeable, type Section, startOptions } from './settings';
 import type { Server as Phase } from './status';
 import { surroundings } from './surroundings';
 
-/** Files on disk and new ones; never what other extensions show, diffs or consoles. */
+/** Files on disk and new ones; never other extensions' documents, diffs or consoles. */
 const SELECTOR = [{ scheme: 'file' }, { scheme: 'untitled' }];
 
-/** A start that fails is told before the end of its process. */
+/** A failed start is reported before the end of its process. */
 const SETTLING_MS = 500;
 
 export interface Ear {
-  /** How the process is, and why. */
+  /** The process's state, and why. */
   onPhase(phase: Phase, reason: string): void;
-  /** A client was made and will start: the place to listen to its notifications. */
+  /** A client was created and will start: subscribe to its notifications here. */
   onClient(client: LanguageClient): void;
   middleware: Middleware;
 }
@@ -30,18 +30,18 @@ export class Server implements vscode.Disposable {
   private lastStart: Promise<void> = Promise.resolve();
   private starts: Promise<unknown> = Promise.resolve();
   private file = '';
-  /** The process has ended, and is or will be started again. */
+  /** The process has ended, and is being restarted. */
   private waiting = false;
   client: LanguageClient | undefined;
 
-  /** The command that runs; empty before one was found. */
+  /** The running command; empty before one was found. */
   get command(): string {
     return this.file;
   }
 
   constructor(private readonly log: vscode.LogOutputChannel, private readonly ear: Ear) {}
 
-  /** Finds the server and starts it, replacing one that runs. Returns why there is none, or undefined. */
+  /** Finds the server and starts it, replacing a running one. Returns why there is none, or undefined. */
   start(): Promise<{ problem: string; badSetting: boolean } | undefined> {
     const started = this.starts.then(() => this.startNow()); // one after the other: each stops the one before
     this.starts = started.catch(() => undefined);
@@ -67,7 +67,7 @@ export class Server implements vscode.Disposable {
     return undefined;
   }
 
-  /** Whether another command would be found now, as after trust was granted. */
+  /** Whether a search would now find another command, for example after trust was granted. */
   async wouldChange(): Promise<boolean> {
     const found = findServer(await surroundings());
     return 'file' in found ? found.file !== this.file : this.client !== undefined;
@@ -124,7 +124,7 @@ export class Server implements vscode.Disposable {
     return { action: client === this.client ? CloseAction.Restart : CloseAction.DoNotRestart, handled: true };
   }
 
-  /** A process that has started and ended is started again by `onEnd`; here it is one that could not be started. */
+  /** `onEnd` restarts a process that has started and ended; this one could not start. */
   private onFailedStart(client: LanguageClient, error: unknown): void {
     setTimeout(() => {
       if (client === this.client && !this.waiting && client.state !== State.Running) {
@@ -135,7 +135,7 @@ export class Server implements vscode.Disposable {
   }
 }
 
-/** Its errors go to the log alone: the status bar tells the user once, in our words. */
+/** Its errors go only to the log: the status bar tells the user once, in our words. */
 class QuietClient extends LanguageClient {
   override error(message: string, data?: unknown): void {
     super.error(message, data, false);
@@ -159,7 +159,7 @@ class WantsDrafts implements StaticFeature {
   }
 }
 
-/** The settings `infill.*` as they stand for this window. What the user has switched off, no workspace switches on. */
+/** The settings `infill.*` of this window. A workspace cannot switch on what the user has switched off. */
 export function section(): Section {
   const settings = vscode.workspace.getConfiguration('infill');
   const found = JSON.parse(JSON.stringify(settings)) as Section;
@@ -172,7 +172,7 @@ export function section(): Section {
   };
 }
 
-/** What the server is told when it asks for the settings of a folder, or of none. */
+/** The answer when the server asks for the settings of a folder, or of none. */
 export function asked(folder: string | undefined): Section {
   const settings = vscode.workspace.getConfiguration('infill', folder === undefined ? undefined : vscode.Uri.parse(folder));
   return changeable(JSON.parse(JSON.stringify(settings)) as Section, settings.inspect('secretGlobs'), section());

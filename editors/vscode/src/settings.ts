@@ -1,16 +1,16 @@
-/** Which of the settings go to the server. Knows no VS Code: a section comes as plain objects. */
+/** Selects the settings for the server. Knows no VS Code: a section comes as plain objects. */
 
-/** Settings that only the extension reads, and of the group `server` the old name of `executable`. */
+/** Settings that only the extension reads, including the old name of `executable` in the group `server`. */
 const OWN = new Set(['drafts', 'preview', 'executable']);
 const OWN_OF_SERVER = new Set(['path']);
 
-/** What the server reads only at start; a test ties it to the server's list. */
+/** Settings the server reads only at start; a test ties it to the server's list. */
 export const STARTUP: readonly string[] = [
   'model', 'device', 'dtype', 'server', 'partner', 'idleSeconds', 'trustWorkspace',
 ];
 
 /**
- * What the server lets only its start options switch on or raise, and what is sent later only lower. It counts as read at
+ * Settings that only start options may switch on or raise; later values can only lower them. They count as read at
  * start, but a folder's own value is still sent; a test ties it to the server's list.
  */
 export const ONLY_LESS: readonly string[] = [
@@ -26,26 +26,26 @@ export interface Places {
   workspaceFolderValue?: unknown;
 }
 
-/** The server's start options: all settings but our own. A workspace that is not trusted gets no say. */
+/** The server's start options: all settings but our own. An untrusted workspace has no say. */
 export function startOptions(section: Section, secrets: Places | undefined, trusted: boolean): Section {
   const server = withoutKeys((section['server'] ?? {}) as Section, OWN_OF_SERVER);
   const options = { ...withoutKeys(section, OWN), server, secretGlobs: allSecrets(secrets) };
   return trusted ? options : { ...options, trustWorkspace: false };
 }
 
-/** The settings that may change while the server runs; of `ONLY_LESS`, those that are not as in the window's section. */
+/** The settings that may change while the server runs; of `ONLY_LESS`, those that differ from the window's section. */
 export function changeable(section: Section, secrets: Places | undefined, window: Section): Section {
   const known = ONLY_LESS.filter((path) => isSame(section, window, path));
   const changing = known.reduce(withoutPath, withoutKeys(section, new Set([...OWN, ...STARTUP])));
   return { ...changing, secretGlobs: allSecrets(secrets) };
 }
 
-/** Whether going from one section to the other takes a restart. */
+/** Whether changing from one section to the other requires a restart. */
 export function needsRestart(before: Section, after: Section): boolean {
   return ['executable', 'drafts', ...STARTUP, ...ONLY_LESS].some((path) => !isSame(before, after, path));
 }
 
-/** The languages that are off once `language` is turned the other way. */
+/** The languages that are off after toggling `language`. */
 export function toggled(off: readonly string[], language: string): string[] {
   return off.includes(language) ? off.filter((other) => other !== language) : [...off, language];
 }

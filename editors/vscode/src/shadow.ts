@@ -1,4 +1,4 @@
-/** Shadow mode: its report in a tab, and forgetting what it has kept. Both are `infill-ls shadow` in a process of its own. */
+/** Shadow mode: its report in a tab, and deleting its records. Both run `infill-ls shadow` in a separate process. */
 import { execFile } from 'node:child_process';
 import * as os from 'node:os';
 import { promisify } from 'node:util';
@@ -8,7 +8,7 @@ import { warn } from './say';
 const MOST_BYTES = 64 * 1024 * 1024;
 const FORGET = 'Forget';
 
-/** Shows what `infill-ls shadow report --html` writes. It runs no script, and nothing of it stays on the disk. */
+/** Shows the output of `infill-ls shadow report --html`. It runs no script, and leaves nothing on the disk. */
 export async function showShadowReport(command: string): Promise<void> {
   const title = 'Making the shadow report';
   const report = vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title }, () => shadow(command, 'report', '--html'));
@@ -18,7 +18,7 @@ export async function showShadowReport(command: string): Promise<void> {
   }, warn);
 }
 
-/** Deletes what shadow mode has kept, once the user has said so again. */
+/** Deletes shadow mode's records, after the user confirms. */
 export async function forgetShadow(command: string): Promise<void> {
   const detail = 'What was asked of both models so far is deleted. Shadow mode itself stays as it is set.';
   const choice = await vscode.window.showWarningMessage('Forget all shadow data?', { modal: true, detail }, FORGET);
@@ -27,7 +27,7 @@ export async function forgetShadow(command: string): Promise<void> {
   }
 }
 
-/** What `infill-ls shadow …` prints. Raises with its own words where it fails. */
+/** The output of `infill-ls shadow …`. Throws its error message if it fails. */
 async function shadow(command: string, ...words: string[]): Promise<string> {
   if (command === '') {
     throw new Error('no infill-ls was found yet; see the status bar');

@@ -1,12 +1,12 @@
-/** Whether a document still stands as it did when something was said of a place in it. Knows no VS Code. */
+/** Whether a document is unchanged since a message about a place in it. Knows no VS Code. */
 
-/** What is looked at of a document of VS Code's. */
+/** The relevant part of a VS Code document. */
 interface Changing {
   readonly version: number;
   readonly isClosed: boolean;
 }
 
-/** A document as it is now, to be asked later; undefined where it is not open. */
+/** A document's current state, to check later; undefined if it is not open. */
 export class Standing<D extends Changing> {
   private readonly seen: number | undefined;
 
@@ -14,7 +14,7 @@ export class Standing<D extends Changing> {
     this.seen = document?.version;
   }
 
-  /** The document if it is open and nothing in it has changed, else why not. */
+  /** The document if it is open and unchanged, otherwise why not. */
   now(): D | 'closed' | 'changed' {
     if (this.document === undefined || this.document.isClosed) {
       return 'closed';

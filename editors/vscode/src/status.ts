@@ -1,7 +1,7 @@
-/** What the status bar says. Knows no VS Code: icons are names, colours are levels. */
+/** The text of the status bar. Knows no VS Code: icons are names, colours are levels. */
 import type { StatusReport } from './wire';
 
-/** How the server's process is, as the extension sees it. */
+/** The state of the server's process, as the extension sees it. */
 export type Server = 'missing' | 'starting' | 'running' | 'waiting' | 'gone' | 'stopped';
 
 export interface Look {
@@ -12,7 +12,7 @@ export interface Look {
 
 const NAME = 'infill';
 
-/** The look for a server that runs and has reported, for the document in front. */
+/** The look for a running server that has reported, for the active document. */
 export function lookOf(report: StatusReport): Look {
   switch (report.state) {
     case 'failed':
@@ -39,7 +39,7 @@ export function lookOf(report: StatusReport): Look {
   return plain(`$(circle-outline) ${NAME}`, 'The worker is stopped; the next fill starts it');
 }
 
-/** The look while there is no server to report. `reason` says why. */
+/** The look while no server reports. `reason` says why. */
 export function lookWithout(server: Server, reason: string): Look {
   switch (server) {
     case 'missing':
@@ -54,7 +54,7 @@ export function lookWithout(server: Server, reason: string): Look {
   }
 }
 
-/** Whether a report is of a worker that cannot be used. */
+/** Whether a report describes an unusable worker. */
 export function isFailure(report: StatusReport): boolean {
   return report.state === 'failed' || report.state === 'backing_off';
 }
@@ -84,7 +84,7 @@ function whereOf(report: StatusReport): string {
   return report.server ? `\n\nText goes to ${report.server}` : '';
 }
 
-/** The model that refines, and why it cannot where it cannot. */
+/** The refining model, and why it cannot refine, if so. */
 function partnerOf({ partner }: StatusReport): string {
   return partner == null ? '' : `\n\nPartner: ${partner.name}, ${partner.problem || wordsOf(partner.state)}`;
 }

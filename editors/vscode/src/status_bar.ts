@@ -1,4 +1,4 @@
-/** The item in the status bar, and what a click on it offers. */
+/** The item in the status bar, and its menu. */
 import * as vscode from 'vscode';
 import type { Look } from './status';
 

@@ -1,4 +1,4 @@
-/** Keeps the status bar true: what the server tells of itself, and whether the file in front gets fills. */
+/** Keeps the status bar current: the server's state, and whether the active file gets fills. */
 import * as vscode from 'vscode';
 import { type LanguageClient, MessageType, ShowMessageNotification, type ShowMessageParams, State } from 'vscode-languageclient/node';
 import { isFailure, lookOf, lookWithout, type Server as Phase } from './status';
@@ -10,7 +10,7 @@ export class StatusWatch implements vscode.Disposable {
   private reason = '';
   private report: StatusReport | undefined;
   private off: string | null = null;
-  /** What the user was told last: the server may send it both as a state and as a message. */
+  /** The last message to the user: the server may send it both as a state and as a message. */
   private said = '';
   private readonly listeners: vscode.Disposable;
 
@@ -46,7 +46,7 @@ export class StatusWatch implements vscode.Disposable {
     }
   }
 
-  /** Asks the server how it is, and whether the document in front is off. */
+  /** Asks for the server's status, and whether the active document is off. */
   ask(): void {
     const client = this.client();
     if (client?.state === State.Running) {

@@ -1,4 +1,4 @@
-/** The inline suggestion that was offered last, and how much of it a change of the text takes. Knows no VS Code. */
+/** The last inline suggestion offered, and how much of it a change of the text accepts. Knows no VS Code. */
 
 /** One offered item. `start` is where its text would begin, an offset into the document in UTF-16 units. */
 export interface Offered {
@@ -28,7 +28,7 @@ export function takenBy(change: Change, offered: Offered, standing: string): num
   return offered.text.startsWith(after) && after.length < offered.text.length ? after.length : undefined;
 }
 
-/** Whether something of `offered` is left at `cursor`, an offset in UTF-16 units. `standing`: the text from its start to there. */
+/** Whether any of `offered` is left at `cursor` (an offset in UTF-16 units). `standing`: its text up to there. */
 export function isLeft(offered: Offered, cursor: number, standing: string): boolean {
   return offered.start <= cursor && offered.text.startsWith(standing) && standing.length < offered.text.length;
 }

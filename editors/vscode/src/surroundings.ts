@@ -1,4 +1,4 @@
-/** What `find_server` has to know, asked of VS Code and the machine. */
+/** The facts for `find_server`, from VS Code and the machine. */
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as vscode from 'vscode';
@@ -19,7 +19,7 @@ export async function surroundings(): Promise<Surroundings> {
   };
 }
 
-/** A folder that is reached through a link stands under both of its names. */
+/** A folder reached through a link is listed under both of its names. */
 function withRealPath(folder: string): string[] {
   try {
     return [...new Set([folder, fs.realpathSync(folder)])];
@@ -37,7 +37,7 @@ function isProgram(file: string): boolean {
   }
 }
 
-/** The setting, or what it was called before. Of that only the user's own counts: a workspace must not choose a program. */
+/** The setting, or its old name. Only the user's own value of that counts: a workspace must not choose a program. */
 function executable(settings: vscode.WorkspaceConfiguration): string {
   return settings.get<string>('executable', '') || (settings.inspect<string>('server.path')?.globalValue ?? '');
 }

@@ -1,4 +1,4 @@
-/** The messages beyond the LSP, as editors/README.md has them. */
+/** The messages beyond the LSP, documented in editors/README.md. */
 import type { Range } from 'vscode-languageclient/node';
 
 export const STATUS = 'infill/status';
@@ -14,10 +14,10 @@ export const REFINED = 'infill/refined';
 /** A command of the server's, which takes a suggestion's id and its document's URI. */
 export const REFINE_SUGGESTION = 'infill-ls.refineSuggestion';
 
-/** What the server is told, and tells again, where the user has left what was previewed. */
+/** Sent to the server, and echoed, when the user has discarded a preview. */
 export const DISCARDED = 'discarded in the preview';
 
-/** How the model is. `off` is there when a document was asked about: why it gets no fills. */
+/** The model's state. `off` is present in answers about a document: why it gets no fills. */
 export interface StatusReport {
   state: string;
   detail: string;
@@ -27,28 +27,28 @@ export interface StatusReport {
   device?: string | null;
   clients?: number | null;
   off?: string | null;
-  /** What the user should know of the model, such as that it is too slow; empty for nothing. */
+  /** A message about the model for the user, such as that it is too slow; empty for nothing. */
   note?: string | null;
   /** The URL to which text goes, if the model is on a server. */
   server?: string | null;
-  /** Why that server failed last, until it answers again. */
+  /** Why that server last failed, until it answers again. */
   serverProblem?: string | null;
-  /** The model that refines, if there is one. */
+  /** The refining model, if there is one. */
   partner?: PartnerReport | null;
 }
 
-/** How the partner is. */
+/** The partner's state. */
 export interface PartnerReport {
   name: string;
   state: string;
-  /** Why it cannot be asked, or failed last; empty where all is well. */
+  /** Why it cannot be asked, or its last failure; empty if all is well. */
   problem: string;
 }
 
-/** The partner has written something better than the suggestion `id`, or than the fill in `range`: it is there at once. */
+/** The partner has improved the suggestion `id`, or the fill in `range`: asking for it gets an immediate answer. */
 export type Refined = { uri: string } & ({ id: string } | { range: Range });
 
-/** What no longer fits after a change: `text` is to stand in `range`. The command tells the server that it was taken. */
+/** A place that no longer fits after a change: `text` should replace `range`. The command reports its acceptance. */
 export interface InlineEdit {
   text: string;
   range: Range;
@@ -64,7 +64,7 @@ export interface DraftHole {
   confidences: number[];
 }
 
-/** What the canvas holds after one denoising step. */
+/** The content of the canvas after one denoising step. */
 export interface Draft {
   uri: string;
   version: number;

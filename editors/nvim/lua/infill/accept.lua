@@ -1,7 +1,8 @@
---- Accepting a suggestion: all of it, a word or a line. What is accepted of it stays; the server denoises the rest on.
+--- Accepting a suggestion: all of it, a word or a line. The accepted part stays; the server continues denoising the
+--- rest.
 ---
---- After a word, Neovim's own suggestion is gone until the server has answered. The rest is kept and shown in its place, so
---- that the next key takes the next word at once.
+--- After a word, Neovim's own suggestion is gone until the server answers. The rest is kept and shown in its place, so
+--- that the next key accepts the next word immediately.
 
 local M = {}
 
@@ -23,7 +24,7 @@ local function cursor()
   return row - 1, col
 end
 
---- Whether what is left of a suggestion in `buf` still stands as it did.
+--- Whether the rest of a suggestion in `buf` is still valid.
 ---@param buf integer
 ---@return boolean
 function M.is_rest(buf)
@@ -48,7 +49,7 @@ function M.asked(buf, request)
   end
 end
 
---- A request for a suggestion has ended: whether what is left of the one before still stands.
+--- A request for a suggestion has ended. Returns whether the rest of the previous one is still valid.
 ---@param buf integer
 ---@param request integer
 ---@return boolean
@@ -60,7 +61,7 @@ function M.outlives(buf, request)
   return false
 end
 
---- The suggestion `item` as it stands around the cursor.
+--- The suggestion `item` relative to the cursor.
 ---@param buf integer
 ---@param item vim.lsp.inline_completion.Item
 ---@return infill.Rest? # nil when only the whole of it makes sense here
@@ -85,7 +86,7 @@ local function around_cursor(buf, item)
   return { item = item, text = text, taken = taken, tail = tail, tick = 0, row = row, col = col }
 end
 
---- Show what is left of a suggestion, instead of Neovim's own.
+--- Show the rest of a suggestion, instead of Neovim's own.
 ---@param buf integer
 ---@param rest infill.Rest
 local function keep(buf, rest)
@@ -95,7 +96,7 @@ local function keep(buf, rest)
   require('infill.drafts').hint(buf, rest.text:sub(rest.taken + 1), rest.tail)
 end
 
---- Put text at the cursor in place of `tail` bytes behind it, and the cursor after it.
+--- Insert text at the cursor, replacing `tail` bytes behind it, and move the cursor past it.
 local function insert(buf, text, tail)
   local row, col = cursor()
   local lines = vim.split(text:gsub('\r', ''), '\n', { plain = true })
@@ -104,7 +105,7 @@ local function insert(buf, text, tail)
   vim.api.nvim_win_set_cursor(0, { row + #lines, end_col })
 end
 
---- Call `act` with the client that a suggestion is from, and the id that the server knows it by.
+--- Call `act` with a suggestion's client and its id on the server.
 ---@param item { client_id: integer, command: lsp.Command? }
 ---@param act fun(client: vim.lsp.Client, id: string)
 local function with_client(item, act)
@@ -115,7 +116,7 @@ local function with_client(item, act)
   end
 end
 
---- Tell the server how much of the suggestion stands in the buffer.
+--- Tell the server how much of the suggestion is in the buffer.
 ---@param buf integer
 ---@param rest infill.Rest
 local function tell(buf, rest)
@@ -128,7 +129,7 @@ local function tell(buf, rest)
   end)
 end
 
---- Accept so many bytes of what is left, or all of it.
+--- Accept this many bytes of the rest, or all of it.
 ---@param buf integer
 ---@param rest infill.Rest
 ---@param bytes integer
@@ -150,7 +151,7 @@ local function take(buf, rest, bytes)
   tell(buf, rest)
 end
 
---- Accept as much as `measure` says of the text that is left.
+--- Accept as much of the remaining text as `measure` says.
 ---@param measure fun(left: string): integer bytes
 ---@return boolean
 local function accept(measure)
@@ -187,7 +188,7 @@ function M.word_end(left)
   return stop or #left
 end
 
---- Bytes up to the end of the line; a line break at the start is taken with the line after it.
+--- Bytes up to the end of the line; a line break at the start is accepted with the line after it.
 ---@param left string
 ---@return integer
 function M.line_end(left)
@@ -209,7 +210,7 @@ function M.line()
   return accept(M.line_end)
 end
 
---- Tell the server that a suggestion or a next edit is not wanted.
+--- Tell the server that the user rejected a suggestion or a next edit.
 ---@param buf integer
 ---@param item { client_id: integer, command: lsp.Command? }
 function M.reject(buf, item)
@@ -238,22 +239,22 @@ local function is_native(buf)
   return shown ~= nil and #vim.api.nvim_buf_get_extmarks(buf, shown, 0, -1, { limit = 1 }) > 0
 end
 
---- Whether a suggestion is on screen in `buf`, no matter which plugin draws it.
+--- Whether a suggestion is visible in `buf`, no matter which plugin draws it.
 ---@param buf integer
 ---@return boolean
 function M.is_shown(buf)
   return vim.api.nvim_get_current_buf() == buf and (M.is_rest(buf) or is_native(buf))
 end
 
---- Have Neovim ask for suggestions again, as when the cursor moves. What is shown stays until the answer is there.
+--- Have Neovim ask for suggestions again, as when the cursor moves. The current one stays until the answer arrives.
 ---@param buf integer
 function M.ask_again(buf)
-  -- Neovim has no function for this; its own autocommands alone are run, and no others.
+  -- Neovim has no function for this, so run only its own autocommands.
   local event = { group = ('nvim.lsp.inline_completion:%d'):format(buf), buf = buf, modeline = false }
   pcall(vim.api.nvim_exec_autocmds, 'CursorMovedI', event)
 end
 
---- Ask the partner for a better one than the suggestion on screen, which stays there.
+--- Ask the partner to improve the visible suggestion, which stays.
 ---@return boolean # false when there is none
 function M.refine()
   local buf = vim.api.nvim_get_current_buf()
@@ -282,7 +283,7 @@ function M.refine()
   })
 end
 
---- The handler of `infill/refined`: the partner has something better than a suggestion, or than a fill just made.
+--- The handler of `infill/refined`: the partner has improved a suggestion, or a recent fill.
 ---@param refined { uri: string, id: string?, range: lsp.Range? }
 function M.on_refined(_, refined)
   local buf = vim.uri_to_bufnr(refined.uri)

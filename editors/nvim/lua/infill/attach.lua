@@ -1,4 +1,4 @@
---- Gives Neovim the server's configuration, and each buffer of it ghost text and keys.
+--- Configures the server in Neovim, and gives its buffers ghost text and keys.
 
 local M = {}
 
@@ -15,7 +15,7 @@ local function config_of(options)
   }
 end
 
---- What a key does where infill has nothing to accept: the user's own mapping, else the key itself.
+--- What a key does if infill has nothing to accept: the user's own mapping, else the key itself.
 ---@param lhs string
 ---@return string keys as an <expr> mapping returns them
 local function otherwise(lhs)

@@ -60,7 +60,7 @@ function M.split(line, cells)
   return head, tail
 end
 
---- A line without its first `bytes` bytes, which somebody has typed.
+--- A line without its first `bytes` bytes, which the user has typed.
 ---@param line infill.Chunk[]
 ---@param bytes integer
 ---@return infill.Chunk[]

@@ -32,7 +32,7 @@ local function set()
   vim.api.nvim_set_hl(0, 'InfillNew', { link = 'DiffAdd', default = true })
 end
 
---- Define the groups, now and after each change of the colour scheme. A user's own definitions stand.
+--- Define the groups, now and after each change of the colour scheme. A user's own definitions take precedence.
 ---@param group integer the group of autocommands
 function M.define(group)
   set()

@@ -2,10 +2,10 @@
 
 local M = {}
 
---- Strength of a rework where none is given: half of what is there may change.
+--- Default strength of a rework: half of the text may change.
 local STRENGTH = 0.5
 
---- Our requests that run, for `:Infill cancel`: client by request id.
+--- Our running requests, for `:Infill cancel`: client by request id.
 ---@type table<integer, vim.lsp.Client>
 local running = {}
 
@@ -93,7 +93,7 @@ local function strength(words)
   return { strength = given }
 end
 
---- Ask the partner for a better one than the suggestion `id`, which is on screen.
+--- Ask the partner to improve the visible suggestion `id`.
 ---@param client vim.lsp.Client
 ---@param buf integer
 ---@param id string
@@ -105,7 +105,7 @@ end
 
 local refine_fill = fill('infill-ls.refine')
 
---- The suggestion on screen; else the range, or what was filled last at the cursor.
+--- The visible suggestion; otherwise the range, or the last fill at the cursor.
 local function refine(client, args, words)
   local typing = vim.startswith(vim.api.nvim_get_mode().mode, 'i')
   if not (typing and args.range == 0 and require('infill.accept').refine()) then

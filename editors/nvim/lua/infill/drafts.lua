@@ -1,7 +1,7 @@
---- Live drafts: what the model has in a hole after each step, drawn over the hole until the answer is there.
+--- Live drafts: the model's text for a hole after each step, drawn over the hole until the answer arrives.
 ---
---- Nothing of it is in the buffer. A draft of a text that has changed since is not drawn; the answer, an edit and leaving
---- insert mode take away what is drawn. Each draft drawn raises `User InfillDraft`.
+--- The buffer does not change. A draft of an outdated text is not drawn; the answer, an edit and leaving insert mode
+--- remove the drawing. Each draft drawn raises `User InfillDraft`.
 
 local chunks = require('infill.chunks')
 
@@ -61,7 +61,7 @@ local function cursor_in(buf)
   end
 end
 
---- What is typed of a suggestion stands in the buffer: begin at the cursor, without it.
+--- The typed part of a suggestion is in the buffer: begin at the cursor, without it.
 ---@param buf integer
 ---@param place infill.Place
 ---@param text string
@@ -105,7 +105,7 @@ local function draw(buf, place, lines)
   end
 end
 
---- Neovim goes on showing its last suggestion while it waits for the next; a draft of the next one takes its place.
+--- Neovim keeps showing its last suggestion while it waits for the next; a draft of the next one replaces it.
 local function hide_suggestion(buf)
   local theirs = vim.api.nvim_get_namespaces()['nvim.lsp.inline_completion']
   if theirs then
@@ -113,7 +113,7 @@ local function hide_suggestion(buf)
   end
 end
 
---- Take away what is drawn.
+--- Remove the drawing.
 ---@param buf integer
 function M.clear(buf)
   if vim.api.nvim_buf_is_valid(buf) then
@@ -121,7 +121,7 @@ function M.clear(buf)
   end
 end
 
---- Draw plain text at the cursor, as a suggestion is drawn.
+--- Draw plain text at the cursor, like a suggestion.
 ---@param buf integer
 ---@param text string
 ---@param tail? integer bytes behind the cursor that it is drawn over
@@ -176,7 +176,7 @@ function M.on_draft(_, draft, context)
   })
 end
 
---- From now on, what is drawn goes when it is answered or out of date.
+--- From now on, remove the drawing when it is answered or outdated.
 ---@param group integer the group of autocommands
 function M.watch(group)
   vim.api.nvim_create_autocmd('LspRequest', {

@@ -1,8 +1,8 @@
---- Tells a new user once which better model than the embedded one this machine runs.
+--- Tells a new user once about a better model than the embedded one for this machine.
 
 local M = {}
 
---- The first model is loaded by then: to look at the machine takes a processor some seconds.
+--- The first model is loaded by then: checking the machine takes some seconds of a processor.
 M.wait_ms = 20000
 
 ---@return string
@@ -38,7 +38,7 @@ local function look()
   end)
 end
 
---- Say it, some time after the server has started, unless the user was told before. The server knows what is set.
+--- Show the message some time after the server has started, unless it was shown before. The server knows the settings.
 ---@param options infill.Resolved
 ---@param group integer
 function M.offer_model(options, group)

@@ -2,7 +2,7 @@
 
 local M = {}
 
---- What every Neovim has for a report, under the name it has there.
+--- The report functions, which have different names in older Neovims.
 local reports = vim.health or require('health')
 local old_start, old_error = reports.start or reports.report_start, reports.error or reports.report_error
 

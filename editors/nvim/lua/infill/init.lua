@@ -1,10 +1,10 @@
---- Ghost text and fills from infill-ls. What a user calls; the rest of the plugin is in the modules beside this one.
+--- Ghost text and fills from infill-ls. The user's functions; the rest of the plugin is in the modules beside this one.
 
 local M = {}
 
 M.name = 'infill'
 
---- Say something to the user.
+--- Show the user a message.
 ---@param message string
 ---@param level? integer one of `vim.log.levels`; a warning by default
 function M.notify(message, level)
@@ -33,8 +33,8 @@ function M.not_found(cmd)
   end
 end
 
---- Start the server for the buffers it is meant for, with ghost text, drafts and keys as the options say.
---- What is wrong with the options, or with this machine, is shown once, in plain words; nothing is raised.
+--- Start the server for its buffers, with ghost text, drafts and keys according to the options. Problems with the
+--- options, or with this machine, are shown once, in plain words; nothing is raised.
 ---@param options? infill.Options see |infill-options|
 function M.setup(options)
   local old = M.too_old()
@@ -54,7 +54,7 @@ function M.setup(options)
   require('infill.attach').start(resolved)
 end
 
---- Accept the whole suggestion; where there is none, jump to the next edit, then take it.
+--- Accept the whole suggestion; without one, jump to the next edit, then accept it.
 ---@return boolean # false when there is neither, so that a key can do what it does otherwise
 function M.accept()
   return require('infill.accept').all() or require('infill.next_edit').accept()
@@ -72,13 +72,13 @@ function M.accept_line()
   return require('infill.accept').line()
 end
 
---- Hide the suggestion, or else the next edit; it is not shown again.
+--- Hide the suggestion, or otherwise the next edit; it is not shown again.
 ---@return boolean # false when there is neither
 function M.dismiss()
   return require('infill.accept').dismiss() or require('infill.next_edit').dismiss()
 end
 
---- Ask the partner, a larger model on a server, for a better one than the suggestion, which stays until that is there.
+--- Ask the partner, a larger model on a server, to improve the suggestion, which stays until the answer arrives.
 ---@return boolean # false when there is none
 function M.refine()
   return require('infill.accept').refine()
@@ -90,7 +90,7 @@ function M.next()
   return require('infill.accept').next()
 end
 
---- For a statusline: `infill: ready`, `infill: loading 40%`; empty where infill-ls has no business.
+--- For a statusline: `infill: ready`, `infill: loading 40%`; empty if infill-ls does not serve the buffer.
 ---@return string
 function M.status()
   return require('infill.status').text(0)

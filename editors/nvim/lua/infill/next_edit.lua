@@ -1,7 +1,7 @@
---- The next edit: what no longer fits after a change, one place after the other. A key jumps there, then takes it.
+--- The next edit: what no longer fits after a change, one place after the other. A key jumps there, then accepts it.
 ---
---- Old and new text are drawn, and nothing of it is in the buffer until it is taken. Any other edit, and ghost text, take
---- away what is drawn. The keys of normal mode are mapped only while an edit is shown.
+--- Old and new text are drawn, and the buffer does not change until the edit is accepted. Any other edit, and ghost
+--- text, remove the drawing. The normal mode keys are mapped only while an edit is visible.
 
 local M = {}
 
@@ -31,7 +31,7 @@ local follows = {}
 ---@type table<string, infill.Key> the keys of normal mode
 local keys = {}
 
---- The offer on screen in `buf`; nil where there is none, or the text has changed since.
+--- The visible offer in `buf`; nil if there is none, or the text has changed since.
 ---@param buf integer
 ---@return infill.Offer?
 local function current(buf)
@@ -55,7 +55,7 @@ local function map(buf, offer)
   end
 end
 
---- Take away what is drawn, and give the keys back.
+--- Remove the drawing, and restore the keys.
 ---@param buf integer
 function M.clear(buf)
   local offer = offers[buf]
@@ -74,7 +74,7 @@ function M.clear(buf)
   end
 end
 
---- Draw the old text as deleted, and the new text behind it; a hint at the cursor where that is out of sight.
+--- Draw the old text as deleted, and the new text behind it; a hint at the cursor if that is out of sight.
 ---@param buf integer
 ---@param offer infill.Offer
 local function draw(buf, offer)
@@ -159,7 +159,7 @@ local function ask(buf, client)
   asked[buf], follows[buf] = request, follow
 end
 
---- Put the offer into the buffer: one change, which one undo takes back.
+--- Insert the offer into the buffer: one change, which one undo reverts.
 ---@param buf integer
 ---@param offer infill.Offer
 local function take(buf, offer)
@@ -179,7 +179,7 @@ local function take(buf, offer)
   ask(buf, client)
 end
 
---- Have `act` deal with the edit that is shown.
+--- Call `act` with the visible edit.
 ---@param act fun(buf: integer, offer: infill.Offer)
 ---@return boolean # false when there is none
 local function with_current(act)
@@ -195,7 +195,7 @@ local function with_current(act)
   return offer ~= nil
 end
 
---- Jump to the edit that is shown, or take it where the cursor is on its line.
+--- Jump to the visible edit, or accept it if the cursor is on its line.
 ---@return boolean # false when there is none
 function M.accept()
   return with_current(function(buf, offer)
@@ -207,7 +207,7 @@ function M.accept()
   end)
 end
 
---- Take the edit off the screen; it does not come back.
+--- Dismiss the edit; it does not come back.
 ---@return boolean # false when there is none
 function M.dismiss()
   return with_current(function(buf, offer)
@@ -216,7 +216,7 @@ function M.dismiss()
   end)
 end
 
---- Offer edits in a buffer of the server's.
+--- Offer edits in one of the server's buffers.
 ---@param buf integer
 ---@param client vim.lsp.Client
 ---@param keymaps table<string, infill.Key>

@@ -1,4 +1,4 @@
---- The options of `setup()`: their types, their defaults, and what is wrong with those that a user gave.
+--- The options of `setup()`: their types, defaults, and problems in a user's values.
 
 local M = {}
 
@@ -78,7 +78,7 @@ local kinds = {
   settings = { 'table', 'a table' },
 }
 
---- `given` where it is what it must be, else the default.
+--- `given` if it is valid, otherwise the default.
 local function pick(name, given, default, kind, said, problems)
   if given == nil then
     return default
@@ -110,7 +110,7 @@ local function keymaps(given, problems)
   return keys
 end
 
---- The options to use. A wrong one is replaced by its default and told of; the others hold.
+--- The options to use. A wrong one is reported and replaced by its default; the others apply.
 ---@param given? infill.Options
 ---@return infill.Resolved options
 ---@return string[] problems

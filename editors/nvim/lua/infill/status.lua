@@ -1,4 +1,4 @@
---- What the server last said of itself. Raises `User InfillStatus` and redraws the statusline when that changes.
+--- The server's last status. Raises `User InfillStatus` and redraws the statusline when that changes.
 
 local M = {}
 
@@ -58,7 +58,7 @@ function M.text(buf)
   return 'infill: ' .. (status and words(status) or 'stopped')
 end
 
---- In a line: how the model is, and whether this buffer gets fills.
+--- One line: the model's state, and whether this buffer gets fills.
 ---@param status infill.Status
 ---@return string
 local function sentence(status)
@@ -89,7 +89,7 @@ local function sentence(status)
   return said
 end
 
---- Ask the server and show what it says.
+--- Ask the server and show its answer.
 function M.show()
   local client = M.client(0) or M.client()
   if not client then
