@@ -58,7 +58,7 @@ def apply(text: str, changes: Sequence[Change]) -> str:
     for change in sorted(changes, key=lambda one: one.line, reverse=True):
         end = change.line + change.old.count("\n")
         if "".join(lines[change.line : end]) != change.old:
-            raise ValueError(f"line {change.line + 1} is not what is to be changed")
+            raise ValueError(f"line {change.line + 1} differs from the text to change")
         lines[change.line : end] = change.new.splitlines(keepends=True)
     return "".join(lines)
 

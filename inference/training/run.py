@@ -153,9 +153,9 @@ def _parser() -> argparse.ArgumentParser:
         "--config", default="embedded-cpu", help="a TOML file, or the name of a built-in one, like embedded-cpu"
     )
     parser.add_argument("--out", type=Path, required=True, help="the folder of the run")
-    parser.add_argument("--from", dest="start", type=Path, help="a checkpoint folder that a new run goes on from")
-    parser.add_argument("--minutes", type=float, help="how long to train; without it until stopped, 0: not at all")
-    parser.add_argument("--decay-minutes", type=float, help="how long to decay the learning rate then")
+    parser.add_argument("--from", dest="start", type=Path, help="a checkpoint folder that a new run starts from")
+    parser.add_argument("--minutes", type=float, help="how long to train; by default until stopped; 0: not at all")
+    parser.add_argument("--decay-minutes", type=float, help="how long to decay the learning rate afterwards")
     return parser
 
 

@@ -29,8 +29,8 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", metavar="NAME", help="cuda, mps, mlx or cpu (default: the best)")
     parser.add_argument("--dtype", choices=get_args(Dtype), help="the number format of the weights")
-    server = parser.add_argument_group("where the model is a server's URL")
-    server.add_argument("--server-model", metavar="NAME", help="the name by which it has the model")
+    server = parser.add_argument_group("if the model is a server's URL")
+    server.add_argument("--server-model", metavar="NAME", help="the server's name for the model")
     server.add_argument("--server-tokenizer", metavar="FOLDER", help="folder or hub id of its tokenizer")
     server.add_argument(
         "--plain-http", action="store_true", default=None, help="send code to another machine unencrypted"

@@ -22,7 +22,7 @@ _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a file in which nothing happens")
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a file where nothing happens")
     parser.add_argument("--at", metavar="LINE:COL", help="a place in it, counted from 1")
     add_model_arguments(parser)
     shape = parser.add_mutually_exclusive_group()

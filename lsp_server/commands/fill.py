@@ -61,14 +61,14 @@ class FileToFill:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="the file whose holes are filled (UTF-8); -: stdin")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the file with the holes (UTF-8); -: stdin")
     parser.add_argument(
-        "--stdin-filename", type=Path, metavar="FILE", help="the file that stdin stands for, which says its language"
+        "--stdin-filename", type=Path, metavar="FILE", help="the name of the file on stdin, for its language"
     )
     parser.add_argument(
         "--at", action="append", default=[], metavar="LINE:COL", help="a place to fill, counted from 1; may be repeated"
     )
-    parser.add_argument("--marker", metavar="TEXT", help="what marks a hole (default: the setting, else ???)")
+    parser.add_argument("--marker", metavar="TEXT", help="the marker of a hole (default: the setting, otherwise ???)")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print one JSON object")
     shape.add_argument("--diff", action="store_true", help="print a unified diff")
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--deadline-ms",
         type=_number(1, _DAY_MS),
         metavar="N",
-        help="after so long, the loading of the model included, take the best answer so far",
+        help="time limit, including loading the model; then take the best answer so far",
     )
     parser.add_argument("--seed", type=_number(0, 2**63 - 1), metavar="N", help="the random seed")
     add_model_arguments(parser)

@@ -26,7 +26,7 @@ STDIN = "-"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="the file as it is now (UTF-8)")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the current file (UTF-8)")
     parser.add_argument(
         "--since", required=True, metavar="OLDFILE", help="the file before the last changes; - reads it from stdin"
     )

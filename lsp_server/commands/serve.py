@@ -37,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--stdio", action="store_true", help="talk over standard input and output (the default)")
     how.add_argument(
-        "--tcp", type=address.parse, metavar="[HOST:]PORT", help="listen for clients; port 0 is any free one"
+        "--tcp", type=address.parse, metavar="[HOST:]PORT", help="listen for clients; port 0 means any free port"
     )
     how.add_argument("--ws", type=address.parse, metavar="[HOST:]PORT", help="the same for WebSocket clients")
-    parser.add_argument("--allow-remote", action="store_true", help="let --tcp and --ws listen for other machines, too")
+    parser.add_argument("--allow-remote", action="store_true", help="let other machines connect to --tcp and --ws, too")
     parser.add_argument(
         "--allow-origin", action="append", default=[], metavar="ORIGIN", help="let web pages of this origin use --ws"
     )

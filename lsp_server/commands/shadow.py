@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shows.add_argument("--days", type=days, default=90, metavar="N", help="of the last N days (default: %(default)s)")
     form = shows.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object")
-    form.add_argument("--html", action="store_true", help="print the same as a page, to be written to a file")
+    form.add_argument("--html", action="store_true", help="print the report as an HTML page")
     actions.add_parser("forget", help="delete the records of both models; the statistics stay")
 
 

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--days", type=days, default=30, metavar="N", help="of the last N days (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     actions = parser.add_subparsers(dest="action", metavar="forget")
-    actions.add_parser("forget", help="delete all that is recorded")
+    actions.add_parser("forget", help="delete all records")
 
 
 def run(args: argparse.Namespace) -> int:

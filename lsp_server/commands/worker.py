@@ -28,12 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--idle-s",
         type=_seconds,
         metavar="S",
-        help="seconds without clients after which it ends (default: the setting, else 600)",
+        help="seconds without clients after which it ends (default: the setting, otherwise 600)",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--foreground", action="store_true", help="run it here until Ctrl-C (the default)")
     how.add_argument("--background", action="store_true", help="start it if none runs and wait for its model")
-    how.add_argument("--where", action="store_true", help="print the path of its socket, whether it runs or not")
+    how.add_argument("--where", action="store_true", help="print the path of its socket, running or not")
     how.add_argument("--stop", action="store_true", help="let the running worker finish its work and end")
 
 

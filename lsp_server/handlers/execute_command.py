@@ -170,7 +170,7 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
             may_create=session.features.progress,
         )
     except (NotPulled, StoppedByUser) as problem:
-        return command_answer(applied=False, reason=str(problem) or "stopped; asked again, it goes on where it was")
+        return command_answer(applied=False, reason=str(problem) or "stopped; ask again to resume where it stopped")
     return await _restart_worker(session) if session.settings.model == AUTO else command_answer(applied=True)
 
 

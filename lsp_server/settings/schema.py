@@ -25,14 +25,14 @@ LONGEST_IDLE_S = 31_536_000
 class PerTrigger(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A limit for automatic suggestions, and for explicit requests."""
 
-    automatic: Annotated[int, Meta(ge=1, le=3_600_000, description="For suggestions that appear by themselves.")]
-    invoked: Annotated[int, Meta(ge=1, le=3_600_000, description="For what the user asked for.")]
+    automatic: Annotated[int, Meta(ge=1, le=3_600_000, description="For automatic suggestions.")]
+    invoked: Annotated[int, Meta(ge=1, le=3_600_000, description="For explicit requests.")]
 
 
 class Candidates(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """How many answers to compute for each hole; an automatic suggestion gets one."""
 
-    invoked: Annotated[int, Meta(ge=1, le=MOST_CANDIDATES, description="For what the user asked for.")] = 3
+    invoked: Annotated[int, Meta(ge=1, le=MOST_CANDIDATES, description="For explicit requests.")] = 3
 
 
 class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -48,14 +48,14 @@ class ServerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=
     """A model on a server, for a `model` that is a URL."""
 
     model: Annotated[
-        str | None, Meta(description="The server's name for the model. When null, the one that it lists.")
+        str | None, Meta(description="The server's name for the model. When null, the only one it lists.")
     ] = None
     tokenizer: Annotated[
         str | None,
         Meta(description="Folder or hub id of its tokenizer on this machine. When null, the server names it."),
     ] = None
     plain_http: Annotated[
-        bool, Meta(description="Allow plain http to another machine. Anybody on the way can then read your code.")
+        bool, Meta(description="Allow plain http to another machine. Anyone in between can then read your code.")
     ] = False
 
 
@@ -67,13 +67,13 @@ class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
         Meta(description="URL of a server with /v1/completions, /v1/chat/completions or /infill. When null: none."),
     ] = None
     model: Annotated[
-        str | None, Meta(description="The server's name for the model. When null, the one that it lists.")
+        str | None, Meta(description="The server's name for the model. When null, the only one it lists.")
     ] = None
     kind: Annotated[
-        PartnerKind, Meta(description="How to ask it. auto finds out; the name of a family means that family's tokens.")
+        PartnerKind, Meta(description="How to ask it. auto detects it; a family's name selects that family's tokens.")
     ] = "auto"
     plain_http: Annotated[
-        bool, Meta(description="Allow plain http to another machine. Anybody on the way can then read your code.")
+        bool, Meta(description="Allow plain http to another machine. Anyone in between can then read your code.")
     ] = False
 
 
@@ -89,7 +89,7 @@ class NextEditSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
     """Whether to offer the places that no longer fit after an edit, one after the other."""
 
     enabled: Annotated[
-        bool, Meta(description="Offer edits for places that an edit of yours leaves behind, such as old names.")
+        bool, Meta(description="Offer edits for places that no longer fit after your edit, such as old names.")
     ] = True
 
 
@@ -115,16 +115,16 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     )
     refine: Annotated[
         Literal["off", "unsure"],
-        Meta(description="unsure: send the partner what you asked for and the model is unsure of."),
+        Meta(description="unsure: send your requests to the partner if the model is unsure of its answer."),
     ] = "off"
-    shadow: Annotated[ShadowSettings, Meta(description="Compare two models on your own requests, unseen.")] = (
+    shadow: Annotated[ShadowSettings, Meta(description="Silently compare two models on your own requests.")] = (
         ShadowSettings()
     )
     idle_seconds: Annotated[
         float, Meta(ge=1, le=LONGEST_IDLE_S, description="How long the worker stays without clients, in seconds.")
     ] = 600.0
     deadline_ms: Annotated[
-        PerTrigger, Meta(description="How long an answer may take, in ms. Then the best one so far is taken.")
+        PerTrigger, Meta(description="Time limit for an answer, in ms. Then the best one so far counts.")
     ] = PerTrigger(automatic=2_000, invoked=10_000)
     candidates: Annotated[Candidates, Meta(description="How many answers to compute for each hole.")] = Candidates()
     max_steps: Annotated[
@@ -132,24 +132,24 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Meta(description="The most denoising steps of a canvas. When null, the model's own number."),
     ] = None
     debounce_ms: Annotated[
-        int, Meta(ge=0, le=10_000, description="How long to pause before suggestions appear by themselves, in ms.")
+        int, Meta(ge=0, le=10_000, description="How long to pause before automatic suggestions, in ms.")
     ] = 75
     confidence_floor: Annotated[
-        float, Meta(ge=0, le=1, description="The least mean confidence of suggestions that appear by themselves.")
+        float, Meta(ge=0, le=1, description="The least mean confidence of automatic suggestions.")
     ] = 0.1
     prefetch: Annotated[
         bool, Meta(description="Compute what follows an accepted suggestion before you ask for it.")
     ] = True
-    next_edit: Annotated[NextEditSettings, Meta(description="Offers of edits that follow from an edit.")] = (
+    next_edit: Annotated[NextEditSettings, Meta(description="Offers of further edits after an edit.")] = (
         NextEditSettings()
     )
     completion: Annotated[
         Literal["auto", "always", "never"],
-        Meta(description="Offer fills as ordinary completions, too. auto: if the editor has no inline completion."),
+        Meta(description="Also offer fills as ordinary completions. auto: only without inline completion."),
     ] = "auto"
     statistics: Annotated[
         Literal["on", "off"],
-        Meta(description="Count what you are shown and take, for `infill-ls stats`. Keeps no text, sends nothing."),
+        Meta(description="Count suggestions you see and accept, for `infill-ls stats`. Keeps no text, sends nothing."),
     ] = "on"
     context: Annotated[ContextSettings, Meta(description="What the model sees of other files.")] = ContextSettings()
     marker: Annotated[str, Meta(min_length=1, max_length=64, description="Text that marks a hole.")] = "???"
