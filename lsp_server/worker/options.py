@@ -8,6 +8,10 @@ from inference.messages import WorkerOptions
 from inference.models import catalogue
 from inference.remote import address
 
+_DEFAULTS = WorkerOptions()
+_SERVERS_ALONE = ("server_model", "server_tokenizer", "plain_http", "sends_token", "partner")
+"""The options that mean nothing to a local model."""
+
 
 def is_remote(options: WorkerOptions) -> bool:
     """Whether a server has the model, so that text leaves this process's machine, or may."""
@@ -21,7 +25,8 @@ def resolved(options: WorkerOptions) -> WorkerOptions:
     """
     try:
         if not is_remote(options):
-            return WorkerOptions(_resolved_model(options.model), options.device, options.dtype, options.idle_s)
+            dropped = {name: getattr(_DEFAULTS, name) for name in _SERVERS_ALONE}
+            return replace(options, model=_resolved_model(options.model), **dropped)
         tokenizer = options.server_tokenizer and _resolved_model(options.server_tokenizer)
         url = address.parse(options.model).url
         return replace(options, model=url, device=None, dtype=None, server_tokenizer=tokenizer or None)
