@@ -167,8 +167,8 @@ def _tensors(file: Path, entries: Mapping[str, Any], data_bytes: int) -> Iterato
         begin, end = entry.data_offsets
         if not 0 <= begin <= end <= data_bytes or _bytes_of(entry) not in (None, end - begin):
             raise ModelError(
-                f"{file}: header of {name[:200]}: {entry.dtype[:9]} of shape {list(entry.shape)[:MAX_DIMENSIONS]} does "
-                f"not stand at bytes {begin} to {end} of {data_bytes}; download the checkpoint again"
+                f"{file}: header of {name[:200]}: {entry.dtype[:9]} of shape {list(entry.shape)[:MAX_DIMENSIONS]} is "
+                f"not at bytes {begin} to {end} of {data_bytes}; download the checkpoint again"
             )
         yield name, StoredTensor(entry.shape, begin, end)
 

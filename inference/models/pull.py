@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _pull(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> int:
     try:
         if target.folder.is_symlink():
-            raise PullError(f"{target.folder} is a link, which is not written through; remove it and run this again")
+            raise PullError(f"{target.folder} is a link, and links are not followed here; remove it and run this again")
         target.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.folder / ".pull.lock", timeout=0):
             _complete(target, accepted=accepted, shown=shown)
@@ -70,7 +70,7 @@ def _pull(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> int:
     except (PullError, ModelError) as error:
         return _fail(str(error) + (by_hand(target) if getattr(error, "by_hand", False) else ""))
     except KeyboardInterrupt:
-        _fail("stopped; the same command goes on where it was")
+        _fail("stopped; the same command resumes there")
         return EXIT_INTERRUPTED
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
         return _fail(reason(error, target) + by_hand(target))

@@ -38,7 +38,7 @@ class Target:
 def reason(error: Exception, target: Target) -> str:
     """What went wrong, and the remedy, judging by the error of the hub's client."""
     page = page_of(target.repo)
-    again = "; what is here stays, and the same command goes on there"
+    again = "; partial downloads stay, and the same command resumes there"
     if isinstance(error, GatedRepoError):
         return (
             f"{target.repo} is for those who have accepted its licence: log in at {page}, accept it, then run `hf auth "
@@ -59,7 +59,7 @@ def reason(error: Exception, target: Target) -> str:
     if isinstance(error, hub.OddAnswerError):
         return f"the hub's answer about {target.repo} makes no sense: {error}"
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        return f"{error.filename} is a link, which is not written through; remove it and run this again"
+        return f"{error.filename} is a link, and links are not followed here; remove it and run this again"
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"the disk is full at {target.folder}; make room{again}"
     words = _QUERY.sub("", (str(error).splitlines() or [""])[0])[:200]

@@ -60,7 +60,7 @@ def source(environment: Mapping[str, str] = os.environ, place: Place = SERVER) -
 def _read(file: Path) -> str:
     """Raises OSError or ModelError. Follows no link, and never blocks on something that is not a file."""
     if file.is_symlink():
-        raise ModelError(f"{file} is a link, which may lead anywhere; put the token into a file of that name itself")
+        raise ModelError(f"{file} is a link, which may lead anywhere; put the token into a regular file of that name")
     quick = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(file, quick)
     try:
@@ -80,7 +80,7 @@ def _require_private(file: Path, about: os.stat_result) -> None:
     if os.name == "nt":  # the user's profile is private there
         return
     if about.st_uid != os.getuid():
-        raise ModelError(f"{file} belongs to another user, who knows the token then; put one of your own in its place")
+        raise ModelError(f"{file} belongs to another user, who then knows the token; replace it by your own file")
     if about.st_mode & 0o077:
         raise ModelError(f"other users can read {file}; run: chmod 600 {file}")
 

@@ -50,7 +50,7 @@ class ServerHealth:
             return False
         silent_s = time.monotonic() - self._silent_since
         knew = "has not answered for" in self._problem
-        what = "typing goes on without it; see that it runs, or change `model`"
+        what = "typing continues without it; check that it runs, or change `model`"
         self._fails(f"the server {self._url} has not answered for {silent_s:.0f} s; {what}")
         return not knew
 

@@ -47,10 +47,10 @@ def require_private_folder(folder: Path) -> None:
         found = folder.lstat()
     except OSError as error:
         raise NotPrivateError(
-            f"cannot use the folder {folder}: {error.strerror}; remove what is in its place"
+            f"cannot use the folder {folder}: {error.strerror}; remove whatever is in its place"
         ) from error
     if not stat.S_ISDIR(found.st_mode):
-        raise NotPrivateError(f"{folder} is not a folder of its own (a link or a file); remove it")
+        raise NotPrivateError(f"{folder} is not a real folder (but a link or a file); remove it")
     if os.name == "nt":  # the folder is in the user's profile, which Windows keeps private
         return
     if found.st_uid != os.getuid():

@@ -9,8 +9,8 @@ from lsp_server import carve
 from lsp_server.carve import Span
 from lsp_server.syntax.source import Source
 
-STALE = "the file has changed since this was asked for; ask again"
-NOTHING_TO_REFINE = "there is nothing to refine here: select some code, or put the cursor in a fill just made"
+STALE = "the file has changed since the request; ask again"
+NOTHING_TO_REFINE = "there is nothing to refine here: select some code, or put the cursor in a recent fill"
 CANNOT_APPLY = "this editor does not support workspace/applyEdit"
 
 

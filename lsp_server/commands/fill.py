@@ -115,7 +115,7 @@ def _file_to_fill(args: argparse.Namespace) -> FileToFill:
     """Reads the file, unless it may hold secrets or is switched off. Raises BadInput."""
     name = args.file if args.file != STANDARD_INPUT else args.stdin_filename or Path("stdin")
     if args.file == STANDARD_INPUT and args.write:
-        raise BadInput("there is no file to write: what comes from stdin is printed; leave out --write")
+        raise BadInput("there is no file to write: a fill of stdin is printed; leave out --write")
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
     given = given_settings(args)
     for problem in resolve([Layer(COMMAND_LINE, given)])[1]:

@@ -77,7 +77,7 @@ def _show(found: dict[str, Any], *, as_html: bool) -> None:
 
 def _show_comparison(console: Console, comparison: dict[str, Any]) -> None:
     main, other = comparison["main"], comparison["other"]
-    console.print(f"\n{main} (which you were shown) and {other} (asked unseen)", style="bold", soft_wrap=True)
+    console.print(f"\n{main} (shown to you) and {other} (asked silently)", style="bold", soft_wrap=True)
     console.print(comparison["verdict"], soft_wrap=True)
     outcomes = ", ".join(f"{count} {name}" for name, count in comparison["outcomes"].items())
     console.print(f"{comparison['requests']} requests; {other}: {outcomes}.")

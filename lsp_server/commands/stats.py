@@ -117,7 +117,7 @@ def _show_total(console: Console, total: dict[str, Any], days: int) -> None:
     looks = (("at the next save", total["at_save"]), ("5 minutes later", total["later"]))
     kept = [f"{seen['similarity']:.0%} {when} (of {seen['seen']})" for when, seen in looks if seen["seen"]]
     console.print(f"\nOf what was taken stood there: {', '.join(kept) or 'not looked at yet'}.", soft_wrap=True)
-    written = f"{total['kept_characters']:,} of {total['taken_characters']:,} characters taken were kept"
+    written = f"{total['kept_characters']:,} of {total['taken_characters']:,} accepted characters were kept"
     console.print(f"{written}: about {_duration(total['saved_s'])} of typing.")
     console.print(f"({ESTIMATE})", style="dim", soft_wrap=True)
     if total["unseen_characters"]:

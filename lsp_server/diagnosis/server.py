@@ -21,7 +21,7 @@ PROBE_S = 60.0
 _WAYS = {
     "suffix": "/v1/completions with a suffix",
     "infill": "llama.cpp's /infill",
-    "chat": "/v1/chat/completions, which can be shown a draft",
+    "chat": "/v1/chat/completions, which can see a draft",
 }
 _FAMILY = "/v1/completions with the tokens of {}"
 
@@ -55,7 +55,7 @@ def _fill(found: dict[str, Any]) -> Check:
     """The partner's fill of the hole in `inference.remote.probe`."""
     if not found["fill"]:
         advice = "check that the model knows code, or set partner.kind to ask it in another way"
-        return Check("partner fills", Verdict.WARN, "nothing, where it was shown a function without its result", advice)
+        return Check("partner fills", Verdict.WARN, "nothing for a function without its result", advice)
     return Check("partner fills", Verdict.OK, f"`return {found['fill']}` in {found['ms']} ms")
 
 

@@ -37,7 +37,7 @@ _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
 TOO_LATE = "no answer within {} ms; try again, or raise deadlineMs.invoked"
 CUT_OFF = (
-    "the partner's answer was cut off or empty, and would have lost what stands there; raise deadlineMs.invoked, "
+    "the partner's answer was cut off or empty, and would have lost the current text; raise deadlineMs.invoked, "
     "or select less"
 )
 NOTHING_TO_CHANGE = "nothing to change: the model would write what is already there"

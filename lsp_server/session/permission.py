@@ -14,7 +14,7 @@ from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
 
 LOST = "could not be read; close the file and open it again to get fills in it"
-_UNANSWERED = "its file system does not answer, so nobody knows where its path leads; ask again once it does"
+_UNANSWERED = "its file system does not answer, so the target of its path is unknown; ask again once it does"
 
 
 class Permission:

@@ -14,10 +14,10 @@ LEAST_HOLES, LEAST_DOCUMENTS = 30, 5
 RESAMPLES, SEED = 2000, 20
 """The seed is fixed, so that the same records give the same report."""
 NOTES = (
-    "Quality is how similar a text is to what stood there 5 minutes later, or else at the next save; 1: the same.",
+    "Quality is the similarity of a text to the one there 5 minutes later, or at the next save; 1: the same.",
     "What you took counts for {main}, because that text stands there. Where you took nothing, that counts "
     "against {main}, because you had turned it down. Look at both lines.",
-    "{main} was timed while you worked, {other} once all was quiet, which flatters {other}.",
+    "{main} was timed while you worked, {other} in quiet moments, which flatters {other}.",
     "The sample has only what {main} showed, and nothing that went to the partner to be refined.",
     "Intervals are of 95 %, by a bootstrap over documents.",
 )
@@ -126,7 +126,7 @@ def verdict(main: str, other: str, lines: dict[str, dict[str, Any]], lead_with_m
     if total["high"] < 0 and untouched is not None and untouched["difference"] < 0:
         return f"{main} writes better for you, also where you took nothing of it."
     if total["high"] < 0:
-        return f"Undecided: {main} is ahead only where you took what it wrote."
+        return f"Undecided: {main} is ahead only where you accepted its text."
     return "Undecided."
 
 

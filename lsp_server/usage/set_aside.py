@@ -9,7 +9,7 @@ APPLICATION_ID = 0x494E464C
 """`INFL`: identifies a file as ours."""
 FIRST_TABLES = {"suggestion", "answer", "lost"}
 """The tables that each of our files has at least."""
-NOT_PLAIN = "it is not a file of its own (a link, or no file at all)"
+NOT_PLAIN = "it is not a regular file (but a link, or no file at all)"
 
 
 _SET_ASIDE = re.compile(r"\.set-aside-\d+(?:-wal|-shm)?")

@@ -226,7 +226,7 @@ def _overwrite(connection: sqlite3.Connection) -> None:
     if is_busy:
         (file,) = connection.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()
         raise UsageFileError(
-            f"it is deleted, but another program reads {file} just now, and its bytes may still stand in {file}-wal; "
+            f"it is deleted, but another program reads {file} just now, and its bytes may still be in {file}-wal; "
             "close that program, and run this again"
         )
 

@@ -151,7 +151,7 @@ class Exchange:
         except (OSError, EOFError):
             self._end(WorkerFailure(ErrorCode.STOPPED, f"The worker (process {self.pid}) ended {self._when()}"))
         except ValueError as error:
-            self._end(WorkerFailure(ErrorCode.BAD_MESSAGE, f"The worker sent what is no message: {error}"))
+            self._end(WorkerFailure(ErrorCode.BAD_MESSAGE, f"The worker sent an invalid message: {error}"))
         except WorkerFailure as failure:
             self._end(failure)
 

@@ -29,7 +29,7 @@ class SilentError(WorkerFailure):
         self.pid = pid or pid_of(paths)
         who = f"The worker (process {self.pid})" if self.pid else f"What listens at {paths.socket}"
         gone = "" if paths.socket.exists() else f": {paths.socket} is gone"
-        stopped = f"; it is stopped, and goes on after: kill -CONT {self.pid}" if is_stopped(self.pid) else ""
+        stopped = f"; it is stopped; resume it with: kill -CONT {self.pid}" if is_stopped(self.pid) else ""
         how = f"kill -9 {self.pid}" if self.pid else f"find its process and end it, or remove {paths.socket}"
         super().__init__(
             ErrorCode.STOPPED, f"{who} does not answer{gone}{stopped}; to end it: {how} (log: {paths.log})"

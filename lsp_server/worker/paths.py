@@ -128,7 +128,7 @@ def why_not_private(folder: Path, variable: str = FOLDER_VARIABLE) -> str:
     except OSError as error:
         return f"cannot use the folder {folder}: {error.strerror}; set {variable} to a folder of your own"
     if not stat.S_ISDIR(found.st_mode):
-        return f"{folder} is not a folder of its own (a link or a file); remove it"
+        return f"{folder} is not a real folder (but a link or a file); remove it"
     if os.name == "nt":  # the folder is in the user's profile, which Windows keeps private
         return ""
     if found.st_uid != os.getuid():

@@ -226,7 +226,7 @@ async def test_client_that_cannot_resolve_gets_commands(start_editor: StartEdito
     bench.type(uri, "x = 1\n" + THREE)
     assert (await bench.command(action.command.command, *(action.command.arguments or ())))["applied"] is False
     shown = [message.message for message in editor.client.messages]
-    assert shown[-1] == "infill-ls: the file has changed since this was asked for; ask again", "nobody reads the answer"
+    assert shown[-1] == "infill-ls: the file has changed since the request; ask again", "nobody reads the answer"
 
 
 async def test_a_client_without_action_literals_is_given_bare_commands(start_editor: StartEditor) -> None:

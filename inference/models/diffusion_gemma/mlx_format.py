@@ -38,7 +38,7 @@ def refuse(found: Checkpoint) -> None:
     """Raises ModelError if MLX has packed the weights: nothing else reads them."""
     if packing_of(found) is not None:
         raise ModelError(
-            f"{found.name}: MLX has packed its weights, and MLX alone reads them; on a Mac with Apple silicon "
+            f"{found.name}: MLX has packed its weights, and only MLX reads them; on a Mac with Apple silicon "
             "install infill-ls[mlx] and leave out the device; elsewhere choose a checkpoint that is not packed"
         )
 

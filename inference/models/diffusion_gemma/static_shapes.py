@@ -120,7 +120,7 @@ class RecordedNetwork(FusedNetwork):
         try:
             program.record(self._recorder)
         except RecordingError as error:
-            log.warning("passes are not recorded any more, which makes them slower: %s", error)
+            log.warning("passes are no longer recorded, which makes them slower: %s", error)
             self._records = False
             self._programs.clear()
             self._rows.clear()

@@ -81,7 +81,7 @@ class _Reader:
         arrays: dict[str, StoredArray] = {}
         for key, value in self._values(keys):
             if key in metadata or key in arrays:
-                raise self._wrong(f"the key {key} stands there twice")
+                raise self._wrong(f"the key {key} occurs twice")
             if isinstance(value, StoredArray):
                 arrays[key] = value
             else:
@@ -173,9 +173,9 @@ class _Reader:
             begin = first + offset
             end = begin + prod(shape) // type_.weights * type_.bytes_
             if name in placed:
-                raise self._wrong(f"the tensor {name} stands there twice")
+                raise self._wrong(f"the tensor {name} occurs twice")
             if offset % alignment or end > self._size:
-                raise self._wrong(f"{name} does not stand at bytes {begin} to {end} of {self._size}")
+                raise self._wrong(f"{name} is not at bytes {begin} to {end} of {self._size}")
             placed[name] = StoredTensor(shape, type_, begin, end)
         ends = 0
         for name, tensor in sorted(placed.items(), key=lambda item: item[1].begin):
@@ -219,7 +219,7 @@ class _Reader:
     def _reach(self, end: int) -> None:
         """Reads on until `end`. Reserves nothing for data that the file does not have."""
         if end > self._size:
-            raise self._wrong(f"it is cut off: its header goes on behind its {self._size} bytes")
+            raise self._wrong(f"it is cut off: its header continues beyond its {self._size} bytes")
         if end > HEADER_LIMIT_BYTES:
             raise self._wrong(f"its header has more than the {HEADER_LIMIT_BYTES} bytes allowed")
         while len(self._bytes) < end:

@@ -8,12 +8,12 @@ class Drop(StrEnum):
     """The reason, worded to follow `what it wrote`."""
 
     UNREADABLE = "is no valid text"
-    UNSEEN = "has characters that nobody can see"
-    NOT_AS_BEGUN = "does not begin with what is typed already"
+    UNSEEN = "has invisible characters"
+    NOT_AS_BEGUN = "does not begin with the typed text"
     EMPTY = "is empty"
     CLOSES = "only ends what it did not begin"
     REPEATS_BELOW = "repeats the lines below"
-    REPEATS_BEHIND = "repeats what stands behind the hole"
+    REPEATS_BEHIND = "repeats the text behind the hole"
     REPEATS_ABOVE = "repeats the line above"
     UNCHANGED = "stands there already"
 

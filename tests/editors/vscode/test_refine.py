@@ -166,7 +166,7 @@ def test_shadow_report_is_shown_and_forgotten(window: Window, partner: Partner, 
 
     until(look, "the report is shown")
     inside = window.page.frame_locator("iframe.webview").frame_locator("iframe#active-frame")
-    inside.get_by_text("(which you were shown)").first.wait_for()
+    inside.get_by_text("(shown to you)").first.wait_for()
     window.run("Notifications: Clear All Notifications")
     window.run("Infill: Forget Shadow Data")
     window.page.click('.monaco-dialog-box .monaco-button:has-text("Forget")')

@@ -189,8 +189,8 @@ HOSTILE = {
     "nothing in it": (whole(tensors=tensor("a", (0,)), tensor_count=1), "sizes"),
     "half a block": (whole(tensors=tensor("a", (33, 2), 8), tensor_count=1), "sizes"),
     "a quantisation of tomorrow": (whole(tensors=tensor("a", (32,), 77), tensor_count=1), "type 77"),
-    "beyond the end": (whole(tensors=tensor("a", (32,), 0, 1 << 50), tensor_count=1), "does not stand"),
-    "an odd offset": (whole(tensors=tensor("a", (1,), 0, 3), tensor_count=1) + bytes(99), "does not stand"),
+    "beyond the end": (whole(tensors=tensor("a", (32,), 0, 1 << 50), tensor_count=1), "is not at bytes"),
+    "an odd offset": (whole(tensors=tensor("a", (1,), 0, 3), tensor_count=1) + bytes(99), "is not at bytes"),
     "an odd alignment": (whole(keys=key("general.alignment", 4, struct.pack("<I", 7)), key_count=1), "alignment"),
     "a tensor twice": (whole(tensors=tensor("a", (1,)) * 2, tensor_count=2) + bytes(99), "twice"),
     "shared bytes": (

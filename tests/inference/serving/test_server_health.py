@@ -16,7 +16,7 @@ def test_silent_server_is_a_problem_until_it_answers() -> None:
     health.answered()
     news = [health.heard(SILENT) for _ in range(SILENT_REQUESTS + 1)]
     assert news == [False] * (SILENT_REQUESTS - 1) + [True, False]
-    assert "http://gpu:8000 has not answered for 2 s; typing goes on" in problem_of(health)
+    assert "http://gpu:8000 has not answered for 2 s; typing continues" in problem_of(health)
     assert health.in_status(Status(WorkerState.READY)).server_up_s == 0
     assert health.heard(Done("r"))
     assert problem_of(health) == ""

@@ -16,7 +16,7 @@ async def test_doctor_shows_what_a_partner_can_do(tmp_path: Path) -> None:
         about = checks(found)
         assert about["partner text goes to"]["found"] == f"{server.url}, on this machine"
         assert about["partner token"]["found"] == "from INFILL_LS_PARTNER_TOKEN"
-        assert "/v1/chat/completions, which can be shown a draft" in about["partner"]["found"]
+        assert "/v1/chat/completions, which can see a draft" in about["partner"]["found"]
         assert server.name in about["partner"]["found"]
         assert about["partner fills"]["found"].startswith("`return sum(numbers) / len(numbers)` in ")
         assert "engine" not in about and "model" in about, "the model of this machine is looked at, too"

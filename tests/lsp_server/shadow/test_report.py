@@ -145,7 +145,7 @@ def test_taken_texts_do_not_make_the_main_model_win(state: Path, capsys: pytest.
     record(simulated)
     found = reported(capsys)
     assert found["lines"]["all"]["high"] < 0 < found["lines"]["you took nothing"]["difference"]
-    assert "only where you took" in found["verdict"]
+    assert "only where you accepted" in found["verdict"]
 
 
 def test_with_few_requests_it_is_too_early(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +171,7 @@ def test_a_person_sees_the_verdict_and_the_table(state: Path, capsys: pytest.Cap
     record(simulate(0.3))
     assert main(["shadow", "report"]) == 0
     text = capsys.readouterr().out
-    for words in ("big writes better for you", "300 requests", "failed", "you took nothing", "█", "once all was quiet"):
+    for words in ("big writes better for you", "300 requests", "failed", "you took nothing", "█", "in quiet moments"):
         assert words in text, words
 
 
