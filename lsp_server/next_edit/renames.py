@@ -90,7 +90,7 @@ def _uses_of_binding(compared: Compared, old: Name, new: Name) -> Iterator[Name]
     plain = [name for name in inside if name.role in (Role.USE, Role.DEFINITION)]
     own = [name for name in plain if _is_bound_in(names, name, scope.id)]
     if any(name.binder == scope for name in own):
-        own = own if new.role is Role.PARAMETER else list(_until_bound_anew(names, own, new))
+        own = own if new.role is Role.PARAMETER else list(_until_bound_again(names, own, new))
     for name in own:
         if not _is_hidden(names, name, new, scope.id):
             yield name
@@ -123,7 +123,7 @@ def _is_hidden(names: Names, name: Name, new: Name, scope: int) -> bool:
     return any(each in binding for each in takewhile(lambda each: each != scope, name.scopes))
 
 
-def _until_bound_anew(names: Names, own: list[Name], new: Name) -> Iterator[Name]:
+def _until_bound_again(names: Names, own: list[Name], new: Name) -> Iterator[Name]:
     """The names that the renamed definition reaches, if others also define the old name in its scope.
 
     It reaches past definitions made from the old value, or in a block inside its own.

@@ -125,7 +125,7 @@ async def test_a_body_that_is_missing_is_a_hole(editor: Editor) -> None:
     assert changed != text
 
 
-async def test_a_function_that_has_a_body_can_be_written_anew(editor: Editor) -> None:
+async def test_a_function_that_has_a_body_can_be_rewritten(editor: Editor) -> None:
     uri = editor.open(FUNCTIONS.replace("???", "radius"))
     (action,) = await editor.actions(uri, here(Position(9, 8)))
     assert (action.title, action.kind) == ("Rewrite this body", f"{FILL}.writeBody")

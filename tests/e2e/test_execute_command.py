@@ -107,7 +107,7 @@ async def test_holes_that_the_deadline_leaves_no_time_for_are_told_of(start_edit
     assert answer["reason"].startswith(f"{left} of {len(lines)} holes are left as they are")
 
 
-async def test_a_body_is_written_anew(bench: Workbench) -> None:
+async def test_a_body_is_rewritten(bench: Workbench) -> None:
     uri = bench.open(CODE)
     after = await done(bench, "writeBody", uri, here(Position(7, 0)))
     head, tail = CODE.split("    amount = 0")[0], "\n\n\nprint(area(2), ???)\n"
@@ -247,7 +247,7 @@ async def alone() -> AsyncIterator[Editor]:
     shutil.rmtree(folder)
 
 
-async def test_the_worker_can_be_started_anew(alone: Editor) -> None:
+async def test_the_worker_can_be_started_again(alone: Editor) -> None:
     bench = Workbench(alone)
     uri = bench.open(CODE)
     await done(bench, "fillHole", uri, here(Position(1, 15)))

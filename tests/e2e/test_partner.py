@@ -49,7 +49,7 @@ async def test_of_several_holes_each_sees_the_fills_before_it(start_raw: StartRa
 
 
 @pytest.mark.parametrize(("kind", "draft"), [("chat", "total"), ("infill", "")])
-async def test_selection_is_reworked_or_written_anew(start_raw: StartRaw, kind: str, draft: str) -> None:
+async def test_selection_is_reworked_or_rewritten(start_raw: StartRaw, kind: str, draft: str) -> None:
     async with partner_server(answer=refined) as server:
         text = DOCUMENT.replace("return ", "return total")
         user = await user_of(start_raw, alone(server, kind), text)

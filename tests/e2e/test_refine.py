@@ -359,7 +359,7 @@ async def test_without_a_partner_refining_says_what_to_do(start_raw: StartRaw) -
 
 
 @pytest.mark.parametrize("kind", ["suffix", "qwen2.5-coder"])
-async def test_a_partner_that_sees_no_draft_writes_anew(start_raw: StartRaw, kind: str) -> None:
+async def test_a_partner_that_sees_no_draft_rewrites(start_raw: StartRaw, kind: str) -> None:
     async with partner_server(answer=refined) as server:
         partner = {"url": server.url, "kind": kind, "model": server.name}
         user = await user_of(start_raw, {**PATIENT, "partner": partner}, DOCUMENT.replace("return ", "return total"))

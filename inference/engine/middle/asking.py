@@ -157,7 +157,7 @@ class Asking:
     def _chat(self, hole: Hole, before: str, after: str, share: float) -> Asked:
         """A chat turn; its answer begins with the opening fence."""
         prefix, suffix = self._around(before + hole.starts_with, after, share)
-        request, draft = self._request, hole.text if question.is_written_anew(hole) else ""
+        request, draft = self._request, hole.text if question.is_rewritten(hole) else ""
         files, room = self._files if share == 1.0 else (), question.room(hole)
         asked = Question(
             prefix, suffix, hole.single_line, room, request.path, request.language, files, request.instruction, draft

@@ -153,7 +153,7 @@ class MiddleInfilling(Work[MiddleEvent]):
     def _begun(self, number: int, *, short: bool) -> tuple[Branch, list[int] | None]:
         hole = self._parts.holes[number]
         asked = self._asking.of(self._parts, self._texts(), number, short=short)
-        if question.is_written_anew(hole) and asked.question is None:
+        if question.is_rewritten(hole) and asked.question is None:
             return standing(self._model, asked, hole.text)
         return Branch.given(self._model.vocabulary, asked), None
 

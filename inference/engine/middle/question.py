@@ -106,10 +106,10 @@ def room(hole: Hole) -> int:
     if hole.max_tokens:
         return hole.max_tokens
     most = min(_ROOM[hole.kind], _ROOM_OF_A_LINE) if hole.single_line else _ROOM[hole.kind]
-    return max(most, int(tokens(hole.text) * _ROOM_FOR_CHANGES)) if is_written_anew(hole) else most
+    return max(most, int(tokens(hole.text) * _ROOM_FOR_CHANGES)) if is_rewritten(hole) else most
 
 
-def is_written_anew(hole: Hole) -> bool:
+def is_rewritten(hole: Hole) -> bool:
     """Whether the fill replaces the hole's current text: a partial fill would lose the rest."""
     return bool(hole.text) and 0.0 < hole.strength < 1.0
 

@@ -47,7 +47,7 @@ class Asking:
         """The question for a hole after the fills of earlier ones; later ones are empty."""
         hole, texts, request = self.parts.holes[number], self.parts.texts, self.request
         before = "".join(text + fill.text for text, fill in zip(texts, fills, strict=False)) + texts[number]
-        draft = hole.text if self.interface.sees_drafts and question.is_written_anew(hole) else ""
+        draft = hole.text if self.interface.sees_drafts and question.is_rewritten(hole) else ""
         most = question.room(hole)
         beside = most + question.tokens(draft) + question.tokens(request.instruction)
         after, controls = "".join(texts[number + 1 :]), self.interface.controls
@@ -128,7 +128,7 @@ class Chain:
         fills = [*self.fills, self._cut(writing)] if writing and writing.text else self.fills
         asking, holes = self._asking, self._asking.parts.holes
         cut = [hole for hole, fill in zip(holes, fills, strict=False) if not fill.is_complete]
-        if any(map(question.is_written_anew, cut)) or not any(fill.text for fill in fills):
+        if any(map(question.is_rewritten, cut)) or not any(fill.text for fill in fills):
             return None
         rest = range(len(fills), len(holes))
         sure = [value for fill in fills for value in fill.sure]
@@ -207,12 +207,12 @@ class Chain:
         """
         text, is_whole = writing.text.rstrip("\ufffd"), False
         if not writing.question.single_line and "\n" in text.strip("\n"):
-            is_whole = writing.end == "length" and not self._is_written_anew()
+            is_whole = writing.end == "length" and not self._is_rewritten()
             text = text.rpartition("\n")[0]
         return Fill(self._pinned + text, is_whole, writing.tokens, tuple(writing.sure))
 
-    def _is_written_anew(self) -> bool:
-        return question.is_written_anew(self._asking.parts.holes[len(self.fills)])
+    def _is_rewritten(self) -> bool:
+        return question.is_rewritten(self._asking.parts.holes[len(self.fills)])
 
     def _left_s(self) -> float | None:
         deadline = self._asking.deadline

@@ -70,7 +70,7 @@ def test_after_an_edit_the_cache_equals_a_fresh_one(network: Network, index: int
     check_equals_fresh(cache, edited, reused=reused)
 
 
-def test_an_edit_at_the_start_encodes_anew(network: Network) -> None:
+def test_an_edit_at_the_start_encodes_again(network: Network) -> None:
     cache = PrefixCache(network, 1 << 30)
     encoded(cache, tokens(LONG)).release()
     check_equals_fresh(cache, [1, *tokens(LONG, seed=1)], reused=0)

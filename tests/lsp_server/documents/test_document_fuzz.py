@@ -75,7 +75,7 @@ class Typing(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.reference.text) > 6_000)
     @rule()
-    def start_anew(self) -> None:
+    def start_again(self) -> None:
         self.change([{"text": ""}])
 
     def change(self, changes: list[ContentChange]) -> None:

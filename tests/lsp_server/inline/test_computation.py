@@ -69,7 +69,7 @@ def test_line_gets_no_break_and_no_extra_bracket(typed: str) -> None:
     assert not types(computation_at("x = ‸\n"), "f", typed)
 
 
-def test_a_computation_that_was_not_sent_is_begun_anew() -> None:
+def test_a_computation_that_was_not_sent_is_begun_again() -> None:
     """It costs nothing, and the hole may be another one now."""
     assert not types(computation_at("x = ‸\n", sent=False), "f")
 

@@ -205,7 +205,7 @@ async def test_what_is_known_is_answered_at_once_and_parses_nothing(scene: Scene
     assert scene.begun == 0
 
 
-async def test_change_in_the_same_statement_asks_anew(scene: Scene) -> None:
+async def test_change_in_the_same_statement_asks_again(scene: Scene) -> None:
     await scene.know("foo")
     scene.edit(0, 1, "z")
     scene.waits_for_context, scene.worker.fills = False, ["bar"]
@@ -256,7 +256,7 @@ async def test_repeated_failure_is_logged_once(scene: Scene, caplog: pytest.LogC
     assert list(warnings.values()) == ["no inline completion: gone, next try in 3 s"] * 2
 
 
-async def test_what_leads_elsewhere_is_begun_anew(scene: Scene) -> None:
+async def test_what_leads_elsewhere_is_begun_again(scene: Scene) -> None:
     waiting = await scene.is_led_elsewhere(scene.document.snapshot)
     await scene.worker.until(lambda: scene.begun == 1)
     assert not waiting.done()

@@ -214,7 +214,7 @@ def test_the_file_of_a_newer_version_is_left_alone(file: Path) -> None:
         read(file, 0)
 
 
-def test_a_file_that_was_deleted_is_begun_anew(file: Path) -> None:
+def test_a_file_that_was_deleted_is_begun_again(file: Path) -> None:
     said: list[str] = []
     connection = UsageConnection(lambda: file, said.append)
     connection.write(suggestion(1))

@@ -14,7 +14,7 @@ from tests.inference.models.mlx.test_parity import filled
 from tests.inference.models.test_prefix_cache import (  # noqa: F401
     test_a_canvas_without_any_prefix_decodes,
     test_after_an_edit_the_cache_equals_a_fresh_one,
-    test_an_edit_at_the_start_encodes_anew,
+    test_an_edit_at_the_start_encodes_again,
     test_another_document_does_not_throw_the_first_out,
     test_many_edits_in_a_row_keep_equal_to_fresh,
     test_the_budget_holds_once_nobody_reads,
