@@ -16,6 +16,7 @@ _DIALOG = ".monaco-dialog-box"
 _INPUT = ".quick-input-widget .quick-input-box input"
 _ROW = ".quick-input-list .monaco-list-row"
 _SAVING_MS = 2_000
+_LISTING_MS = 10_000
 _WATCH = (Path(__file__).parent / "watch.js").read_text()
 
 
@@ -35,8 +36,7 @@ class Window:
         self.file = self._folder / name
         assert not self.file.exists(), "each test has files of its own"
         self.file.write_bytes(text.encode())
-        self.press("Control+p")
-        self._enter(str(self.file), wait=f'{_ROW}.focused:has-text("{name}")')
+        self._enter("Control+p", str(self.file), wait=f'{_ROW}.focused:has-text("{name}")')
         self.page.wait_for_selector(f'.tab.active[data-resource-name="{name}"]')
         self.page.wait_for_selector(f"{_LINES} .view-line >> nth=0")
         self.page.wait_for_selector(".quick-input-widget", state="hidden")
@@ -100,8 +100,7 @@ class Window:
 
     def go_to(self, line: int, column: int = 1) -> None:
         """Puts the cursor there; both count from 1."""
-        self.press("Control+g")
-        self._enter(f":{line}:{column}", wait=f'{_ROW}:has-text("line {line} at column {column}.")')
+        self._enter("Control+g", f":{line}:{column}", wait=f'{_ROW}:has-text("line {line} at column {column}.")')
         self.page.wait_for_selector(".quick-input-widget", state="hidden")
 
     def press(self, *keys: str) -> None:
@@ -115,8 +114,7 @@ class Window:
 
     def run(self, title: str) -> None:
         """Choose a command from the palette by its title."""
-        self.press("F1")
-        self._enter(f">{title}", wait=f'{_ROW}.focused:has-text("{title}")')
+        self._enter("F1", f">{title}", wait=f'{_ROW}.focused:has-text("{title}")')
 
     def choose(self, title: str) -> None:
         """Choose what has `title` in the list that is open."""
@@ -165,8 +163,20 @@ class Window:
             return True
         return False
 
-    def _enter(self, words: str, wait: str) -> None:
-        self.page.wait_for_selector(_INPUT)
-        self.page.fill(_INPUT, words)
-        self.page.wait_for_selector(wait)
+    def _enter(self, key: str, words: str, wait: str) -> None:
+        """Opens a list with `key`, types `words` and chooses the row that `wait` selects.
+
+        VS Code closes such a list when something else takes the focus, such as a panel that has just opened. A user
+        presses the key again, and so does this.
+        """
+        until(lambda: self._offers(key, words, wait), f"{key} offers {words}")
         self.page.keyboard.press("Enter")
+
+    def _offers(self, key: str, words: str, wait: str) -> bool:
+        self.press(key)
+        with suppress(TimeoutError):
+            self.page.fill(_INPUT, words, timeout=_LISTING_MS)
+            self.page.wait_for_selector(wait, timeout=_LISTING_MS)
+            return True
+        self.press("Escape")
+        return False
