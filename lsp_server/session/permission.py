@@ -67,19 +67,22 @@ class Permission:
     async def follow_links(self, uri: str) -> bool:
         """Follows the links on a document's path again. Returns whether their targets are known.
 
+        A cell also has those of its notebook and of all cells the notebook has or had: its request shows their text.
         The same call to the file system also reads changed settings files, since each call takes a thread.
         """
-        path = path_as_given(self._notebooks.home_of(uri))
-        question = partial(_looked_at, path, self._configuration.have_files_changed)
-        have_changed, names = await self._file_system.ask(path, question) or (False, None)
+        home = self._notebooks.home_of(uri)
+        given = (path_as_given(each) for each in (home, uri, *self._notebooks.cells_of(home)))
+        paths = tuple(dict.fromkeys(filter(None, given)))
+        question = partial(_looked_at, paths, self._configuration.have_files_changed)
+        have_changed, links = await self._file_system.ask(paths, question) or (False, None)
         if have_changed:
             self._on_settings()
-        if names and uri in self._documents:
-            links, mine = names[1:], self._settings_of(uri)
+        if links is not None and uri in self._documents:
+            mine = self._settings_of(uri)
             if any(is_secret(link, mine) or is_secret(link, self._configuration.at(Path(link))) for link in links):
                 self._on_secret(uri)
             self._links[uri] = links
-        return names is not None
+        return links is not None
 
     def _settings_of(self, uri: str) -> Settings:
         return self._configuration.of(self._notebooks.home_of(uri))
@@ -89,6 +92,6 @@ class Permission:
         return tuple(path for each in (self._notebooks.home_of(uri), uri) for path in possible_paths(each))
 
 
-def _looked_at(path: Path | None, have_files_changed: Callable[[], bool]) -> tuple[bool, tuple[str, ...]]:
-    """Whether settings files have changed, and the names that a path has through its links. Runs in a thread."""
-    return have_files_changed(), tuple(name.as_posix() for name in names_of(path)) if path else ()
+def _looked_at(paths: tuple[Path, ...], have_files_changed: Callable[[], bool]) -> tuple[bool, tuple[str, ...]]:
+    """Whether settings files have changed, and the further names that paths have through their links. In a thread."""
+    return have_files_changed(), tuple(name.as_posix() for path in paths for name in names_of(path)[1:])

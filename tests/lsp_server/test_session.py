@@ -224,6 +224,25 @@ async def test_a_cell_with_a_secret_name_is_no_document(cell: str) -> None:
     await leave(session)
 
 
+async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither for itself nor as the text around another cell, even if it becomes a link only later."""
+    (tmp_path / "l1.py").symlink_to(".env")
+    linked, later, other = ((tmp_path / name).as_uri() for name in ("l1.py", "l2.py", "a.py"))
+    async with working(monkeypatch, "1", prefetch=False) as (session, worker):
+        for cells in ((linked,), (other, later)):
+            session.notebooks.open(f"{tmp_path.as_uri()}/{len(cells)}.ipynb", cells)
+            for each in cells:
+                session.open(each, "python", 1, "x = \n")
+        assert (await session.why_off_now(linked) or "").endswith("/.env)")
+        assert linked not in session.documents
+        assert await session.why_off_now(other) is None
+        (tmp_path / "l2.py").symlink_to(".env")
+        answer = ask_at(session, 4, other)
+        assert not isinstance(answer, types.InlineCompletionList)
+        assert (await answer).items == []
+        assert worker.requests == []
+
+
 async def test_a_secret_named_from_outside_is_one_without_an_event(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
