@@ -21,6 +21,7 @@ from inference.serving import logs, startup
 from inference.serving.claim import Claim, stay_reachable
 from inference.serving.connection import ClientConnection
 from inference.serving.engine_thread import LoadInfiller, engine_thread, load_engine
+from inference.serving.faults import bound_heap
 from inference.serving.infiller import Filler
 from inference.serving.listener import Listener, OnConnect
 from inference.serving.remote_jobs import ConnectInfiller, RemoteJobs, connection
@@ -42,6 +43,7 @@ noticeable.
 def main(argv: Sequence[str] | None = None) -> int:
     """Serves until the end; returns the exit status. The lock is released when the process ends, after its memory."""
     arguments = startup.parse(argv)
+    bound_heap()
     claim = Claim(arguments.socket)
     try:
         if address.is_url(arguments.model):

@@ -51,6 +51,24 @@ async def test_one_worker_from_start_to_end(start_worker: StartWorker) -> None:
     assert mode_of(worker.paths.log) == 0o600
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator")
+def test_freed_memory_goes_back_to_the_system() -> None:
+    """Even if small blocks that stay lie between the freed ones."""
+    code = (
+        "import numpy\n"
+        "from inference.serving.faults import bound_heap\n"
+        "bound_heap()\n"
+        "def resident(): return int(open('/proc/self/statm').read().split()[1]) * 4096\n"
+        "numpy.ones(3 << 17)\n"
+        "blocks = [(numpy.ones(3 << 17), numpy.ones(1 << 12)) for _ in range(50)]\n"
+        "full, stays = resident(), [small for _, small in blocks]\n"
+        "del blocks\n"
+        "print(full - resident())\n"
+    )
+    freed = int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    assert freed > 100 << 20  # of 150
+
+
 def test_what_a_model_warns_of_goes_to_the_log_and_not_to_stderr(tmp_path: Path) -> None:
     """The last line of stderr is taken for the reason why a worker ended."""
     code = (
