@@ -61,8 +61,8 @@ def release_memory() -> None:
 def bound_heap() -> None:
     """Makes glibc return what a pass has freed. Its threads share one heap, and no free block there outlives a pass.
 
-    By default every thread gets a heap of its own, and blocks of up to 32 MB stay in them: a worker with a model of half
-    a billion parameters then takes 50 MB more. Call it before any thread starts. See `mallopt(3)`.
+    By default every thread gets a heap of its own, which keeps blocks of up to 32 MB: a worker with a model of half a
+    billion parameters then takes 50 MB more. Call it before any thread starts. See `mallopt(3)`.
     """
     with suppress(OSError, AttributeError, TypeError):  # no glibc
         libc = ctypes.CDLL(None)
