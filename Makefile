@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MLX_VENV := .venv-mlx
 VLLM_VENV := .venv-vllm
 
-.PHONY: demo test test-e2e test-units test-training test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format picture pictures vsix clean
+.PHONY: demo test test-e2e test-units test-training test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format pictures vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -69,9 +69,6 @@ dry-run-26b: $(VENV)/.ready
 # Two layers of that width: 4 bits against bfloat16, and the peak of loading. Ten minutes, 8 GB, and 5 GB of disk.
 two-layers-26b: $(VENV)/.ready
 	$(BIN)/python -m tests.full_shape.two_layers
-
-picture: $(VENV)/.ready
-	$(BIN)/python examples/record.py
 
 # What the READMEs show, taken by the tests in real editors with the model for new users; what the partner improves is the
 # embedded model's draft.

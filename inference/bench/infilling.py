@@ -15,18 +15,11 @@ from typing import Any
 
 import msgspec
 
-from inference.bench import (
-    infilling_execute,
-    infilling_partner,
-    infilling_scores,
-    infilling_served,
-    infilling_tasks,
-)
+from inference.bench import infilling_scores, infilling_tasks
 from inference.bench.infilling_scores import TaskResult
 from inference.bench.infilling_solve import AUTO, ORACLE, SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import Engine, RequestError
-from inference.messages import PARTNER_KINDS
 from inference.models.family import ModelError
 
 _QUIET_S = 1.0
@@ -38,36 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = argument_parser().parse_args(argv)
     try:
         tasks = infilling_tasks.read(args.data, args.limit)
-        if args.execute:
-            _check_executable(tasks)
-            print(infilling_execute.warning(), file=sys.stderr, flush=True)
-        if args.url:
-            return _beside_a_server(tasks, args)
-        if args.partner:
-            return _with_a_partner(tasks, args)
         results = run(tasks, load(args, _options(args)), args)
     except (TaskError, ModelError, RequestError, OSError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
     _show(args, infilling_scores.summary(tasks, results))
-    return 0
-
-
-def _beside_a_server(tasks: Sequence[InfillingTask], args: argparse.Namespace) -> int:
-    found = infilling_served.summary(infilling_served.run(tasks, load(args, SolveOptions()), args, solve))
-    if not args.json:
-        print(*infilling_served.lines(found), sep="\n")
-    print(json.dumps({"url": args.url, "model": args.model, "data": args.data.name, "steps": args.steps} | found))
-    return 0
-
-
-def _with_a_partner(tasks: Sequence[InfillingTask], args: argparse.Namespace) -> int:
-    compared = infilling_partner.run(with_progress(tasks), load(args, SolveOptions()), args, solve)
-    found = infilling_partner.summary(tasks, compared)
-    if not args.json:
-        print(*infilling_partner.lines(found), sep="\n")
-    about = {"partner": args.partner, "model": args.model, "data": args.data.name, "steps": args.steps}
-    print(json.dumps(about | found))
     return 0
 
 
@@ -93,22 +61,18 @@ def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace
     """The results of all tasks. Writes each to the file of predictions when it is done."""
     results = []
     for task in with_progress(tasks):
-        results.append(solve(task, solver, executed=args.execute))
+        results.append(solve(task, solver))
         if args.predictions:
             with args.predictions.open("ab" if len(results) > 1 else "wb") as file:
                 file.write(msgspec.json.encode(results[-1]) + b"\n")
     return results
 
 
-def solve(task: InfillingTask, solver: Solver, *, executed: bool = False) -> TaskResult:
-    """Fills one task and scores the fill; with `executed`, also runs the program."""
+def solve(task: InfillingTask, solver: Solver) -> TaskResult:
+    """Fills one task and scores the fill."""
     fill = solver.fill(task)
     counted = {"steps": fill.steps, "passes": fill.passes, "tokens": fill.tokens, "true_tokens": fill.true_tokens}
-    result = infilling_scores.judged(task, fill.text, fill.ms, **counted)
-    if not executed:
-        return result
-    passed = infilling_execute.passes(infilling_execute.program(task, result.completion))
-    return msgspec.structs.replace(result, passed=passed)
+    return infilling_scores.judged(task, fill.text, fill.ms, **counted)
 
 
 @dataclass
@@ -132,21 +96,14 @@ def with_progress(tasks: Sequence[InfillingTask]) -> Iterator[InfillingTask]:
         progress.show(done + 1)
 
 
-def _check_executable(tasks: Sequence[InfillingTask]) -> None:
-    for task in tasks:
-        if not task.test or not task.entry_point:
-            raise TaskError(f"task {task.task_id} has no test and entry_point; --execute needs both")
-
-
 def _show(args: argparse.Namespace, summary: dict[str, Any]) -> None:
     about = {"model": args.model, "data": args.data.name, "mode": args.mode, "length": args.length, "steps": args.steps}
     if not args.json:
         kinds = summary["kinds"] | {"all": summary}
         for kind, figures in kinds.items():
-            passed = f", pass@1 {figures['pass_at_1']:.1%}" if "pass_at_1" in figures else ""
             print(
                 f"{kind}: {figures['tasks']} tasks, exact {figures['exact']:.1%}, edit similarity "
-                f"{figures['edit_similarity']:.3f}{passed}, {figures['mean_steps']:.1f} steps, "
+                f"{figures['edit_similarity']:.3f}, {figures['mean_steps']:.1f} steps, "
                 f"{figures['p50_passes']:.0f} passes (median), "
                 f"{figures['mean_ms']:.0f} ms (median {figures['p50_ms']:.0f})"
             )
@@ -188,12 +145,6 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--mode", choices=_MODES, default=_MODES[0], help="left-to-right sees only the prefix")
     parser.add_argument("--steps", type=positive, metavar="N", help="take at most N denoising steps")
     parser.add_argument("--quick", action="store_true", help="as for a suggestion that nobody asked for")
-    parser.add_argument("--execute", action="store_true", help="run each program: pass@1. RUNS MODEL-WRITTEN CODE")
-    parser.add_argument("--url", metavar="URL", help="also have a vLLM server fill the tasks, side by side")
-    parser.add_argument("--server-tokenizer", metavar="FOLDER", help="where the tokenizer of its model is")
-    parser.add_argument("--partner", metavar="URL", help="also by an autoregressive server, and draft and refine")
-    parser.add_argument("--partner-kind", choices=PARTNER_KINDS, default="auto", help="how it is asked")
-    parser.add_argument("--partner-model", metavar="NAME", help="its name for the model")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
     return parser

@@ -9,12 +9,12 @@ import msgspec
 from inference.bench.infilling_tasks import InfillingTask
 
 
-class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
+class TaskResult(msgspec.Struct, frozen=True):
     """The fill of one task and its scores. `completion` goes between prompt and suffix, as in HumanEval-Infilling.
 
     `steps` counts the denoising steps of the fill, or forward passes from left to right; `passes` counts all of the
     decoder's, including dropped lengths. `tokens` counts the hole's rows, `true_tokens` those of the canonical
-    solution. `passed` is None if nothing was executed.
+    solution.
     """
 
     task_id: str
@@ -26,7 +26,6 @@ class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: int
     true_tokens: int
     ms: float
-    passed: bool | None = None
 
 
 def judged(
@@ -82,7 +81,4 @@ def figures(results: Sequence[TaskResult]) -> dict[str, Any]:
         "mean_ms": statistics.fmean(result.ms for result in results),
         "p50_ms": statistics.median(result.ms for result in results),
     }
-    executed = [result.passed for result in results if result.passed is not None]
-    if executed:
-        found["pass_at_1"] = statistics.fmean(executed)
     return {name: round(value, 4) for name, value in found.items()}

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import torch
@@ -78,12 +78,6 @@ class Solver:
         """Whether the encoder also writes candidates."""
         loaded = self._engine.loaded
         return loaded.traits.continuable_tokens > 0 and loaded.properties.continuations > 0
-
-    def unscored(self) -> "Solver":
-        """A solver with the same model but without its causal likelihood, for writing and ranking."""
-        loaded = self._engine.loaded
-        traits = replace(loaded.traits, can_score=False, continuable_tokens=0)
-        return Solver(Engine(replace(loaded, traits=traits)), self._options)
 
     def fill(self, task: InfillingTask) -> MeasuredFill:
         """Fills one task's hole. Raises RequestError if the hole does not fit on a canvas of this checkpoint, or if the
@@ -178,11 +172,6 @@ def _restricted(engine: Engine, options: SolveOptions) -> Engine:
 
 def _kind(task: InfillingTask) -> HoleKind:
     return HoleKind.LINE if task.single_line else HoleKind.BODY
-
-
-def request_of(task: InfillingTask, options: SolveOptions) -> InfillRequest:
-    """A task as a request, with a hole of any length."""
-    return _request(task, Hole(_kind(task), single_line=task.single_line), options)
 
 
 def _request(task: InfillingTask, hole: Hole, options: SolveOptions = SolveOptions()) -> InfillRequest:

