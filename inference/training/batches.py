@@ -7,6 +7,7 @@ tokens, K canvases of C rows each; R rows of a stream's canvases carry loss.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from tokenizers import Encoding, Tokenizer
 from inference.training import holes
 from inference.training.composer import Composer, TrainingCanvas
 from inference.training.holes import TrainingDocument, TrainingHole
-from inference.training.prompt_framing import Framing, PlainFraming
+from inference.training.prompt_framing import Framing, plain
 from inference.training.tokenizer import Tokens
 
 Ints = npt.NDArray[np.int64]
@@ -53,17 +54,6 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """The distribution of examples: the share of canvases that are one hole, and the most characters and number of
-    others.
-    """
-
-    whole_canvases: float = 0.0
-    longest_characters: int = holes.LONGEST_CHARACTERS
-    most_holes: int = _FULL
-
-
-@dataclass(frozen=True)
 class BatchShape:
     """Sizes of a batch: B, P, K, C."""
 
@@ -84,10 +74,9 @@ class Batches:
         shape: BatchShape,
         seed: int,
         framing: Framing | None = None,
-        mixture: Mixture = Mixture(),
     ) -> None:
         self._documents, self._tokenizer, self._shape, self._seed = documents, tokenizer, shape, seed
-        self._framing, self._mixture = framing or PlainFraming(tokens), mixture
+        self._framing = framing or partial(plain, tokens.bos)
         self._tokens, self._composer = tokens, Composer(tokenizer, tokens, shape.canvas_tokens)
         self._ends = np.cumsum([len(document.text) for document in documents])
 
@@ -130,19 +119,16 @@ class Batches:
         encoding = self._tokenizer.encode(text[start : start + 8 * size], add_special_tokens=False)
         skip = int(rng.integers(0, 16)) if start > 0 and rng.random() < 0.5 else 0  # the engine cuts anywhere
         ends = start + 8 * size >= len(text)
-        before = self._framing.before(document, start, rng)
+        before = self._framing(document, start, rng)
         return TextStream.of(encoding, start, skip, size, before, self._tokens.ending if ends else ())
 
     def _canvas(
         self, document: TrainingDocument, stream: "TextStream", rng: np.random.Generator
     ) -> tuple[TrainingCanvas, int] | None:
         """A canvas whose first hole is somewhere in or right behind the stream, and its split."""
-        if self._mixture.whole_canvases and rng.random() < self._mixture.whole_canvases:
-            split = int(rng.integers(0, len(stream.starts)))
-            return self._composer.whole(document, stream.starts[split]), split + stream.offset
         low, high = stream.starts[0], stream.starts[-1]
         anchor = int(rng.integers(low, high + 1))
-        has_slack = self._tokens.slack is not None and bool(rng.random() < _SLACK_SHARE)
+        has_slack = bool(rng.random() < _SLACK_SHARE)
         chosen = self._holes(document, anchor, _HOLE_COUNTS[has_slack], rng)
         if not chosen:
             return None
@@ -159,9 +145,8 @@ class Batches:
         found: list[TrainingHole] = []
         count = int(rng.choice(list(counts), p=list(counts.values())))
         gap = _SMALL_GAP_CHARACTERS if count == _FULL else _GAP_CHARACTERS
-        count = self._mixture.most_holes if count == _FULL else count
         for _ in range(count):
-            hole = holes.choose(document, anchor, rng, self._mixture.longest_characters)
+            hole = holes.choose(document, anchor, rng)
             if hole is None:
                 break
             if hole.cursor < hole.end:

@@ -94,27 +94,10 @@ class Composer:
             if slots == 0:
                 continue
             canvas.pin(pinned, self.width)
-            canvas.open(content, [] if self.tokens.slack is None else [self.tokens.slack] * (slots - len(content)))
+            canvas.open(content, [self.tokens.slack] * (slots - len(content)))
             end = start + taken
         self._finish(canvas, document.text, end, rng)
         return canvas
-
-    def whole(self, document: TrainingDocument, start: int) -> TrainingCanvas:
-        """The canvas that continues a document at `start`, all of it one hole.
-
-        Behind the end of the file comes the ending; its last token fills the rest.
-        """
-        canvas, text = TrainingCanvas(), document.text[start : start + _CHARACTERS_PER_TOKEN * self.width]
-        ids = self._encode(text).ids
-        if start + len(text) >= len(document.text):
-            ids = [*ids, *self.tokens.ending, *self.tokens.ending[-1:] * self.width]
-        canvas.open(ids[: self.width])
-        return canvas
-
-    @property
-    def _most_tokens(self) -> int:
-        """The longest hole: with slack tokens, the most slots; without, the width minus room for some suffix."""
-        return MOST_SLOTS if self.tokens.slack is not None else self.width * 3 // 4
 
     def _room(self, canvas: TrainingCanvas) -> int:
         return self.width - _FREE_ROWS - len(canvas.ids)
@@ -122,7 +105,7 @@ class Composer:
     def _content(self, text: str, room: int) -> tuple[list[int], int]:
         """A hole's tokens, cut if there are too many, and the number of characters they represent."""
         encoding = self._encode(text)
-        count = min(len(encoding.ids), self._most_tokens, max(0, room))
+        count = min(len(encoding.ids), MOST_SLOTS, max(0, room))
         return encoding.ids[:count], encoding.offsets[count - 1][1] if count else 0
 
     def _slots(self, kind: HoleKind, length: int, room: int, rng: np.random.Generator) -> int:

@@ -1,6 +1,5 @@
 """A run's configuration, from a TOML file. An unknown key is an error."""
 
-from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -8,18 +7,6 @@ import msgspec
 
 class ConfigError(ValueError):
     """An unusable configuration file; the message says which and why."""
-
-
-class Conventions(StrEnum):
-    """How to prompt and noise a checkpoint.
-
-    `own`: the file alone, a mask token, holes padded with a slack token, declared in `infill.json`. `released`: as
-    Google's DiffusionGemma, with conversation turns, random tokens for noise, a tokenizer of Gemma's kind, and no
-    extras.
-    """
-
-    OWN = "own"
-    RELEASED = "released"
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -33,7 +20,6 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     vocabulary_size: int
     expert_size: int = 32
     """Of DiffusionGemma's one expert."""
-    conventions: Conventions = Conventions.OWN
     sliding_window_tokens: int = 1024
     max_positions: int = 4096
 
@@ -44,12 +30,6 @@ class DataConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     prefix_tokens: int
     canvas_tokens: int
     canvases: int = 2
-    whole_canvases: float = 0.0
-    """The share of canvases that are one hole, starting right at the end of the prefix: plain block diffusion."""
-
-    longest_hole_characters: int = 400
-    most_holes: int = 16
-    """On a canvas, as far as they fit."""
     source_mb: float = 40.0
     sources: tuple[str, ...] = ()
     """Names from `inference.training.sources`; empty for all of them."""
@@ -130,6 +110,5 @@ def _check(file: Path, config: RunConfig) -> None:
         raise ConfigError(f"{file}: model.sliding_window_tokens must hold a prefix and a canvas")
     if model.max_positions < data.prefix_tokens + data.canvas_tokens:
         raise ConfigError(f"{file}: model.max_positions must hold a prefix and a canvas")
-    least = 700 if model.conventions is Conventions.RELEASED else 300
-    if model.vocabulary_size < least:
-        raise ConfigError(f"{file}: model.vocabulary_size must hold all bytes and some words: at least {least}")
+    if model.vocabulary_size < 300:
+        raise ConfigError(f"{file}: model.vocabulary_size must hold all bytes and some words: at least 300")

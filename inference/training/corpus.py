@@ -6,18 +6,17 @@ even after an upgrade of the source packages.
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from inference.training import sources
-from inference.training.duplicates import Duplicates
 from inference.training.sources import SourcePackage
 
-HELD_OUT_PERCENT = 5
-SIZE_BYTES = range(400, 150_000)
+_HELD_OUT_PERCENT = 5
+_SIZE_BYTES = range(400, 150_000)
 _TEST_SHARE = 0.12
 """The largest share of tests in a source, because they repeat themselves."""
 
@@ -44,7 +43,7 @@ class SourceFile(msgspec.Struct, frozen=True):
 def is_held_out(text: str) -> bool:
     """Whether a file belongs to the held-out files, by the hash of its text without whitespace at line ends."""
     plain = "\n".join(line.rstrip() for line in text.split("\n")).strip()
-    return int.from_bytes(hashlib.sha256(plain.encode()).digest()[:4], "big") % 100 < HELD_OUT_PERCENT
+    return int.from_bytes(hashlib.sha256(plain.encode()).digest()[:4], "big") % 100 < _HELD_OUT_PERCENT
 
 
 def load(cache: Path, max_mb: float, wanted: Iterable[SourcePackage] = sources.SOURCES) -> list[SourceFile]:
@@ -58,54 +57,27 @@ def load(cache: Path, max_mb: float, wanted: Iterable[SourcePackage] = sources.S
 
 
 def collect(wanted: Iterable[SourcePackage], max_mb: float) -> Iterator[SourceFile]:
-    """Files of the sources up to their caps and `max_mb` each, near duplicates of earlier ones left out."""
+    """Files of the sources up to their caps and `max_mb` each, few of them tests, without near duplicates."""
     duplicates = Duplicates()
     for source in wanted:
-        yield from of_source(source, max_mb, duplicates.admit)
-
-
-def of_source(
-    source: SourcePackage, max_mb: float, admit: Callable[[str], bool] = lambda _text: True
-) -> Iterator[SourceFile]:
-    """Files of one installed source, up to its cap, that `admit` lets pass."""
-    for name, text in capped(_readable(source), min(source.cap_mb, max_mb) * 1e6, admit):
-        yield SourceFile(source.name, name, text, is_held_out(text))
-
-
-def capped(
-    found: Iterable[tuple[str, str]], cap: float, admit: Callable[[str], bool] = lambda _text: True
-) -> Iterator[tuple[str, str]]:
-    """As many (name, text) as `cap` characters allow, few of them tests, that `admit` lets pass."""
-    left = {True: cap * _TEST_SHARE, False: cap}
-    for name, text in found:
-        kind = bool(_TEST.search(name))
-        if len(text) <= left[kind] and admit(text):
-            left[kind] -= len(text)
-            yield name, text
-
-
-def sizes(files: Iterable[SourceFile]) -> dict[str, int]:
-    """Characters of each source, for the log and the model card."""
-    count: Counter[str] = Counter()
-    for file in files:
-        count[file.source] += len(file.text)
-    return dict(count)
+        cap = min(source.cap_mb, max_mb) * 1e6
+        left = {True: cap * _TEST_SHARE, False: cap}
+        for name, text in _readable(source):
+            kind = bool(_TEST.search(name))
+            if len(text) <= left[kind] and duplicates.admit(text):
+                left[kind] -= len(text)
+                yield SourceFile(source.name, name, text, is_held_out(text))
 
 
 def _readable(source: SourcePackage) -> Iterator[tuple[str, str]]:
     """A source's files in an order independent of their folders, so that a cap takes a fair sample."""
-    found = [item for item in sources.files_of(source) if is_wanted(item[0])]
+    found = [item for item in sources.files_of(source) if not _LEFT_OUT.search(item[0])]
     for name, path in sorted(found, key=lambda item: hashlib.sha256(item[0].encode()).digest()):
         try:
-            if path.stat().st_size in SIZE_BYTES and is_clean(text := path.read_text("utf-8")):
+            if path.stat().st_size in _SIZE_BYTES and is_clean(text := path.read_text("utf-8")):
                 yield name, text
         except (OSError, UnicodeDecodeError):
             continue
-
-
-def is_wanted(name: str) -> bool:
-    """Whether a file's name is acceptable, unlike that of vendored or generated code."""
-    return not _LEFT_OUT.search(name)
 
 
 def is_clean(text: str) -> bool:
@@ -116,3 +88,28 @@ def is_clean(text: str) -> bool:
     if _GENERATED.search(text[:2000]) or _COPYLEFT.search(text) or _BENCHMARK.search(text):
         return False
     return sum(bool(_TABLE_LINE.match(line)) for line in lines) < 0.4 * len(lines)
+
+
+_RUN_LINES = 3
+_MOST_SEEN = 0.5
+"""The largest share of a file that may have been seen before."""
+
+
+class Duplicates:
+    """Finds near duplicates by the share of a file's runs of three lines that are in files admitted before it.
+
+    Whitespace and blank lines do not count.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def admit(self, text: str) -> bool:
+        """Whether the seen share of the text is within the limit; if so, remembers it."""
+        lines = [line for line in (line.strip() for line in text.split("\n")) if line]
+        starts = range(max(1, len(lines) - _RUN_LINES + 1) if lines else 0)
+        runs = {zlib.crc32("\n".join(lines[i : i + _RUN_LINES]).encode()) for i in starts}
+        if not runs or len(runs & self._seen) > _MOST_SEEN * len(runs):
+            return False
+        self._seen |= runs
+        return True

@@ -6,13 +6,16 @@ some wrong tokens among the visible ones, so that the model learns to correct it
 noise.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from torch.utils.data import DataLoader, Dataset
 
-from inference.training.batches import Batch, Bools, Ints
+from inference.training.batches import Batch, Batches, Bools, Ints
 from inference.training.tokenizer import Tokens
 
 Floats = npt.NDArray[np.float32]
@@ -54,8 +57,7 @@ def corrupt(batch: Batch, tokens: Tokens, rows: int, rng: np.random.Generator) -
     noisy = _noised(batch, tokens, rng)
     chosen, real = _loss_rows(batch.hole.reshape(len(noisy), -1), rows, rng)
     targets = _rows_of(batch.canvas, chosen)
-    is_text = np.ones_like(real) if tokens.slack is None else targets != tokens.slack
-    hidden = real & is_text & (_rows_of(noisy, chosen) != targets)
+    hidden = real & (targets != tokens.slack) & (_rows_of(noisy, chosen) != targets)
     return Corrupted(noisy, chosen, targets, real.astype(np.float32), hidden)
 
 
@@ -104,3 +106,25 @@ def _loss_rows(hole: Bools, rows: int, rng: np.random.Generator) -> tuple[Ints, 
         chosen[number], real[number, : len(found)] = found[0], True
         chosen[number, : len(found)] = found
     return chosen, real
+
+
+_LAST_STEP = 1 << 40
+_AHEAD = 4
+
+
+class Feed(Dataset[tuple[Batch, Corrupted]]):
+    """Batches with their noise: the same for a step, whenever and wherever they are drawn. `rows` carry loss."""
+
+    def __init__(self, batches: Batches, tokens: Tokens, rows: int, seed: int) -> None:
+        self._batches, self._tokens, self._rows, self._seed = batches, tokens, rows, seed
+
+    def __getitem__(self, step: int) -> tuple[Batch, Corrupted]:
+        batch = self._batches.draw(step)
+        return batch, corrupt(batch, self._tokens, self._rows, np.random.default_rng((self._seed, step, 1)))
+
+    def since(self, step: int, workers: int) -> Iterator[tuple[Batch, Corrupted]]:
+        """The steps from one on, without end. `workers` processes draw them ahead; 0 draws them in this process."""
+        if workers == 0:
+            return (self[number] for number in count(step))
+        steps = range(step, _LAST_STEP)
+        return iter(DataLoader(self, None, sampler=steps, num_workers=workers, prefetch_factor=_AHEAD))

@@ -24,7 +24,8 @@ _CODE_SHARE = 0.85
 _WHOLE_LINE_SHARE = 0.35
 _SHORT_BLOCK_SHARE = 0.3
 _NEAR_CHARACTERS = 150
-LONGEST_CHARACTERS = 400
+_LONGEST_CHARACTERS = 400
+"""Of a hole of several lines."""
 _KINDS = ("rest of line", "lines", "brackets", "expression", "block", "part of line")
 _WEIGHTS = (0.30, 0.14, 0.14, 0.10, 0.16, 0.16)
 _SPANS = {"brackets": BRACKETS, "expression": EXPRESSION, "block": BLOCK}
@@ -63,28 +64,23 @@ class TrainingDocument:
         return anchor
 
 
-def choose(
-    document: TrainingDocument, anchor: int, rng: np.random.Generator, longest: int = LONGEST_CHARACTERS
-) -> TrainingHole | None:
-    """A hole whose cursor is at or after `anchor` and near it; None if the text ends first.
-
-    One of several lines has at most `longest` characters.
-    """
+def choose(document: TrainingDocument, anchor: int, rng: np.random.Generator) -> TrainingHole | None:
+    """A hole whose cursor is at or after `anchor` and near it; None if the text ends first."""
     if rng.random() < _CODE_SHARE:
         anchor = document.code(anchor)
-    found, kind = _choose(document, anchor, _KINDS[rng.choice(len(_KINDS), p=_WEIGHTS)], rng, longest)
+    found, kind = _choose(document, anchor, _KINDS[rng.choice(len(_KINDS), p=_WEIGHTS)], rng)
     return None if found is None else TrainingHole(*found, kind)
 
 
 def _choose(
-    document: TrainingDocument, anchor: int, name: str, rng: np.random.Generator, longest: int
+    document: TrainingDocument, anchor: int, name: str, rng: np.random.Generator
 ) -> tuple[CharacterSpan | None, HoleKind]:
     if name == "lines":
-        return _lines(document.text, anchor, rng, longest), HoleKind.BLOCK
+        return _lines(document.text, anchor, rng), HoleKind.BLOCK
     if name == "part of line":
         return _part_of_line(document.text, anchor, rng), HoleKind.LINE
     if name in _SPANS:
-        span = _span(document, anchor, _SPANS[name], rng, longest)
+        span = _span(document, anchor, _SPANS[name], rng)
         if span is not None:
             return span, _KIND_OF_SPAN[_SPANS[name]]
     return _rest_of_line(document.text, anchor, rng), HoleKind.LINE
@@ -113,7 +109,7 @@ def _part_of_line(text: str, anchor: int, rng: np.random.Generator) -> Character
     return words[first].start(), words[last - 1].end()
 
 
-def _lines(text: str, anchor: int, rng: np.random.Generator, longest: int) -> CharacterSpan | None:
+def _lines(text: str, anchor: int, rng: np.random.Generator) -> CharacterSpan | None:
     """From the start of the next line over some that follow it, as long as they are indented no less."""
     line = _line(text, max(anchor, text.find("\n", anchor)))
     if line is None:
@@ -122,7 +118,7 @@ def _lines(text: str, anchor: int, rng: np.random.Generator, longest: int) -> Ch
     indent = start - text.rfind("\n", 0, start) - 1
     for _ in range(int(rng.integers(1, 6))):
         following = _line(text, end)
-        if following is None or following[1] - start > longest:
+        if following is None or following[1] - start > _LONGEST_CHARACTERS:
             break
         if following[0] - text.rfind("\n", 0, following[0]) - 1 < indent:
             break
@@ -130,13 +126,11 @@ def _lines(text: str, anchor: int, rng: np.random.Generator, longest: int) -> Ch
     return start, end
 
 
-def _span(
-    document: TrainingDocument, anchor: int, kind: int, rng: np.random.Generator, longest: int
-) -> CharacterSpan | None:
+def _span(document: TrainingDocument, anchor: int, kind: int, rng: np.random.Generator) -> CharacterSpan | None:
     """One of the next spans of a kind, whole or from somewhere inside it; usually a block with several lines."""
     first, last = np.searchsorted(document.spans[:, 0], (anchor, anchor + _NEAR_CHARACTERS))
     near = document.spans[first:last]
-    near = near[(near[:, 2] == kind) & (near[:, 1] - near[:, 0] <= longest)]
+    near = near[(near[:, 2] == kind) & (near[:, 1] - near[:, 0] <= _LONGEST_CHARACTERS)]
     short = kind != BLOCK or rng.random() < _SHORT_BLOCK_SHARE
     spans = [(int(start), int(end)) for start, end, _ in near if short or "\n" in document.text[start:end]]
     if not spans:

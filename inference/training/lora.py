@@ -7,6 +7,7 @@ The tuned checkpoint keeps the conventions of its base, including prompt and sam
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ from inference.models.family import ModelError
 from inference.models.properties import NoiseKind, Properties
 from inference.training import composer, model_folder, tokenizer
 from inference.training.config import ConfigError, DataConfig, LoraConfig
-from inference.training.prompt_framing import ChatFraming, PlainFraming
+from inference.training.model import TrainableModel
+from inference.training.prompt_framing import ChatFraming, plain
 from inference.training.tokenizer import Tokens
-from inference.training.trainable import TrainableModel
 
 _TARGETS = r"model\.decoder\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
 """Attention and the dense part of the feed-forward layers. Experts and router do not change."""
@@ -44,7 +45,7 @@ def load(config: LoraConfig, data: DataConfig, device: torch.device) -> Trainabl
     tuned = msgspec.structs.replace(
         stated, slack_token_id=tokens.slack, canvas_tokens=data.canvas_tokens, slots=composer.SLOTS
     )
-    return TrainableModel(base, read, tokens, chat or PlainFraming(tokens), _writer(adapted, folder, tuned))
+    return TrainableModel(base, read, tokens, chat or partial(plain, tokens.bos), _writer(adapted, folder, tuned))
 
 
 def adapt(base: Any, config: LoraConfig) -> Any:

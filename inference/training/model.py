@@ -1,16 +1,37 @@
-"""A fresh DiffusionGemma of a given shape, and its parameters as training sees them."""
+"""A model in training, on its device, with everything that training needs to know about it."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
 from inference.models.diffusion_gemma.stated import NO_VISION
 from inference.training.config import ModelConfig
-from inference.training.tokenizer import BOS, EOS, PAD
+from inference.training.prompt_framing import Framing
+from inference.training.tokenizer import BOS, EOS, PAD, Tokens
 
 _OUTPUT_SCALE = 0.3
 """Layers that write to the residual stream start small, so that early training is not their noise."""
+
+
+@dataclass(frozen=True)
+class TrainableModel:
+    """A model on its device, its tokenizer, and `write`, which saves its current state as a `--model` folder."""
+
+    model: Any
+    tokenizer: Tokenizer
+    tokens: Tokens
+    framing: Framing
+    write: Callable[[Path], None]
+
+
+def device() -> torch.device:
+    """CUDA if available, otherwise the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def build(shape: ModelConfig, canvas_tokens: int, seed: int) -> Any:

@@ -1,7 +1,6 @@
 """Writes a trained model as a folder that `--model` and transformers accept. Weights are shipped in bfloat16."""
 
 import copy
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
 from transformers.utils import logging
 
 from inference.models.properties import Properties
-from inference.training import composer, gemma_tokenizer
+from inference.training import composer
 from inference.training.config import DataConfig
 from inference.training.tokenizer import SPECIAL_TOKENS, Tokens
 
@@ -41,25 +40,15 @@ Most fills are stable long before the last step.
 
 def write_model(folder: Path, model: Any, tokenizer: Tokenizer, tokens: Tokens, data: DataConfig) -> None:
     """A folder that `--model` and `from_pretrained` accept, and that vLLM serves. Does not change the model itself."""
-    shipped = _shipped(model)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    shipped = copy.deepcopy(model).to("cpu", torch.bfloat16)
     shipped.generation_config = _own_generation()
     shipped.save_pretrained(folder, max_shard_size=_SHARD)
-    write_tokenizer(folder, tokenizer, _SPECIAL)
+    fast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer, **_SPECIAL, clean_up_tokenization_spaces=False
+    )
+    fast.save_pretrained(folder)
     write_properties(folder, _own_properties(tokens, data))
-
-
-def write_released(folder: Path, model: Any, tokenizer: Tokenizer) -> None:
-    """A folder with the files of a released DiffusionGemma, including its sampling settings, and no `infill.json`."""
-    shipped = _shipped(model)
-    shipped.config.eos_token_id = list(gemma_tokenizer.END_IDS)
-    shipped.generation_config = _released_generation(shipped.config.canvas_length)
-    shipped.save_pretrained(folder, max_shard_size=_SHARD)
-    write_tokenizer(folder, tokenizer, gemma_tokenizer.NAMES)
-
-
-def _shipped(model: Any) -> Any:
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    return copy.deepcopy(model).to("cpu", torch.bfloat16)
 
 
 def _own_generation() -> DiffusionGemmaGenerationConfig:
@@ -74,31 +63,6 @@ def _own_generation() -> DiffusionGemmaGenerationConfig:
     )
 
 
-def _released_generation(canvas_tokens: int) -> DiffusionGemmaGenerationConfig:
-    return DiffusionGemmaGenerationConfig(  # type: ignore[no-untyped-call]
-        max_new_tokens=canvas_tokens,
-        max_denoising_steps=48,
-        sampler_config=EntropyBoundSamplerConfig(entropy_bound=0.1),
-        t_min=0.4,
-        t_max=0.8,
-        stability_threshold=1,
-        confidence_threshold=0.005,
-        bos_token_id=gemma_tokenizer.BOS,
-        pad_token_id=gemma_tokenizer.PAD,
-        eos_token_id=list(gemma_tokenizer.END_IDS),
-    )
-
-
-def write_tokenizer(folder: Path, tokenizer: Tokenizer, special: Mapping[str, Any]) -> None:
-    """A tokenizer as transformers reads it; `special` names its special tokens by their use."""
-    fast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer,
-        **special,
-        clean_up_tokenization_spaces=False,
-    )
-    fast.save_pretrained(folder)
-
-
 def write_properties(folder: Path, properties: Properties | dict[str, Any]) -> None:
     """`infill.json`: information for the engine that `config.json` lacks."""
     (folder / "infill.json").write_bytes(msgspec.json.format(msgspec.json.encode(properties), indent=2))
@@ -106,8 +70,8 @@ def write_properties(folder: Path, properties: Properties | dict[str, Any]) -> N
 
 def _own_properties(tokens: Tokens, data: DataConfig) -> dict[str, Any]:
     """The settings of a checkpoint with our own conventions; the rest are defaults."""
-    properties: dict[str, Any] = {
-        "corruption": "uniform" if tokens.mask is None else "mask",
+    return {
+        "corruption": "mask",
         "mask_token_id": tokens.mask,
         "slack_token_id": tokens.slack,
         "first_text_token_id": tokens.first_text,
@@ -115,5 +79,6 @@ def _own_properties(tokens: Tokens, data: DataConfig) -> dict[str, Any]:
         "canvas_tokens": data.canvas_tokens,
         "slots": composer.SLOTS,
         "prompt": "plain",
+        "continuations": 8,
+        "sampler": _MASK_SAMPLER,
     }
-    return properties if tokens.mask is None else properties | {"continuations": 8, "sampler": _MASK_SAMPLER}

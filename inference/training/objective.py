@@ -5,11 +5,12 @@ the encoder, and makes it a judge of candidates. Shapes as in trunk.py; R rows o
 vocabulary size.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
@@ -18,7 +19,28 @@ from torch import Tensor
 from inference.training import trunk
 from inference.training.batches import Batch
 from inference.training.corruption import Corrupted
-from inference.training.losses import Losses
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Means in nats: `hole` as trained, `text` over hidden text rows alone, `causal` over text read from the left.
+
+    NaN if there are no such rows.
+    """
+
+    hole: float
+    text: float
+    causal: float
+
+
+def mean(losses: Sequence[Losses]) -> Losses:
+    """The mean of each loss, over the steps that have it."""
+    return Losses(*(_known_mean([getattr(one, name) for one in losses]) for name in ("hole", "text", "causal")))
+
+
+def _known_mean(values: Sequence[float]) -> float:
+    known = [value for value in values if value == value]
+    return float(np.mean(known)) if known else float("nan")
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 A conversation is the engine's own prompt, so that a checkpoint is trained on its exact input.
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -15,7 +15,6 @@ from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest, Snippet
 from inference.models.properties import Properties
 from inference.training.holes import TrainingDocument
-from inference.training.tokenizer import Tokens
 
 _PATH_SHARE = 0.5
 _CONTEXT_SHARE = 0.15
@@ -26,22 +25,13 @@ _FAR_CHARACTERS = 3000
 """Context is at least this far behind the stream's start, so that neither stream nor canvas shows it."""
 
 
-class Framing(Protocol):
-    """Puts tokens before the text of a stream."""
-
-    def before(self, document: TrainingDocument, start: int, rng: np.random.Generator) -> tuple[int, ...]:
-        """The tokens before the text of a stream that begins at character `start` of a file."""
+Framing = Callable[[TrainingDocument, int, np.random.Generator], tuple[int, ...]]
+"""The tokens before the text of a stream that begins at this character of a file."""
 
 
-class PlainFraming:
+def plain(bos: int, _document: TrainingDocument, start: int, _rng: np.random.Generator) -> tuple[int, ...]:
     """The file alone: <bos> at its start, otherwise nothing."""
-
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
-
-    def before(self, document: TrainingDocument, start: int, rng: np.random.Generator) -> tuple[int, ...]:
-        """See Framing."""
-        return (self._tokens.bos,) if start == 0 else ()
+    return (bos,) if start == 0 else ()
 
 
 class ChatFraming:
@@ -51,7 +41,7 @@ class ChatFraming:
         self._vocabulary = Vocabulary(Tokenizer.from_file(str(tokenizer_file)))
         self._properties = Properties(prompt="chat", max_prefix_tokens=prefix_tokens)
 
-    def before(self, document: TrainingDocument, start: int, rng: np.random.Generator) -> tuple[int, ...]:
+    def __call__(self, document: TrainingDocument, start: int, rng: np.random.Generator) -> tuple[int, ...]:
         """See Framing."""
         request, behind = InfillRequest("", ()), ""
         if rng.random() < _PATH_SHARE:

@@ -13,29 +13,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from safetensors.torch import load_file
 
 from inference.training import config as configs
-from inference.training import (
-    corpus,
-    corruption,
-    lora,
-    model,
-    sources,
-    trainable,
-)
-from inference.training.batches import Batch, Batches, BatchShape, Mixture
-from inference.training.config import ConfigError, Conventions, RunConfig
+from inference.training import corpus, lora, model, model_folder, sources, tokenizer
+from inference.training.batches import Batches, BatchShape
+from inference.training.config import ConfigError, RunConfig
 from inference.training.corpus import SourceFile
-from inference.training.corruption import Corrupted
-from inference.training.feed import Feed
+from inference.training.corruption import Feed
 from inference.training.holes import TrainingDocument
+from inference.training.model import TrainableModel, device
 from inference.training.objective import InfillingObjective
-from inference.training.tokenizer import Tokens
-from inference.training.trainable import TrainableModel, device
+from inference.training.prompt_framing import plain
 from inference.training.trainer import Material, Trainer, TrainingPhase
 
 _CONFIGS = Path(__file__).parent / "configs"
@@ -75,7 +65,7 @@ def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
     Raises ConfigError if `start` is no checkpoint of the configured shape.
     """
     out.mkdir(parents=True, exist_ok=True)
-    if start is not None and not (out / "tokenizer.json").exists() and _same_conventions(config, start):
+    if start is not None and not (out / "tokenizer.json").exists() and (start / "infill.json").is_file():
         shutil.copyfile(start / "tokenizer.json", out / "tokenizer.json")
     files = corpus.load(out / "corpus.msgpack", config.data.source_mb, _sources(config.data.sources))
     chosen = _model_of(config, out / "tokenizer.json", files)
@@ -90,23 +80,18 @@ def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
     return trainer
 
 
-def _same_conventions(config: RunConfig, start: Path) -> bool:
-    """Whether a folder is of the configured kind; only our own has an `infill.json`."""
-    own = (start / "infill.json").is_file()
-    return _conventions(config) is (Conventions.OWN if own else Conventions.RELEASED)
-
-
-def _conventions(config: RunConfig) -> Conventions:
-    return config.model.conventions if config.model is not None else Conventions.OWN
-
-
 def _model_of(config: RunConfig, tokenizer_file: Path, files: Sequence[SourceFile]) -> TrainableModel:
     """A fresh small model, or adapters over a large one. Trains a missing tokenizer on the training files."""
     if config.lora is not None:
         return lora.load(config.lora, config.data, device())
     assert config.model is not None, "the configuration was checked when it was read"
-    texts = [file.text for file in files if not file.held_out]
-    return trainable.build(config.model, config.data, config.training.seed, tokenizer_file, texts)
+    if not tokenizer_file.is_file():
+        texts = [file.text for file in files if not file.held_out]
+        tokenizer.train(texts, config.model.vocabulary_size).save(str(tokenizer_file))
+    built = model.build(config.model, config.data.canvas_tokens, config.training.seed).to(device())
+    read, tokens = tokenizer.load(tokenizer_file), tokenizer.own_tokens(config.model.vocabulary_size)
+    write = partial(model_folder.write_model, model=built, tokenizer=read, tokens=tokens, data=config.data)
+    return TrainableModel(built, read, tokens, partial(plain, tokens.bos), write)
 
 
 def _begin_with(trainer: Trainer, start: Path, chosen: TrainableModel, config: RunConfig) -> None:
@@ -167,19 +152,14 @@ def material(config: RunConfig, files: Sequence[SourceFile], chosen: TrainableMo
     """Batches of the files, and the losses of the chosen model."""
     data, training = config.data, config.training
     shape = BatchShape(training.streams, data.prefix_tokens, data.canvases, data.canvas_tokens)
-    mixture = Mixture(data.whole_canvases, data.longest_hole_characters, data.most_holes)
-    noise = partial(_corrupted, chosen.tokens, int(training.loss_rows * data.canvases * data.canvas_tokens))
+    rows = int(training.loss_rows * data.canvases * data.canvas_tokens)
 
-    def feed(held_out: bool, seed: int) -> Feed[Any]:
+    def feed(held_out: bool, seed: int) -> Feed:
         kept = [TrainingDocument.of(file.text, file.name) for file in files if file.held_out == held_out]
-        batches = Batches(kept, chosen.tokenizer, chosen.tokens, shape, seed, chosen.framing, mixture)
-        return Feed(batches, noise, seed)
+        batches = Batches(kept, chosen.tokenizer, chosen.tokens, shape, seed, chosen.framing)
+        return Feed(batches, chosen.tokens, rows, seed)
 
     objective = InfillingObjective(
         chosen.model, training.causal_weight, autocast=training.autocast, compiled=training.compile
     )
     return Material(chosen.write, objective, feed(False, training.seed), feed(True, _HELD_OUT_SEED))
-
-
-def _corrupted(tokens: Tokens, rows: int, batch: Batch, rng: np.random.Generator) -> tuple[Batch, Corrupted]:
-    return batch, corruption.corrupt(batch, tokens, rows, rng)

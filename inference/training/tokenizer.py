@@ -3,7 +3,7 @@
 A line break and the indentation after it are one unit, a space belongs to the word after it, `_` begins a word part.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +20,13 @@ _UNITS = r"\n *| ?_*[A-Za-z]+| ?\d| ?_+| ?[^\sA-Za-z\d_]+| +(?= \S)| +|[^\S\n ]+
 class Tokens:
     """The ids that training needs. `ending` follows the text of a file.
 
-    Without a mask token, noise is random tokens, as DiffusionGemma's is; without slack, holes have their exact lengths.
+    Without a mask token, noise is random tokens, as DiffusionGemma's is.
     """
 
     pad: int
     eos: int
     bos: int
-    slack: int | None
+    slack: int
     mask: int | None
     first_text: int
     vocabulary_size: int
@@ -38,24 +38,19 @@ def own_tokens(vocabulary_size: int) -> Tokens:
     return Tokens(PAD, EOS, BOS, SLACK, MASK, FIRST_TEXT_TOKEN, vocabulary_size, (EOS,))
 
 
-def train(
-    texts: Iterable[str], vocabulary_size: int, special_tokens: Sequence[str] = SPECIAL_TOKENS, units: str = _UNITS
-) -> Tokenizer:
-    """A tokenizer of at most `vocabulary_size` entries: the special tokens, all 256 bytes, then merges.
-
-    `units` is a regular expression; no merge crosses its matches.
-    """
+def train(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
+    """A tokenizer of at most `vocabulary_size` entries: the special tokens, all 256 bytes, then merges."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(units), "isolated"),
+            pre_tokenizers.Split(Regex(_UNITS), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary_size,
-        special_tokens=list(special_tokens),
+        special_tokens=list(SPECIAL_TOKENS),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

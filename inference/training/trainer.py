@@ -18,9 +18,9 @@ import torch
 
 from inference.training import snapshots
 from inference.training.config import RunConfig
-from inference.training.feed import Feed
-from inference.training.losses import Losses, Objective, mean
+from inference.training.corruption import Feed
 from inference.training.model import trained
+from inference.training.objective import InfillingObjective, Losses, mean
 from inference.training.optimizer import Average, Optimizer
 from inference.training.snapshots import RunState, WorkClock
 
@@ -73,9 +73,9 @@ class Material:
     """A run's data and objective. The `writer` saves the model's current state as a model folder."""
 
     writer: Callable[[Path], None]
-    objective: Objective
-    training: Feed[Any]
-    held_out: Feed[Any]
+    objective: InfillingObjective
+    training: Feed
+    held_out: Feed
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from inference.training import gemma_tokenizer, run, tokenizer
+from inference.training import run, tokenizer
 from inference.training.config import RunConfig
 from inference.training.holes import TrainingDocument
 from inference.training.trainer import TrainingPhase
@@ -26,12 +26,6 @@ def texts() -> list[str]:
 def small_tokenizer(texts: list[str]) -> Tokenizer:
     """600 entries."""
     return tokenizer.train(texts, 600)
-
-
-@pytest.fixture(scope="session")
-def small_gemma_tokenizer(texts: list[str]) -> Tokenizer:
-    """900 entries, of Gemma's kind."""
-    return gemma_tokenizer.train(texts, 900)
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,7 @@ from inference.messages import HoleKind
 from inference.training import corruption, holes, syntax
 from inference.training.batches import Batch, Batches, BatchShape
 from inference.training.composer import DEFAULT_SHARE, MOST_SLOTS, SLOTS, Composer
-from inference.training.corruption import Corrupted
-from inference.training.feed import Feed
+from inference.training.corruption import Feed
 from inference.training.holes import TrainingDocument, TrainingHole
 from inference.training.tokenizer import BOS, EOS, FIRST_TEXT_TOKEN, MASK, SLACK, own_tokens
 
@@ -184,15 +183,11 @@ def test_noise_in_order_hides_the_end_of_each_hole() -> None:
     assert 0 < later[..., 1].mean() < 1
 
 
-def _noise(batch: Batch, rng: np.random.Generator) -> tuple[Batch, Corrupted]:
-    return batch, corruption.corrupt(batch, _TOKENS, 40, rng)
-
-
 def test_other_processes_draw_the_same_batches(
     documents: Sequence[TrainingDocument], small_tokenizer: Tokenizer
 ) -> None:
     """In the same order, from the step a run has come to."""
-    feed = Feed(Batches(documents, small_tokenizer, _TOKENS, _SHAPE, seed=3), _noise, seed=3)
+    feed = Feed(Batches(documents, small_tokenizer, _TOKENS, _SHAPE, seed=3), _TOKENS, 40, seed=3)
     here, there = feed.since(7, workers=0), feed.since(7, workers=2)
     for _ in range(3):
         (batch, corrupted), (other, other_corrupted) = next(here), next(there)

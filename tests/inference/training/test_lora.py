@@ -12,7 +12,7 @@ from transformers import DiffusionGemmaForBlockDiffusion
 
 from inference.models import registry
 from inference.models.properties import Properties
-from inference.training import composer, gemma_tokenizer, model, run, tokenizer, trainable
+from inference.training import composer, model, run, tokenizer
 from inference.training.config import ConfigError, DataConfig, LoraConfig, RunConfig, TrainingConfig
 from inference.training.holes import TrainingDocument
 from inference.training.trainer import TrainingPhase
@@ -22,6 +22,7 @@ pytest.importorskip("peft")
 from inference.training import lora
 
 TWIN = Path(__file__).parents[2] / "data" / "twin"
+EOS, TURN, TURN_END = 1, 105, 106
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +77,9 @@ def test_a_tuned_checkpoint_is_prompted_and_sampled_as_its_base(tmp_path: Path) 
     stated, base = registry.find(str(tmp_path)).properties, registry.find(str(TWIN)).properties
     assert stated == msgspec.structs.replace(base, slack_token_id=60, canvas_tokens=64, slots=composer.SLOTS)
     assert stated.prompt == "chat"
-    assert tuned.tokens.ending == (gemma_tokenizer.TURN_END, *[gemma_tokenizer.EOS] * 8)
-    before = tuned.framing.before(TrainingDocument.of("x = 1\n", "one.py"), 0, np.random.default_rng(0))
-    assert before.count(gemma_tokenizer.TURN) == 2
+    assert tuned.tokens.ending == (TURN_END, *[EOS] * 8)
+    before = tuned.framing(TrainingDocument.of("x = 1\n", "one.py"), 0, np.random.default_rng(0))
+    assert before.count(TURN) == 2
 
 
 def test_fresh_adapters_change_nothing(base: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_slack_token_that_is_none_is_an_error(config: RunConfig, small_tokeniz
     with pytest.raises(ConfigError, match="<unused0>"):
         lora.tokens_of(small_tokenizer, "<unused0>", Properties())
     with pytest.raises(ConfigError, match="nothing is fetched unasked; run: infill-ls models pull no-such/model"):
-        lora.load(LoraConfig(base="no-such/model", slack_token="x"), config.data, trainable.device())
+        lora.load(LoraConfig(base="no-such/model", slack_token="x"), config.data, model.device())
 
 
 def test_without_a_mask_token_all_noise_is_random_tokens(small_tokenizer: Tokenizer) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from inference.training import card, run, snapshots
+from inference.training import run, snapshots
 from inference.training.config import ConfigError, RunConfig, read
 from inference.training.trainer import TrainingPhase
 
@@ -22,12 +22,6 @@ MINIATURE = Path(run.__file__).parent / "configs" / "miniature.toml"
 def config() -> RunConfig:
     """The miniature configuration that comes with the package."""
     return read(MINIATURE)
-
-
-def entries(folder: Path, kind: str) -> list[dict[str, float]]:
-    """The lines of a run's log."""
-    lines = (json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines())
-    return [line for line in lines if line["kind"] == kind]
 
 
 def test_a_finished_run_states_how_it_is_sampled(finished: Path) -> None:
@@ -55,16 +49,6 @@ def test_a_request_to_stop_saves_first(config: RunConfig, tmp_path: Path) -> Non
     run.run(config, tmp_path, minutes=None, decay_minutes=1)
     assert snapshots.latest(tmp_path / "checkpoints") is not None
     assert not (tmp_path / "final").exists()
-
-
-def test_the_card_of_a_run_lists_its_sources_and_losses(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With licences, and the held-out losses of the run's end."""
-    assert card.main([str(finished)]) == 0
-    printed = capsys.readouterr().out
-    assert "| click | BSD-3-Clause |" in printed
-    assert "| hours | steps |" in printed
-    assert f"| {entries(finished, 'held-out decay')[-1]['step']} |" in printed
-    assert card.main([]) == 2
 
 
 def test_the_command_says_what_is_wrong_with_a_configuration(
