@@ -1,9 +1,14 @@
 """Recognises by path whether a file may hold secrets. Never by its content: opens nothing.
 
 The names come from the tables of shhgit and gitrob, gitleaks' rules for paths, GitHub's templates for ignore files, and
-the places where tools keep their credentials; other scanners, such as trufflehog, look only at contents. Case does not
-count. A copy made by an editor or a person (`.env~`, `key.pem.txt`, `.token.swp`) counts as its original, and so does
-another spelling of a name (`.env.`, `.env::$DATA`, `HEAD:.env`).
+the places where tools keep their credentials; other scanners, such as trufflehog, look only at contents. Case and
+invisible characters do not count. A copy made by an editor or a person (`.env~`, `key.pem.txt`, `.token.swp`) counts as
+its original, and so does another spelling of a name (`.env.`, `.env::$DATA`, `HEAD:.env`).
+
+The part of a name before a separator counts as a name, whatever language or tool wrote the rest (`.env@tip`, `.env;1`,
+`.env - Kopie`), and a key's extension counts anywhere in a name (`key.pem.md`). So this also takes in a few harmless
+files: `token list.txt`, `token@2x.png`, `secrets,old.py`, `convert.pem.py`. After a space or a bracket the last
+extension stays, so `token list.py` is code.
 
 A word such as `secrets` in a name counts only if the file is data or has no extension: `secrets.py`, `tokenizer.py` and
 `credentials_form.tsx` are code. An example (`.env.example`, `secrets.dist.yml`) does not count either, unless it is a
@@ -12,9 +17,13 @@ key.
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from fnmatch import translate
 from functools import lru_cache
+from itertools import islice
 from posixpath import normpath
+
+from lsp_server.syntax.lines import is_unseen
 
 _FOLDERS = """
     .ssh .aws .azure .gcloud .oci .kube .minikube .gnupg .password-store .pki .terraform .terraform.d .chef
@@ -64,18 +73,26 @@ _WORDS = (
 )
 """Regular expressions for a name without its leading dot."""
 _COPY = re.compile(
-    r"(?<=.)(?:\.un~|~|[-_. ](?:bak|backup|old|orig|original|copy|saved?|prev|tmp|temp|disabled)(?: ?\d+)?|\.sw[a-p]"
-    r"|\.\d[\d_.:t-]*|\.(?:rpm|dpkg-|ucf-)[a-z]+|(?: - copy)? ?\(\d+\)| - copy"
-    r"|\.(?:txt|log|git|new|rej|b64|base64|hex|enc)|@(?:head|[0-9a-f]{7,40})[~^\d]*"
-    r"| \((?:head|index|working tree|deleted|ours|theirs|[0-9a-f]{7,40})\))\Z",
+    r"(?<=.)(?:\.un~|~|[-_.](?:bak|backup|old|orig|original|copy|saved?|prev|tmp|temp|disabled)(?: ?\d+)?|\.sw[a-p]"
+    r"|\.\d[\d_.:t-]*|\.(?:rpm|dpkg-|ucf-)[a-z]+|\.(?:txt|log|git|new|rej|b64|base64|hex|enc)|[. ]+)\Z",
     re.IGNORECASE,
 )
 _COPY_OF = re.compile(r"(?:copy|backup) (?:\(\d+\) )?of ", re.IGNORECASE)
+_APART = re.compile(r"(?<=[^ ])(?:[;,~]|(?P<keeps_extension>[ (]))")
+"""Before it stands a name, after it the mark of a copy or a version."""
 _STREAM = re.compile(r"(?<=[^/])[:!\0][^/]*")
 """What NTFS, git or an archive's reader takes for a part or a version of the file in front of it."""
-_SEPARATOR = re.compile("[:!]")
-_MAX_COPIES = 8
-"""Of a copy of a copy."""
+_VERSION = re.compile(r"(?<=[^/])[:!@\0]")
+"""Before it stands the name of a file, after it a version of it or a part."""
+_SEPARATOR = re.compile("[:!%]")
+"""Vim and Emacs write a whole path into the name of a backup, with `%` or `!` for its slashes."""
+_MOST_NAMES, _MOST_VERSIONS, _LONGEST_NAME = 32, 32, 255
+"""How many originals and how many separators of one path are looked at, and how much of a name is split."""
+_TYPES = "|".join(glob.removeprefix("*.") for glob in _KEYS.split() if glob.startswith("*."))
+_KEY_INSIDE = re.compile(
+    rf".*\.(?!(?:key|keystore|asc)\.(?:[cm]?[jt]sx?|py|go|rs|rb|java|kt|cs|cpp|[ch]|php|lua|vue)\Z)(?:{_TYPES})\."
+)
+"""A key's extension before another one; before one of code not those that are words of code, too."""
 _EXAMPLE = re.compile(
     r"[-_.](?:example|sample|template|tmpl|tpl|dist)(?=(?:\.\w+)?\Z)|\A(?:example|sample|template)(?=\.env\Z)"
 )
@@ -114,9 +131,18 @@ def _spellings_of(path: str) -> tuple[str, ...]:
     Windows drops dots and spaces at the end of each part, macOS invisible characters; a colon may begin an NTFS stream
     or separate a version and a path, an exclamation mark an archive and a path in it.
     """
-    seen = "".join(sign for sign in path if unicodedata.category(sign) != "Cf")
+    seen = "".join(sign for sign in path if sign == "\0" or not is_unseen(sign))
     plain = unicodedata.normalize("NFKC", seen).replace("\\", "/")
-    return path, *(_tidied(each) for each in (plain, _STREAM.sub("", plain), _SEPARATOR.sub("/", plain)))
+    parts = (_SEPARATOR.sub("/", each) for each in (plain, *_before_versions(plain)))
+    return path, *(_tidied(each) for each in (plain, _STREAM.sub("", plain), *parts))
+
+
+def _before_versions(path: str) -> Iterator[str]:
+    """What stands before each separator. Package managers put `@1.2` behind the names of folders: `token@1.2/a.js`."""
+    for match in islice(_VERSION.finditer(path), _MOST_VERSIONS):
+        before = path[: match.start()]
+        if match[0] != "@" or "/" not in path[match.end() :] or "." in before.rpartition("/")[2]:
+            yield before
 
 
 def _tidied(path: str) -> str:
@@ -127,23 +153,31 @@ def _tidied(path: str) -> str:
 def _originals_of(path: str) -> tuple[str, ...]:
     folder, slash, name = path.rpartition("/")
     found = [name]
-    if name.startswith("#") and name.endswith("#"):  # what Emacs saves by itself
-        found.append(name.strip("#"))
-    found.append(found[-1].removeprefix(".#"))  # its lock
-    found.append(_COPY_OF.sub("", found[-1], count=1))
-    for _ in range(_MAX_COPIES):
-        copy = _COPY.search(found[-1])
-        if copy is None:
-            break
-        found.append(found[-1][: copy.start()])
-        if copy[0].startswith((".sw", ".un")):  # Vim has put a dot in front, unless there was one
-            found.append(found[-1].removeprefix("."))
+    for each in found:  # which grows
+        new = [original for original in _shorter(each) if original and original not in found]
+        found += new[: _MOST_NAMES - len(found)]
     return tuple(f"{folder}{slash}{original}" for original in found)
+
+
+def _shorter(name: str) -> Iterator[str]:
+    """What `name` is a copy or a version of, if it is one."""
+    if name.startswith("#") and name.endswith("#"):  # what Emacs saves by itself
+        yield name.strip("#")
+    yield name.removeprefix(".#")  # its lock
+    yield _COPY_OF.sub("", name, count=1)
+    if copy := _COPY.search(name):
+        yield name[: copy.start()]
+        if copy[0].startswith((".sw", ".un")):  # Vim has put a dot in front, unless there was one
+            yield name[: copy.start()].removeprefix(".")
+    head = name[:_LONGEST_NAME]
+    for match in _APART.finditer(head):
+        dot = head.rfind(".", match.end()) if match["keeps_extension"] else -1
+        yield head[: match.start()] + (head[dot:] if dot >= 0 else "")
 
 
 def _is_secret(path: str) -> bool:
     folder, _, name = path.rpartition("/")
-    if _SECRET_PATH.fullmatch(path) or _SECRET_KEY.fullmatch(_EXAMPLE.sub("", name)):
+    if _SECRET_PATH.fullmatch(path) or _SECRET_KEY.fullmatch(_EXAMPLE.sub("", name)) or _KEY_INSIDE.match(name):
         return True
     if _EXAMPLE.search(name) or (_TRANSLATIONS.search(path) and not name.startswith(".")):
         return False

@@ -4,6 +4,7 @@ Lines end as in the LSP: `\n`, `\r\n`, `\r`. Knows no language.
 """
 
 import re
+import unicodedata
 from collections import Counter
 from functools import cache, lru_cache
 
@@ -12,6 +13,14 @@ _INDENT = re.compile(r"[ \t]*")
 _INDENTED_LINE = re.compile(r"^([ \t]*)[^\s]", re.MULTILINE)
 _NEAR_CHARACTERS = 4000
 _CHUNK_CHARACTERS = 512
+_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+"""Controls, format characters (zero widths, direction marks, tags), characters that mean nothing or are private,
+surrogates, line separators.
+"""
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U000e0100-\U000e01ef]"
+)
+"""Characters of other categories that Unicode calls ignorable, such as variation selectors, and what looks blank."""
 
 
 def line_start(text: str, offset: int) -> int:
@@ -124,3 +133,8 @@ def word_before(text: str, offset: int, extra: str = "") -> str:
     while start > 0 and is_word(text[start - 1], extra):
         start -= 1
     return text[start:offset]
+
+
+def is_unseen(character: str) -> bool:
+    """Whether a character is invisible, or no character that every font shows the same. A plain space is seen."""
+    return unicodedata.category(character) in _UNSEEN_CATEGORIES or bool(_UNSEEN.match(character))

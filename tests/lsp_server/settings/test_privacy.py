@@ -45,6 +45,20 @@ DISGUISED = (
     *("HEAD:.env", "HEAD:.ssh/config", "a.jar!/.env", "a.zip::.env", ".env!", ".e\u200cnv", "．env", "\ufeff.env"),
     *("key.pem.txt", "id_rsa.txt", ".netrc.txt", "key.pem.bak.txt", "key.pem.txt.bak", "key.pem.git", "key.pem.new"),
     *("Copy of key.pem.txt", "Backup of .npmrc", ".npmrc copy 2", ".npmrc (HEAD)", "key.pem (Working Tree)"),
+    *(
+        ".env:refs/heads/main",
+        ".env:a/b",
+        "a.jar!/.env:refs/x",
+        ".env:a@b/c",
+        ".env@123",
+        ".env@tip",
+        ".npmrc@main",
+        "key.pem@v1.2",
+    ),
+    *("id_rsa@{upstream}", ".env@origin/main", ".npmrc;1", ".npmrc,v", ".npmrc~1~", "id_rsa.~1.2~", "%.env%"),
+    *("key.pem.md", "key.pem.json", "key.pem.py", "key.pem.zip", "tls.key.md", "%home%a%.ssh%config", "!p!.npmrc!"),
+    *(".npmrc - Kopie", "token - Kopie.txt", ".npmrc (kopia)", ".npmrc Kopie", "Kopie von id_rsa", ".env\x7f"),
+    *(".env\ufe0f", ".env\u034f", ".env\u3164", ".env\u2800", ".env\ue000", "key\u115f.p\u2065em", ".npmrc - Kopie~;1"),
     *(".env\0.py", ".env\n", "id_rsa@HEAD~1", "id_rsa@1a2b3c4d", ".npmrc.b64", "id_rsa.log", ".npmrc.rej", ".env\\."),
 )
 """Other ways to write such a name: for Windows, for a version of it, in an archive, as a copy."""
@@ -62,6 +76,8 @@ CODE = """
     bin/change-password  scripts/rotate-secrets  sshd_config.py  ssh/config.py  aws/credentials.py  crypt/private_key.rs
     secretary.json  secretariat.txt  tokenise.cfg  passwordless.yaml  shadow.py  etc/shadow.css  auth/token.go
     .docker/php/Dockerfile  src/locales/en/auth.json  i18n/de/password.json  lang/en/token.yml  config/credentials/a.ts
+    keypem.py  pem_reader.py  pem.py  dotenv.py  config/prod.env.js  config.token.ts  jwt.secret.ts  user.credentials.ts
+    mod/secrets@v1.2/main.go  @secrets/views.py  secrets/@a/b.py  openssl_rsa.c  token_v1.2.py  100%.py  token-,x.py
     known_secrets_test.go  gradle.properties  database.yml  settings.py  Makefile  Dockerfile  LICENSE  requirements.txt
 """
 """What looks like it and is not."""
@@ -84,7 +100,19 @@ def test_a_secret_by_another_spelling_is_secret(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*CODE.split(), "notes (1).txt", "a:b.py", "C:/p/a.py", "src/Copy of a.py", "a@2x.png"]
+    "name",
+    [
+        *CODE.split(),
+        *(
+            "notes (1).txt",
+            "a:b.py",
+            "C:/p/a.py",
+            "src/Copy of a.py",
+            "a@2x.png",
+            "token list.py",
+            "Secrets - how to.md",
+        ),
+    ],
 )
 def test_code_is_not_secret(name: str) -> None:
     assert not is_secret(f"/p/{name}", Settings())
