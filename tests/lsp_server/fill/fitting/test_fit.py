@@ -53,7 +53,19 @@ def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
 UNSEEN = (
     *("\x00", "\x1b", "\x07", "\x7f", "\x9b", "\x0b", "\xad", "\u061c", "\u200b", "\u200d", "\u200e", "\u202e"),
     *("\u2028", "\u2060", "\u2066", "\ufeff", "\ufffe", "\ufdd0", "\U0001ffff", "\u3164", "\u115f", "\ufe00"),
-    *("\U000e0041", "\U000e0101", "\u180e", "\U0001d173"),
+    *(
+        "\U000e0041",
+        "\U000e0101",
+        "\u180e",
+        "\U0001d173",
+        "\u2065",
+        "\ufffc",
+        "\u2800",
+        "\ue000",
+        "\ue0b0",
+        "\U0010fffd",
+    ),
+    *("\U000f0001", "\u1160", "\uffa0", "\u034f", "\u17b4", "\u17b5", "\u180b", "\U0003fffd", "\U000e0fff", "\ufe0f"),
 )
 
 
@@ -75,7 +87,8 @@ def test_byte_order_mark_in_front_is_no_use_of_it() -> None:
 
 VISIBLE = (
     *("\U0001f469\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f", "\U0001f44d\U0001f3fd", "1\ufe0f\u20e3", "\u00e9"),
-    *("e\u0301", "\u65e5\u672c", "\u05e9", "\U0001f3f3\ufe0f\u200d\U0001f308", "\u00a0", "\ue0b0", "\u00a9\ufe0f"),
+    *("e\u0301", "\u65e5\u672c", "\u05e9", "\U0001f3f3\ufe0f\u200d\U0001f308", "\u00a0", "\u00a9\ufe0f"),
+    "\U0001f469\U0001f3fd\u200d\u2764\ufe0f\u200d\U0001f48b\u200d\U0001f468\U0001f3fd",
 )
 
 
@@ -84,6 +97,25 @@ def test_fills_bring_emoji_and_letters_of_any_script(text: str) -> None:
     """Joiners and selectors in an emoji are part of what is seen."""
     source = ParsedText.parse("python", "x = ???\n")
     assert fitting.fit(source, carve.markers(source)[0], f'"{text}"') == f'"{text}"'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "\u2764\ufe0f\ufe0f",
+            "\U0001f600\u200d",
+            "1\ufe0f\ufe0f\u20e3",
+            "\u2764\ufe0f\u200d\u200d\U0001f525",
+            "\u2800\ufe0f",
+        ),
+        "\u200d".join(["\U0001f468"] * 5),
+    ],
+    ids=ascii,
+)
+def test_no_fill_brings_more_joiners_than_an_emoji_has(text: str) -> None:
+    source = ParsedText.parse("python", "x = ???\n")
+    assert fitting.fit(source, carve.markers(source)[0], f'"{text}"') is None
 
 
 @given(
