@@ -83,6 +83,12 @@ def test_a_computation_that_was_not_sent_is_begun_again() -> None:
         "def f(a: int) -> ‸:\n    pass\n",
         "def f(a: int):\n    ‸\n",
         "if a:\n    pass\nelif int == ‸:\n    pass\n",
+        "total = int + \\\n    second + ‸\n",
+        "def f():\n    x = int + \\\n        2 + \\\n        3 + ‸\n",
+        "x = int + \\\n  2 + ‸\ny = 2\n",
+        "x = int, '''abc\n\ndef''' + ‸",
+        "f(int,\n  2) + ‸\n",
+        "x = int if y else \\\n  2 if ‸\n",
     ],
 )
 def test_only_changes_in_its_own_statement_count(marked: str) -> None:
