@@ -33,6 +33,8 @@ _FIT_HOLE_MS = 20
 """and this much per hole and candidate,"""
 _LEAST_FIT_MS = 100
 """but fit even a late answer for this long."""
+_LATE_SHARE = 0.25
+"""An automatic request leaves the worker this share of its time for being late, at most `alive.LATE_S`."""
 _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
 TOO_LATE = "no answer within {} ms; try again, or raise deadlineMs.invoked"
@@ -170,7 +172,8 @@ async def _answered(
 ) -> FillResult:
     left_ms = max(budget.left_ms, 1)
     to_fit_ms = min(left_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
-    request = replace(request, deadline_ms=max(int(left_ms - to_fit_ms), 1))
+    late_ms = min(left_ms * _LATE_SHARE, alive.LATE_S * 1000) if budget.quick else 0.0
+    request = replace(request, deadline_ms=max(int(left_ms - to_fit_ms - late_ms), 1))
     asking = alive.answer(worker, request, on_draft)
     try:  # a quick request has no deadline here: the next one cancels it
         answer = await (asking if budget.quick else alive.in_time(worker, asking, left_ms, budget.deadline_ms))

@@ -138,11 +138,15 @@ class InlineService:
             self._prefetch(uri, self._states[uri])
 
     def _pending(self, request: InlineRequest, take_snapshot: TakeSnapshot) -> PendingReply:
-        """Answers a request with nothing once it is late, no matter what it waits for."""
+        """Answers a request with nothing at its deadline, no matter what it waits for.
+
+        An explicit one a moment later, since `alive.in_time` tells the user why.
+        """
         loop = asyncio.get_running_loop()
         result: asyncio.Future[InlineResult] = loop.create_future()
         reply = PendingReply(request, take_snapshot, request.cursor.offset, result)
-        timer = loop.call_later(request.budget.left_ms / 1000 + alive.LATE_S, reply.answer, NOTHING)
+        late_s = alive.LATE_S if request.invoked else 0.0
+        timer = loop.call_later(request.budget.left_ms / 1000 + late_s, reply.answer, NOTHING)
         result.add_done_callback(lambda _: timer.cancel())
         return reply
 

@@ -1,6 +1,7 @@
-"""Explicit requests are answered by their deadline, even if there is no model yet or the worker is stopped.
+"""Requests are answered by their deadline, even if there is no model yet or the worker is stopped.
 
-Then the answer is empty, and the user learns why. A deadline of 1 ms ends before any model is loaded.
+Then the answer is empty, and the user learns why if they asked explicitly. A deadline of 1 ms ends before any model is
+loaded.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -121,6 +123,16 @@ async def test_an_invoked_completion_says_that_the_worker_is_stopped(start_raw: 
         assert "automatic, with a later deadline" not in client.replies
         (told,) = shown(client)
         assert f"The worker (process {pid}) does not answer; it is stopped" in told
+
+
+async def test_an_automatic_completion_is_answered_by_its_deadline(start_raw: StartRaw) -> None:
+    client = await start_raw(within(60_000, automatic_ms=1_000))
+    async with stopped(client):
+        began = time.monotonic()
+        client.complete(1, OTHER, 0, 4)
+        assert (await client.reply(1))["result"] == {"items": []}
+        assert time.monotonic() - began < 1.3
+        assert shown(client) == []
 
 
 async def test_an_action_says_that_the_worker_is_stopped(start_raw: StartRaw) -> None:

@@ -77,6 +77,12 @@ async def test_time_to_fit_the_holes_is_kept_and_at_most_a_tenth(asked: Asked, h
     assert DEADLINE_MS * (0.95 - kept) < asked_ms <= DEADLINE_MS * (1 - kept)
 
 
+@pytest.mark.parametrize(("deadline_ms", "kept_ms"), [(2_000, 500), (1_000, 250), (DEADLINE_MS, 500)])
+async def test_an_automatic_request_keeps_time_for_a_late_worker(asked: Asked, deadline_ms: int, kept_ms: int) -> None:
+    budget = replace(Budget.of(Settings(), invoked=False), deadline_ms=deadline_ms)
+    assert 0 < await asked.deadline_ms(budget) <= deadline_ms - kept_ms
+
+
 async def test_where_nothing_fits_more_candidates_are_asked_for(asked: Asked) -> None:
     filling = asked.fill(invoked())
     await asked.answer(1, "", " ", "\ufffd")
