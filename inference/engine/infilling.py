@@ -25,7 +25,7 @@ from inference.engine.search.sampler import noise_of
 from inference.engine.search.unmasking import loop as loop_of
 from inference.engine.work import Work
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
-from inference.models.family import Context, LengthSignal
+from inference.models.family import Context, JointFamily, LengthSignal
 
 InfillEvent = Draft | Candidate | Done
 
@@ -116,10 +116,12 @@ class Infilling(Work[InfillEvent]):
 
         The part already read stays in the prefix cache, where the next request for the same text continues.
         """
+        family = self._model.family
+        row_s = family.row_s if isinstance(family, JointFamily) else 0.0
         for short in (False, True):
             plan = self._planner.plan(group, earlier, short=short)
-            context = stack.enter_context(closing(self._model.family.open(plan.prefix_ids)))
-            if (yield from self._encode(context, plan.prefix_ids)) or short:
+            context = stack.enter_context(closing(family.open(plan.prefix_ids)))
+            if (yield from self._encode(context, plan.prefix_ids, row_s=row_s)) or short:
                 break
             stack.close()
         return plan, context

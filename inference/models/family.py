@@ -107,6 +107,15 @@ class PreparingFamily(Protocol):
         """
 
 
+@runtime_checkable
+class JointFamily(Protocol):
+    """A family that reads a prefix together with its first canvas, in one pass that nothing can interrupt."""
+
+    @property
+    def row_s(self) -> float:
+        """The latest time per row of a pass over many rows, in seconds; inf: there was none yet."""
+
+
 class MiddleFamily(Family, Protocol):
     """A causal model that was trained to fill the middle. Only with `Traits.fills_middle`.
 

@@ -42,6 +42,11 @@ class MaskedDiffusion:
         network = weights.read(found, place, precision, progress)
         return cls(found.name, network, found.properties, tokenizer, precision.name)
 
+    @property
+    def row_s(self) -> float:
+        """See `JointFamily`."""
+        return self.network.row_s
+
     def open(self, prefix_ids: Sequence[int]) -> Context:
         """See `Family.open`."""
         if self.properties.exact:

@@ -5,6 +5,8 @@ Visibility is a (B, 1, 1, T) bool tensor, used only if canvases of a batch diffe
 computed rows, T attended rows, d the width, V the vocabulary.
 """
 
+import math
+import time
 from typing import Protocol
 
 import torch
@@ -12,6 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.models.qwen2 import Qwen2Config
+
+_MANY_ROWS = 64
+"""From so many rows on, the time of a pass grows with them."""
 
 
 class KeyValues(Protocol):
@@ -83,6 +88,8 @@ class Qwen2(nn.Module):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
         self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.row_s = math.inf
+        """The latest time per row of a pass over many rows; inf: none yet. Too low on a GPU, where passes overlap."""
 
     @property
     def device(self) -> torch.device:
@@ -102,10 +109,12 @@ class Qwen2(nn.Module):
         With `known` they attend to what its `update` returns, otherwise to each other. `visible` (B, 1, 1, T) is False
         at rows hidden from all.
         """
-        rows = self.embed_tokens(ids)
+        began, rows = time.perf_counter(), self.embed_tokens(ids)
         turn = self.turn(positions)
         for number, layer in enumerate(self.layers):
             rows = layer(rows, turn, number, known, visible)
+        if ids.numel() >= _MANY_ROWS:
+            self.row_s = (time.perf_counter() - began) / ids.numel()
         return self.norm(rows)  # type: ignore[no-any-return]
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -115,6 +115,14 @@ def test_late_request_reads_a_short_prefix(masked: Engine) -> None:
         assert least <= done.stats.prefix_tokens <= most
 
 
+def test_a_prefix_that_would_be_late_is_not_read_in_one_piece(masked: Engine) -> None:
+    for limit_s, longest, least, most in ((0.1, 8_192, 1, 512), (600.0, 2_048, 1_024, 2_048)):
+        engine = masked.using(msgspec.structs.replace(masked.loaded.properties, max_prefix_tokens=longest))
+        *_, done = engine.infill(asked("masked"), deadline=time.monotonic() + limit_s)
+        assert isinstance(done, Done)
+        assert least <= done.stats.prefix_tokens <= most
+
+
 def test_a_step_is_a_pass(masked: Engine) -> None:
     """A hole of a given length is not asked where it ends, and a single answer is not ranked."""
     hole = Hole(min_tokens=1, max_tokens=1, single_line=True)
