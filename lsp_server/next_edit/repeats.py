@@ -7,7 +7,7 @@ word, number or string, any will do. After a single edit, only nearly identical 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 
 from lsp_server.next_edit.names import Names, Role
 from lsp_server.next_edit.recent import Comparison
@@ -23,12 +23,11 @@ _EDGE = "\n"
 _CONTEXT_TOKENS = 5
 _REPLACED_CONTEXT = (2, 1)
 """The number of tokens before and after that matter once two edits have replaced something."""
-_LEAST_TOKENS = {1: 6, 2: 3}
-_LEAST_WORDS = {1: 2, 2: 1}
-"""The required size of a pattern, by the number of edits; shorter ones match unrelated lines.
-
-In the tuning half of the benchmark, these find something after 49 edits, and the right place after 42 of them.
-"""
+_SINGLE_CONTEXT = ((3, 3), (2, 1), (2, 1), (1, 1), (0, 0))
+"""The same after a single edit, by the number of tokens that it replaced: the more, the less matters around them."""
+_LEAST_TOKENS = {1: 4, 2: 3}
+_LEAST_WORDS = {1: 1, 2: 1}
+"""The required size of a pattern, by the number of edits; shorter ones match unrelated lines."""
 _Tokens = list[re.Match[str]]
 _MOST_SITES = 12
 _MOST_REPEATS = 40
@@ -38,7 +37,8 @@ _MOST_REPEATS = 40
 class _Site:
     """A line in which one run of tokens was replaced: the old and new tokens, and those around them.
 
-    `kind` is the kind of the enclosing string or comment; empty for code. `defines`: a name is defined there.
+    `kind` is the kind of the enclosing string or comment; empty for code. `defines`: a name is defined there. `place`:
+    where `added` starts and ends.
     """
 
     removed: tuple[str, ...]
@@ -47,6 +47,7 @@ class _Site:
     after: tuple[str, ...]
     kind: str
     defines: bool
+    place: tuple[int, int]
 
 
 def after_repeats(compared: Compared) -> Iterator[NextEdit]:
@@ -60,7 +61,9 @@ def after_repeats(compared: Compared) -> Iterator[NextEdit]:
         after = _alike(one.after, other.after)[: most[1]]
         yield from _like(compared, one, before, after, edits=2)
     for site in (site for site in sites if not site.defines):
-        yield from _like(compared, site, [*map(_literal, site.before)], [*map(_literal, site.after)], edits=1)
+        left, right = _SINGLE_CONTEXT[min(len(site.removed), len(_SINGLE_CONTEXT) - 1)]
+        before, after = site.before[len(site.before) - left :], site.after[:right]
+        yield from _like(compared, site, [*map(_literal, before)], [*map(_literal, after)], edits=1)
 
 
 def _sites(compared: Compared) -> Iterator[_Site]:
@@ -79,14 +82,14 @@ def _sites(compared: Compared) -> Iterator[_Site]:
 
 
 def _site(compared: Compared, old: tuple[int, int], new: tuple[int, int]) -> _Site | None:
-    """The one run of tokens in which two lines differ; None if they differ only in white space, or altogether."""
+    """The one run of tokens in which two lines differ; None if they differ only in white space, or share no word."""
     texts = compared.texts
     olds, news = list(_TOKEN.finditer(texts.old, *old)), list(_TOKEN.finditer(texts.new, *new))
     was, now = [match[0] for match in olds], [match[0] for match in news]
     left = _same(was, now)
     right = _same(was[left:][::-1], now[left:][::-1])
     last, new_last = len(was) - right, len(now) - right
-    if not (left or right) or (last == left and new_last == left):
+    if (last == left and new_last == left) or not any(map(str.isidentifier, was[:left] + was[last:])):
         return None
     if last == left:
         text = _inserted(texts, olds, news, left, new_last)
@@ -102,7 +105,8 @@ def _site(compared: Compared, old: tuple[int, int], new: tuple[int, int]) -> _Si
         tuple(before),
         tuple(after),
         _kind(compared.old.view, at),
-        _defines(compared.old, at),
+        any(_defines(compared.old, offset) for offset in (at, *(match.start() for match in olds[left:last]))),
+        (news[left].start(), news[new_last - 1].end()) if new_last > left else (0, 0),
     )
 
 
@@ -175,16 +179,21 @@ def _pattern(before: Sequence[str], removed: Sequence[str], after: Sequence[str]
 def _like(
     compared: Compared, site: _Site, before: Sequence[str], after: Sequence[str], *, edits: int
 ) -> Iterator[NextEdit]:
-    """The places of the sought tokens in the current text, with only white space between them."""
+    """The places of the sought tokens in the current text, with only white space between them; one edit for a line."""
     if not _is_telling(site.removed, before, after, edits):
         return
     pattern = _pattern(before, site.removed, after)
     view, texts = compared.new.view, compared.texts
     why = f"again: {' '.join(site.removed)[:40] or 'nothing'} to {site.added.strip()[:40] or 'nothing'}"
-    for number, match in enumerate(pattern.finditer(texts.new)):
-        if number == _MOST_REPEATS:
-            return
+    found: list[NextEdit] = []
+    for match in islice(pattern.finditer(texts.new), _MOST_REPEATS):
         start, end = match.span(2)
-        leaf = start if end > start else max(start - 1, 0)
-        if not texts.is_new(start, max(end, start + 1)) and _kind(view, leaf) == site.kind:
-            yield NextEdit(start, end, site.added, why)
+        leaf, is_done = start if end > start else max(start - 1, 0), site.place[0] <= start and end <= site.place[1]
+        if is_done or texts.is_new(start, max(end, start + 1)) or _kind(view, leaf) != site.kind:
+            continue
+        if found and "\n" not in (between := texts.new[found[-1].end : start]):
+            last = found.pop()
+            found.append(NextEdit(last.start, end, last.text + between + site.added, why))
+        else:
+            found.append(NextEdit(start, end, site.added, why))
+    yield from found
