@@ -62,8 +62,8 @@ def after_repeats(compared: Compared) -> Iterator[NextEdit]:
         yield from _like(compared, one, before, after, edits=2)
     for site in (site for site in sites if not site.defines):
         left, right = _SINGLE_CONTEXT[min(len(site.removed), len(_SINGLE_CONTEXT) - 1)]
-        before, after = site.before[len(site.before) - left :], site.after[:right]
-        yield from _like(compared, site, [*map(_literal, before)], [*map(_literal, after)], edits=1)
+        near = site.before[len(site.before) - left :], site.after[:right]
+        yield from _like(compared, site, [*map(_literal, near[0])], [*map(_literal, near[1])], edits=1)
 
 
 def _sites(compared: Compared) -> Iterator[_Site]:
