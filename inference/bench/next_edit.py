@@ -21,17 +21,8 @@ from typing import Any
 import msgspec
 
 from inference.bench import next_edit_cases
-from inference.bench.next_edit_cases import EditCase
-from inference.bench.next_edit_offers import (
-    ChatOffers,
-    ModelOffers,
-    NoOffers,
-    Offers,
-    ServerOffers,
-    State,
-    data_file,
-)
-from inference.bench.next_edit_scores import CaseResult, delta_chrf, is_exact
+from inference.bench.next_edit_cases import CaseResult, EditCase, is_exact
+from inference.bench.next_edit_offers import Offers, ServerOffers, State, model_offers
 from inference.bench.server_editor import ScriptedEditor, ServerError
 from inference.models.catalogue import EMBEDDED
 
@@ -39,14 +30,15 @@ _MORE_OFFERS = 2
 """A case ends after this many more offers than places, in case one is split."""
 _DEADLINES = {"automatic": 40_000, "invoked": 40_000}
 """A slow machine must give the same offers."""
-WAYS = ("server", "model", "chat", "quiet")
+_REPORT_HALF = Path(__file__).parents[2] / "tests" / "data" / "next_edit" / "report.jsonl.gz"
+"""In a checkout."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Plays and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
-        cases = _chosen(list(next_edit_cases.read(args.cases or data_file("report"))), args.limit)
+        cases = _chosen(list(next_edit_cases.read(args.cases or _REPORT_HALF)), args.limit)
         with _offers(args.ask, args.model, args.dtype) as offers:
             results = list(_played(offers, cases, args.resume))
     except (ServerError, OSError, ValueError) as error:
@@ -59,12 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def play(offers: Offers, case: EditCase) -> CaseResult:
     """Plays one case."""
-    offers.begin(case)
     result = CaseResult(case, case.edited)
     cursor, began = _end_of_edit(case), time.monotonic()
     for number in range(len(case.changes) + _MORE_OFFERS):
         asked = time.monotonic()
-        edit = offers.ask(State(case, case.text, result.text, cursor), accepted=number > 0)
+        edit = offers(State(case, case.text, result.text, cursor), number > 0)
         result.asked_ms.append((time.monotonic() - asked) * 1000)
         if edit is None:
             break
@@ -100,7 +91,6 @@ def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
     quiet = [one for one in results if one.case.is_quiet]
     offered, needed = sum(len(one.offers) for one in edits), sum(one.needed for one in edits)
     exact = sum(sum(one.offers) for one in edits)
-    deltas = [delta_chrf(one.case.edited, one.text, one.case.finished) for one in edits]
     firsts = [one.first_ms for one in results if one.first_ms is not None]
     asked = [ms for one in results for ms in one.asked_ms]
     found = {
@@ -110,7 +100,6 @@ def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
         "offers_per_needed_place": offered / needed if needed else 0.0,
         "exact": exact / offered if offered else 0.0,
         "exact_per_needed_place": exact / needed if needed else 0.0,
-        "delta_chrf": statistics.fmean(deltas) if deltas else 0.0,
         "quiet_cases": len(quiet),
         "needless": sum(bool(one.offers) for one in quiet) / len(quiet) if quiet else 0.0,
         "first_offer_p50_ms": statistics.median(firsts) if firsts else None,
@@ -134,9 +123,7 @@ def _end_of_edit(case: EditCase) -> int:
 
 @contextmanager
 def _offers(ask: str, model: str | None, dtype: str | None) -> Iterator[Offers]:
-    if ask == "quiet":
-        yield NoOffers()
-    elif ask == "server":
+    if ask == "server":
         options: dict[str, Any] = {"statistics": "off", "deadlineMs": _DEADLINES, "model": model or EMBEDDED}
         with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
             offers = ServerOffers(editor)
@@ -148,7 +135,7 @@ def _offers(ask: str, model: str | None, dtype: str | None) -> Iterator[Offers]:
         from inference.models import registry
 
         engine = Engine(registry.load(model, dtype=dtype) if model else registry.load(dtype=dtype))
-        yield ModelOffers(engine) if ask == "model" else ChatOffers(engine)
+        yield model_offers(engine)
 
 
 def _told(number: int, result: CaseResult) -> CaseResult:
@@ -161,7 +148,7 @@ def _told(number: int, result: CaseResult) -> CaseResult:
 def argument_parser() -> argparse.ArgumentParser:
     """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench next-edit", description=__doc__)
-    parser.add_argument("--ask", choices=WAYS, default="server", help="whom (default: %(default)s)")
+    parser.add_argument("--ask", choices=("server", "model"), default="server", help="whom (default: %(default)s)")
     parser.add_argument("--model", metavar="NAME", help="the checkpoint; without one the server uses syntax alone")
     parser.add_argument("--dtype", metavar="NAME", help="what to compute in, without the server")
     parser.add_argument("--cases", type=Path, metavar="FILE", help="cases (default: the report half of the checkout)")

@@ -1,14 +1,18 @@
-"""Cases of `infill-ls bench next-edit`: a file, an edit by its author, and the author's next changes.
+"""Cases of `infill-ls bench next-edit`: a file, an edit by its author, and the author's next changes; and their scores.
 
 A file of cases is JSON lines, gzipped if its name ends in .gz. Lines are numbered from 0 and have their line ends.
 """
 
 import gzip
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from pathlib import Path
 
 import msgspec
 
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 LANGUAGES = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript"}
 
 
@@ -63,6 +67,17 @@ def apply(text: str, changes: Sequence[Change]) -> str:
     return "".join(lines)
 
 
+def changes(old: str, new: str) -> list[Change]:
+    """All changes from one text to another, in order."""
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    found = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return [
+        Change(first, "".join(before[first:end]), "".join(after[start:stop]))
+        for tag, first, end, start, stop in found
+        if tag != "equal"
+    ]
+
+
 def read(file: Path) -> Iterator[EditCase]:
     """The cases of a file, in order. Raises OSError or msgspec.ValidationError."""
     decoder = msgspec.json.Decoder(EditCase)
@@ -75,3 +90,50 @@ def write(file: Path, cases: Sequence[EditCase]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     payload = b"".join(msgspec.json.encode(case) + b"\n" for case in cases)
     file.write_bytes(gzip.compress(payload, mtime=0) if file.suffix == ".gz" else payload)
+
+
+@dataclass
+class CaseResult:
+    """The result of one case: its offers in order, each exact or not, and the final text."""
+
+    case: EditCase
+    text: str
+    offers: list[bool] = field(default_factory=list)
+    first_ms: float | None = None
+    """From the edit to the first offer; None if none came."""
+    asked_ms: list[float] = field(default_factory=list)
+
+    @property
+    def needed(self) -> int:
+        """How many places the author changed afterwards."""
+        return max(0, len(self.case.changes) - 1)
+
+
+def is_exact(before: str, after: str, finished: str) -> bool:
+    """Whether an offer gives its lines their final text, and undoes nothing else.
+
+    Line breaks may differ: it compares tokens.
+    """
+    first, end = _changed_lines(before, after)
+    lines = after.splitlines(keepends=True)
+    start, stop = (len(_TOKEN.findall("".join(lines[:number]))) for number in (first, end))
+    tokens, wanted = _TOKEN.findall(after), _TOKEN.findall(finished)
+    left = SequenceMatcher(None, tokens, wanted, autojunk=False).get_opcodes()
+    touched = (i < stop and j > start if i < j else start < i < stop for tag, i, j, _, _ in left if tag != "equal")
+    return not any(touched) and _distance(after, finished) < _distance(before, finished)
+
+
+def _changed_lines(before: str, after: str) -> tuple[int, int]:
+    """The first line of `after` that is not in `before`, and the line after the last one."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    first = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    backwards = zip(old[first:][::-1], new[first:][::-1], strict=False)
+    same = next((n for n, (a, b) in enumerate(backwards) if a != b), min(len(old), len(new)) - first)
+    return first, len(new) - same
+
+
+def _distance(one: str, other: str) -> int:
+    """How many tokens of two texts have no partner."""
+    a, b = _TOKEN.findall(one), _TOKEN.findall(other)
+    same = sum(block.size for block in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks())
+    return len(a) + len(b) - 2 * same

@@ -24,17 +24,6 @@ _FULL_COVER = 6
 Replacement = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-def changes(old: str, new: str) -> list[Change]:
-    """All changes from one text to another, in order."""
-    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    found = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    return [
-        Change(first, "".join(before[first:end]), "".join(after[start:stop]))
-        for tag, first, end, start, stop in found
-        if tag != "equal"
-    ]
-
-
 def related_groups(found: Sequence[Change]) -> Iterator[list[Change]]:
     """Groups of two to six changes, each following from the first of them, in order; a change is in at most
     one group.

@@ -16,9 +16,8 @@ from pathlib import Path
 import msgspec
 
 from inference.bench import next_edit_cases
-from inference.bench.next_edit_cases import Change, EditCase, apply
+from inference.bench.next_edit_cases import Change, EditCase, apply, is_exact
 from inference.bench.next_edit_offers import State
-from inference.bench.next_edit_scores import is_exact
 from inference.engine.next_edit import diff
 from inference.engine.next_edit.judging import Place, alike, places
 from inference.engine.next_edit.tokens import lines_of

@@ -17,14 +17,15 @@ import tarfile
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from packaging.version import InvalidVersion, Version
 
 from inference.bench import next_edit_cases
-from inference.bench.next_edit_cases import LANGUAGES, Change, EditCase
-from inference.bench.next_edit_diff import changes, is_alone, is_of_code, related_groups
+from inference.bench.next_edit_cases import LANGUAGES, Change, EditCase, changes
+from inference.bench.next_edit_diff import is_alone, is_of_code, related_groups
 
 _LINES, _WINDOW = range(15, 4000), 600
 """Use files of this many lines; keep a window of one longer than the second number."""
@@ -44,27 +45,27 @@ class Release:
 
     def texts(self) -> dict[str, str]:
         """Its readable source files by their paths."""
-        return {name: text for name, text in self._members() if text is not None}
+        found = {}
+        for name, content in self._members():
+            with suppress(UnicodeDecodeError):
+                found[name] = content.decode("utf-8")
+        return found
 
-    def _members(self) -> Iterator[tuple[str, str | None]]:
+    def _members(self) -> Iterator[tuple[str, bytes]]:
         if self.file.suffix == ".whl":
             with zipfile.ZipFile(self.file) as wheel:
-                for one in wheel.infolist():
-                    if _is_wanted(one.filename):
-                        yield one.filename, _decoded(wheel.read(one))
+                yield from ((name, wheel.read(name)) for name in wheel.namelist() if _is_wanted(name))
         else:
             with tarfile.open(self.file) as tarball:
                 for member in tarball:
-                    opened = tarball.extractfile(member) if _is_wanted(member.name) else None
-                    if opened is not None:
-                        yield member.name.partition("/")[2], _decoded(opened.read())
+                    if _is_wanted(member.name) and (opened := tarball.extractfile(member)):
+                        yield member.name.partition("/")[2], opened.read()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Makes a file of cases; the last line of output is one JSON object."""
     args = argument_parser().parse_args(argv)
-    packages = {_canonical(name) for name in args.packages.split(",")} if args.packages else set()
-    held_out = {_canonical(name) for name in args.without.split(",")} if args.without else set()
+    packages, held_out = (set(map(_canonical, names.split(","))) - {""} for names in (args.packages, args.without))
     cases: list[EditCase] = []
     for package, releases in _releases(args.folder).items():
         if (not packages or package in packages) and package not in held_out:
@@ -186,13 +187,6 @@ def _canonical(name: str) -> str:
 
 def _is_wanted(name: str) -> bool:
     return PurePosixPath(name).suffix in LANGUAGES and not any(part in f"/{name}" for part in _SKIPPED)
-
-
-def _decoded(content: bytes) -> str | None:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
 
 
 def _shuffled(case: EditCase) -> bytes:

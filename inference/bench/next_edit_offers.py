@@ -1,33 +1,14 @@
-"""The sources of offers for `infill-ls bench next-edit`: the language server, the model alone, or the model
-in a chat.
-"""
+"""The sources of offers for `infill-ls bench next-edit`: the language server, or the model alone."""
 
-import re
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
-import torch
-
-from inference.bench.next_edit_cases import EditCase
-from inference.bench.next_edit_diff import changes
+from inference.bench.next_edit_cases import EditCase, changes
 from inference.bench.server_editor import PATIENCE_S, ScriptedEditor, ServerError
 from inference.engine import Engine
 from inference.messages import Edit, Hunk, NextEditRequest, NextEdits
-from inference.models.family import MiddleFamily
-
-_AROUND_LINES = 12
-_MOST_CHAT_TOKENS = 400
-_CHAT = (
-    "You are given a region of the file {path} and the change that its author has just made elsewhere in the file. If "
-    "the region needs a change to go with it, rewrite the region with that change. If not, repeat the region as it is. "
-    "Answer with the region in one code block and nothing else.\n\nThe change:\n```diff\n{diff}```\n\n"
-    "The region:\n```\n{region}```\n"
-)
-_BLOCK = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -49,24 +30,8 @@ class State:
         return tuple(found)
 
 
-class Offers(Protocol):
-    """Plays cases one after the other."""
-
-    def begin(self, case: EditCase) -> None:
-        """Opens a case's file in its state before the first change."""
-
-    def ask(self, state: State, *, accepted: bool) -> Edit | None:
-        """The next offer for a text; None: there is none. `accepted`: the last offer led to this text."""
-
-
-class NoOffers:
-    """Never offers anything."""
-
-    def begin(self, case: EditCase) -> None:
-        """See `Offers`."""
-
-    def ask(self, state: State, *, accepted: bool) -> Edit | None:
-        """See `Offers`."""
+Offers = Callable[[State, bool], Edit | None]
+"""The next offer for a text, or None. The second argument: whether the last offer led to this text."""
 
 
 class ServerOffers:
@@ -75,19 +40,13 @@ class ServerOffers:
     def __init__(self, editor: ScriptedEditor) -> None:
         self._editor, self._number, self._version = editor, 0, 0
         self._uri = self._text = ""
+        self._case: EditCase | None = None
         self._command: dict[str, Any] | None = None
 
-    def begin(self, case: EditCase) -> None:
+    def __call__(self, state: State, accepted: bool) -> Edit | None:
         """See `Offers`."""
-        if self._number:
-            self._editor.tell("textDocument/didClose", {"textDocument": {"uri": self._uri}})
-        self._number, self._version, self._text = self._number + 1, 1, case.text
-        self._uri = f"file:///project/{self._number}/{case.path}"
-        document = {"uri": self._uri, "languageId": case.language, "version": 1, "text": case.text}
-        self._editor.tell("textDocument/didOpen", {"textDocument": document})
-
-    def ask(self, state: State, *, accepted: bool) -> Edit | None:
-        """See `Offers`."""
+        if state.case is not self._case:
+            self._open(state.case)
         self._change(state.text)
         if accepted and self._command:
             words = {"command": self._command["command"], "arguments": self._command["arguments"]}
@@ -100,6 +59,15 @@ class ServerOffers:
             return None
         start, end = (_offset(state.text, found[0]["range"][side]) for side in ("start", "end"))
         return Edit(start, end, found[0]["text"])
+
+    def _open(self, case: EditCase) -> None:
+        """Opens a case's file in its state before the first change."""
+        if self._case:
+            self._editor.tell("textDocument/didClose", {"textDocument": {"uri": self._uri}})
+        self._case, self._number, self._version, self._text = case, self._number + 1, 1, case.text
+        self._uri = f"file:///project/{self._number}/{case.path}"
+        document = {"uri": self._uri, "languageId": case.language, "version": 1, "text": case.text}
+        self._editor.tell("textDocument/didOpen", {"textDocument": document})
 
     def _change(self, text: str) -> None:
         """Tells the server about the change, as one minimal edit."""
@@ -126,75 +94,16 @@ class ServerOffers:
             time.sleep(0.2)
 
 
-class ModelOffers:
+def model_offers(engine: Engine) -> Offers:
     """The model alone: the worker's engine in this process, without the server's syntax."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def begin(self, case: EditCase) -> None:
-        """See `Offers`."""
-
-    def ask(self, state: State, *, accepted: bool) -> Edit | None:
-        """See `Offers`."""
+    def ask(state: State, _accepted: bool) -> Edit | None:
         case = state.case
         request = NextEditRequest("next", state.text, state.hunks, case.language, case.path, state.cursor)
-        answer = next(event for event in self._engine.next_edits(request) if isinstance(event, NextEdits))
+        answer = next(event for event in engine.next_edits(request) if isinstance(event, NextEdits))
         return answer.edits[0] if answer.edits else None
 
-
-class ChatOffers:
-    """The same model, asked in a chat to rewrite the lines around each place that the author changed next.
-
-    It is told where to look, which no user could do; in a quiet case it sees the lines around the change.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._left: list[int] = []
-
-    def begin(self, case: EditCase) -> None:
-        """See `Offers`."""
-        self._left = [change.line for change in case.changes[1:]] or [case.changes[0].line if case.changes else 0]
-
-    def ask(self, state: State, *, accepted: bool) -> Edit | None:
-        """See `Offers`."""
-        shift = state.text.count("\n") - state.before.count("\n")
-        lines = state.text.splitlines(keepends=True)
-        while self._left:
-            line = self._left.pop(0) + shift
-            first, end = max(0, line - _AROUND_LINES), min(len(lines), line + _AROUND_LINES)
-            region = "".join(lines[first:end])
-            found = _BLOCK.search(self._answer(state, region) + "\n```")
-            if found and found[1].strip() and found[1].strip() != region.strip():
-                start = sum(map(len, lines[:first]))
-                return Edit(start, start + len(region), found[1])
-        return None
-
-    def _answer(self, state: State, region: str) -> str:
-        hunks = (f"-{line}" for hunk in state.hunks for line in hunk.old.splitlines(keepends=True))
-        added = (f"+{line}" for hunk in state.hunks for line in hunk.new.splitlines(keepends=True))
-        asked = _CHAT.format(path=state.case.path, diff="".join((*hunks, *added)), region=region)
-        family = cast("MiddleFamily", self._engine.loaded.family)
-        ids = family.chat_prompt(asked)
-        if ids is None:
-            raise ServerError("this model was not trained to chat")
-        return self._engine.loaded.vocabulary.decode(_written(family, ids))
-
-
-def _written(family: MiddleFamily, ids: Sequence[int]) -> list[int]:
-    """The model's greedy text behind a prompt."""
-    with closing(family.open(ids)) as context:
-        for _ in context.encode():
-            pass
-        writing, written, fed = context.continuation(1, _MOST_CHAT_TOKENS), list[int](), torch.zeros(1, 0).long()
-        while len(written) < _MOST_CHAT_TOKENS - 1:
-            token = int(writing.feed(fed)[0].argmax())
-            if token in family.end_ids:
-                break
-            written.append(token)
-            fed = torch.tensor([[token]])
-    return written
+    return ask
 
 
 def _position(text: str, offset: int) -> dict[str, Any]:
@@ -208,8 +117,3 @@ def _offset(text: str, position: dict[str, int]) -> int:
     before = sum(len(line) + 1 for line in lines[: position["line"]])
     inside = lines[position["line"]].encode("utf-16-le")[: 2 * position["character"]]
     return before + len(inside.decode("utf-16-le"))
-
-
-def data_file(name: str) -> Path:
-    """The file of one half of the cases, in a checkout."""
-    return Path(__file__).parents[2] / "tests" / "data" / "next_edit" / f"{name}.jsonl.gz"
