@@ -8,22 +8,122 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from rich.console import Console
+from rich.progress import track
 
-from inference.bench import infilling_scores, infilling_tasks
-from inference.bench.infilling_scores import TaskResult
-from inference.bench.infilling_solve import AUTO, ORACLE, SolveOptions, Solver
-from inference.bench.infilling_tasks import InfillingTask, TaskError
+from inference.bench import infilling_tasks
+from inference.bench.infilling_tasks import InfillingTask, TaskError, TaskResult
 from inference.engine import Engine, RequestError
+from inference.engine.canvas.plan import Planner
+from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
 from inference.models.family import ModelError
 
-_QUIET_S = 1.0
-_MODES = ("canvas", "left-to-right")
+AUTO, ORACLE = "auto", "oracle"
+Task = TypeVar("Task")
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None takes the checkpoint's own number.
+
+    `continuations` False leaves out the candidates that the encoder writes, so that all come from canvases; `copying`
+    False leaves out the file's n-grams. `quick`: as for an automatic suggestion.
+    """
+
+    length: str | int = AUTO
+    steps: int | None = None
+    seed: int = 0
+    continuations: bool = True
+    quick: bool = False
+    copying: bool = True
+
+
+@dataclass(frozen=True)
+class MeasuredFill:
+    """A fill and its cost. `true_tokens` is the length of the canonical solution in tokens.
+
+    `steps` are those of the chosen canvas, `passes` all of the decoder's for this request.
+    """
+
+    text: str
+    steps: int
+    passes: int
+    tokens: int
+    true_tokens: int
+    ms: float
+
+
+class Solver:
+    """Fills tasks, one at a time, with one loaded model."""
+
+    def __init__(self, engine: Engine, options: SolveOptions) -> None:
+        self._engine = _restricted(engine, options)
+        self._options = options
+
+    def using(self, options: SolveOptions) -> "Solver":
+        """A solver with the same model and other options."""
+        return Solver(self._engine, options)
+
+    @property
+    def copies(self) -> bool:
+        """Whether to mix likelihoods with the file's n-grams."""
+        return self._engine.loaded.properties.copying
+
+    @property
+    def continues(self) -> bool:
+        """Whether the encoder also writes candidates."""
+        loaded = self._engine.loaded
+        return loaded.traits.continuable_tokens > 0 and loaded.properties.continuations > 0
+
+    def fill(self, task: InfillingTask) -> MeasuredFill:
+        """Fills one task's hole. Raises RequestError if it does not fit on a canvas of this checkpoint."""
+        true, length = self._true_tokens(task), self._options.length
+        tokens = length if isinstance(length, int) else true if length == ORACLE else 0  # 0: the engine chooses
+        hole = Hole(_kind(task), max(1, tokens), tokens, single_line=task.single_line)
+        began = time.perf_counter()
+        request = _request(task, hole, self._options)
+        events = [event for event in self._engine.infill(request) if isinstance(event, Candidate | Done)]
+        ms, found, done = (time.perf_counter() - began) * 1000, events[0], events[-1]
+        assert isinstance(done, Done)
+        filled = ("", 0, 0) if isinstance(found, Done) else (found.texts[0], found.steps, found.tokens)
+        return MeasuredFill(filled[0], filled[1], done.stats.steps, filled[2], true, ms)
+
+    def _true_tokens(self, task: InfillingTask) -> int:
+        """The number of open rows for the canonical solution, including the text that healing moved into the hole."""
+        loaded, request = self._engine.loaded, _request(task, Hole(_kind(task), single_line=task.single_line))
+        planner = Planner(loaded.vocabulary, loaded.properties, request)
+        slots, parts = planner.plan(planner.group_from(0), []).layout.holes[0], task.parts
+        before = parts.before.encode()
+        healed = before[len(before) - slots.skip :].decode()
+        return max(1, len(loaded.vocabulary.encode(healed + parts.solution)) - len(slots.forced))
+
+
+def _restricted(engine: Engine, options: SolveOptions) -> Engine:
+    """The same loaded model without the parts that the options leave out."""
+    if options.continuations and options.copying:
+        return engine
+    stated = engine.loaded.properties
+    count = stated.continuations if options.continuations else 0
+    return engine.using(
+        msgspec.structs.replace(stated, continuations=count, copying=stated.copying and options.copying)
+    )
+
+
+def _kind(task: InfillingTask) -> HoleKind:
+    return HoleKind.LINE if task.single_line else HoleKind.BODY
+
+
+def _request(task: InfillingTask, hole: Hole, options: SolveOptions = SolveOptions()) -> InfillRequest:
+    segments = (Text(task.parts.before), hole, Text(task.parts.after))
+    return InfillRequest(
+        task.task_id, segments, language="python", max_steps=options.steps, seed=options.seed, quick=options.quick
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,16 +131,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = argument_parser().parse_args(argv)
     try:
         tasks = infilling_tasks.read(args.data, args.limit)
-        results = run(tasks, load(args, _options(args)), args)
+        options = SolveOptions(args.length, args.steps, args.seed, quick=args.quick)
+        results = run(tasks, load(args, options), args)
     except (TaskError, ModelError, RequestError, OSError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
-    _show(args, infilling_scores.summary(tasks, results))
+    _show(args, infilling_tasks.summary(tasks, results))
     return 0
-
-
-def _options(args: argparse.Namespace) -> SolveOptions:
-    return SolveOptions(args.length, args.mode == _MODES[1], args.steps, args.seed, quick=args.quick)
 
 
 def load(args: argparse.Namespace, options: SolveOptions) -> Solver:
@@ -72,32 +169,16 @@ def solve(task: InfillingTask, solver: Solver) -> TaskResult:
     """Fills one task and scores the fill."""
     fill = solver.fill(task)
     counted = {"steps": fill.steps, "passes": fill.passes, "tokens": fill.tokens, "true_tokens": fill.true_tokens}
-    return infilling_scores.judged(task, fill.text, fill.ms, **counted)
+    return infilling_tasks.judged(task, fill.text, fill.ms, **counted)
 
 
-@dataclass
-class _TaskCounter:
-    """Counts tasks in one line on standard error, at most once in `_QUIET_S`."""
-
-    total: int
-    next_s: float
-
-    def show(self, done: int) -> None:
-        if time.monotonic() >= self.next_s:
-            self.next_s = time.monotonic() + _QUIET_S
-            print(f"\r{done}/{self.total} tasks", end="" if done < self.total else "\n", file=sys.stderr, flush=True)
-
-
-def with_progress(tasks: Sequence[InfillingTask]) -> Iterator[InfillingTask]:
-    """Yields the tasks, with progress on standard error if they take more than a second."""
-    progress = _TaskCounter(len(tasks), time.monotonic() + _QUIET_S)
-    for done, task in enumerate(tasks):
-        yield task
-        progress.show(done + 1)
+def with_progress(tasks: Sequence[Task]) -> Iterable[Task]:
+    """Yields the tasks, with progress on standard error."""
+    return track(tasks, "tasks", console=Console(stderr=True), transient=True)
 
 
 def _show(args: argparse.Namespace, summary: dict[str, Any]) -> None:
-    about = {"model": args.model, "data": args.data.name, "mode": args.mode, "length": args.length, "steps": args.steps}
+    about = {"model": args.model, "data": args.data.name, "length": args.length, "steps": args.steps}
     if not args.json:
         kinds = summary["kinds"] | {"all": summary}
         for kind, figures in kinds.items():
@@ -142,7 +223,6 @@ def argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="infill-ls bench infilling", description=__doc__)
     add_task_arguments(parser)
     parser.add_argument("--length", type=length, default=AUTO, metavar="auto|oracle|N", help="tokens in a hole")
-    parser.add_argument("--mode", choices=_MODES, default=_MODES[0], help="left-to-right sees only the prefix")
     parser.add_argument("--steps", type=positive, metavar="N", help="take at most N denoising steps")
     parser.add_argument("--quick", action="store_true", help="as for a suggestion that nobody asked for")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")

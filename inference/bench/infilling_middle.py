@@ -15,16 +15,16 @@ import argparse
 import itertools
 import json
 import random
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
-from inference.bench import infilling, infilling_scores, infilling_tasks, joint_tasks
+from inference.bench import infilling, infilling_tasks
 from inference.bench.infilling_tasks import InfillingTask
-from inference.bench.joint_tasks import JointTask
 from inference.engine import Engine
 from inference.engine.canvas.segments import TextAndHoles
 from inference.engine.middle.asking import Asked, Asking
@@ -41,6 +41,81 @@ _SUREST: dict[str, Callable[[Branch], float]] = {
     "surest first, sum": lambda branch: branch.total,
     "surest first, least": lambda branch: min(choice.chance for choice in branch.choices),
 }
+_FUNCTION = re.compile(r"^([ \t]*)(?:async )?def \w+", re.MULTILINE)
+_LINES = range(5, 41)
+"""The required number of non-blank lines in a function."""
+_HOLES = (2, 3, 4)
+_PART = re.compile(r"\w+|[^\w\s]|\s+")
+_LEAST_CHARACTERS = 4
+_WORD = re.compile(r"[^\W\d]{2}")
+
+
+@dataclass(frozen=True)
+class JointTask:
+    """Holes between texts: `texts[i]` precedes the hole of `solutions[i]`, with one more at the end."""
+
+    task_id: str
+    file: str
+    texts: tuple[str, ...]
+    solutions: tuple[str, ...]
+
+
+def joint_tasks(tasks: Sequence[InfillingTask], count: int, seed: int) -> list[JointTask]:
+    """At most `count` tasks, each from one function of a file; the same for the same seed."""
+    chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
+    known: set[str] = set()
+    found: list[JointTask] = []
+    for task in chance.sample(tasks, len(tasks)):
+        text = task.prompt + task.canonical_solution + task.suffix
+        functions = [body for body in _functions(text) if text[slice(*body)].strip() not in known]
+        if functions and len(found) < count:
+            body = chance.choice(functions)
+            known.add(text[slice(*body)].strip())
+            if joint := _task(task, text, body, chance):
+                found.append(joint)
+    return found
+
+
+def _functions(text: str) -> Iterator[tuple[int, int]]:
+    """The ranges of the bodies of whole functions."""
+    lines = list(re.finditer(r"^[ \t]*(?=\S)", text, re.MULTILINE))
+    for start in _FUNCTION.finditer(text):
+        behind = (line for line in lines if line.start() > start.start() and len(line[0]) <= len(start[1]))
+        end = next((line.start() for line in behind if text[line.end()] not in ")]}"), None)
+        if end is not None and sum(map(bool, map(str.strip, text[start.end() : end].split("\n")))) in _LINES:
+            yield text.index("\n", start.end()) + 1, end
+
+
+def _task(task: InfillingTask, text: str, body: tuple[int, int], chance: random.Random) -> JointTask | None:
+    """Ends of some lines of a body, or None if too few can be cut."""
+    lines = re.finditer(r"^.+$", text[slice(*body)], re.MULTILINE)
+    code = (line for line in lines if not _in_string(text[body[0] : body[0] + line.start()]))
+    places = [place for line in code if (place := _end_of(line, body[0], chance))]
+    count = chance.choice(_HOLES)
+    if len(places) < count:
+        return None
+    holes = sorted(chance.sample(places, count))
+    starts, ends = [0, *(end for _, end in holes)], [*(start for start, _ in holes), len(text)]
+    texts = tuple(text[start:end] for start, end in zip(starts, ends, strict=True))
+    return JointTask(f"joint/{task.task_id}", task.file, texts, tuple(text[start:end] for start, end in holes))
+
+
+def _end_of(line: re.Match[str], offset: int, chance: random.Random) -> tuple[int, int] | None:
+    """The rest of a line of code from one of its tokens on."""
+    code = line[0].rstrip()
+    if code.lstrip().startswith(("#", '"', "'")):
+        return None
+    starts = [part.start() for part in _PART.finditer(code) if part.start() > len(code) - len(code.lstrip())]
+    fitting = [at for at in starts if len(code) - at >= _LEAST_CHARACTERS and _WORD.search(code, at)]
+    if not fitting:
+        return None
+    start = offset + line.start()
+    return start + chance.choice(fitting), start + len(code)
+
+
+def _in_string(before: str) -> bool:
+    """Whether a multi-line string is open at the end of a text."""
+    return any(before.count(quotes) % 2 for quotes in ('"""', "'''"))
 
 
 class Ways:
@@ -94,7 +169,7 @@ class Ways:
             return ""
 
 
-def cut(ways: Ways, tasks: Sequence[InfillingTask], chance: random.Random) -> Iterator[dict[str, bool]]:
+def cut(ways: Ways, tasks: Iterable[InfillingTask], chance: random.Random) -> Iterator[dict[str, bool]]:
     """Whether the rest of each line is exact, each way."""
     for task in tasks:
         parts = task.parts
@@ -112,14 +187,14 @@ def cut(ways: Ways, tasks: Sequence[InfillingTask], chance: random.Random) -> It
             "healed": ways.write(healed),
             "plain, healed": ways.write(moved),
         }
-        yield {name: infilling_scores.exact(found[0].text, rest) for name, found in texts.items()}
+        yield {name: infilling_tasks.exact(found[0].text, rest) for name, found in texts.items()}
 
 
-def joint(ways: Ways, tasks: Sequence[JointTask]) -> Iterator[dict[str, list[bool]]]:
+def joint(ways: Ways, tasks: Iterable[JointTask]) -> Iterator[dict[str, list[bool]]]:
     """Which holes of each task are exact, each way."""
     for task in tasks:
         yield {
-            name: [infilling_scores.exact(one, other) for one, other in zip(fills, task.solutions, strict=True)]
+            name: [infilling_tasks.exact(one, other) for one, other in zip(fills, task.solutions, strict=True)]
             for name, fills in _joint(ways, task.texts, len(task.solutions))
         }
 
@@ -161,17 +236,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     found: dict[str, Any]
     if args.what == "cut":
         lines = [task for task in tasks if task.kind == "line" and len(task.parts.solution) > 1]
-        found = _shares(list(cut(ways, _counted(lines[: args.limit]), random.Random(args.seed))))  # noqa: S311
+        found = _shares(list(cut(ways, infilling.with_progress(lines[: args.limit]), random.Random(args.seed))))  # noqa: S311
     else:
-        several = joint_tasks.make(tasks, args.limit or len(tasks), args.seed)
-        found = _joint_shares(list(joint(ways, _counted(several))))
+        several = joint_tasks(tasks, args.limit or len(tasks), args.seed)
+        found = _joint_shares(list(joint(ways, infilling.with_progress(several))))
     found |= {"tokens_per_pass": round(ways.tokens / max(1, ways.passes), 3)}
     print(json.dumps({"what": args.what, "model": args.model, "data": args.data.name, "seed": args.seed} | found))
     return 0
-
-
-def _counted(tasks: Sequence[Any]) -> Any:
-    return infilling.with_progress(tasks)
 
 
 def _shares(rows: Sequence[dict[str, bool]]) -> dict[str, Any]:

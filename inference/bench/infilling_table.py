@@ -1,40 +1,38 @@
 """`python -m inference.bench.infilling_table`: the quality tables of the model card, from one run.
 
 It prints one table for each kind of task, then one for all. Rows are the ways to fill that each model supports; the
-last rows give the difference of each further model from the first, task by task. Each figure has its standard error,
-over files. All ways fill a task one after the other, so that their times are comparable. The last line is one JSON
-object.
+last rows give the difference of each further model from the first, task by task. Each figure has its standard error
+over files, from the residuals summed within each: tasks of one file resemble each other. All ways fill a task one after
+the other, so that their times are comparable. The last line is one JSON object. `--examples` shows each task instead:
+the text before the hole on its line, the true text, the fill with default settings, and the text behind the hole.
 """
 
 import argparse
 import json
+import math
 import random
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from multiprocessing import get_context
-from typing import Any
+from typing import Any, NamedTuple
 
-from inference.bench import clustered, infilling, infilling_tasks
-from inference.bench.infilling_scores import TaskResult
-from inference.bench.infilling_solve import ORACLE, NotLeftToRightError, SolveOptions, Solver
-from inference.bench.infilling_tasks import InfillingTask, TaskError
+from inference.bench import infilling, infilling_tasks
+from inference.bench.infilling import ORACLE, SolveOptions, Solver
+from inference.bench.infilling_tasks import InfillingTask, TaskError, TaskResult
 from inference.engine import RequestError
 from inference.models.family import ModelError
 
 _CHOSEN, _TRUE = "length chosen", "true length"
-_NOT_COPIED, _PREFIX_ONLY = "length chosen, without copying", "left to right, prefix only"
 _WAYS = {
     _CHOSEN: SolveOptions(),
-    _NOT_COPIED: SolveOptions(copying=False),
+    "length chosen, without copying": SolveOptions(copying=False),
     _TRUE: SolveOptions(ORACLE),
     "length chosen, canvas alone": SolveOptions(continuations=False),
-    _PREFIX_ONLY: SolveOptions(left_to_right=True),
 }
+_LONGEST = 60
+"""Characters of a cell in an example."""
 _FIGURES = ("exact", "edit_similarity")
 
 Filled = dict[str, TaskResult]
@@ -47,11 +45,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     args.models = list(dict.fromkeys(args.model)) or ["embedded"]
     try:
         tasks = sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
-        with _solving(args) as solve:
-            filled = [each for _, each in zip(infilling.with_progress(tasks), solve(tasks), strict=False)]
-    except BrokenProcessPool:
-        print("infill-ls: a process died or could not load the model; try --processes 1", file=sys.stderr)
-        return 2
+        if args.examples:
+            solver = infilling.load(argparse.Namespace(**vars(args) | {"model": args.models[0]}), SolveOptions())
+            print("| kind | before the hole | truth | filled | behind it | exact |\n|---|---|---|---|---|---|")
+            print("\n".join(_example(task, solver.fill(task).text) for task in tasks))
+            return 0
+        solvers = _load(args)
+        filled = [
+            {name: infilling.solve(task, solver) for name, solver in solvers.items()}
+            for task in infilling.with_progress(tasks)
+        ]
     except (TaskError, ModelError, RequestError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
@@ -92,8 +95,8 @@ def figures(
 def _row(results: Sequence[TaskResult], true: Sequence[TaskResult], files: Sequence[str]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for figure in _FIGURES:
-        row[figure] = clustered.mean(_values(results, figure), files)
-        row[f"{figure}_of_true_length"] = clustered.ratio(_values(results, figure), _values(true, figure), files)
+        row[figure] = mean(_values(results, figure), files)
+        row[f"{figure}_of_true_length"] = ratio(_values(results, figure), _values(true, figure), files)
     passes = statistics.median(each.passes for each in results)
     return row | {"p50_ms": round(statistics.median(each.ms for each in results), 1), "p50_passes": passes}
 
@@ -102,7 +105,7 @@ def _difference(ours: Sequence[TaskResult], first: Sequence[TaskResult], files: 
     def differences(figure: str) -> list[float]:
         return [one - two for one, two in zip(_values(ours, figure), _values(first, figure), strict=True)]
 
-    return {figure: clustered.mean(differences(figure), files) for figure in _FIGURES}
+    return {figure: mean(differences(figure), files) for figure in _FIGURES}
 
 
 def _values(results: Sequence[TaskResult], figure: str) -> list[float]:
@@ -124,28 +127,41 @@ def table(kind: str, found: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-@contextmanager
-def _solving(args: argparse.Namespace) -> Iterator[Callable[[Sequence[InfillingTask]], Iterator[Filled]]]:
-    """Load the models here, or in each of several processes. Raises ModelError, or BrokenProcessPool for several."""
-    if args.processes == 1:
-        _load(args)
-        yield lambda tasks: map(_solve, tasks)
-        return
-    with ProcessPoolExecutor(args.processes, get_context("spawn"), _load, (args,)) as pool:
-        yield lambda tasks: pool.map(_solve, tasks)
+class Estimate(NamedTuple):
+    """A mean and its standard error; the error is 0 for a single file."""
+
+    value: float
+    error: float
 
 
-_loaded: dict[str, Solver] = {}
-"""For each "model: way" what fills tasks so, in this process."""
+def mean(values: Sequence[float], files: Sequence[str]) -> Estimate:
+    """The mean of some tasks' values; `files` gives each task's file."""
+    return ratio(values, [1.0] * len(values), files)
 
 
-def _load(args: argparse.Namespace) -> None:
-    _loaded.clear()
+def ratio(values: Sequence[float], others: Sequence[float], files: Sequence[str]) -> Estimate:
+    """The sum of `values` as a share of that of `others`, task by task; 0 if the latter is nothing."""
+    total = sum(others)
+    if not total:
+        return Estimate(0.0, 0.0)
+    share = sum(values) / total
+    residuals = defaultdict[str, float](float)
+    for value, other, file in zip(values, others, files, strict=True):
+        residuals[file] += value - share * other
+    count = len(residuals)
+    error = math.sqrt(sum(each**2 for each in residuals.values()) * count / max(1, count - 1)) / total
+    return Estimate(round(share, 4), round(error if count > 1 else 0.0, 4))
+
+
+def _load(args: argparse.Namespace) -> dict[str, Solver]:
+    """For each "model: way" what fills tasks so. Raises ModelError."""
+    found = {}
     for model in args.models:
         solver = infilling.load(argparse.Namespace(**vars(args) | {"model": model}), SolveOptions())
         for name, options in _ways(args.steps):
             if (solver.copies or options.copying) and (solver.continues or options.continuations):
-                _loaded[f"{model}: {name}"] = solver.using(replace(options, seed=args.seed))
+                found[f"{model}: {name}"] = solver.using(replace(options, seed=args.seed))
+    return found
 
 
 def _ways(steps: Sequence[int]) -> Iterator[tuple[str, SolveOptions]]:
@@ -154,14 +170,19 @@ def _ways(steps: Sequence[int]) -> Iterator[tuple[str, SolveOptions]]:
         yield f"{name}, {most} step{'s' if most > 1 else ''}", replace(_WAYS[name], steps=most)
 
 
-def _solve(task: InfillingTask) -> Filled:
-    found: Filled = {}
-    for name, solver in _loaded.items():
-        try:
-            found[name] = infilling.solve(task, solver)
-        except NotLeftToRightError:
-            continue
-    return found
+def _example(task: InfillingTask, filled: str) -> str:
+    parts = task.parts
+    before, behind = parts.before.rpartition("\n")[2].strip(), parts.after.partition("\n")[0].strip()
+    exact = "yes" if infilling_tasks.exact(filled, parts.solution) else ""
+    return f"| {task.kind} | {' | '.join(map(_cell, (before, parts.solution, filled, behind)))} | {exact} |"
+
+
+def _cell(text: str) -> str:
+    """A text as one line of code in a table: the first of several, truncated if long."""
+    first, *more = text.strip().splitlines() or [""]
+    shown = first if len(first) <= _LONGEST else first[: _LONGEST - 1] + "…"
+    lines = f" and {len(more)} more lines" if more else ""
+    return f"`` {shown.replace('|', chr(92) + '|')} ``{lines}" if shown else ""
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -172,7 +193,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--steps", type=infilling.positive, metavar="N", action="append", default=[], help="also at most N steps"
     )
-    parser.add_argument("--processes", type=infilling.positive, default=1, metavar="N", help="share out the tasks")
+    parser.add_argument("--examples", action="store_true", help="show each fill instead of the tables")
     return parser
 
 

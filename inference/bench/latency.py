@@ -1,26 +1,36 @@
 """`infill-ls bench latency`: our engine against other ways to run the same weights, in one run.
 
-It prints one JSON object as its last line. The figures are medians; compare ratios, not machines.
+All sections measure one network on random tokens, which take as long as code; no stopping rule applies. It prints one
+JSON object as its last line. The figures are medians; compare ratios, not machines.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from html import escape
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
 
-from inference.bench import latency_network, latency_sections, latency_timing
-from inference.bench.latency_sections import LatencyBench
+from inference.bench import latency_network
+from inference.bench.latency_network import MeasuredNetwork
+from inference.engine.canvas.batch import CanvasBatch
+from inference.engine.canvas.layout import OPEN, Row
+from inference.engine.search.denoise import Denoising
+from inference.engine.search.sampler import MaskNoise, Noise, UniformNoise
+from inference.models.diffusion_gemma import left_to_right
+from inference.models.diffusion_gemma.adapter import EncodedContext
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.family import ModelError
+from inference.models.properties import SamplerSettings
 
 _PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
-_WIDTH, _LABEL, _BAR, _GAP = 760, 300, 20, 8
-_COLOURS = {"ours": "#3b82c4", "theirs": "#b0b7bf"}
+STEPS = 8
+LINE_TOKENS, SUFFIX_TOKENS = 8, 16
+_BUDGET_BYTES = 8 << 30
+_NEVER_STOP = {"stability": 1, "confidence": 1e-30}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,30 +46,172 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
     result = measure(LatencyBench(measured), quiet=args.json)
-    if args.plot:
-        args.plot.write_text(_svg(result), "utf-8")
     print(json.dumps(result))
     return 0
 
 
-def measure(bench: LatencyBench, *, quiet: bool = False) -> dict[str, Any]:
+def measure(bench: "LatencyBench", *, quiet: bool = False) -> dict[str, Any]:
     """The results of all sections. Prints each when done, unless `quiet`."""
     longest = bench.measured.properties.max_prefix_tokens
     usual = min(longest, _PREFIXES[0])
     result: dict[str, Any] = _about(bench)
     sections: dict[str, Callable[[], Any]] = {
-        "against_generate": lambda: latency_sections.against_generate(bench, usual),
-        "against_left_to_right": lambda: latency_sections.against_left_to_right(bench, usual),
-        "prefixes": lambda: latency_sections.prefixes(bench, sorted({min(longest, length) for length in _PREFIXES})),
-        "batches": lambda: latency_sections.batches(bench, usual),
+        "against_generate": lambda: against_generate(bench, usual),
+        "against_left_to_right": lambda: against_left_to_right(bench, usual),
+        "prefixes": lambda: prefixes(bench, sorted({min(longest, length) for length in _PREFIXES})),
+        "batches": lambda: batches(bench, usual),
         "floor": lambda: _floor(bench, usual),
     }
     for name, section in sections.items():
         result[name] = section()
         if not quiet:
             print(f"{name}: {json.dumps(_rounded(result[name]), indent=1)}", flush=True)
-    result["peak_bytes"] = latency_timing.peak_bytes(bench.device)
+    result["peak_bytes"] = latency_network.peak_bytes(bench.device)
     return _rounded(result)  # type: ignore[no-any-return]
+
+
+class LatencyBench:
+    """A network under measurement, and the random tokens it is measured on."""
+
+    def __init__(self, measured: MeasuredNetwork) -> None:
+        self.measured, self.network, self.device = measured, measured.network, measured.network.device
+        self._generator = torch.Generator().manual_seed(0)
+        mask, stream = measured.properties.mask_token_id, torch.Generator(self.device).manual_seed(0)
+        vocabulary_size = self.network.vocabulary_size
+        self._noise: Noise = UniformNoise(vocabulary_size, stream) if mask is None else MaskNoise(mask, stream)
+
+    def ids(self, count: int) -> list[int]:
+        """Random tokens."""
+        return torch.randint(5, self.network.vocabulary_size, (count,), generator=self._generator).tolist()
+
+    def cache(self) -> PrefixCache:
+        """An empty cache."""
+        return PrefixCache(self.network, _BUDGET_BYTES)
+
+    def encoded(self, cache: PrefixCache, ids: Sequence[int]) -> EncodedContext:
+        """Returns the whole prefix after encoding whatever the cache lacks. The caller closes it."""
+        context = EncodedContext(self.network, cache.acquire(ids), ids)
+        for _ in context.encode():
+            pass
+        return context
+
+    def denoise(self, context: EncodedContext, hole: int, suffix: int, batch: int = 1, steps: int = STEPS) -> None:
+        """Takes `steps` steps on `batch` canvases, with `hole` tokens to fill and `suffix` pinned ones after them."""
+        row = Row((OPEN,) * hole + tuple(self.ids(suffix)), ((0, 0, hole),))
+        canvas = CanvasBatch.of([row] * batch, self.device)
+        settings = SamplerSettings(max_steps=steps, **_NEVER_STOP)  # type: ignore[arg-type]
+        loop = Denoising(context, canvas, settings, self._noise)
+        while not loop.finished:
+            loop.step()
+
+    def generate(self, ids: Sequence[int], steps: int = STEPS) -> None:
+        """Runs transformers' own loop over one canvas."""
+        from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
+            DiffusionGemmaGenerationConfig,
+            EntropyBoundSamplerConfig,
+        )
+
+        config: Any = DiffusionGemmaGenerationConfig(  # type: ignore[no-untyped-call]
+            max_new_tokens=self.canvas_tokens,
+            max_denoising_steps=steps,
+            sampler_config=EntropyBoundSamplerConfig(entropy_bound=0.1),
+            t_min=0.4,
+            t_max=0.8,
+            stability_threshold=1,
+            confidence_threshold=1e-30,
+        )
+        self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
+
+    @property
+    def canvas_tokens(self) -> int:
+        """The width of the checkpoint's own `generate`."""
+        return int(self.network.model.config.canvas_length)
+
+    def ms(self, work: Callable[[], object], repeats: int = 5) -> float:
+        """The median milliseconds of `work`."""
+        return latency_network.milliseconds(work, self.device, repeats)
+
+
+def against_generate(bench: LatencyBench, prefix: int) -> dict[str, Any]:
+    """One single-line infill: our loop on the same canvas and on a tight one, prefix cold and warm, and `generate`."""
+    ids, cache = bench.ids(prefix), bench.cache()
+    warm = bench.encoded(cache, ids)
+    wide = bench.canvas_tokens - LINE_TOKENS
+
+    def cold(suffix: int) -> None:
+        context = bench.encoded(bench.cache(), ids)
+        bench.denoise(context, LINE_TOKENS, suffix)
+        context.close()
+
+    def keystroke(suffix: int) -> None:
+        context = bench.encoded(cache, [*ids, *bench.ids(1)])
+        bench.denoise(context, LINE_TOKENS, suffix)
+        context.close()
+
+    theirs = bench.ms(lambda: bench.generate(ids))
+    rows = {
+        "same_canvas_cold_ms": bench.ms(lambda: cold(wide)),
+        "same_canvas_warm_ms": bench.ms(lambda: keystroke(wide)),
+        "tight_canvas_cold_ms": bench.ms(lambda: cold(SUFFIX_TOKENS)),
+        "tight_canvas_warm_ms": bench.ms(lambda: keystroke(SUFFIX_TOKENS)),
+    }
+    warm.close()
+    ratios = {name.replace("_ms", "_times_faster"): theirs / ms for name, ms in rows.items()}
+    return {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs} | rows | ratios
+
+
+def against_left_to_right(
+    bench: LatencyBench, prefix: int, holes: Sequence[int] = (8, 32, 64, 128)
+) -> list[dict[str, Any]]:
+    """Holes of several sizes, prefix warm on both sides: one canvas against one token after the other."""
+    ids, cache, found = bench.ids(prefix), bench.cache(), []
+    context = bench.encoded(cache, ids)
+    for hole in holes:
+        one_by_one = bench.ms(lambda: list(left_to_right.tokens(cache, ids, hole)), 3)  # noqa: B023
+        canvas = bench.ms(partial(bench.denoise, context, hole, SUFFIX_TOKENS), 3)
+        found.append(
+            {
+                "hole_tokens": hole,
+                "steps": STEPS,
+                "canvas_ms": canvas,
+                "left_to_right_ms": one_by_one,
+                "times_faster": one_by_one / canvas,
+                "canvas_tokens_per_s": hole / canvas * 1000,
+                "left_to_right_tokens_per_s": hole / one_by_one * 1000,
+            }
+        )
+    context.close()
+    return found
+
+
+def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]]:
+    """A keystroke at the end of a prefix: encoding everything, against encoding only the part missing from
+    the cache.
+    """
+    found = []
+    for length in lengths:
+        ids, cache = bench.ids(length), bench.cache()
+        bench.encoded(cache, ids).close()
+        cold = bench.ms(partial(_encode, bench, ids, 0), 3)
+        warm = bench.ms(partial(_encode, bench, ids, 1, cache))
+        found.append({"prefix_tokens": length, "cold_ms": cold, "warm_ms": warm, "warm_share": warm / cold})
+    return found
+
+
+def _encode(bench: LatencyBench, ids: Sequence[int], typed: int, cache: PrefixCache | None = None) -> None:
+    """Encodes a prefix and `typed` more tokens, reusing the cached part."""
+    bench.encoded(cache or bench.cache(), [*ids, *bench.ids(typed)]).close()
+
+
+def batches(bench: LatencyBench, prefix: int, sizes: Sequence[int] = (1, 4, 8)) -> list[dict[str, Any]]:
+    """Several lengths side by side in one forward pass."""
+    context = bench.encoded(bench.cache(), bench.ids(prefix))
+    found = []
+    for size in sizes:
+        ms = bench.ms(partial(bench.denoise, context, LINE_TOKENS, SUFFIX_TOKENS, batch=size)) / STEPS
+        found.append({"lengths": size, "ms_per_step": ms, "ms_per_step_and_length": ms / size})
+    context.close()
+    return found
 
 
 def _about(bench: LatencyBench) -> dict[str, Any]:
@@ -78,12 +230,11 @@ def _floor(bench: LatencyBench, prefix: int) -> dict[str, Any]:
     """A step on a full canvas, against the time to read its weights once."""
     context = bench.encoded(bench.cache(), bench.ids(prefix))
     hole = _FLOOR_CANVAS // 4
-    steps = latency_sections.STEPS
-    ms = bench.ms(lambda: bench.denoise(context, hole, _FLOOR_CANVAS - hole), 3) / steps
+    ms = bench.ms(lambda: bench.denoise(context, hole, _FLOOR_CANVAS - hole), 3) / STEPS
     context.close()
-    read = latency_timing.step_bytes(bench.network, _FLOOR_CANVAS)
+    read = latency_network.step_bytes(bench.network, _FLOOR_CANVAS)
     copied_bytes = 2 << 30 if bench.device.type == "cuda" else 256 << 20
-    bandwidth = latency_timing.bandwidth_bytes_per_s(bench.device, copied_bytes)
+    bandwidth = latency_network.bandwidth_bytes_per_s(bench.device, copied_bytes)
     floor_ms = read / bandwidth * 1000
     return {
         "canvas_tokens": _FLOOR_CANVAS,
@@ -104,40 +255,6 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
-def _svg(result: dict[str, Any]) -> str:
-    """The picture as text: milliseconds, ours in colour, the other ways grey."""
-    bars = _bars(result)
-    longest = max(ms for _, ms, _ in bars)
-    height = 40 + len(bars) * (_BAR + _GAP)
-    title = f"{result['model']} on {result['device']}, {result['dtype']}: milliseconds"
-    lines = [f'<text x="8" y="22" font-weight="bold">{escape(title)}</text>']
-    for number, (label, ms, whose) in enumerate(bars):
-        y = 36 + number * (_BAR + _GAP)
-        width = max(1.0, (_WIDTH - _LABEL - 90) * ms / longest)
-        lines += [
-            f'<text x="{_LABEL - 8}" y="{y + 15}" text-anchor="end">{escape(label)}</text>',
-            f'<rect x="{_LABEL}" y="{y}" width="{width:.1f}" height="{_BAR}" fill="{_COLOURS[whose]}"/>',
-            f'<text x="{_LABEL + width + 6:.1f}" y="{y + 15}">{ms:.4g}</text>',
-        ]
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif"'
-    return f'{head} font-size="13"><rect width="100%" height="100%" fill="#fff"/>{"".join(lines)}</svg>\n'
-
-
-def _bars(result: dict[str, Any]) -> list[tuple[str, float, str]]:
-    """(label, milliseconds, whose) of each bar, top to bottom."""
-    line, found = result["against_generate"], []
-    found.append(("a line: transformers' generate", line["generate_ms"], "theirs"))
-    found.append(("a line: ours, same canvas, cold", line["same_canvas_cold_ms"], "ours"))
-    found.append(("a line: ours, tight canvas, warm", line["tight_canvas_warm_ms"], "ours"))
-    for row in result["against_left_to_right"]:
-        found.append((f"{row['hole_tokens']} tokens: left to right", row["left_to_right_ms"], "theirs"))
-        found.append((f"{row['hole_tokens']} tokens: canvas", row["canvas_ms"], "ours"))
-    for row in result["prefixes"]:
-        found.append((f"keystroke at {row['prefix_tokens']} tokens: cold", row["cold_ms"], "theirs"))
-        found.append((f"keystroke at {row['prefix_tokens']} tokens: warm", row["warm_ms"], "ours"))
-    return found
-
-
 def argument_parser() -> argparse.ArgumentParser:
     """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench latency", description=__doc__)
@@ -153,7 +270,6 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", metavar="NAME")
     parser.add_argument("--dtype", metavar="NAME")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the result")
     return parser
 
 

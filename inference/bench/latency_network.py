@@ -1,10 +1,15 @@
-"""The network for `infill-ls bench latency`: a checkpoint's, or random weights of a given shape."""
+"""The network for `infill-ls bench latency`: a checkpoint's, or random weights of a given shape.
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+And the limits of a pass through it: time, memory, and the bytes it must read.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 import torch
 
 from inference.models import devices, registry
@@ -82,19 +87,63 @@ def random(shape: str, device: str | None, dtype: str | None) -> MeasuredNetwork
         raise ModelError("random weights are not packed into 4 bits; give a checkpoint, or another --dtype")
     text = DiffusionGemmaTextConfig(**RANDOM_SHAPES[shape])
     config = DiffusionGemmaConfig(text_config=text, vision_config=NO_VISION)
-    with torch.device(place), _default_dtype(precision.dtype):
-        model: Any = DiffusionGemmaForBlockDiffusion(config)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(precision.dtype)
+    try:
+        with torch.device(place):
+            model: Any = DiffusionGemmaForBlockDiffusion(config)
+    finally:
+        torch.set_default_dtype(before)
     model.eval()
     model.set_attn_implementation("sdpa")
     return MeasuredNetwork(f"random-{shape}", fast_passes.fastest(model), Properties())
 
 
-@contextmanager
-def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """New tensors are of this dtype inside the block."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
+def milliseconds(work: Callable[[], object], device: torch.device, repeats: int = 5) -> float:
+    """The median time of `work` after a warm-up, including its queued work on the device."""
+    work()
+    times = []
+    for _ in range(repeats):
+        wait(device)
+        began = time.perf_counter()
+        work()
+        wait(device)
+        times.append((time.perf_counter() - began) * 1000)
+    return statistics.median(times)
+
+
+def wait(device: torch.device) -> None:
+    """Waits until the device has finished everything."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
+def peak_bytes(device: torch.device) -> int:
+    """The peak of torch's allocations on CUDA; elsewhere the resident size of the process now."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    return int(psutil.Process().memory_info().rss)
+
+
+def bandwidth_bytes_per_s(device: torch.device, size_bytes: int = 2 << 30) -> float:
+    """The memory bandwidth of a large copy, counting bytes read and bytes written."""
+    source = torch.empty(size_bytes, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * size_bytes / (milliseconds(lambda: target.copy_(source), device) / 1000)
+
+
+def step_bytes(network: Network, rows: int) -> int:
+    """How many bytes of weights one decoder pass over `rows` canvas rows must read: all but the unused experts.
+
+    A row chooses k of E experts, so `rows` random rows use a share of 1 - (1 - k/E)^rows of the experts. The embedding
+    is read whole once, as lm_head; the encoder's weights are the decoder's.
+    """
+    config = network.model.config.text_config
+    used = 1 - (1 - config.top_k_experts / config.num_experts) ** rows
+    total = 0.0
+    for name, parameter in network.model.model.decoder.named_parameters():
+        share = used if ".experts." in name else 1.0
+        total += share * parameter.numel() * parameter.element_size()
+    return int(total)

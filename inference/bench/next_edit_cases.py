@@ -126,10 +126,13 @@ def is_exact(before: str, after: str, finished: str) -> bool:
 def _changed_lines(before: str, after: str) -> tuple[int, int]:
     """The first line of `after` that is not in `before`, and the line after the last one."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    first = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    backwards = zip(old[first:][::-1], new[first:][::-1], strict=False)
-    same = next((n for n, (a, b) in enumerate(backwards) if a != b), min(len(old), len(new)) - first)
-    return first, len(new) - same
+    first = shared(old, new)
+    return first, len(new) - shared(old[first:][::-1], new[first:][::-1])
+
+
+def shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of the common start of two texts, or of two lists of lines."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _distance(one: str, other: str) -> int:

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from inference.bench import next_edit_cases
+from inference.bench.next_edit import State
 from inference.bench.next_edit_cases import Change, EditCase, apply, is_exact
-from inference.bench.next_edit_offers import State
 from inference.engine.next_edit import diff
 from inference.engine.next_edit.judging import Place, alike, places
 from inference.engine.next_edit.tokens import lines_of

@@ -9,8 +9,8 @@ import argparse
 import json
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,31 +31,8 @@ _ROWS = (1, 2, 4, 8, 16)
 _TIMEOUT_S = 120
 
 
-@dataclass
-class Times:
-    """Seconds of whole requests, and the parts for reading and writing tokens."""
-
-    cold_s: float = 0.0
-    next_key_s: float = 0.0
-    read: list[tuple[int, float]] = field(default_factory=list)
-    """Tokens and milliseconds."""
-    written: list[tuple[int, float]] = field(default_factory=list)
-
-    def add(self, seconds: float, read: tuple[int, float], written: tuple[int, float], typed: int) -> None:
-        """One request, after this many typed characters."""
-        if typed:
-            self.next_key_s += seconds
-            return
-        self.cold_s += seconds
-        self.read.append(read)
-        self.written.append(written)
-
-    def speeds(self) -> dict[str, float]:
-        """Tokens a second."""
-        return {
-            f"{name}_tokens_s": 1000 * sum(n for n, _ in pairs) / max(1e-9, sum(ms for _, ms in pairs))
-            for name, pairs in (("prompt", self.read), ("output", self.written))
-        }
+Times = dict[str, float]
+"""Seconds of whole requests, and, of cold ones, the tokens and milliseconds of reading and of writing."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -92,7 +69,7 @@ def argument_parser() -> argparse.ArgumentParser:
 
 def measured(engine: Engine, tasks: Sequence[InfillingTask], server: str | None) -> dict[str, Any]:
     """Fills the lines; returns the cost here and on the server."""
-    ours, theirs = Times(), Times()
+    ours, theirs = defaultdict[str, float](float), defaultdict[str, float](float)
     for task in tasks:
         _of_engine(engine, task, ours)
         if server:
@@ -100,14 +77,28 @@ def measured(engine: Engine, tasks: Sequence[InfillingTask], server: str | None)
     found: dict[str, Any] = {
         "lines": len(tasks),
         "memory_mb": psutil.Process().memory_info().rss >> 20,
-        "ours": {"cold_s": ours.cold_s, "next_key_s": ours.next_key_s} | ours.speeds(),
+        "ours": _shown(ours),
         "pass_ms_by_rows": _passes(engine.loaded.family, tasks[0]),
     }
     if server:
-        found["theirs"] = {"cold_s": theirs.cold_s, "next_key_s": theirs.next_key_s} | theirs.speeds()
-        found["cold_ratio"] = ours.cold_s / theirs.cold_s
-        found["next_key_ratio"] = ours.next_key_s / theirs.next_key_s
+        found["theirs"] = _shown(theirs)
+        found |= {f"{what}_ratio": ours[f"{what}_s"] / theirs[f"{what}_s"] for what in ("cold", "next_key")}
     return found
+
+
+def _add(times: Times, seconds: float, read: tuple[int, float], written: tuple[int, float], typed: int) -> None:
+    """One request, after this many typed characters."""
+    times["next_key_s" if typed else "cold_s"] += seconds
+    if not typed:
+        for name, (tokens, ms) in (("prompt", read), ("output", written)):
+            times[name] += tokens
+            times[f"{name}_ms"] += ms
+
+
+def _shown(times: Times) -> dict[str, float]:
+    """The seconds, and tokens a second."""
+    speeds = {f"{name}_tokens_s": 1000 * times[name] / max(1e-9, times[f"{name}_ms"]) for name in ("prompt", "output")}
+    return {"cold_s": times["cold_s"], "next_key_s": times["next_key_s"]} | speeds
 
 
 def _of_engine(engine: Engine, task: InfillingTask, times: Times) -> None:
@@ -121,7 +112,7 @@ def _of_engine(engine: Engine, task: InfillingTask, times: Times) -> None:
             elif isinstance(event, Done):
                 seconds, stats = time.perf_counter() - began, event.stats
                 read = stats.prefix_tokens - stats.reused_tokens
-                times.add(seconds, (read, stats.encode_ms), (written + 1, 1000 * seconds - stats.encode_ms), typed)
+                _add(times, seconds, (read, stats.encode_ms), (written + 1, 1000 * seconds - stats.encode_ms), typed)
 
 
 def _of_server(server: str, task: InfillingTask, times: Times) -> None:
@@ -139,7 +130,7 @@ def _of_server(server: str, task: InfillingTask, times: Times) -> None:
         answer = httpx2.post(f"{server}/infill", json=body, timeout=_TIMEOUT_S, trust_env=False)
         found = answer.raise_for_status().json()["timings"]
         read, written = ((found[f"{part}_n"], found[f"{part}_ms"]) for part in ("prompt", "predicted"))
-        times.add(time.perf_counter() - began, read, written, typed)
+        _add(times, time.perf_counter() - began, read, written, typed)
 
 
 def _passes(family: Family, task: InfillingTask) -> dict[int, float]:

@@ -3,8 +3,7 @@
 It runs a real server process over stdio, with a worker process that speaks the real protocol but answers immediately
 with meaningless text: the figures exclude the model's time. It measures a no-op request (the floor), a keystroke that
 agrees with the suggestion shown (so that the server remembers the rest), and keystrokes for which the server asks the
-worker. The server's own share is a round trip minus the floor. It also prints the server's processor time, and the cost
-of counting for `infill-ls stats`, by alternating with a second server that has it switched off.
+worker. The server's own share is a round trip minus the floor. It also prints the server's processor time.
 
 It prints one JSON object as its last line. Times are in milliseconds; compare ratios, not machines.
 """
@@ -22,11 +21,24 @@ from pathlib import Path
 from typing import Any
 
 from inference.bench.server_editor import PATIENCE_S, SERVER, ScriptedEditor, ServerError, server_environment
-from inference.bench.server_typist import Typist, document
 
 TARGET_MS = 3.0
 """The target for the server's own share at p95."""
 _OPTIONS = {"debounceMs": 0, "deadlineMs": {"automatic": 60_000, "invoked": 60_000}}
+_FUNCTION = '''
+def name_{0}(first, second):
+    """Add what is {0}."""
+    total = first + {0}
+    for value in second:
+        if value > total:
+            total += value
+    return total
+
+'''
+_HEIGHT = _FUNCTION.count("\n")
+_LINE_IN_FUNCTION = 4
+_TYPED_BEFORE = "    chosen = "
+_LONGEST_LINE = 60
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,27 +61,108 @@ def measure(lines: int, keystrokes: int) -> dict[str, Any]:
     with (
         tempfile.TemporaryDirectory(prefix="ils-") as folder,
         _echo_worker(Path(folder)),
-        _open_editor(folder) as editor,
-        _open_editor(folder, statistics="off") as plain,
+        ScriptedEditor(Path(folder), _OPTIONS) as editor,
     ):
-        for each in (editor, plain):
-            each.open(text)
-            _wait_until_ready(each)
+        editor.open(text)
+        _wait_until_ready(editor)
         typist = Typist(editor, lines // 2)
         sections = typist.sections()
         for keystroke in (typist.remembered, typist.asked):  # warm up one-time setup
             _timed(editor, keystroke, max(keystrokes // 4, 2))
         times = {name: _timed(editor, keystroke, keystrokes) for name, keystroke in sections.items()}
-        counting = _counting(Typist(editor, 0), Typist(plain, 0), keystrokes)  # away from the text typed above
     return {
         "lines": len(text.splitlines()),
         "keystrokes": keystrokes,
         "worker": "echo: a real process that answers at once, no model",
         "sections": _with_own_share(times),
-        "statistics": counting,
         "target_ms": TARGET_MS,
         "within_target": all(times[name]["own_p95_ms"] <= TARGET_MS for name in ("remembered", "asked")),
     }
+
+
+def document(lines: int) -> str:
+    """Python code of about this many lines."""
+    return "".join(_FUNCTION.format(number) for number in range(max(lines // _HEIGHT, 2)))
+
+
+class Typist:
+    """Types in one function after the other, each time on a new line. A section's method returns one keystroke's ms."""
+
+    def __init__(self, editor: ScriptedEditor, line: int) -> None:
+        self._editor = editor
+        self._line = line // _HEIGHT * _HEIGHT + _LINE_IN_FUNCTION
+        self._column, self._shown, self._section = 0, "", ""
+
+    def sections(self) -> dict[str, Callable[[], float]]:
+        """What is measured, by name."""
+        return {
+            "no_op": self.no_op,
+            "remembered": self.remembered,
+            "asked": self.asked,
+            "asked_in_open_bracket": self.asked_in_open_bracket,
+            "asked_below_an_error": self.asked_below_an_error,
+        }
+
+    def no_op(self) -> float:
+        """A no-op request."""
+        began = time.perf_counter()
+        self._editor.no_op()
+        return (time.perf_counter() - began) * 1000
+
+    def remembered(self) -> float:
+        """Types the next character of the suggestion; begins a new line once all of it is typed."""
+        if self._section != "remembered" or len(self._shown) < 2:
+            self._begin_line("remembered", _TYPED_BEFORE)
+        wanted = self._shown[1:]
+        ms = self._key(self._shown[0])
+        if self._shown != wanted:
+            raise ServerError(f"of a suggestion {wanted!r} should have been left, and was {self._shown!r}")
+        return ms
+
+    def asked(self) -> float:
+        """Types a character that no suggestion continues with: the server must ask the worker."""
+        return self._unexpected("asked", _TYPED_BEFORE)
+
+    def asked_in_open_bracket(self) -> float:
+        """The same inside an open bracket, where the text is not valid Python."""
+        return self._unexpected("in_open_bracket", _TYPED_BEFORE + "[")
+
+    def asked_below_an_error(self) -> float:
+        """The same below an unfinished line."""
+        if self._section != "below_an_error":
+            self._editor.type(_LINE_IN_FUNCTION, 0, f"{_TYPED_BEFORE}(\n")
+            self._line += 1
+        return self._unexpected("below_an_error", _TYPED_BEFORE)
+
+    def _unexpected(self, section: str, before: str) -> float:
+        if self._section != section or self._column > _LONGEST_LINE:
+            self._begin_line(section, before)
+        ms = self._key("z")
+        if not self._shown:
+            raise ServerError("the server had nothing to show")
+        return ms
+
+    def _begin_line(self, section: str, text: str) -> None:
+        """Begins in the next function, away from rejected suggestions, and leaves the old line as valid Python."""
+        rest = {"remembered": self._shown, "in_open_bracket": "]"}.get(self._section, "")
+        if rest:
+            self._editor.type(self._line, self._column, rest)
+        self._line += _HEIGHT + 1
+        self._editor.type(self._line, 0, f"{text}\n")
+        self._section, self._column = section, len(text)
+        self._shown = self._ask()
+
+    def _key(self, character: str) -> float:
+        began = time.perf_counter()
+        self._editor.type(self._line, self._column, character)
+        self._column += 1
+        self._shown = self._ask()
+        return (time.perf_counter() - began) * 1000
+
+    def _ask(self) -> str:
+        """The text shown after the cursor: a suggestion also includes the text before it from its start column on."""
+        item = self._editor.complete(self._line, self._column)
+        return item.text[self._column - item.start :] if item else ""
 
 
 def _timed(editor: ScriptedEditor, keystroke: Callable[[], float], count: int) -> dict[str, float]:
@@ -82,22 +175,6 @@ def _timed(editor: ScriptedEditor, keystroke: Callable[[], float], count: int) -
     return {name: round(value, 3) for name, value in found.items()}
 
 
-def _counting(on: Typist, off: Typist, keystrokes: int) -> dict[str, dict[str, float]]:
-    """How much longer a keystroke takes with statistics than without, at two percentiles; typed in alternation."""
-    found = {}
-    for name in ("remembered", "asked"):
-        keys = [typist.sections()[name] for typist in (on, off)]
-        for key in keys:
-            key()
-        times: tuple[list[float], list[float]] = ([], [])
-        for number in range(2 * keystrokes):
-            which = (number + number // 2) % 2  # neither is always the first
-            times[which].append(keys[which]())
-        on_cuts, off_cuts = (statistics.quantiles(each, n=100, method="inclusive") for each in times)
-        found[name] = {f"{cut}_ratio": on_cuts[at] / off_cuts[at] for cut, at in (("p50", 49), ("p95", 94))}
-    return {name: {key: round(value, 3) for key, value in of.items()} for name, of in found.items()}
-
-
 def _with_own_share(sections: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     """Adds to each percentile its excess over the floor."""
     floor = sections["no_op"]
@@ -105,10 +182,6 @@ def _with_own_share(sections: dict[str, dict[str, float]]) -> dict[str, dict[str
         own = {f"own_{cut}": round(sections[name][cut] - floor[cut], 3) for cut in ("p50_ms", "p95_ms", "p99_ms")}
         sections[name] |= own
     return sections
-
-
-def _open_editor(runtime: str, **options: Any) -> ScriptedEditor:
-    return ScriptedEditor(Path(runtime), {**_OPTIONS, **options})
 
 
 @contextmanager
@@ -142,9 +215,6 @@ def _show(result: dict[str, Any]) -> None:
         own = f", of which the server itself {section['own_p95_ms']:.2f} at p95" if "own_p95_ms" in section else ""
         times = " / ".join(f"{section[cut]:.2f}" for cut in ("p50_ms", "p95_ms", "p99_ms"))
         print(f"{name:22} p50 / p95 / p99 {times} ms{own}; server CPU {section['server_cpu_ms']:.2f} ms")
-    for name, found in result["statistics"].items():
-        ratios = f"{found['p50_ratio']:.2f} / {found['p95_ratio']:.2f}"
-        print(f"{name:22} p50 / p95 with statistics {ratios} times those without")
 
 
 def _count(text: str) -> int:

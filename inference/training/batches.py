@@ -5,7 +5,7 @@ stream, as the decoder sees the encoded prefix of the hole. This also trains sho
 tokens, K canvases of C rows each; R rows of a stream's canvases carry loss.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,6 @@ from tokenizers import Encoding, Tokenizer
 from inference.training import holes
 from inference.training.composer import Composer, TrainingCanvas
 from inference.training.holes import TrainingDocument, TrainingHole
-from inference.training.prompt_framing import Framing, plain
 from inference.training.tokenizer import Tokens
 
 Ints = npt.NDArray[np.int64]
@@ -37,6 +36,15 @@ _HOLE_COUNTS = {
 slightly lowers the share with slack and the number of holes. Full ones teach most for their time: their holes are close
 together. Those for lengths are more like the engine's requests.
 """
+
+
+Framing = Callable[[TrainingDocument, int, np.random.Generator], tuple[int, ...]]
+"""The tokens before the text of a stream that begins at this character of a file."""
+
+
+def plain(bos: int, _document: TrainingDocument, start: int, _rng: np.random.Generator) -> tuple[int, ...]:
+    """A framing: the file alone, with <bos> at its start."""
+    return (bos,) if start == 0 else ()
 
 
 @dataclass(frozen=True)

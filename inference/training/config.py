@@ -32,7 +32,7 @@ class DataConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     canvases: int = 2
     source_mb: float = 40.0
     sources: tuple[str, ...] = ()
-    """Names from `inference.training.sources`; empty for all of them."""
+    """Names from `inference.training.corpus`; empty for all of them."""
 
 
 class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,19 +1,20 @@
 """The training text: clean, idiomatic files, without near duplicates, split by content into training and held-out.
 
-It knows files, not tokens. The corpus is read once and stored with the run, so that a resumed run sees the same text
-even after an upgrade of the source packages.
+Its sources are the interpreter's standard library and locked dependencies under permissive licences, without packages
+that are mostly tables. It knows files, not tokens. The corpus is read once and stored with the run, so that a resumed
+run sees the same text even after an upgrade of the source packages.
 """
 
 import hashlib
 import re
+import sysconfig
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import msgspec
-
-from inference.training import sources
-from inference.training.sources import SourcePackage
 
 _HELD_OUT_PERCENT = 5
 _SIZE_BYTES = range(400, 150_000)
@@ -31,6 +32,61 @@ _BENCHMARK = re.compile(r"(?i)human_?eval|\bmbpp\b")
 _TABLE_LINE = re.compile(r"\s*([\d'\"(\[{\\]|u'|0x|b')")
 
 
+@dataclass(frozen=True)
+class SourcePackage:
+    """One package. `cap_mb` keeps big packages from setting the style of everything; 10^6 bytes."""
+
+    name: str
+    licence: str
+    cap_mb: float
+
+
+STANDARD_LIBRARY = SourcePackage("python-standard-library", "PSF-2.0", 40.0)
+
+_LICENCES = {
+    "Apache-2.0": (
+        "accelerate huggingface_hub pygls pytest-asyncio safetensors sortedcontainers tokenizers transformers"
+    ),
+    "MIT": (
+        "anyio attrs cattrs filelock h11 iniconfig markdown-it-py mypy platformdirs pluggy pydantic pytest "
+        "PyYAML rich truststore typer typing-inspection"
+    ),
+    "BSD-3-Clause": "click fsspec httpcore2 httpx2 Jinja2 mpmath msgspec networkx numpy psutil sympy torch",
+    "Apache-2.0 OR BSD-2-Clause": "packaging",
+    "BSD-2-Clause": "Pygments",
+    "ISC": "shellingham",
+    "PSF-2.0": "typing_extensions",
+}
+_CAPS_MB = {
+    1.0: "mpmath Pygments shellingham sortedcontainers tokenizers truststore typing_extensions typing-inspection",
+    3.0: "huggingface_hub mypy networkx numpy pydantic",
+    4.0: "sympy",
+    6.0: "transformers",
+    8.0: "torch",
+}
+_CAP_OF = {name: mb for mb, names in _CAPS_MB.items() for name in names.split()}
+_PACKAGES = [
+    SourcePackage(name, licence, _CAP_OF.get(name, 2.0))
+    for licence, names in _LICENCES.items()
+    for name in names.split()
+]
+SOURCES = (STANDARD_LIBRARY, *sorted(_PACKAGES, key=lambda one: one.name.lower().replace("_", "-")))
+
+
+def files_of(source: SourcePackage) -> Iterator[tuple[str, Path]]:
+    """The Python files of an installed source as (name within it, path); none if it is not installed."""
+    if source.name == STANDARD_LIBRARY.name:
+        root = Path(sysconfig.get_paths()["stdlib"])
+        found = (path for path in root.rglob("*.py") if "site-packages" not in path.parts)
+        yield from ((path.relative_to(root).as_posix(), path) for path in found)
+        return
+    try:
+        files = distribution(source.name).files or []
+    except PackageNotFoundError:
+        return
+    yield from ((file.as_posix(), Path(str(file.locate()))) for file in files if file.suffix == ".py")
+
+
 class SourceFile(msgspec.Struct, frozen=True):
     """One file: its source, its name there, its text, and whether it is held out from the model."""
 
@@ -46,7 +102,7 @@ def is_held_out(text: str) -> bool:
     return int.from_bytes(hashlib.sha256(plain.encode()).digest()[:4], "big") % 100 < _HELD_OUT_PERCENT
 
 
-def load(cache: Path, max_mb: float, wanted: Iterable[SourcePackage] = sources.SOURCES) -> list[SourceFile]:
+def load(cache: Path, max_mb: float, wanted: Iterable[SourcePackage] = SOURCES) -> list[SourceFile]:
     """The corpus of a run: from `cache` if present, otherwise collected and saved there."""
     if cache.is_file():
         return msgspec.msgpack.decode(cache.read_bytes(), type=list[SourceFile])
@@ -71,7 +127,7 @@ def collect(wanted: Iterable[SourcePackage], max_mb: float) -> Iterator[SourceFi
 
 def _readable(source: SourcePackage) -> Iterator[tuple[str, str]]:
     """A source's files in an order independent of their folders, so that a cap takes a fair sample."""
-    found = [item for item in sources.files_of(source) if not _LEFT_OUT.search(item[0])]
+    found = [item for item in files_of(source) if not _LEFT_OUT.search(item[0])]
     for name, path in sorted(found, key=lambda item: hashlib.sha256(item[0].encode()).digest()):
         try:
             if path.stat().st_size in _SIZE_BYTES and is_clean(text := path.read_text("utf-8")):

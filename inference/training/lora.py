@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from transformers import DiffusionGemmaForBlockDiffusion
@@ -22,30 +23,50 @@ from inference.messages import InfillRequest
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.models.properties import NoiseKind, Properties
-from inference.training import composer, model_folder, tokenizer
+from inference.training import composer, tokenizer
+from inference.training.batches import Framing, plain
 from inference.training.config import ConfigError, DataConfig, LoraConfig
-from inference.training.model import TrainableModel
-from inference.training.prompt_framing import ChatFraming, plain
+from inference.training.holes import TrainingDocument
+from inference.training.model import TrainableModel, write_properties
 from inference.training.tokenizer import Tokens
 
 _TARGETS = r"model\.decoder\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
 """Attention and the dense part of the feed-forward layers. Experts and router do not change."""
 
+_PATH_SHARE = 0.5
+
 
 def load(config: LoraConfig, data: DataConfig, device: torch.device) -> TrainableModel:
     """Adapters over a checkpoint, named as for `--model`; nothing is downloaded. Raises ConfigError."""
-    folder, stated = _base(config.base)
+    try:
+        found = registry.find(config.base)
+    except ModelError as error:
+        raise ConfigError(f"lora.base: {error}") from error
+    folder, stated = found.folder, found.properties
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     base: Any = DiffusionGemmaForBlockDiffusion.from_pretrained(folder, dtype=dtype)
     base.to(device)
     read = tokenizer.load(folder / "tokenizer.json")
     tokens = tokens_of(read, config.slack_token, stated)
     adapted = adapt(base, config)
-    chat = ChatFraming(folder / "tokenizer.json", data.prefix_tokens) if stated.prompt == "chat" else None
+    framing = chat_framing(folder / "tokenizer.json") if stated.prompt == "chat" else partial(plain, tokens.bos)
     tuned = msgspec.structs.replace(
         stated, slack_token_id=tokens.slack, canvas_tokens=data.canvas_tokens, slots=composer.SLOTS
     )
-    return TrainableModel(base, read, tokens, chat or partial(plain, tokens.bos), _writer(adapted, folder, tuned))
+    return TrainableModel(base, read, tokens, framing, _writer(adapted, folder, tuned))
+
+
+def chat_framing(tokenizer_file: Path) -> Framing:
+    """The engine's own prompt, in which the user asks for a file, in half of the streams by its name."""
+    vocabulary, properties = Vocabulary(Tokenizer.from_file(str(tokenizer_file))), Properties(prompt="chat")
+    return partial(_chat, vocabulary, properties)
+
+
+def _chat(
+    vocabulary: Vocabulary, properties: Properties, document: TrainingDocument, _start: int, rng: np.random.Generator
+) -> tuple[int, ...]:
+    path = document.path if rng.random() < _PATH_SHARE else ""
+    return prompt.frame(vocabulary, properties, InfillRequest("", (), path=path)).before
 
 
 def adapt(base: Any, config: LoraConfig) -> Any:
@@ -80,15 +101,6 @@ def _id_of(read: Tokenizer, name: str) -> int:
     return found
 
 
-def _base(name: str) -> tuple[Path, Properties]:
-    """The folder of a checkpoint, and the engine's assumptions about it."""
-    try:
-        found = registry.find(name)
-    except ModelError as error:
-        raise ConfigError(f"lora.base: {error}") from error
-    return found.folder, found.properties
-
-
 def _writer(tuner: Any, base: Path, tuned: Properties) -> Callable[[Path], None]:
     """Writes the merged model. Undoes the merge afterwards, so that training can continue."""
 
@@ -106,6 +118,6 @@ def _writer(tuner: Any, base: Path, tuned: Properties) -> Callable[[Path], None]
         for file in ("tokenizer.json", "tokenizer_config.json"):
             if (base / file).is_file():
                 (folder / file).write_bytes((base / file).read_bytes())
-        model_folder.write_properties(folder, tuned)
+        write_properties(folder, tuned)
 
     return write

@@ -17,15 +17,14 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from inference.training import config as configs
-from inference.training import corpus, lora, model, model_folder, sources, tokenizer
-from inference.training.batches import Batches, BatchShape
+from inference.training import corpus, lora, model, tokenizer
+from inference.training.batches import Batches, BatchShape, plain
 from inference.training.config import ConfigError, RunConfig
 from inference.training.corpus import SourceFile
 from inference.training.corruption import Feed
 from inference.training.holes import TrainingDocument
 from inference.training.model import TrainableModel, device
 from inference.training.objective import InfillingObjective
-from inference.training.prompt_framing import plain
 from inference.training.trainer import Material, Trainer, TrainingPhase
 
 _CONFIGS = Path(__file__).parent / "configs"
@@ -90,7 +89,7 @@ def _model_of(config: RunConfig, tokenizer_file: Path, files: Sequence[SourceFil
         tokenizer.train(texts, config.model.vocabulary_size).save(str(tokenizer_file))
     built = model.build(config.model, config.data.canvas_tokens, config.training.seed).to(device())
     read, tokens = tokenizer.load(tokenizer_file), tokenizer.own_tokens(config.model.vocabulary_size)
-    write = partial(model_folder.write_model, model=built, tokenizer=read, tokens=tokens, data=config.data)
+    write = partial(model.write_model, model=built, tokenizer=read, tokens=tokens, data=config.data)
     return TrainableModel(built, read, tokens, partial(plain, tokens.bos), write)
 
 
@@ -105,12 +104,12 @@ def _begin_with(trainer: Trainer, start: Path, chosen: TrainableModel, config: R
         raise ConfigError(f"--from {start}: no checkpoint of the shape that is configured: {error}") from error
 
 
-def _sources(names: Sequence[str]) -> list[sources.SourcePackage]:
-    known = {source.name: source for source in sources.SOURCES}
+def _sources(names: Sequence[str]) -> list[corpus.SourcePackage]:
+    known = {source.name: source for source in corpus.SOURCES}
     for name in names:
         if name not in known:
             raise ConfigError(f"data.sources: '{name}' is not one of {', '.join(known)}")
-    return [known[name] for name in names] or list(sources.SOURCES)
+    return [known[name] for name in names] or list(corpus.SOURCES)
 
 
 def _config_file(name: str) -> Path:

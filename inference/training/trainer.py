@@ -1,10 +1,13 @@
 """The loop: draw, corrupt, step, report, save. It stops on request, and resumes where it stopped.
 
 The learning rate warms up and then stays constant, so a run can be extended at any time. The shipped weights are the
-running average, or, best, the end of a decay that starts from any checkpoint.
+running average, or, best, the end of a decay that starts from any checkpoint. A checkpoint is a model folder in
+bfloat16 plus the run's state in `resume/`, in float32; it appears whole or not at all.
 """
 
 import json
+import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -15,14 +18,88 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
-from inference.training import snapshots
 from inference.training.config import RunConfig
 from inference.training.corruption import Feed
 from inference.training.model import trained
 from inference.training.objective import InfillingObjective, Losses, mean
 from inference.training.optimizer import Average, Optimizer
-from inference.training.snapshots import RunState, WorkClock
+
+_LONGEST_LAP = 10.0
+"""A lap counts for at most this many times the mean of those before it."""
+
+
+class WorkClock:
+    """Adds up laps, one for each step. The first does not count: its step compiles, which takes minutes."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now, self._last, self._laps = now, now(), 0
+        self.seconds = 0.0
+
+    def lap(self) -> None:
+        """Ends a lap and begins the next."""
+        now = self._now()
+        elapsed, self._last = now - self._last, now
+        if self._laps > 1:
+            elapsed = min(elapsed, _LONGEST_LAP * self.seconds / (self._laps - 1))
+        if self._laps > 0:
+            self.seconds += elapsed
+        self._laps += 1
+
+
+_FOLDER = "step-{:07d}"
+
+
+class RunState(msgspec.Struct, frozen=True):
+    """A run's progress, over all resumptions. `seconds` of training, `rows` through the network."""
+
+    step: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+
+
+def atomically(folder: Path, write: Callable[[Path], None]) -> None:
+    """Lets `write` fill a folder that then takes its name in one step, replacing an older one."""
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    write(temporary)
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary.rename(folder)
+
+
+def write_state(folder: Path, state: RunState, weights: Mapping[str, Tensor], averages: Mapping[str, Tensor]) -> None:
+    """Adds the data for resuming to a folder."""
+    inside = folder / "resume"
+    inside.mkdir()
+    save_file({name: one.detach().cpu().contiguous() for name, one in weights.items()}, inside / "weights.safetensors")
+    save_file({name: one.cpu().contiguous() for name, one in averages.items()}, inside / "averages.safetensors")
+    (inside / "state.json").write_bytes(msgspec.json.encode(state))
+
+
+def read_state(folder: Path) -> tuple[RunState, dict[str, Tensor], dict[str, Tensor]]:
+    """Reads the data of `write_state`: state, weights, averages."""
+    inside = folder / "resume"
+    state = msgspec.json.decode((inside / "state.json").read_bytes(), type=RunState)
+    return state, load_file(inside / "weights.safetensors"), load_file(inside / "averages.safetensors")
+
+
+def folder_of(checkpoints: Path, step: int) -> Path:
+    """The checkpoint folder of a step."""
+    return checkpoints / _FOLDER.format(step)
+
+
+def latest(checkpoints: Path) -> Path | None:
+    """The newest checkpoint of a run, None before its first."""
+    return max(checkpoints.glob("step-*"), default=None)
+
+
+def prune(checkpoints: Path, keep: int) -> None:
+    """Removes all but the newest checkpoints."""
+    for old in sorted(checkpoints.glob("step-*"))[:-keep]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 class TrainingReport:
@@ -117,10 +194,10 @@ class Trainer:
 
     def resume(self) -> bool:
         """Continues from the newest checkpoint, if there is one."""
-        newest = snapshots.latest(self.folder / "checkpoints")
+        newest = latest(self.folder / "checkpoints")
         if newest is None:
             return False
-        self.state, weights, averages = snapshots.read_state(newest)
+        self.state, weights, averages = read_state(newest)
         with torch.no_grad():
             for name, saved in weights.items():
                 self._parameters[name].copy_(saved)
@@ -169,14 +246,14 @@ class Trainer:
         def write(folder: Path) -> None:
             with self._average.in_place():
                 self._material.writer(folder)
-            snapshots.write_state(folder, self.state, self._parameters, self._average.weights)
+            write_state(folder, self.state, self._parameters, self._average.weights)
 
-        snapshots.atomically(snapshots.folder_of(checkpoints, self.state.step), write)
-        snapshots.prune(checkpoints, self._config.report.keep_checkpoints)
+        atomically(folder_of(checkpoints, self.state.step), write)
+        prune(checkpoints, self._config.report.keep_checkpoints)
 
     def export(self, folder: Path) -> None:
         """The current weights, as a folder for `--model`."""
-        snapshots.atomically(folder, self._material.writer)
+        atomically(folder, self._material.writer)
 
     def evaluate(self, *, averaged: bool) -> Losses:
         """Losses on the held-out files, of the averaged weights or the last: always the same batches and noise.

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from inference.bench.infilling_scores import edit_similarity
+from inference.bench.infilling_tasks import edit_similarity
 from lsp_server.cli import main
 from tests.e2e.conftest import StartRaw
 from tests.e2e.raw_client import RawClient

@@ -8,14 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.bench import (
-    clustered,
     infilling,
-    infilling_examples,
-    infilling_scores,
     infilling_table,
     infilling_tasks,
 )
-from inference.bench.infilling_solve import SolveOptions, Solver
+from inference.bench.infilling import SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import Engine
 from tests.inference.models import random_masked
@@ -49,16 +46,16 @@ def test_pinned_parts_always_add_up(solution: str) -> None:
 
 
 def test_white_space_at_the_ends_does_not_count() -> None:
-    assert infilling_scores.exact("  x = 1\n", "x = 1")
-    assert not infilling_scores.exact("x  = 1", "x = 1")
-    assert infilling_scores.edit_similarity(" abcd", "abxd\n") == 0.75
-    assert infilling_scores.edit_similarity("", " ") == 1.0
+    assert infilling_tasks.exact("  x = 1\n", "x = 1")
+    assert not infilling_tasks.exact("x  = 1", "x = 1")
+    assert infilling_tasks.edit_similarity(" abcd", "abxd\n") == 0.75
+    assert infilling_tasks.edit_similarity("", " ") == 1.0
 
 
 @given(one=st.text("abc"), other=st.text("abc"))
 def test_edit_similarity_is_symmetric_and_one_only_for_equals(one: str, other: str) -> None:
-    value = infilling_scores.edit_similarity(one, other)
-    assert value == infilling_scores.edit_similarity(other, one)
+    value = infilling_tasks.edit_similarity(one, other)
+    assert value == infilling_tasks.edit_similarity(other, one)
     assert 0.0 <= value <= 1.0
     assert (value == 1.0) == (one == other)
 
@@ -87,22 +84,12 @@ def test_the_true_length_is_counted_as_the_planner_tokenizes(engine: Engine) -> 
     assert counted >= 6
 
 
-def test_from_left_to_right_a_line_ends_with_its_line(engine: Engine) -> None:
-    solver = Solver(engine, SolveOptions(left_to_right=True))
-    tasks = [task for task in infilling_tasks.read(HELD_OUT, 8) if task.single_line]
-    fills = [solver.fill(task) for task in tasks]
-    assert not any("\n" in fill.text for fill in fills)
-    assert all(fill.steps == fill.tokens for fill in fills)
-
-
 def test_bidirectional_model_is_measured_on_canvases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From left to right it is refused with a reason, and the table leaves that row out."""
+    """The table leaves out the ways it does not have."""
     random_masked.save_open_dcoder(tmp_path)
     given = ["--data", str(HELD_OUT), "--limit", "1", "--model", str(tmp_path)]
     assert infilling.main([*given, "--length", "oracle", "--steps", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tasks"] == 1
-    assert infilling.main([*given, "--mode", "left-to-right"]) == 2
-    assert "was not trained to write from left to right" in capsys.readouterr().err
     assert infilling_table.main(given) == 0
     rows = json.loads(capsys.readouterr().out.splitlines()[-1])["kinds"]["all"]["rows"]
     assert list(rows) == [f"{tmp_path}: length chosen", f"{tmp_path}: true length"]
@@ -110,9 +97,9 @@ def test_bidirectional_model_is_measured_on_canvases(tmp_path: Path, capsys: pyt
 
 def test_examples_are_picked_by_a_seed_and_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     tasks = infilling_tasks.read(HELD_OUT)
-    three = infilling_examples.picked(tasks, 3, 5)
-    assert three == infilling_examples.picked(tasks, 3, 5) != infilling_examples.picked(tasks, 3, 6)
-    assert infilling_examples.main(["--data", str(HELD_OUT), "--count", "3", "--pick", "5"]) == 0
+    three = infilling_table.sample(tasks, 3, 5)
+    assert three == infilling_table.sample(tasks, 3, 5) != infilling_table.sample(tasks, 3, 6)
+    assert infilling_table.main(["--data", str(HELD_OUT), "--sample", "3", "--seed", "5", "--examples"]) == 0
     rows = capsys.readouterr().out.strip().splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows] == [f"| {task.kind}" for task in three]
     assert all(row.count(" | ") >= 5 for row in rows)
@@ -150,8 +137,7 @@ def test_the_held_out_file_is_small_and_says_what_it_is() -> None:
 
 
 def test_the_table_has_a_part_for_each_kind_and_one_for_all(capsys: pytest.CaptureFixture[str]) -> None:
-    """By two processes, which share the tasks out."""
-    flags = ["--limit", "6", "--sample", "3", "--seed", "4", "--steps", "1", "--processes", "2"]
+    flags = ["--limit", "6", "--sample", "3", "--seed", "4", "--steps", "1"]
     assert infilling_table.main(["--data", str(HELD_OUT), *flags]) == 0
     *lines, data = capsys.readouterr().out.splitlines()
     kinds = json.loads(data)["kinds"]
@@ -160,7 +146,7 @@ def test_the_table_has_a_part_for_each_kind_and_one_for_all(capsys: pytest.Captu
     heads = [line.split(" | ")[0] for line in lines if " tasks of " in line]
     assert heads[-1] == f"| 3 tasks of {len({task.file for task in chosen})} files, all"
     ways = ["length chosen", "length chosen, without copying", "true length", "length chosen, canvas alone"]
-    ways += ["left to right, prefix only", "length chosen, 1 step", "true length, 1 step"]
+    ways += ["length chosen, 1 step", "true length, 1 step"]
     assert list(kinds["all"]["rows"]) == [f"embedded: {way}" for way in ways]
     true = {kind: part["rows"]["embedded: true length"]["edit_similarity"][0] for kind, part in kinds.items()}
     weighted = sum(true[kind] * kinds[kind]["tasks"] for kind in true if kind != "all")
@@ -173,15 +159,14 @@ def test_two_models_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> No
     assert infilling_table.main(["--data", str(HELD_OUT), "--limit", "2", *models]) == 0
     rows = json.loads(capsys.readouterr().out.splitlines()[-1])["kinds"]["all"]["rows"]
     assert f"{masked}: true length" in rows
-    assert f"{masked}: left to right, prefix only" not in rows, "it cannot"
     difference = rows[f"{masked} - embedded: length chosen"]["edit_similarity"][0]
     both = [rows[f"{model}: length chosen"]["edit_similarity"][0] for model in (masked, "embedded")]
     assert difference == pytest.approx(both[0] - both[1], abs=1e-3)
 
 
 def test_errors_know_that_tasks_of_a_file_resemble_each_other() -> None:
-    values, apart = [1.0, 1.0, 0.0, 0.0], clustered.mean([1.0, 1.0, 0.0, 0.0], list("abcd"))
+    values, apart = [1.0, 1.0, 0.0, 0.0], infilling_table.mean([1.0, 1.0, 0.0, 0.0], list("abcd"))
     assert apart == pytest.approx((0.5, 1 / 12**0.5), abs=1e-4), "as if no file were named"
-    assert clustered.mean(values, list("aabb")) == pytest.approx((0.5, 0.5), abs=1e-4)
-    assert clustered.ratio(values, [1.0, 2.0, 1.0, 0.0], list("aabb")).value == 0.5
-    assert clustered.mean(values, list("aaaa")) == (0.5, 0.0)
+    assert infilling_table.mean(values, list("aabb")) == pytest.approx((0.5, 0.5), abs=1e-4)
+    assert infilling_table.ratio(values, [1.0, 2.0, 1.0, 0.0], list("aabb")).value == 0.5
+    assert infilling_table.mean(values, list("aaaa")) == (0.5, 0.0)

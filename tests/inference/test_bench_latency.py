@@ -1,19 +1,17 @@
-"""The latency benchmark runs on any machine, prints one JSON object last, and draws it."""
+"""The latency benchmark runs on any machine and prints one JSON object last."""
 
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from inference.bench import latency
 
 
-def test_it_measures_every_section_and_draws_them(tmp_path: Path) -> None:
-    picture = tmp_path / "latency.svg"
+def test_it_measures_every_section() -> None:
     command = [sys.executable, "-m", "lsp_server.cli", "bench", "latency", "--random", "small", "--json"]
-    done = subprocess.run([*command, "--plot", str(picture)], capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     result = json.loads(done.stdout.splitlines()[-1])
     line = result["against_generate"]
     assert line["same_canvas_cold_times_faster"] == round_like(line["generate_ms"] / line["same_canvas_cold_ms"])
@@ -23,7 +21,6 @@ def test_it_measures_every_section_and_draws_them(tmp_path: Path) -> None:
     floor = result["floor"]
     assert floor["times_floor"] == round_like(floor["ms_per_step"] / floor["floor_ms"])
     assert floor["times_floor"] > 1, "no step is faster than the reading of its weights"
-    assert picture.read_text().startswith("<svg")
 
 
 def round_like(value: float) -> object:

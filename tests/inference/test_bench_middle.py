@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.bench import infilling_middle, infilling_tasks, joint_tasks
+from inference.bench import infilling_middle, infilling_tasks
 
 DATA = Path(__file__).parents[1] / "data"
 TUNING = DATA / "tuning.jsonl.gz"
@@ -14,7 +14,7 @@ TUNING = DATA / "tuning.jsonl.gz"
 def test_joint_tasks_are_ends_of_lines_of_one_text() -> None:
     tasks = infilling_tasks.read(TUNING)
     whole = [task.prompt + task.canonical_solution + task.suffix for task in tasks]
-    found = joint_tasks.make(tasks, 40, 1)
+    found = infilling_middle.joint_tasks(tasks, 40, 1)
     assert len(found) == 40
     for one in found:
         parts = [part for pair in zip(one.texts, one.solutions, strict=False) for part in pair]
@@ -22,7 +22,7 @@ def test_joint_tasks_are_ends_of_lines_of_one_text() -> None:
         assert 2 <= len(one.solutions) <= 4
         assert not any("\n" in solution for solution in one.solutions)
         assert all(text.startswith("\n") for text in one.texts[1:])
-    assert found == joint_tasks.make(tasks, 40, 1)
+    assert found == infilling_middle.joint_tasks(tasks, 40, 1)
 
 
 @pytest.mark.parametrize(("what", "ways"), [("cut", 4), ("joint", 6)])

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from inference.bench import infilling_scores, infilling_tasks
-from inference.bench.infilling_solve import ORACLE, MeasuredFill, SolveOptions, Solver
+from inference.bench import infilling_tasks
+from inference.bench.infilling import ORACLE, MeasuredFill, SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine
 from inference.engine.canvas.plan import Planner
@@ -45,7 +45,7 @@ def fill(engine: Engine, tasks: Sequence[InfillingTask], options: SolveOptions) 
 def similarity(fills: Sequence[str], shift: int = 0) -> float:
     """The mean edit similarity of fills to the true text of their task, or of the task `shift` further on."""
     truths = [TASKS[(number + shift) % len(TASKS)].parts.solution for number in range(len(TASKS))]
-    return statistics.fmean(map(infilling_scores.edit_similarity, fills, truths))
+    return statistics.fmean(map(infilling_tasks.edit_similarity, fills, truths))
 
 
 def test_fills_come_near_the_truth(fills: list[str]) -> None:

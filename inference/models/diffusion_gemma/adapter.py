@@ -72,11 +72,6 @@ class DiffusionGemma:
         cache_bytes = cache_budget(network, found.properties, devices.free_bytes(place), on_cpu=place.type == "cpu")
         return cls(found, tokenizer, network, precision.name, cache_bytes)
 
-    @property
-    def prefix_bytes(self) -> int:
-        """The memory of one encoded prefix of the checkpoint's maximum length."""
-        return self.network.token_bytes * self.properties.max_prefix_tokens
-
     def prepare(self) -> bool:
         """See `PreparingFamily`."""
         return self.network.prepare()

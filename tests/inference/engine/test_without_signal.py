@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from inference.bench import infilling_scores, infilling_tasks
-from inference.bench.infilling_solve import SolveOptions, Solver
+from inference.bench import infilling_tasks
+from inference.bench.infilling import SolveOptions, Solver
 from inference.engine import Engine
 from inference.messages import Draft, Hole, HoleKind, InfillRequest, Text
 
@@ -24,7 +24,7 @@ def test_lines_get_their_length(twin: Engine) -> None:
     assert len(tasks) == len(KNOWN)
     solver = Solver(twin, SolveOptions())
     fills = [solver.fill(task) for task in tasks]
-    right = [infilling_scores.exact(fill.text, task.parts.solution) for fill, task in zip(fills, tasks, strict=True)]
+    right = [infilling_tasks.exact(fill.text, task.parts.solution) for fill, task in zip(fills, tasks, strict=True)]
     assert sum(right) >= RIGHT, [fill.text for fill in fills]
     assert max(fill.passes for fill in fills) <= PASSES
 

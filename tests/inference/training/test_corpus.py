@@ -2,15 +2,15 @@
 
 import pytest
 
-from inference.training import corpus, sources
+from inference.training import corpus
 
 _CODE = "\n".join(f"def function_{i}(value):\n    return value + other_{i}\n" for i in range(20))
 
 
 def test_the_licences_are_permissive() -> None:
     """No copyleft by name."""
-    assert all("GPL" not in source.licence and "MPL" not in source.licence for source in sources.SOURCES)
-    assert len({source.name for source in sources.SOURCES}) == len(sources.SOURCES)
+    assert all("GPL" not in source.licence and "MPL" not in source.licence for source in corpus.SOURCES)
+    assert len({source.name for source in corpus.SOURCES}) == len(corpus.SOURCES)
 
 
 def test_whether_a_file_is_held_out_depends_on_its_text_alone() -> None:
@@ -47,7 +47,7 @@ def test_unwanted_files_are_left_out(text: str) -> None:
 
 def test_the_corpus_of_a_run_is_kept(tmp_path) -> None:  # type: ignore[no-untyped-def]
     """A resumed run sees the same files, whatever is installed by then."""
-    attrs = [source for source in sources.SOURCES if source.name == "attrs"]
+    attrs = [source for source in corpus.SOURCES if source.name == "attrs"]
     first = corpus.load(tmp_path / "corpus.msgpack", 0.05, attrs)
     assert first
     assert corpus.load(tmp_path / "corpus.msgpack", 0.05, []) == first

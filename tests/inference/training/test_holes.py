@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from inference.messages import HoleKind
-from inference.training import corruption, holes, syntax
+from inference.training import corruption, holes
 from inference.training.batches import Batch, Batches, BatchShape
 from inference.training.composer import DEFAULT_SHARE, MOST_SLOTS, SLOTS, Composer
 from inference.training.corruption import Feed
@@ -21,11 +21,11 @@ _SHAPE = BatchShape(streams=6, prefix_tokens=64, canvases=2, canvas_tokens=64)
 def test_spans_are_characters_of_the_text() -> None:
     """Brackets without their brackets, expressions and blocks, behind characters of several bytes too."""
     text = "é = '😀'\ndef f(a, b):\n    if a:\n        return g(b)\n"
-    found = {(int(kind), text[start:end]) for start, end, kind in syntax.spans(text)[0]}
-    assert (syntax.BRACKETS, "a, b") in found
-    assert (syntax.EXPRESSION, "g(b)") in found
-    assert (syntax.EXPRESSION, "'😀'") in found
-    assert (syntax.BLOCK, "return g(b)") in found
+    found = {(int(kind), text[start:end]) for start, end, kind in holes.spans(text)[0]}
+    assert (holes.BRACKETS, "a, b") in found
+    assert (holes.EXPRESSION, "g(b)") in found
+    assert (holes.EXPRESSION, "'😀'") in found
+    assert (holes.BLOCK, "return g(b)") in found
 
 
 def test_prose_is_passed_over() -> None:

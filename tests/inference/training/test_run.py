@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from inference.training import run, snapshots
+from inference.training import run, trainer
 from inference.training.config import ConfigError, RunConfig, read
 from inference.training.trainer import TrainingPhase
 
@@ -47,7 +47,7 @@ def test_a_request_to_stop_saves_first(config: RunConfig, tmp_path: Path) -> Non
     """SIGTERM ends the run after the step it is in."""
     threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
     run.run(config, tmp_path, minutes=None, decay_minutes=1)
-    assert snapshots.latest(tmp_path / "checkpoints") is not None
+    assert trainer.latest(tmp_path / "checkpoints") is not None
     assert not (tmp_path / "final").exists()
 
 

@@ -1,6 +1,6 @@
 """The time that a run reports and its schedule uses."""
 
-from inference.training.snapshots import WorkClock
+from inference.training.trainer import WorkClock
 
 
 def test_a_pause_does_not_count_and_neither_does_compiling() -> None:

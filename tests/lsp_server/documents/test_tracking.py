@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.bench.infilling_scores import edit_similarity
+from inference.bench.infilling_tasks import edit_similarity
 from lsp_server.documents.change import Change
 from lsp_server.documents.tracking import ExpectedEdit, TextRange, smallest
 from lsp_server.usage.statements import similarity
