@@ -81,7 +81,7 @@ class Composer:
                 pinned = between.ids[:-1]
             else:
                 pinned = []
-            room = self._room(canvas) - len(pinned)
+            room = self.width - _FREE_ROWS - len(canvas.ids) - len(pinned)
             content, taken = self._content(document.text[start:stop], room)
             if not canvas.has_slack:
                 slots = len(content)
@@ -98,9 +98,6 @@ class Composer:
             end = start + taken
         self._finish(canvas, document.text, end, rng)
         return canvas
-
-    def _room(self, canvas: TrainingCanvas) -> int:
-        return self.width - _FREE_ROWS - len(canvas.ids)
 
     def _content(self, text: str, room: int) -> tuple[list[int], int]:
         """A hole's tokens, cut if there are too many, and the number of characters they represent."""

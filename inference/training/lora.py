@@ -33,8 +33,6 @@ from inference.training.tokenizer import Tokens
 _TARGETS = r"model\.decoder\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
 """Attention and the dense part of the feed-forward layers. Experts and router do not change."""
 
-_PATH_SHARE = 0.5
-
 
 def load(config: LoraConfig, data: DataConfig, device: torch.device) -> TrainableModel:
     """Adapters over a checkpoint, named as for `--model`; nothing is downloaded. Raises ConfigError."""
@@ -65,7 +63,7 @@ def chat_framing(tokenizer_file: Path) -> Framing:
 def _chat(
     vocabulary: Vocabulary, properties: Properties, document: TrainingDocument, _start: int, rng: np.random.Generator
 ) -> tuple[int, ...]:
-    path = document.path if rng.random() < _PATH_SHARE else ""
+    path = document.path if rng.random() < 0.5 else ""
     return prompt.frame(vocabulary, properties, InfillRequest("", (), path=path)).before
 
 

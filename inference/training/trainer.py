@@ -170,12 +170,9 @@ class TrainingPhase:
 
     def progress(self, minutes: float, steps: int) -> float:
         """The completed share of the phase, from 0 to 1."""
-        shares = [done / whole if whole else 1.0 for done, whole in self._limits(minutes, steps)]
+        pairs = ((minutes, self.minutes), (float(steps), self.steps))
+        shares = [done / whole if whole else 1.0 for done, whole in pairs if whole is not None]
         return min(1.0, max(shares, default=0.0))
-
-    def _limits(self, minutes: float, steps: int) -> list[tuple[float, float]]:
-        pairs = [(minutes, self.minutes), (float(steps), self.steps)]
-        return [(done, whole) for done, whole in pairs if whole is not None]
 
 
 class Trainer:
