@@ -20,6 +20,7 @@ class Hub:
     """One model on a hub. Its fields may be changed while it serves.
 
     `statuses`: a path with such a part in it is answered once with this HTTP status and the hub's code for the error.
+    `reason_phrase` stands behind each status.
     `cut_at` ends one transfer after so many bytes; `after_cut` joins `statuses` then. `damaged` is a file of which one
     byte is sent wrong. `claims` are sizes that are not true, `also` further names in the list of files.
     """
@@ -30,6 +31,7 @@ class Hub:
     newest: str = REVISION
     licence: str | None = "apache-2.0"
     statuses: list[tuple[str, HTTPStatus, str]] = field(default_factory=list)
+    reason_phrase: str | None = None
     cut_at: int | None = None
     after_cut: tuple[tuple[str, HTTPStatus, str], ...] = ()
     damaged: str = ""
@@ -103,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(content[begin:], HTTPStatus.PARTIAL_CONTENT if range_ else HTTPStatus.OK, headers)
 
     def _send(self, content: bytes, status: HTTPStatus, headers: dict[str, str]) -> None:
-        self.send_response(status)
+        self.send_response(status, self.served.reason_phrase)
         self.send_header("Content-Length", str(len(content)))
         for name, value in headers.items():
             self.send_header(name, value)

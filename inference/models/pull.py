@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 from filelock import FileLock, Timeout
+from huggingface_hub import constants
 from huggingface_hub.errors import OfflineModeIsEnabled
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
@@ -24,7 +25,7 @@ from inference.models import catalogue, data_wheels, downloads, hub, registry
 from inference.models.checkpoint import HUB_ID
 from inference.models.downloads import FileRecord, Pulled
 from inference.models.family import ModelError
-from inference.models.pull_advice import Target, by_hand, page_of, reason, size
+from inference.models.pull_advice import Target, by_hand, page_of, plain, reason, size
 
 EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 
@@ -60,8 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _pull(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> int:
     try:
-        if target.folder.is_symlink():
-            raise PullError(f"{target.folder} is a link, and links are not followed here; remove it and run this again")
+        _require_endpoint()
+        for folder in (target.folder.parent, target.folder):
+            if folder.is_symlink():
+                raise PullError(f"{folder} is a link, and links are not followed here; remove it and run this again")
         target.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.folder / ".pull.lock", timeout=0):
             _complete(target, accepted=accepted, shown=shown)
@@ -81,7 +84,7 @@ def _pull(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> int:
 
 def _complete(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> None:
     """Fetches the missing files. Raises PullError, ModelError, and the errors of the hub's client."""
-    record = downloads.read_record(target.folder, target.repo)
+    record = _record(target)
     wanted = record or _pinned(target) or hub.look_up(target.repo, None)
     _show(target, wanted)
     if not record:
@@ -105,6 +108,14 @@ def _complete(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> None
         registry.find(str(target.folder))
     except ModelError as error:
         raise PullError(f"all files are here and intact, but cannot be used: {error}", by_hand=False) from error
+
+
+def _record(target: Target) -> Pulled | None:
+    try:
+        return downloads.read_record(target.folder, target.repo)
+    except downloads.DamagedRecordError:
+        print(f"{target.folder / downloads.RECORD} is damaged: {target.name} counts as not pulled", flush=True)
+        return None
 
 
 def _pinned(target: Target) -> Pulled | None:
@@ -164,15 +175,15 @@ class _Lines:
 
 def _show(target: Target, wanted: Pulled) -> None:
     print(f"{target.name}: {page_of(target.repo)}")
-    print(f"  licence   {_plain(wanted.licence)}")
+    print(f"  licence   {plain(wanted.licence)}")
     print(f"  revision  {wanted.revision}")
     print(f"  files     {len(wanted.files)}, {size(wanted.bytes_)}")
     print(f"  folder    {target.folder}", flush=True)
 
 
-def _plain(text: str) -> str:
-    """A hub's text, made safe for a terminal."""
-    return ascii(text[:200])[1:-1]
+def _require_endpoint() -> None:
+    if not constants.ENDPOINT.startswith(("http://", "https://")):
+        raise PullError("HF_ENDPOINT is no URL: let it begin with https://, or unset it", by_hand=False)
 
 
 def _check(target: Target, wanted: Pulled) -> None:
@@ -186,9 +197,9 @@ def _ask(licence: str, *, accepted: bool) -> None:
     if accepted or licence.lower() in catalogue.FREE:
         return
     if not sys.stdin.isatty():
-        why = f"its licence ({_plain(licence)}) is not one that asks nothing of you"
+        why = f"its licence ({plain(licence)}) is not one that asks nothing of you"
         raise PullError(f"{why}: read it on its page, then run this again with --accept-licence", by_hand=False)
-    if input(f"Do you accept the licence ({_plain(licence)})? Type yes: ").strip().lower() != "yes":
+    if input(f"Do you accept the licence ({plain(licence)})? Type yes: ").strip().lower() != "yes":
         raise PullError("not accepted, nothing was downloaded", by_hand=False)
 
 

@@ -293,7 +293,7 @@ def test_small_and_full_disks_are_reported(hub: Hub, home: Path, pull: Pull) -> 
     assert "the disk is full at" in done.stderr
 
 
-@pytest.mark.parametrize("size", [-1, 1e300, 1 << 60, "5", 2.5])
+@pytest.mark.parametrize("size", [-1, 1e300, 1 << 60, "5", 2.5, True])
 def test_a_size_that_no_file_has_is_one_clear_error(hub: Hub, home: Path, pull: Pull, size: float) -> None:
     hub.claims = {"config.json": size}
     error = pull(status=1).stderr
@@ -302,6 +302,25 @@ def test_a_size_that_no_file_has_is_one_clear_error(hub: Hub, home: Path, pull: 
     assert "000000000" not in error
     hub.claims = {}
     pull()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("size", -5), ("revision", "\x1b]0;x\x07"), ("", "{")],
+    ids=["negative size", "no revision", "no JSON"],
+)
+def test_a_damaged_record_counts_as_nothing_pulled(hub: Hub, home: Path, pull: Pull, field: str, value: object) -> None:
+    pull()
+    file = folder_in(home) / "pulled.json"
+    record = json.loads(file.read_bytes())
+    (record if field == "revision" else record["files"]["config.json"])[field] = value
+    file.write_text(json.dumps(record) if field else str(value))
+    hub.newest = "f" * 40
+    done = pull()
+    assert done.stdout.count("pulled.json") == 1
+    assert "\x1b" not in done.stdout + done.stderr
+    assert json.loads(file.read_bytes())["revision"] == hub.newest
+    assert "pulled.json" not in pull().stdout
 
 
 @pytest.mark.parametrize("revision", ["\x1b]0;x\x07", "../../x", "", "a" * 4000])
@@ -320,6 +339,14 @@ def test_a_licence_reaches_the_terminal_without_controls(hub: Hub, pull: Pull) -
     assert not any(code in done.stdout + done.stderr for code in "\x1b\x07\x9b")
 
 
+def test_a_refusal_reaches_the_terminal_without_controls(hub: Hub, pull: Pull) -> None:
+    hub.reason_phrase = "Bad\x1b]0;title\x07"
+    hub.statuses = [("/api/models/", HTTPStatus.BAD_GATEWAY, "")] * 9
+    error = pull(status=1).stderr
+    assert "the hub refuses (502 Bad" in error
+    assert not any(code in error for code in "\x1b\x07")
+
+
 def test_a_planted_link_is_not_written_through(hub: Hub, home: Path, pull: Pull, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("keep me")
@@ -331,12 +358,39 @@ def test_a_planted_link_is_not_written_through(hub: Hub, home: Path, pull: Pull,
         assert victim.read_text() == "keep me", name
 
 
-def test_a_linked_folder_is_not_written_into(hub: Hub, home: Path, pull: Pull, tmp_path: Path) -> None:
+def test_a_planted_pipe_or_second_name_is_not_written_into(hub: Hub, home: Path, pull: Pull, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("keep me")
+    folder_in(home).mkdir(parents=True)
+    (folder_in(home) / f"{WEIGHTS}.part").hardlink_to(victim)
+    os.mkfifo(folder_in(home) / "config.json.part")
+    os.mkfifo(folder_in(home) / "tokenizer.json")
+    pull()
+    assert victim.read_text() == "keep me"
+
+
+@pytest.mark.parametrize("depth", [0, 1], ids=["the model's", "all models'"])
+def test_a_linked_folder_is_not_written_into(hub: Hub, home: Path, pull: Pull, tmp_path: Path, depth: int) -> None:
     (tmp_path / "elsewhere").mkdir()
-    folder_in(home).parent.mkdir(parents=True)
-    folder_in(home).symlink_to(tmp_path / "elsewhere")
+    link = (folder_in(home), folder_in(home).parent)[depth]
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "elsewhere")
     assert "is a link" in pull(status=1).stderr
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_the_users_own_linked_home_works(hub: Hub, home: Path, pull: Pull, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    home.symlink_to(tmp_path / "elsewhere")
+    pull()
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:9", "ftp://me:secret@127.0.0.1", ""])
+def test_an_endpoint_that_is_no_url_names_the_variable(pull: Pull, endpoint: str) -> None:
+    error = pull(status=1, HF_ENDPOINT=endpoint).stderr
+    assert "HF_ENDPOINT" in error
+    assert "secret" not in error
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["a" * 300, f"owner/{'a' * 300}", f"{'o' * 150}/{'a' * 150}"])
