@@ -202,7 +202,8 @@ class WorkerClient:
         try:
             return await asyncio.shield(self._connecting)
         except asyncio.CancelledError:
-            if self._closed:
+            caller = asyncio.current_task()
+            if self._closed and not (caller and caller.cancelling()):
                 raise WorkerFailure(ErrorCode.STOPPED, _LEFT) from None
             raise
 

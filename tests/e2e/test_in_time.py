@@ -174,6 +174,7 @@ async def test_a_fill_with_a_deadline_does_not_wait_for_the_model(tmp_path: Path
     done = await asyncio.to_thread(filled, folder, file, "--deadline-ms", "1", "--json")
     assert done.returncode == 1
     assert LOADING in done.stderr
+    assert done.stderr.count("\n") == 1
     found = json.loads(done.stdout)
     assert (found["candidates"], found["result"]) == ([], TEXT)
     assert LOADING in found["reason"]
