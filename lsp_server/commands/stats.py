@@ -37,10 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the numbers, or forgets them. Exit status 1 if the file is unusable, 3 if nothing is recorded."""
     try:
-        return forget("stats", store.forget, "suggestions forgotten; {file} is empty.") if args.action else _print(args)
+        return _forget_all() if args.action else _print(args)
     except (UsageFileError, sqlite3.Error, OSError) as error:
         print(f"infill-ls stats: {error}", file=sys.stderr)
         return EXIT_FAILED
+
+
+def _forget_all() -> int:
+    said = "suggestions forgotten; {file} is empty."
+    try:
+        return forget("stats", store.forget, said)
+    except store.NewerFileError:
+        store.give_up_newer(usage_file())
+        return forget(
+            "stats", store.forget, "suggestions of this version forgotten, and all of a newer one; {file} is empty."
+        )
 
 
 def forget(command: str, delete: Callable[[sqlite3.Connection], int], said: str) -> int:

@@ -15,6 +15,7 @@ from lsp_server.usage.events import Event
 from lsp_server.usage.place import STATE_VARIABLE, make_file, make_folder
 from lsp_server.usage.set_aside import APPLICATION_ID, FIRST_TABLES, NOT_PLAIN, is_plain, move_aside, read_only
 from lsp_server.usage.statements import statements_of
+from lsp_server.worker.paths import why_not_private
 
 VERSION = 2
 KEPT_DAYS = 365
@@ -28,6 +29,8 @@ _PASSING = {
     *(sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_NOLFS),
 }
 """Errors that do not implicate the file itself. `make_file` has checked that it is writable."""
+_WRITE_FORMAT = slice(18, 19)
+"""The byte in a header without whose known values SQLite writes nothing."""
 _SCHEMA = """
 CREATE TABLE suggestion (
     key INTEGER PRIMARY KEY,            -- random, so that several processes can write
@@ -93,6 +96,10 @@ class UsageFileError(Exception):
     """The file is unusable. str() says why, and what to do."""
 
 
+class NewerFileError(UsageFileError):
+    """A newer infill-ls wrote the file."""
+
+
 def open_store(file: Path) -> tuple[sqlite3.Connection, str]:
     """A connection to `file`, created if missing; and a message about any file moved aside.
 
@@ -100,10 +107,11 @@ def open_store(file: Path) -> tuple[sqlite3.Connection, str]:
     """
     try:
         make_folder(file)
-        with FileLock(file.with_suffix(".lock"), timeout=_PATIENCE_S, mode=0o600):
+        _require_plain_parts(file)
+        with FileLock(_lock(file), timeout=_PATIENCE_S, mode=0o600):
             return _opened(file)
     except Timeout:
-        raise UsageFileError(f"another process holds {file.with_suffix('.lock')}") from None
+        raise UsageFileError(f"another process holds {_lock(file)}") from None
     except (OSError, sqlite3.Error) as error:
         raise UsageFileError(_in_words(file, error)) from error
 
@@ -146,6 +154,12 @@ def forget_pairs(connection: sqlite3.Connection) -> int:
     return count
 
 
+def give_up_newer(file: Path) -> None:
+    """Moves the file of a newer version aside, for `forget_set_aside`. Raises OSError."""
+    with FileLock(_lock(file), timeout=_PATIENCE_S, mode=0o600):
+        move_aside(file)
+
+
 def is_damaged(error: Exception) -> bool:
     """Whether an SQLite error means that the file is damaged, or no database."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_BUSY)
@@ -154,14 +168,33 @@ def is_damaged(error: Exception) -> bool:
 
 def trouble_with(file: Path) -> str:
     """Why `file` will be set aside when it is next opened, or nothing. Changes nothing. Raises UsageFileError."""
-    if not is_plain(file):
-        return NOT_PLAIN
+    if trouble := why_not_private(file.parent, STATE_VARIABLE):
+        raise UsageFileError(trouble)
+    try:
+        _require_plain_parts(file)
+        if not is_plain(file):
+            return NOT_PLAIN
+        is_writable = not file.exists() or file.read_bytes()[_WRITE_FORMAT] in (b"", b"\1", b"\2")
+    except OSError as error:
+        raise UsageFileError(_in_words(file, error)) from error
     with suppress(sqlite3.OperationalError), closing(read_only(file)) as connection:
         try:
-            return _unusable(connection, file)[0]
+            trouble = _unusable(connection, file)[0]
+            return trouble or ("" if is_writable else "it is damaged (SQLite would only read it)")
         except sqlite3.DatabaseError as error:
             return f"it is damaged ({error})" if is_damaged(error) else ""
     return ""
+
+
+def _lock(file: Path) -> Path:
+    return file.with_suffix(".lock")
+
+
+def _require_plain_parts(file: Path) -> None:
+    """Raises UsageFileError if something else is in the place of the lock or of SQLite's own files."""
+    for part in (_lock(file), *(file.with_name(file.name + suffix) for suffix in ("-wal", "-shm", "-journal"))):
+        if not is_plain(part):
+            raise UsageFileError(f"{part}: {NOT_PLAIN}; remove it")
 
 
 def _opened(file: Path) -> tuple[sqlite3.Connection, str]:
@@ -195,7 +228,7 @@ def _unusable(connection: sqlite3.Connection, file: Path) -> tuple[str, int]:
     )
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if application == APPLICATION_ID and VERSION < version <= _MOST_VERSIONS:
-        raise UsageFileError(f"{file} was written by a newer infill-ls; use that one, or set {STATE_VARIABLE}")
+        raise NewerFileError(f"{file} was written by a newer infill-ls; use that one, or set {STATE_VARIABLE}")
     if tables and (application != APPLICATION_ID or not 1 <= version <= VERSION or not tables >= _TABLES[version - 1]):
         return "it is a database of another program", 0
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from lsp_server.cli import main
 from lsp_server.commands.stats import forget
 from lsp_server.usage import store
 from lsp_server.usage.connection import UsageConnection
@@ -141,7 +142,8 @@ def test_damaged_header_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for offset in set(range(0, 100, 1 if value == 9 else 7)) - {63}:  # that one makes it a file of a newer version
         written(file, [*suggestion(1), *compared(1, texts=texts)])
         damage(file, offset, value)
-        written(file, suggestion(2))
+        foreseen = store.trouble_with(file)
+        assert bool(written(file, suggestion(2))) is bool(foreseen), (offset, foreseen)
         assert 2 in keys(file), offset
         assert forget("stats", store.forget, "{file}") == 0
         assert not [word for word in texts if word.encode() in held(file)], offset
@@ -214,6 +216,35 @@ def test_the_file_of_a_newer_version_is_left_alone(file: Path) -> None:
         read(file, 0)
 
 
+def test_a_newer_file_is_forgotten_with_everything(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(file.parent.parent))
+    for command, status in ((["shadow", "forget"], 1), (["stats", "forget"], 0)):
+        written(file, suggestion(1))
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+        before = file.read_bytes()
+        assert main(command) == status
+        assert (file.read_bytes() == before) is bool(status)
+        if status:
+            file.unlink()
+    assert (keys(file), set_aside(file)) == ([], [])
+
+
+@pytest.mark.parametrize("name", ["usage.sqlite-wal", "usage.sqlite-shm", "usage.sqlite-journal", "usage.lock"])
+@pytest.mark.parametrize("is_link", [True, False])
+def test_what_is_in_the_way_beside_the_file_is_named(file: Path, name: str, is_link: bool) -> None:
+    written(file, suggestion(1))
+    place = file.with_name(name)
+    place.unlink(missing_ok=True)
+    if is_link:
+        place.symlink_to(file.with_name("elsewhere"))
+    else:
+        place.mkdir()
+    for ask in (open_store, store.trouble_with):
+        with pytest.raises(UsageFileError, match=f"{name}: it is not a regular file.*; remove it"):
+            ask(file)
+
+
 def test_a_file_that_was_deleted_is_begun_again(file: Path) -> None:
     said: list[str] = []
     connection = UsageConnection(lambda: file, said.append)
@@ -231,6 +262,8 @@ def test_a_folder_that_others_can_enter_is_not_used(file: Path) -> None:
     said: list[str] = []
     assert not UsageConnection(lambda: file, said.append).write(suggestion(1))
     assert "chmod 700" in said[0]
+    with pytest.raises(UsageFileError, match="chmod 700"):
+        store.trouble_with(file)
 
 
 def test_what_is_older_than_is_kept_goes(file: Path) -> None:
