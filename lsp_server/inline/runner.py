@@ -17,7 +17,7 @@ GatherContext = Callable[[Snapshot, int, bool], Awaitable[tuple[Snippet, ...]]]
 """Gathers context from other files for a hole at an offset; may take longer if True says that the user is waiting."""
 MaySend = Callable[[Snapshot], Awaitable[bool]]
 """Whether the model may see a document; may take a moment."""
-Tell = Callable[[str], None]
+Tell = Callable[[StillLoadingError | SilentError], None]
 """Tells the user why an explicit request found nothing."""
 
 
@@ -77,7 +77,7 @@ class ComputationRunner:
             log.log(level, "no inline completion: %s", failure)
             self._failing = True
             if computation.invoked and isinstance(failure, StillLoadingError | SilentError):
-                self._tell(str(failure))  # the connection reports all others
+                self._tell(failure)  # the connection reports all others
             return FillResult([], late=False)
         self._failing = False
         return filled

@@ -72,6 +72,7 @@ class WorkerConnection:
         self._warming: asyncio.Task[None] | None = None
         self._restarts = asyncio.Lock()
         self._server_fails, self._outages = False, Outages()
+        self._told_of_load = False
         self._use(WorkerOptions())
 
     def configure(self, settings: Settings, *, sends_token: bool, progress: bool) -> None:
@@ -87,6 +88,11 @@ class WorkerConnection:
         if self.client.state not in (ClientState.READY, ClientState.BUSY):
             await alive.loaded(self.client)
         return self.client
+
+    def is_news_of_load(self) -> bool:
+        """Whether nobody has asked this yet during the current load."""
+        told, self._told_of_load = self._told_of_load, True
+        return not told
 
     def asked(self) -> AbstractContextManager[None]:
         """While it is open, the user waits for an answer and sees failures; this worker always shows its failures."""
@@ -155,6 +161,7 @@ class WorkerConnection:
         log.log(logging.DEBUG if per_request else logging.INFO, "worker: %s %s", state.value, detail)
         if state is ClientState.CLOSED:  # by us, because the editor is leaving
             return
+        self._told_of_load = self._told_of_load and state in (ClientState.STARTING, ClientState.LOADING)
         self.status.on_state(state, detail, self.client.last_status)
         if state is ClientState.FAILED and detail:
             self._show(detail, types.MessageType.Error)

@@ -45,6 +45,7 @@ from lsp_server.shadow import Shadow, other_options
 from lsp_server.usage import Usage
 from lsp_server.usage.usage import Recorder
 from lsp_server.worker import WorkerClient
+from lsp_server.worker.failure import SilentError, StillLoadingError
 
 REFINED = "infill/refined"
 """Reports that the partner has written something better."""
@@ -225,8 +226,13 @@ class Session:
             self.gather_context,
             self.may_send,
             self.record,
-            lambda why: self.editor.show(why, types.MessageType.Warning),
+            self._tell_why,
         )
+
+    def _tell_why(self, failure: StillLoadingError | SilentError) -> None:
+        """Tells why an explicit request found nothing; that the model is loading, once per load."""
+        if isinstance(failure, SilentError) or self.worker.is_news_of_load():
+            self.editor.show(str(failure), types.MessageType.Warning)
 
     def _tell_status(self, _report: dict[str, Any]) -> None:
         self.editor.notify(CHANGED, self.status_report())
