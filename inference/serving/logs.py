@@ -16,7 +16,7 @@ _models = logging.getLogger("inference")
 class _PrivateFileHandler(RotatingFileHandler):
     def _open(self):  # type: ignore[no-untyped-def]  # the base class gives no type that can be named
         file = Path(self.baseFilename)
-        if file.is_symlink():  # it points to a file that is not ours
+        if file.is_symlink() or file.is_fifo():  # it points to a file that is not ours, or would block
             file.unlink()
         file.touch(mode=0o600)
         return super()._open()

@@ -130,6 +130,8 @@ def statistics() -> Check:
 
 def _last_line(file: Path, wanted: re.Pattern[str]) -> str:
     """The last line near the end of a file that reports an error; libraries also write warnings."""
+    if not file.is_file():  # opening a pipe would block
+        return ""
     try:
         with file.open("rb") as stream:
             stream.seek(max(0, file.stat().st_size - _TAIL_BYTES))

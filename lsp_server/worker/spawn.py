@@ -132,7 +132,8 @@ def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[byte
     return process
 
 
-_NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
+_REGULAR: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Follows no link, and does not wait for the reader of a pipe."""
 _DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
@@ -155,7 +156,7 @@ def _errors_of(paths: WorkerPaths) -> BinaryIO:
         paths.spare_errors.unlink(missing_ok=True)
     for file in (paths.errors, paths.spare_errors):
         with suppress(OSError):
-            return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_LINKS, 0o600), "wb")
+            return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _REGULAR, 0o600), "wb")
     return open(os.devnull, "wb")  # noqa: PTH123 - the disk may be full: drop the output
 
 
@@ -163,6 +164,8 @@ def _last_words(paths: WorkerPaths) -> str:
     """The last line that a process wrote to stderr, which names the problem."""
     for file in (paths.spare_errors, paths.errors):
         with suppress(OSError):
+            if file.is_fifo():
+                continue
             lines = file.read_text(errors="replace").strip().splitlines()
             return lines[-1][:500] if lines else f"it said nothing; see {file}"
     return f"it said nothing; see {paths.errors}"
