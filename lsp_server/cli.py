@@ -1,6 +1,7 @@
 """The command `infill-ls`. Imports only the subcommand that runs."""
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -24,7 +25,8 @@ _FORWARDED = {
 }
 
 
-EXIT_INTERRUPTED = 130
+EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,9 +37,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter reports an error
+        _drop_output()
         return EXIT_INTERRUPTED
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _drop_output()
+        print(f"infill-ls: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return EXIT_FAILED
     return status
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter reports an error
 
 
 def _run(argv: Sequence[str] | None) -> int:

@@ -38,6 +38,7 @@ _DAY_MS = 24 * 3600 * 1000
 _SPARE_CANDIDATES = 3
 """Ask for at least this many answers, because some are not fit to insert."""
 STANDARD_INPUT = Path("-")
+"""Equals the path of a file `./-`, so compare with `is`."""
 
 
 class NothingFound(Exception):
@@ -61,7 +62,7 @@ class FileToFill:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="the file with the holes (UTF-8); -: stdin")
+    parser.add_argument("file", type=_file, metavar="FILE", help="the file with the holes (UTF-8); -: stdin")
     parser.add_argument(
         "--stdin-filename", type=Path, metavar="FILE", help="the name of the file on stdin, for its language"
     )
@@ -113,8 +114,8 @@ def say(message: str) -> None:
 
 def _file_to_fill(args: argparse.Namespace) -> FileToFill:
     """Reads the file, unless it may hold secrets or is switched off. Raises BadInput."""
-    name = args.file if args.file != STANDARD_INPUT else args.stdin_filename or Path("stdin")
-    if args.file == STANDARD_INPUT and args.write:
+    name = args.file if args.file is not STANDARD_INPUT else args.stdin_filename or Path("stdin")
+    if args.file is STANDARD_INPUT and args.write:
         raise BadInput("there is no file to write: a fill of stdin is printed; leave out --write")
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
     given = given_settings(args)
@@ -125,7 +126,7 @@ def _file_to_fill(args: argparse.Namespace) -> FileToFill:
         say(problem)
     settings = configuration.at(path)
     real = require_allowed(name, path, settings)
-    text = read_standard_input() if args.file == STANDARD_INPUT else read_named_file(name, real)
+    text = read_standard_input() if args.file is STANDARD_INPUT else read_named_file(name, real)
     snapshot = Document(path.as_uri(), language_of(str(path)), 0, text).snapshot()
     spans = tuple(_spans(snapshot, args, settings.marker))
     return FileToFill(name, real, snapshot, spans, settings, configuration)
@@ -234,6 +235,10 @@ def _usable(result: FillResult, file: FileToFill) -> list[Candidate]:
     current, marker = current_texts(file.snapshot, file.spans), file.settings.marker
     kept = ((candidate, without_new_markers(candidate.texts, current, marker)) for candidate in result.candidates)
     return [msgspec.structs.replace(candidate, texts=texts) for candidate, texts in kept if texts != current]
+
+
+def _file(name: str) -> Path:
+    return STANDARD_INPUT if name == str(STANDARD_INPUT) else Path(name)
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:

@@ -58,6 +58,8 @@ def read_named_file(file: Path, real: Path | None = None) -> str:
 
 def read_standard_input() -> str:
     """The text of standard input, with unchanged line ends. Raises BadInput."""
+    if sys.stdin is None:
+        raise BadInput("standard input is closed; give a text in UTF-8")
     try:
         return _decoded(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), MAX_FILE_BYTES)
     except (Unreadable, OSError) as error:

@@ -96,6 +96,26 @@ def test_dash_with_bad_input_says_what_to_do(fill: Run, arguments: tuple[str, ..
     assert done.stderr.count("\n") == 1
 
 
+def test_closed_stdin_and_full_disk_are_one_line_each(file: Path) -> None:
+    command = f"{sys.executable} -m lsp_server.cli"
+    for words, status, said in (
+        ("fill - <&-", 2, "standard input is closed"),
+        (f"fill {file} --steps 1 >/dev/full", 1, "the output cannot be written: No space left"),
+        ("doctor --schema >/dev/full", 1, "the output cannot be written: No space left"),
+    ):
+        done = subprocess.run(f"{command} {words}", shell=True, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (status, 1), done.stderr
+        assert said in done.stderr
+
+
+def test_a_file_named_dash_is_read_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Run) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-").write_text("x = 1\n")
+    done = fill("./-", given="y = ???\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no hole" in done.stderr
+
+
 def test_as_json_it_prints_one_object_that_agrees_with_itself(fill: Run, file: Path) -> None:
     done = fill(file, "--json", "--candidates", 3, "--steps", 4, "--seed", 1)
     answer = json.loads(done.stdout)
