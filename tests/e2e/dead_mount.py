@@ -21,7 +21,6 @@ def mount(folder: str) -> None:
 
 
 def can_mount() -> bool:
-    """Whether this machine allows it."""
     with TemporaryDirectory() as folder:
         words = ["unshare", "-Urm", sys.executable, "-m", "tests.e2e.dead_mount", folder, "true"]
         try:

@@ -111,14 +111,12 @@ class Editor:
         return self.client.exit_status
 
     def open(self, text: str, language: str = "python", name: str = "main.py") -> str:
-        """Open a document; its URI."""
         uri = f"file:///project/{next(_numbers)}/{name}"
         item = types.TextDocumentItem(uri=uri, language_id=language, version=1, text=text)
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
         return uri
 
     def change(self, uri: str, version: int, text: str, range_: Range | None = None) -> None:
-        """Change a document, whole or in a range."""
         change = (
             types.TextDocumentContentChangePartial(range=range_, text=text)
             if range_
@@ -128,7 +126,6 @@ class Editor:
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
 
     async def complete(self, uri: str, at: Position, *, invoked: bool = True) -> list[InlineCompletionItem]:
-        """The inline completions at a position."""
         kind = InlineCompletionTriggerKind.Invoked if invoked else InlineCompletionTriggerKind.Automatic
         result = await self.client.text_document_inline_completion_async(
             types.InlineCompletionParams(types.InlineCompletionContext(kind), types.TextDocumentIdentifier(uri), at)
@@ -154,11 +151,9 @@ class Editor:
         return list(result or ())  # type: ignore[arg-type]
 
     async def resolve(self, action: CodeAction) -> CodeAction:
-        """The code action with its edit."""
         return await self.client.code_action_resolve_async(action)
 
     async def status(self, uri: str | None = None) -> Any:
-        """The answer to `infill/status`."""
         params = {"textDocument": {"uri": uri}} if uri else None
         return await self.client.protocol.send_request_async("infill/status", params)  # type: ignore[no-untyped-call]
 
@@ -181,10 +176,8 @@ def environment(runtime: Path) -> dict[str, str]:
 
 
 def everywhere() -> Range:
-    """A selection of the whole document."""
     return Range(Position(0, 0), Position(2**31 - 1, 0))
 
 
 def here(at: Position) -> Range:
-    """A cursor."""
     return Range(at, at)

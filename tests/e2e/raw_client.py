@@ -21,6 +21,18 @@ from lsp_server.lsp.worker_connection import REFRESH_S
 from tests.e2e.editor import AS_PLUGIN, SERVER, environment
 from tests.workers import PATIENCE_S
 
+CAN: dict[str, Any] = {
+    "workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}},
+    "textDocument": {
+        "inlineCompletion": {},
+        "codeAction": {
+            "dataSupport": True,
+            "resolveSupport": {"properties": ["edit"]},
+            "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["refactor"]}},
+        },
+    },
+}
+"""Capabilities of an editor with ghost text, lazy code actions and versioned edits."""
 _STALE = 10
 """More than a worker says of itself unasked before it is held; each may be taken for the answer to a later question."""
 
@@ -81,7 +93,6 @@ class Socket:
 
 
 async def channel_to(url: str, **options: Any) -> Channel:
-    """A connection to a server that listens."""
     if url.startswith("ws:"):
         return Socket(await connect(url, compression=None, **options))
     host, _, port = url.removeprefix("tcp://").rpartition(":")
@@ -133,55 +144,69 @@ class RawClient:
 
     @classmethod
     async def join(cls, url: str, options: object = None, *, initialize: bool = True, **more: Any) -> "RawClient":
-        """A client of a server that listens."""
         client = cls(await channel_to(url, **more))
         if initialize:
             await client.initialize(options)
         return client
 
     async def initialize(self, options: object = None, capabilities: Mapping[str, object] | None = None) -> None:
-        """The handshake."""
         params = {"capabilities": {**AS_PLUGIN, **(capabilities or {})}, "initializationOptions": options}
         self.request("initialize", "initialize", params)
         await self.reply("initialize")
         self.send({"method": "initialized", "params": {}})
 
     def send(self, message: Any) -> None:
-        """Send one message, `jsonrpc` added."""
         self.send_bytes(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     def send_bytes(self, body: bytes) -> None:
-        """Send one message's bytes."""
         self._out.put_nowait(body)
 
     def request(self, key: Any, method: str, params: Any = None) -> None:
-        """Send a request."""
         self.send({"id": key, "method": method, "params": params})
 
     def open(self, uri: str, text: str, language: str = "python") -> None:
-        """Open a document."""
         item = {"uri": uri, "languageId": language, "version": 1, "text": text}
         self.send({"method": "textDocument/didOpen", "params": {"textDocument": item}})
 
     def complete(self, key: Any, uri: str, line: int, character: int, *, invoked: bool = False) -> None:
-        """Ask for inline completions."""
         position = {"line": line, "character": character}
         context = {"triggerKind": 1 if invoked else 2}
         params = {"textDocument": {"uri": uri}, "position": position, "context": context}
         self.request(key, "textDocument/inlineCompletion", params)
 
+    async def ask(self, method: str, params: Any) -> Any:
+        key = f"{method} at {time.monotonic_ns()}"
+        self.request(key, method, params)
+        reply = await self.reply(key)
+        assert "result" in reply, reply
+        return reply["result"]
+
+    async def actions(
+        self, uri: str, start: tuple[int, int], end: tuple[int, int] | None = None, only: str = ""
+    ) -> Any:
+        """The code actions for a range, or at a place."""
+        ends = [{"line": line, "character": character} for line, character in (start, end or start)]
+        context = {"diagnostics": [], **({"only": [only]} if only else {})}
+        range_ = {"start": ends[0], "end": ends[1]}
+        params = {"textDocument": {"uri": uri}, "range": range_, "context": context}
+        return await self.ask("textDocument/codeAction", params)
+
+    async def command(self, name: str, *arguments: Any) -> Any:
+        return await self.ask("workspace/executeCommand", {"command": f"infill-ls.{name}", "arguments": arguments})
+
+    @property
+    def shown(self) -> list[str]:
+        return [note["params"]["message"] for note in self.notes if note["method"] == "window/showMessage"]
+
     def cancel(self, key: Any) -> None:
-        """Cancel a request."""
         self.send({"method": "$/cancelRequest", "params": {"id": key}})
 
     async def reply(self, key: Any) -> dict[str, Any]:
-        """The reply to a request."""
         async with asyncio.timeout(PATIENCE_S), self._news:
             await self._news.wait_for(lambda: key in self.replies)
         return self.replies[key]
 
     async def status(self, uri: str | None = None) -> dict[str, Any]:
-        """The answer to `infill/status`."""
         key = f"status at {time.monotonic_ns()}"
         self.request(key, "infill/status", {"textDocument": {"uri": uri}} if uri else None)
         result: dict[str, Any] = (await self.reply(key))["result"]
@@ -222,19 +247,16 @@ class RawClient:
         return await self.ended()
 
     async def ended(self, within_s: float = PATIENCE_S) -> int:
-        """The exit status, once the process has ended."""
         async with asyncio.timeout(within_s):
             status = await self.process.wait()
             await self._reading
         return status
 
     async def gone(self) -> None:
-        """Once the server has ended the connection."""
         async with asyncio.timeout(PATIENCE_S):
             await self._reading
 
     async def vanish(self) -> None:
-        """Close the connection without a word."""
         self._writing.cancel()
         await self.channel.close()
         await self.gone()

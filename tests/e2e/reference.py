@@ -17,13 +17,11 @@ def offset(text: str, position: Position, encoding: str) -> int:
 
 
 def position(text: str, at: int, encoding: str) -> Position:
-    """The position of a `str` index."""
     before = re.split(r"\r\n|\r|\n", text[:at])
     return Position(len(before) - 1, len(before[-1].encode(CODECS[encoding])) // UNIT_BYTES[encoding])
 
 
 def span(text: str, range_: Range, encoding: str) -> tuple[int, int]:
-    """The `str` indices of a range."""
     return offset(text, range_.start, encoding), offset(text, range_.end, encoding)
 
 

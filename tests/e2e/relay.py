@@ -18,7 +18,6 @@ class Relay:
         self._worker = worker
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
         back, forth = await asyncio.open_unix_connection(self._worker)
         answering = asyncio.create_task(self._answer(back, writer))
         while True:

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from lsprotocol import types
 
-from tests.e2e.editor import capabilities
+from tests.e2e.editor import capabilities, here
 from tests.e2e.workspace import Workspace, open_workspace
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -94,42 +94,13 @@ async def test_unwatched_settings_are_reread_on_save_and_open(start: Start, tmp_
     assert not await editor.is_off(uri)
 
 
-async def test_folders_come_and_go_with_their_settings(start: Start, tmp_path: Path) -> None:
-    a, b = folder(tmp_path, "a"), folder(tmp_path, "b", OFF)
-    editor = await start(a)
-    in_a, in_b = editor.open_in(a), editor.open_in(b)
-    assert (await editor.is_off(in_a), await editor.is_off(in_b)) == (False, False)
-    event = types.WorkspaceFoldersChangeEvent(added=[types.WorkspaceFolder(b.as_uri(), "b")], removed=[])
-    editor.client.workspace_did_change_workspace_folders(types.DidChangeWorkspaceFoldersParams(event))
-    assert (await editor.is_off(in_a), await editor.is_off(in_b)) == (False, True)
-
-
-async def test_checkout_cannot_choose_the_model(start: Start, tmp_path: Path) -> None:
-    a = folder(tmp_path, "a", 'model = "./evil"\ndevice = "cuda"\n')
-    editor = await start(a)
-    editor.open_in(a)
-    shown = await editor.messages()
-    assert len(shown) == 2
-    assert all("--trust-workspace" in message and f"{a}/infill-ls.toml" in message for message in shown)
-    editor.open_in(a)
-    assert len(await editor.messages()) == 2
-
-
-async def test_a_trusted_checkout_chooses_the_model(start: Start, tmp_path: Path) -> None:
-    """One that is not there: the server tries to load it, and says so."""
-    a = folder(tmp_path, "a", f'model = "{tmp_path}/no-such-model"\n')
-    editor = await start(a, flags=("--trust-workspace",))
-    assert await editor.messages() == []
-    await editor.complete(editor.open_in(a, "x = "), types.Position(0, 4))
-    assert "no-such-model" in (await editor.status()).lastFailure
-
-
-async def test_the_environment_is_the_users_own(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    a = folder(tmp_path, "a", "prefetch = true")
-    monkeypatch.setenv("INFILL_LS_DISABLED_LANGUAGES", "sql,python")
-    monkeypatch.setenv("INFILL_LS_PREFETCH", "false")
-    monkeypatch.setenv("INFILL_LS_MARKR", "@@@")
-    editor = await start(a)
-    assert await editor.is_off(editor.open_in(a))
-    (message,) = await editor.messages()
-    assert message.startswith("infill-ls: environment variable INFILL_LS_MARKR: no such setting (did you mean")
+async def test_a_bad_key_is_shown_once_and_the_rest_is_used(start: Start, tmp_path: Path) -> None:
+    editor = await start(tmp_path, can=capabilities(), options={"maxStep": 4, "marker": "@@@"})
+    problem = "infill-ls: initializationOptions: unknown setting 'maxStep' (did you mean 'maxSteps'?); ignored"
+    assert await editor.messages() == [problem]
+    changes = (({"infill-ls": {"debounceMs": 2}}, 1), ({"infill": {"disabledGlobs": ["*.py"]}}, 0), ({"other": 5}, 0))
+    uri = editor.open_in(tmp_path, "x = ???\ny = @@@\n")
+    for settings, offered in changes:
+        editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings))
+        assert len(await editor.actions(uri, here(types.Position(1, 4)))) == offered, settings
+    assert await editor.messages() == [problem]

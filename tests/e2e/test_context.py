@@ -76,13 +76,6 @@ async def test_fills_and_actions_show_imported_and_open_files(chat: WorkerOption
         assert request.context[1].text.startswith("# b.py")
 
 
-async def test_nothing_is_gathered_for_a_model_that_cannot_use_it(project: Path) -> None:
-    async with relayed(WorkerOptions(), project) as (relay, editor):
-        await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))
-        assert (await editor.status()).contextTokens == 0
-    assert {request.context for request in relay.requests} == {()}
-
-
 async def test_nothing_is_gathered_where_context_is_switched_off(chat: WorkerOptions, project: Path) -> None:
     async with relayed(chat, project, context={"enabled": False}) as (relay, editor):
         await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))
@@ -90,17 +83,16 @@ async def test_nothing_is_gathered_where_context_is_switched_off(chat: WorkerOpt
     assert {request.context for request in relay.requests} == {()}
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-async def test_the_command_shows_the_model_what_is_imported(chat: WorkerOptions, project: Path, enabled: bool) -> None:
+async def test_the_command_shows_the_model_what_is_imported(chat: WorkerOptions, project: Path) -> None:
     (project / "main.py").write_text(DOCUMENT)
-    (project / "infill-ls.toml").write_text(f"context = {{ enabled = {str(enabled).lower()} }}\n")
-    command = [sys.executable, "-m", "lsp_server.cli", "fill", project / "main.py", "--steps", "1"]
+    words = [sys.executable, "-m", "lsp_server.cli", "fill", project / "main.py", "--steps", "1", "--device", "cpu"]
     async with WorkerClient(chat, name="tests") as client:
         await client.infill(fill(max_steps=1))
         async with relay_to(client.paths.socket) as relay:
-            environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(relay.folder)}
-            words = [*command, "--model", chat.model, "--device", "cpu"]
-            process = await asyncio.create_subprocess_exec(*words, stdout=DEVNULL, stderr=DEVNULL, env=environment)
-            await process.wait()  # where the noise is no fill, it fails
-    request, *_ = relay.requests
-    assert [snippet.path for snippet in request.context] == (["helpers.py"] if enabled else [])
+            environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(relay.folder), "INFILL_LS_MODEL": chat.model}
+            for enabled, shown in (("true", ["helpers.py"]), ("false", [])):
+                (project / "infill-ls.toml").write_text(f"context = {{ enabled = {enabled} }}\n")
+                relay.requests.clear()
+                process = await asyncio.create_subprocess_exec(*words, stdout=DEVNULL, stderr=DEVNULL, env=environment)
+                await process.wait()  # where the noise is no fill, it fails
+                assert [snippet.path for snippet in relay.requests[0].context] == shown

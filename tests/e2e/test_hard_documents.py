@@ -19,7 +19,6 @@ NOT_LATE_S = 30.0
 
 
 async def client_of(start_raw: StartRaw) -> RawClient:
-    """A client whose worker is ready."""
     client = await start_raw(SETTINGS, capabilities={"workspace": {"applyEdit": True}})
     client.open("untitled:small", "x = ")
     client.complete("small", "untitled:small", 0, 4, invoked=True)

@@ -4,139 +4,110 @@ sidekick.nvim asks `textDocument/copilotInlineEdit`, drops an answer for another
 then runs the command of each.
 """
 
-import asyncio
 import itertools
 import json
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from lsprotocol.types import Position
 
 from lsp_server.cli import main
-from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.usage.place import STATE_VARIABLE
+from tests.e2e import reference
 from tests.e2e.conftest import PATIENT, StartRaw
-from tests.e2e.raw_client import RawClient
+from tests.e2e.raw_client import CAN, RawClient
+from tests.e2e.typist import replaced
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 FIM = Path(__file__).parents[1] / "data" / "fim"
-URI = "file:///project/main.py"
+_keys = itertools.count()
 TEXT = "def f():\n    count = 1\n    print(count)\n    return count\n"
-CAN = {
-    "textDocument": {"codeAction": {"codeActionLiteralSupport": {"codeActionKind": {"valueSet": []}}}},
-    "workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}},
-}
 ASK = "textDocument/copilotInlineEdit"
 
 
 class Sidekick:
     """A client that does what sidekick.nvim does. `text` is what the user sees."""
 
-    def __init__(self, client: RawClient, text: str, uri: str = URI) -> None:
-        self.client, self.text, self.uri, self.version = client, text, uri, 1
-        self._keys = itertools.count()
-        client.open(uri, text)
+    def __init__(self, client: RawClient, text: str) -> None:
+        self.client, self.text, self.version = client, text, 1
+        self.uri = f"file:///project/{next(_keys)}/main.py"
+        client.open(self.uri, text)
 
     def replace(self, start: int, end: int, text: str) -> None:
-        """The user, or an edit, changes the text."""
-        lines = LineIndex(self.text)
-        places = (lines.position(at, Encoding.UTF16) for at in (start, end))
-        first, last = ({"line": line, "character": character} for line, character in places)
-        self.text = self.text[:start] + text + self.text[end:]
         self.version += 1
-        change = {"range": {"start": first, "end": last}, "text": text}
-        document = {"uri": self.uri, "version": self.version}
-        self.client.send(
-            {"method": "textDocument/didChange", "params": {"textDocument": document, "contentChanges": [change]}}
-        )
+        self.text = replaced(self.client, self.uri, self.version, self.text, start, end, text)
 
     def type(self, piece: str, text: str) -> None:
-        """The first `piece` becomes `text`."""
         start = self.text.index(piece)
         self.replace(start, start + len(piece), text)
 
     def ask(self, version: int | None = None) -> str:
         """Ask for the next edit; the key of the request."""
-        key = f"next {self.uri} {next(self._keys)}"
+        key = f"next {self.uri} {next(_keys)}"
         document = {"uri": self.uri, "version": self.version if version is None else version}
         params = {"textDocument": document, "position": {"line": 0, "character": 0}, "context": {"triggerKind": 2}}
         self.client.request(key, ASK, params)
         return key
 
     async def edits(self, key: str | None = None) -> list[dict[str, Any]]:
-        """The answer."""
         reply = await self.client.reply(key or self.ask())
         found: list[dict[str, Any]] = reply["result"]["edits"]
         return found
+
+    async def actions(self) -> Any:
+        """The code actions of the kind at the start of the document."""
+        return await self.client.actions(self.uri, (0, 0), only="refactor.rewrite.infill.nextEdit")
 
     def accept(self, edit: dict[str, Any]) -> None:
         """Show an edit, apply it unless it is for another version, and run its command."""
         self.client.send({"method": "textDocument/didShowInlineEdit", "params": {"item": edit}})
         if edit["textDocument"]["version"] != self.version:
             return
-        lines = LineIndex(self.text)
-        places = (edit["range"][end] for end in ("start", "end"))
-        start, end = (lines.offset(at["line"], at["character"], Encoding.UTF16) for at in places)
+        places = (Position(**edit["range"][end]) for end in ("start", "end"))
+        start, end = (reference.offset(self.text, at, "utf-16") for at in places)
         self.replace(start, end, edit["text"])
         command = {"command": edit["command"]["command"], "arguments": edit["command"]["arguments"]}
-        self.client.request(f"accepted {next(self._keys)}", "workspace/executeCommand", command)
+        self.client.request(f"accepted {next(_keys)}", "workspace/executeCommand", command)
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def sidekick(start_raw: StartRaw) -> Callable[[str], Sidekick]:
-    client = await start_raw(PATIENT, capabilities=CAN)
-    return lambda text: Sidekick(client, text)
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def client(runtime_folder: Path) -> AsyncIterator[RawClient]:
+    client = await RawClient.start(runtime_folder, PATIENT, capabilities=CAN)
+    yield client
+    assert await client.quit() == 0
 
 
-async def test_a_rename_is_offered_place_by_place(sidekick: Callable[[str], Sidekick]) -> None:
-    user = sidekick(TEXT)
+@pytest.fixture
+def user(client: RawClient) -> Sidekick:
+    return Sidekick(client, TEXT)
+
+
+async def test_a_rename_is_offered_place_by_place(user: Sidekick) -> None:
     user.type("count", "total")
     for line in (2, 3):
         (edit,) = await user.edits()
-        assert edit["textDocument"] == {"uri": URI, "version": user.version}
+        assert edit["textDocument"] == {"uri": user.uri, "version": user.version}
         assert (edit["text"], edit["range"]["start"]["line"]) == ("total", line)
         user.accept(edit)
     assert user.text == TEXT.replace("count", "total")
     assert await user.edits() == []
 
 
-async def test_a_name_typed_letter_by_letter_is_one_change(sidekick: Callable[[str], Sidekick]) -> None:
-    user = sidekick(TEXT)
-    start = TEXT.index("count")
-    user.replace(start, start + 5, "")
-    asked = []
-    for number, letter in enumerate("total"):
-        user.replace(start + number, start + number, letter)
-        asked.append(user.ask())
-    (edit,) = await user.edits()
-    assert edit["text"] == "total"
-    assert [await user.edits(key) for key in asked[:-1]] == [[]] * 4
-
-
-async def test_nothing_is_offered_before_and_after_an_undone_edit(sidekick: Callable[[str], Sidekick]) -> None:
-    user = sidekick(TEXT)
-    assert await user.edits() == []
-    user.type("count", "total")
-    user.type("total", "count")
-    assert await user.edits() == []
-
-
-async def test_another_version_gets_nothing(sidekick: Callable[[str], Sidekick]) -> None:
-    user = sidekick(TEXT)
+async def test_another_version_gets_nothing(user: Sidekick) -> None:
     user.type("count", "total")
     assert await user.edits(user.ask(user.version - 1)) == []
     assert await user.edits(user.ask(user.version + 1)) == []
     assert len(await user.edits()) == 1
 
 
-async def test_a_dismissed_place_stays_away_and_the_others_come(sidekick: Callable[[str], Sidekick]) -> None:
-    user = sidekick(TEXT)
+async def test_a_dismissed_place_stays_away_and_the_others_come(user: Sidekick) -> None:
     user.type("count", "total")
     (first,) = await user.edits()
-    params = {"textDocument": {"uri": URI}, "id": first["command"]["arguments"][0]}
+    params = {"textDocument": {"uri": user.uri}, "id": first["command"]["arguments"][0]}
     user.client.send({"method": "infill/didReject", "params": params})
     (second,) = await user.edits()
     assert second["range"] != first["range"]
@@ -145,10 +116,9 @@ async def test_a_dismissed_place_stays_away_and_the_others_come(sidekick: Callab
     assert again["range"] == second["range"]
 
 
-async def test_nothing_typed_meanwhile_is_overwritten(sidekick: Callable[[str], Sidekick]) -> None:
+async def test_nothing_typed_meanwhile_is_overwritten(user: Sidekick) -> None:
     """Typing, asking and accepting in any order: all that was typed stands, and what was accepted is a whole name."""
     random_ = random.Random(7)
-    user = sidekick(TEXT)
     typed = 0
     user.type("count", "total")
     pending: list[str] = []
@@ -185,35 +155,31 @@ async def test_a_model_is_asked_where_the_syntax_tells_nothing(start_raw: StartR
     assert all(client.counts[key] == 1 for key in (first, *keys))
 
 
-async def test_a_code_action_for_editors_that_show_no_places(sidekick: Callable[[str], Sidekick]) -> None:
-    user = sidekick(TEXT)
-    assert await actions(user) == []
+async def test_a_code_action_for_editors_that_show_no_places(user: Sidekick) -> None:
+    assert await user.actions() == []
     user.type("count", "total")
-    (action,) = await actions(user)
+    (action,) = await user.actions()
     assert action["title"] == "Next edit: rename count to total (line 3)"
     (change,) = action["edit"]["documentChanges"]
     assert change["textDocument"]["version"] == user.version
     assert [edit["newText"] for edit in change["edits"]] == ["total"]
-    user.client.request("resolve", "codeAction/resolve", action)
-    assert (await user.client.reply("resolve"))["result"]["edit"] == action["edit"]
+    assert (await user.client.ask("codeAction/resolve", action))["edit"] == action["edit"]
 
 
 async def test_a_client_that_shows_places_itself_gets_no_action(start_raw: StartRaw) -> None:
     can = {**CAN, "experimental": {"infillNextEdits": True}}
     user = Sidekick(await start_raw(PATIENT, capabilities=can), TEXT)
     user.type("count", "total")
-    assert await actions(user) == []
+    assert await user.actions() == []
     assert len(await user.edits()) == 1
 
 
-@pytest.mark.parametrize(
-    "options", [{"nextEdit": {"enabled": False}}, {"disabledLanguages": ["python"]}, {"secretGlobs": ["**/main.py"]}]
-)
+@pytest.mark.parametrize("options", [{"nextEdit": {"enabled": False}}, {"secretGlobs": ["**/main.py"]}])
 async def test_nothing_where_it_is_switched_off_or_secret(start_raw: StartRaw, options: dict[str, Any]) -> None:
     user = Sidekick(await start_raw({**PATIENT, **options}, capabilities=CAN), TEXT)
     user.type("count", "total")
     assert await user.edits() == []
-    assert await actions(user) == []
+    assert await user.actions() == []
 
 
 async def test_offers_are_counted(
@@ -224,19 +190,8 @@ async def test_offers_are_counted(
     user.type("count", "total")
     user.accept((await user.edits())[0])
     (second,) = await user.edits()
-    params = {"textDocument": {"uri": URI}, "id": second["command"]["arguments"][0]}
+    params = {"textDocument": {"uri": user.uri}, "id": second["command"]["arguments"][0]}
     user.client.send({"method": "infill/didReject", "params": params})
     assert await user.client.quit() == 0
     main(["stats", "--json"])
     assert json.loads(capsys.readouterr().out)["next_edits"] == {"offered": 2, "accepted": 1, "dismissed": 1}
-
-
-async def actions(user: Sidekick) -> list[dict[str, Any]]:
-    """The code actions of the kind at the start of the document."""
-    at = {"line": 0, "character": 0}
-    context = {"diagnostics": [], "only": ["refactor.rewrite.infill.nextEdit"]}
-    key = f"actions {user.version} {asyncio.get_running_loop().time()}"
-    params = {"textDocument": {"uri": user.uri}, "range": {"start": at, "end": at}, "context": context}
-    user.client.request(key, "textDocument/codeAction", params)
-    found: list[dict[str, Any]] = (await user.client.reply(key))["result"]
-    return found

@@ -31,24 +31,7 @@ async def useless(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedWork
             yield worker
 
 
-async def command(file: Path, *arguments: str) -> tuple[int, str]:
-    """The exit status of the real command, and what it said."""
-    words = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), *arguments]
-    process = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.PIPE)
-    _, stderr = await process.communicate()
-    return process.returncode or 0, stderr.decode()
-
-
 async def test_on_the_command_line(useless: ScriptedWorker, tmp_path: Path) -> None:
-    file = tmp_path / "a.py"
-    file.write_text("x = ???\n")
-    status, said = await command(file)
-    assert status != 0
-    assert WHY in said
-    assert [request.candidates for request in useless.requests] == [3, 8]
-
-
-async def test_as_json_on_the_command_line(useless: ScriptedWorker, tmp_path: Path) -> None:
     file = tmp_path / "a.py"
     file.write_text("x = ???\n")
     words = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--json"]
@@ -59,6 +42,7 @@ async def test_as_json_on_the_command_line(useless: ScriptedWorker, tmp_path: Pa
     assert (process.returncode, answer["reason"], answer["candidates"]) == (1, WHY, [])
     assert (answer["result"], answer["holes"]) == ("x = ???\n", [{"line": 1, "column": 5, "text": "???"}])
     assert WHY in said.decode()
+    assert [request.candidates for request in useless.requests] == [3, 8]
 
 
 async def test_in_the_answer_to_a_command(useless: ScriptedWorker) -> None:
@@ -67,14 +51,3 @@ async def test_in_the_answer_to_a_command(useless: ScriptedWorker) -> None:
     uri = bench.open("x = ???\n")
     assert await bench.fill("fillFile", uri, everywhere()) == {"applied": False, "reason": WHY}
     assert await editor.quit() == 0
-
-
-@pytest.mark.parametrize(("asked", "is_taken"), [("8", True), ("9", False)])
-async def test_candidates_up_to_the_settings_limit(
-    useless: ScriptedWorker, tmp_path: Path, asked: str, is_taken: bool
-) -> None:
-    file = tmp_path / "a.py"
-    file.write_text("x = ???\n")
-    status, said = await command(file, "--candidates", asked)
-    assert [request.candidates for request in useless.requests] == ([8] if is_taken else [])
-    assert (WHY if is_taken else "'9' is not a whole number from 1 to 8") in said

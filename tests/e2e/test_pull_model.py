@@ -56,17 +56,6 @@ async def test_a_user_without_a_model_is_offered_one(bench: Workbench) -> None:
     assert list(action.command.arguments) == [{"model": "qwen2.5-coder-0.5b"}]
 
 
-async def test_what_cannot_be_pulled_says_why(bench: Workbench) -> None:
-    for model, words in {
-        "embedded": "there is no model 'embedded' to download",
-        "../x": "there is no model '../x' to download",
-        "qwen2.5-coder-3b": "is to be read and accepted: run in a terminal: infill-ls models pull qwen2.5-coder-3b",
-    }.items():
-        answer = await bench.command("infill-ls.pullModel", {"model": model})
-        assert answer["applied"] is False
-        assert words in answer["reason"]
-
-
 async def test_a_download_that_fails_says_why_and_changes_nothing(bench: Workbench, hub: Hub) -> None:
     hub.damaged = "model.safetensors"
     answer = await bench.command("infill-ls.pullModel", {"model": NAME})

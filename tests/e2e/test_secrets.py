@@ -13,35 +13,31 @@ from lsp_server.worker.paths import WorkerPaths
 from tests.e2e.conftest import PATIENT
 from tests.e2e.dead_mount import can_mount
 from tests.e2e.editor import SERVER
-from tests.e2e.raw_client import RawClient
+from tests.e2e.raw_client import CAN, RawClient
 from tests.e2e.relay import Relay, relay_to
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 MARKED = "total = ???\n"
-CAPABILITIES = {
-    "textDocument": {
-        "codeAction": {
-            "dataSupport": True,
-            "resolveSupport": {"properties": ["edit"]},
-            "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["refactor"]}},
-        }
-    },
-    "workspace": {"applyEdit": True},
-}
+EVERYTHING = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def relay(resident: WorkerPaths) -> AsyncIterator[Relay]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def relayed(resident: WorkerPaths) -> AsyncIterator[tuple[Relay, RawClient]]:
     async with relay_to(resident.socket) as relay:
-        yield relay
+        client = await RawClient.start(relay.folder, PATIENT, capabilities=CAN)
+        yield relay, client
+        assert await client.quit() == 0
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def client(relay: Relay) -> AsyncIterator[RawClient]:
-    """A client whose worker is behind the relay."""
-    client = await RawClient.start(relay.folder, PATIENT, capabilities=CAPABILITIES)
-    yield client
-    assert await client.quit() == 0
+@pytest.fixture
+def relay(relayed: tuple[Relay, RawClient]) -> Relay:
+    relayed[0].requests.clear()
+    return relayed[0]
+
+
+@pytest.fixture
+def client(relayed: tuple[Relay, RawClient]) -> RawClient:
+    return relayed[1]
 
 
 @pytest.fixture
@@ -65,27 +61,16 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def actions(client: RawClient, uri: str) -> list[Any]:
-    place = {"line": 0, "character": 9}
-    context = {"diagnostics": [], "only": ["refactor.rewrite.infill.fillHole"]}
-    params = {"textDocument": {"uri": uri}, "range": {"start": place, "end": place}, "context": context}
-    key = f"actions in {uri} {len(client.replies)}"
-    client.request(key, "textDocument/codeAction", params)
-    return list((await client.reply(key))["result"])
+async def actions(client: RawClient, uri: str) -> Any:
+    return await client.actions(uri, (0, 9), only="refactor.rewrite.infill.fillHole")
 
 
-async def filled(client: RawClient, uri: str) -> dict[str, Any]:
+async def filled(client: RawClient, uri: str) -> Any:
     """The answer to a command that fills a document."""
-    everything = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}
-    params = {"command": "infill-ls.fillFile", "arguments": [{"uri": uri, "range": everything}]}
-    key = f"command in {uri} {len(client.replies)}"
-    client.request(key, "workspace/executeCommand", params)
-    answer: dict[str, Any] = (await client.reply(key))["result"]
-    return answer
+    return await client.command("fillFile", {"uri": uri, "range": EVERYTHING})
 
 
 async def suggested(client: RawClient, uri: str) -> list[Any]:
-    """The inline completions of a document."""
     key = f"inline in {uri} {len(client.replies)}"
     client.complete(key, uri, 0, 8, invoked=True)
     return list((await client.reply(key))["result"]["items"])
@@ -104,12 +89,12 @@ async def test_of_a_link_to_a_secret_nothing_reaches_the_worker(
     uri = f"{home.as_uri()}/{name}"
     client.open(uri, MARKED)
     offered = await actions(client, uri)  # which may come before it is known where the link leads
-    client.complete("at once", uri, 0, 8, invoked=True)
+    client.complete(f"{uri} at once", uri, 0, 8, invoked=True)
     for number, action in enumerate(offered):
-        client.request(f"resolve {number}", "codeAction/resolve", action)
-    assert (await client.reply("at once"))["result"]["items"] == []
+        client.request(f"{uri} {number}", "codeAction/resolve", action)
+    assert (await client.reply(f"{uri} at once"))["result"]["items"] == []
     for number in range(len(offered)):
-        assert "may hold secrets" in (await client.reply(f"resolve {number}"))["error"]["message"]
+        assert "may hold secrets" in (await client.reply(f"{uri} {number}"))["error"]["message"]
     assert "may hold secrets" in (await filled(client, uri))["reason"]
     status = await client.status(uri)
     assert ("may hold secrets" in status["off"], status["sha256"], status["version"]) == (True, None, None)
@@ -178,7 +163,7 @@ async def test_a_file_system_that_does_not_answer_stops_nobody(relay: Relay, hom
     dead.mkdir()
     (home / "to_dead.py").symlink_to("dead/deep/a.py")
     command = ["unshare", "-Urm", sys.executable, "-m", "tests.e2e.dead_mount", str(dead), *SERVER]
-    client = await RawClient.start(relay.folder, PATIENT, capabilities=CAPABILITIES, command=command)
+    client = await RawClient.start(relay.folder, PATIENT, capabilities=CAN, command=command)
     gone = [f"{home.as_uri()}/{name}" for name in ("dead/b.py", "to_dead.py")]
     for uri in gone:
         client.open(uri, MARKED)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,10 @@ from lsprotocol import types
 from lsprotocol.types import Position
 from tokenizers import Tokenizer
 
-from lsp_server.worker import WorkerOptions
-from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of
 from tests.e2e.editor import SERVER, Client, environment
 from tests.e2e.workspace import Workspace, asked_capabilities
 from tests.inference.loaded import TWIN
 from tests.recording_server import RecordingServer, recording_server
-from tests.text_server import TextServer, text_server
 from tests.workers import PATIENCE_S, kill
 
 TOKEN = "hush-hush-0123456789"
@@ -130,27 +126,24 @@ async def test_only_text_is_sent_and_only_the_server_sees_the_token(project: Pat
         assert (status.state, status.model, status.device) == ("ready", "gemma", server.url.removeprefix("http://"))
 
 
-@pytest.mark.parametrize("where", ["infill-ls.toml", "the editor's later settings"])
-async def test_a_workspace_that_is_not_trusted_sends_nothing_anywhere(
-    project: Path, tmp_path: Path, where: str
-) -> None:
+async def test_a_workspace_that_is_not_trusted_sends_nothing_anywhere(project: Path, tmp_path: Path) -> None:
+    """Neither by its file nor by later settings."""
     async with recording_server() as server:
         theirs = {"model": server.url, "server": {"tokenizer": str(TWIN), "plainHttp": True}}
-        if where == "infill-ls.toml":
-            lines = f'model = "{server.url}"\nserver = {{ tokenizer = "{TWIN}", plainHttp = true }}\n'
-            (project / "infill-ls.toml").write_text(lines)
+        lines = f'model = "{server.url}"\nserver = {{ tokenizer = "{TWIN}", plainHttp = true }}\n'
+        (project / "infill-ls.toml").write_text(lines)
         async with edited(project, tmp_path, {}) as (editor, _):
-            if where != "infill-ls.toml":
-                editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(theirs))
             uri = editor.open_in(project, DOCUMENT)
             async with asyncio.timeout(PATIENCE_S):
-                while len(problems := (await editor.status(uri)).problems) < 2 and where == "infill-ls.toml":
+                while len(problems := (await editor.status(uri)).problems) < 2:
                     await asyncio.sleep(0.02)
-            await editor.complete(uri, AT)
+            assert all("is ignored" in problem for problem in problems)
+            (project / "infill-ls.toml").unlink()
+            editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(theirs))
+            await editor.complete(editor.open_in(project, DOCUMENT, "other.py"), AT)
             status = await editor.status(uri)
         assert status.model == "embedded" and status.server == ""
         assert server.requests == []
-        assert where != "infill-ls.toml" or all("is ignored" in problem for problem in problems)
 
 
 def infill_ls(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -209,36 +202,3 @@ async def test_status_says_where_text_goes(tmp_path: Path) -> None:
             assert f"text goes to {server.url}, which fails: " in shown.stdout
         finally:
             await asyncio.to_thread(infill_ls, tmp_path, "worker", "--stop", *chosen[:4])
-
-
-async def test_failing_server_is_reported_once(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker is one with the infiller of the tests, whose server answers with texts."""
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "run"))
-    async with text_server() as server:
-        options = {"model": server.url, "confidenceFloor": 0, "debounceMs": 0}
-        (tmp_path / "run").mkdir(mode=0o700)
-        socket = paths_of(WorkerOptions(server.url)).socket
-        words = ["-m", "tests.remote_infiller", "--socket", str(socket), "--model", server.url, "--idle-s", "60"]
-        worker = subprocess.Popen([sys.executable, *words], stderr=subprocess.DEVNULL)
-        try:
-            while not socket.exists():
-                assert worker.poll() is None
-                await asyncio.sleep(0.05)
-            async with edited(project, tmp_path, options) as (editor, _):
-                await fail_and_come_back(editor, server, project)
-        finally:
-            worker.kill()
-            worker.wait()
-
-
-async def fail_and_come_back(editor: Workspace, server: TextServer, project: Path) -> None:
-    for number, (status, fails) in enumerate(((200, False), (503, True), (503, True), (200, False), (503, True))):
-        server.status = status
-        uri = editor.open_in(project, f"x{number} = \n", f"file{number}.py")
-        found = await editor.complete(uri, Position(0, 5))
-        problem = (await editor.status()).serverProblem
-        assert (number, bool(problem), bool(found)) == (number, fails, not fails)
-    assert len(await editor.messages()) == 1
-    problems = [bool(note.serverProblem) for note in editor.notes if note.state in ("ready", "busy")]
-    changes = [now for before, now in pairwise([None, *problems]) if now != before]
-    assert changes == [False, True, False, True]

@@ -17,7 +17,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_ready_worker_says_what_it_runs(editor: Editor) -> None:
+    seen = len(editor.notes)
     await editor.complete(editor.open("x = "), Position(0, 4))
+    async with asyncio.timeout(PATIENCE_S):
+        while (states := [note.state for note in editor.notes[seen:]])[-1:] != ["ready"] or "busy" not in states:
+            await asyncio.sleep(0.02)
     status = await editor.status()
     assert status.state in ("ready", "busy")
     assert (status.model, status.device) == ("embedded", "cpu")
@@ -26,18 +30,12 @@ async def test_a_ready_worker_says_what_it_runs(editor: Editor) -> None:
     assert not hasattr(status, "off")
 
 
-async def test_the_state_is_told_as_it_changes(editor: Editor) -> None:
-    uri = editor.open("x = ")
-    seen = len(editor.notes)
-    await editor.complete(uri, Position(0, 4))
-    async with asyncio.timeout(PATIENCE_S):
-        while (states := [note.state for note in editor.notes[seen:]])[-1:] != ["ready"] or "busy" not in states:
-            await asyncio.sleep(0.02)
-
-
 async def test_it_says_why_a_document_gets_nothing(start_editor: StartEditor) -> None:
-    editor = await start_editor(capabilities(), {"disabledLanguages": ["markdown"]})
+    editor = await start_editor(capabilities(), {"disabledLanguages": ["markdown"], "markr": "@@"})
     on, off = editor.open("x = \n"), editor.open("# Title\n", "markdown")
+    (problem,) = (await editor.status()).problems
+    assert "'markr' (did you mean 'marker'?)" in problem
+    assert (await editor.status(editor.open("", "nothing-we-know", "a.xyz"))).grammar is False
     assert (await editor.status(on)).off is None
     assert "disabledLanguages" in (await editor.status(off)).off
     assert (await editor.status("file:///p/closed.py")).off == "the document is not open"
@@ -55,13 +53,6 @@ async def test_it_says_why_nothing_comes_at_a_position(editor: Editor) -> None:
     assert "middle of a word" in in_word.noHole
     assert not hasattr(nowhere, "noHole")
     assert at_end.grammar is True
-
-
-async def test_it_tells_what_is_wrong_with_the_settings(start_editor: StartEditor) -> None:
-    editor = await start_editor(capabilities(), {"markr": "@@"})
-    (problem,) = (await editor.status()).problems
-    assert "'markr' (did you mean 'marker'?)" in problem
-    assert (await editor.status(editor.open("", "nothing-we-know", "a.xyz"))).grammar is False
 
 
 async def test_loading_shows_progress_and_survives_a_cancel() -> None:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.e2e.conftest import StartRaw
-from tests.e2e.raw_client import RawClient
+from tests.e2e.raw_client import CAN, RawClient
 from tests.workers import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -22,15 +22,6 @@ DOCUMENTS = 8
 TEXT = "def add(a, b):\n    return \n\n\nprint(???)\n"
 CANCELLED, REFUSED = -32800, -32803
 QUICK = {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "maxSteps": 2, "debounceMs": 20, "idleSeconds": 30}
-CAPABILITIES = {
-    "textDocument": {
-        "codeAction": {
-            "dataSupport": True,
-            "resolveSupport": {"properties": ["edit"]},
-            "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["refactor"]}},
-        }
-    }
-}
 SERVER_GROWTH_BYTES, WORKER_GROWTH_BYTES = 8 * 1024 * 1024, 80 * 1024 * 1024
 """Of the processes in the second half of the storm: the server kept 16 KB of each request, or the worker 160 KB.
 
@@ -83,20 +74,12 @@ class Storm:
         self.cancelled.add(key)
 
 
-async def offered(client: RawClient, uri: str) -> Any:
-    """The code action that fills the marked hole."""
-    place = {"line": 4, "character": 7}
-    params = {"textDocument": {"uri": uri}, "range": {"start": place, "end": place}, "context": {"diagnostics": []}}
-    client.request(f"offer {uri}", "textDocument/codeAction", params)
-    return (await client.reply(f"offer {uri}"))["result"][0]
-
-
 async def test_thousand_requests_get_one_answer_each(start_raw: StartRaw) -> None:
-    client = await start_raw(QUICK, capabilities=CAPABILITIES)
+    client = await start_raw(QUICK, capabilities=CAN)
     uris = [f"file:///p/{number}.py" for number in range(DOCUMENTS)]
     for uri in uris:
         client.open(uri, TEXT)
-    storm = Storm(client, {uri: await offered(client, uri) for uri in uris})
+    storm = Storm(client, {uri: (await client.actions(uri, (4, 7)))[0] for uri in uris})
     sizes = []
     for keys in (range(REQUESTS // 2), range(REQUESTS // 2, REQUESTS)):
         await storm.blow(keys)

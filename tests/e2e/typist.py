@@ -18,6 +18,15 @@ _numbers = count(1)
 Item = dict[str, Any]
 
 
+def replaced(client: RawClient, uri: str, version: int, text: str, start: int, end: int, new: str) -> str:
+    """The text after a change, which the server is told."""
+    first, last = (_plain(reference.position(text, at, ENCODING)) for at in (start, end))
+    change = {"range": {"start": first, "end": last}, "text": new}
+    document = {"uri": uri, "version": version}
+    client.send({"method": "textDocument/didChange", "params": {"textDocument": document, "contentChanges": [change]}})
+    return text[:start] + new + text[end:]
+
+
 @dataclass
 class Typist:
     """`worker_log` tells of each request that the worker has ended."""
@@ -38,20 +47,13 @@ class Typist:
 
     def replace(self, start: int, end: int, new: str) -> None:
         """Change the text; the cursor stands behind what is new."""
-        first, last = (_plain(reference.position(self.text, at, ENCODING)) for at in (start, end))
-        self.text = self.text[:start] + new + self.text[end:]
         self.cursor, self.version = start + len(new), self.version + 1
-        change = {"range": {"start": first, "end": last}, "text": new}
-        document = {"uri": self.uri, "version": self.version}
-        params = {"textDocument": document, "contentChanges": [change]}
-        self.client.send({"method": "textDocument/didChange", "params": params})
+        self.text = replaced(self.client, self.uri, self.version, self.text, start, end, new)
 
     def type(self, new: str) -> None:
-        """Insert at the cursor."""
         self.replace(self.cursor, self.cursor, new)
 
     def delete(self, characters: int) -> None:
-        """Delete backwards, at once."""
         self.replace(self.cursor - characters, self.cursor, "")
 
     def ask(self, *, invoked: bool = False, **more: object) -> str:
@@ -66,7 +68,6 @@ class Typist:
         return key
 
     async def items(self, key: str) -> list[Item]:
-        """The answer to a request."""
         found: list[Item] = (await self.client.reply(key))["result"]["items"]
         return found
 
@@ -130,7 +131,6 @@ class Typist:
                 await asyncio.sleep(0.02)
 
     def says(self, method: str, **more: object) -> None:
-        """Send a notification about the document."""
         self.client.send({"method": method, "params": {"textDocument": {"uri": self.uri}, **more}})
 
 

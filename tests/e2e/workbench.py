@@ -37,39 +37,32 @@ class Workbench:
             editor.client.feature(method)(partial(handler))  # pygls writes attributes on what it is given
 
     def open(self, text: str, language: str = "python", name: str = "main.py") -> str:
-        """Open a document; its URI."""
         uri = self.editor.open(text, language, name)
         self._texts[uri], self._versions[uri] = text, 1
         return uri
 
     def text(self, uri: str) -> str:
-        """What the user sees."""
         return self._texts[uri]
 
     def type(self, uri: str, text: str) -> None:
-        """The document becomes `text`."""
         self._texts[uri] = text
         self._versions[uri] += 1
         self.editor.change(uri, self._versions[uri], text)
 
     async def command(self, name: str, *arguments: object, token: str | None = None) -> Any:
-        """The answer to a command."""
         params = types.ExecuteCommandParams(name, list(arguments), work_done_token=token)
         return await self.editor.client.workspace_execute_command_async(params)
 
     async def fill(self, name: str, uri: str, at: Range, token: str | None = None, **more: object) -> Any:
-        """The answer to one of the fills."""
         return await self.command(f"infill-ls.{name}", {"uri": uri, "range": plain(at), **more}, token=token)
 
     async def until(self, happened: Callable[[], bool]) -> None:
-        """Wait for what the server sends."""
         async with asyncio.timeout(PATIENCE_S):
             while not happened():
                 self._heard.clear()
                 await self._heard.wait()
 
     def stop(self, token: int | str) -> None:
-        """The user presses the progress display's cancel button."""
         self.editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
 
     def kinds(self, token: int | str) -> list[str]:
@@ -97,13 +90,11 @@ class Workbench:
 
 
 def plain(range_: Range) -> dict[str, Any]:
-    """A range as raw JSON."""
     first, last = ({"line": at.line, "character": at.character} for at in (range_.start, range_.end))
     return {"start": first, "end": last}
 
 
 def marked(text: str, piece: str, encoding: str = "utf-16") -> Range:
-    """Where `piece` stands in `text`."""
     at = text.index(piece)
     first, last = (reference.position(text, place, encoding) for place in (at, at + len(piece)))
     return Range(Position(first.line, first.character), Position(last.line, last.character))

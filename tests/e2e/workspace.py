@@ -29,14 +29,12 @@ class Workspace(Editor):
     registered: list[types.Registration]
 
     def open_in(self, folder: Path, text: str = "x = 1\n", name: str = "main.py") -> str:
-        """Open a document of a folder; its URI."""
         uri = (folder / name).as_uri()
         item = types.TextDocumentItem(uri=uri, language_id="python", version=1, text=text)
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
         return uri
 
     async def is_off(self, uri: str) -> bool:
-        """Whether the settings switch the document off."""
         return (await self.status(uri)).off is not None
 
     async def comes_to(self, wanted: object, ask: Callable[[], Any]) -> None:
@@ -60,7 +58,6 @@ async def open_workspace(
     options: object = None,
     flags: tuple[str, ...] = (),
 ) -> Workspace:
-    """A new server process for these folders."""
     client = Client()
     registered: list[types.Registration] = []
     client.feature(types.CLIENT_REGISTER_CAPABILITY)(lambda params: registered.extend(params.registrations))

@@ -55,7 +55,6 @@ class LongFile:
         return Document("file:///long", self.language_id, 0, self.text)
 
     def keys(self, typed: str = TYPED) -> Iterator[Edit]:
-        """One edit for each character."""
         line = self.text.count("\n", 0, self.offset)
         start = self.offset - self.text.rfind("\n", 0, self.offset) - 1
         for column, key in enumerate(typed, start):
@@ -71,7 +70,6 @@ def long_file(language_id: str, comment: str = "plain", lines: int = 5000) -> Lo
 
 
 def typing(file: LongFile, typed: str = TYPED) -> Iterator[tuple[Snapshot, int]]:
-    """The snapshot and the cursor after each key."""
     document = file.document()
     document.snapshot()
     for count, key in enumerate(file.keys(typed), 1):

@@ -52,7 +52,7 @@ def code_of(language_id: str) -> list[str]:
 
 
 @pytest.mark.parametrize("language_id", [*(table.ids[0] for table in TABLES), "plain"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) -> None:
     text = data.draw(st.one_of(random_texts, damaged(code_of(language_id))), "text")
@@ -80,7 +80,7 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
 
 
 @pytest.mark.parametrize("text", NESTED, ids=lambda text: text[:6])
-@pytest.mark.parametrize("language_id", ["python", "typescript", "rust", "ruby", "json", "html", "plain"])
+@pytest.mark.parametrize("language_id", ["python", "typescript", "html", "plain"])
 def test_deeply_nested_text_raises_nothing(language_id: str, text: str) -> None:
     source, middle = ParsedText.parse(language_id, text), len(text) // 2
     carve.placeholders(source)

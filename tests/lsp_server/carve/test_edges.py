@@ -3,13 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from inference.messages import HoleKind
 from lsp_server import carve
 from lsp_server.syntax.source import ParsedText, Source
-from tests.lsp_server.texts import texts
 
 STUB = "class A:\n    def f(self) -> int: ...\n\n    def g(self):\n        ...\n"
 
@@ -44,11 +41,6 @@ def test_without_a_grammar_a_selection_is_still_a_hole() -> None:
     assert carve.statement_around(source, 9, 10) == carve.Span(8, 13, HoleKind.LINE, single_line=True)
 
 
-def test_an_empty_marker_is_an_error() -> None:
-    with pytest.raises(ValueError, match="empty"):
-        carve.placeholders(ParsedText.parse("python", "x"), "")
-
-
 @pytest.mark.parametrize("ask", [carve.function_around, carve.selection, carve.statement_around])
 @pytest.mark.parametrize("bounds", [(-1, 0), (0, 4), (2, 1)])
 def test_a_range_outside_the_text_is_an_error(
@@ -58,19 +50,3 @@ def test_a_range_outside_the_text_is_an_error(
         ask(ParsedText.parse("python", "abc"), *bounds)
     with pytest.raises(ValueError, match="not a range"):
         carve.body_around(ParsedText.parse("python", "abc"), 4)
-
-
-@given(text=texts, data=st.data())
-def test_whatever_the_text_the_answers_lie_inside_it(text: str, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(text)))
-    end = data.draw(st.integers(start, len(text)))
-    source = ParsedText.parse("python", text)
-    found = carve.placeholders(source, "???", start, end)
-    assert all(start <= span.start and span.end <= end for span in found)
-    carve.segments(text, found)  # which rejects what overlaps or is out of order
-    function = carve.function_around(source, start, end)
-    assert function is None or 0 <= function[0] < function[1] <= len(text)
-    for span in (carve.body_around(source, start), carve.selection(source, start, end)):
-        assert span is None or 0 <= span.start <= span.end <= len(text)
-    statement = carve.statement_around(source, start, end)
-    assert statement is None or text[statement.start : statement.end] == text[statement.start : statement.end].strip()

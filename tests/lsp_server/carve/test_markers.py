@@ -36,13 +36,6 @@ def test_markers_without_a_grammar(case: Case) -> None:
     check("", case)
 
 
-def test_only_markers_that_lie_within_the_range_are_found() -> None:
-    source = ParsedText.parse("python", "a = ???\nb = ???\nc = ???\n")
-    assert [span.start for span in carve.markers(source, start=5)] == [12, 20]
-    assert [span.start for span in carve.markers(source, start=8, end=15)] == [12]
-    assert carve.markers(source, start=8, end=14) == []
-
-
 def test_any_text_can_be_the_marker() -> None:
     source = ParsedText.parse("python", "def f():\n    <fill «me»>\n\nx = <fill «me»> + 1\n")
     assert [(span.start, span.single_line) for span in carve.markers(source, "<fill «me»>")] == [

@@ -52,11 +52,6 @@ def test_a_hole_tells_the_engine_what_the_span_asks_for() -> None:
     )
 
 
-def test_without_holes_all_text_is_pinned() -> None:
-    assert carve.segments("abc", []) == (Text("abc"),)
-    assert carve.segments("", []) == ()
-
-
 def test_the_model_is_not_shown_the_markers_of_other_holes() -> None:
     text = "a = ???\nb = ???\nc = ???\n"
     spans = carve.markers(ParsedText.parse("python", text))
@@ -70,10 +65,6 @@ def test_the_model_is_not_shown_the_markers_of_other_holes() -> None:
 def test_without_a_marker_text_is_shown_as_it_is(text: str) -> None:
     assert carve.unmarked(text, "") == text
     assert "??" not in carve.unmarked(text + "????" + text, "??")
-
-
-def test_holes_may_touch() -> None:
-    assert carve.splice("abcd", [hole(0, 2), hole(2, 2), hole(2, 4)], ["x", "y", "z"]) == "xyz"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from lsp_server.context import Buffer
 from lsp_server.context.file_cache import FileCache, TooLate, allowed
 from lsp_server.context.gather import gather
-from lsp_server.context.similar import likeness
 from lsp_server.settings.schema import Settings
 from tests.lsp_server.context.workspace import HELPERS, OTHERS, Workspace
 
@@ -45,11 +44,6 @@ def test_what_utf_8_cannot_hold_is_replaced(workspace: Workspace) -> None:
     other = workspace.buffer("billing.py", f"half = '\ud83d'\n{OTHERS}")
     text = workspace.shown("main.py", OTHERS, other)["billing.py"]
     assert text == f"half = '\ufffd'\n{OTHERS}"
-
-
-def test_likeness_counts_what_both_have_against_what_there_is() -> None:
-    assert likeness(frozenset("abc"), frozenset("bcd")) == 0.5
-    assert likeness(frozenset(), frozenset()) == 0.0
 
 
 def test_secret_and_switched_off_files_are_never_shown(tmp_path: Path) -> None:

@@ -38,11 +38,6 @@ def test_snippet_too_large_gives_way_to_a_smaller_one() -> None:
     assert [snippet.path for snippet in within(snippets, 30)] == ["a", "c"]
 
 
-def test_tokens_are_rather_overestimated() -> None:
-    assert estimated_tokens("x" * 300) == 100
-    assert estimated_tokens("日本語") == 3
-
-
 async def test_a_request_takes_what_there_is_when_its_time_is_up(workspace: Workspace) -> None:
     """Forty files take longer than a millisecond; the rest is ready for the next request."""
     workspace.write(**{f"mod_{number}": HELPERS for number in range(40)})

@@ -39,7 +39,6 @@ class Workspace:
             self.at(name.replace("__", "/") + ".py", text)
 
     def at(self, name: str, text: str) -> Path:
-        """Write one file."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -52,7 +51,6 @@ class Workspace:
         return ContextQuery(document, tree, line, others, self.folders)
 
     def buffer(self, name: str, text: str) -> Buffer:
-        """An open document."""
         path = self.root / name
         return Buffer(path, language_of(name), 1, text)
 

@@ -16,7 +16,6 @@ class ReferenceText:
 
     @property
     def text(self) -> str:
-        """The text, with U+FFFD for half a character."""
         whole = self._units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         return re.sub("[\ud800-\udfff]", "\ufffd", whole if self.encoding == "utf-16" else self._units)
 

@@ -32,49 +32,10 @@ def test_surrogate_halves_become_a_character() -> None:
     assert_parsed_as_if_new(document.snapshot())
 
 
-def test_half_a_character_can_be_taken_away_in_utf16() -> None:
-    document = opened("a😀b")
-    document.snapshot()
-    document.apply([Edit((0, 2), (0, 3), "")], 1, Encoding.UTF16)
-    assert document.text == "a\ufffdb"
-    assert_parsed_as_if_new(document.snapshot())
-
-
 def test_each_edit_applies_to_the_text_that_the_one_before_left() -> None:
     document = opened("abc")
     document.apply([Edit((0, 0), (0, 1), "xyz"), Edit((0, 2), (0, 4), "")], 1, Encoding.UTF16)
     assert document.text == "xyc"
-
-
-def test_an_edit_without_a_range_replaces_the_whole_text() -> None:
-    document = opened("x = 1\n")
-    document.snapshot()
-    document.apply([Edit(None, None, "y = 2\n"), Edit((0, 0), (0, 1), "z")], 1, Encoding.UTF16)
-    assert document.text == "z = 2\n"
-    assert_parsed_as_if_new(document.snapshot())
-
-
-def test_a_range_given_backwards_is_turned_around() -> None:
-    document = opened("abc")
-    document.apply([Edit((0, 2), (0, 1), "-")], 1, Encoding.UTF16)
-    assert document.text == "a-c"
-
-
-def test_joined_cr_and_lf_are_one_line_end() -> None:
-    document = opened("a\rb\nc")
-    document.apply([Edit((1, 0), (1, 1), "")], 1, Encoding.UTF16)
-    assert document.snapshot().lines.line_count == 2
-    document.apply([Edit((1, 0), (1, 0), "x")], 2, Encoding.UTF16)
-    assert document.text == "a\r\nxc"
-
-
-@given(text=texts, changes=st.lists(edits, max_size=12))
-def test_the_tree_after_edits_is_the_tree_of_a_fresh_parse(text: str, changes: list[Edit]) -> None:
-    document = opened(text)
-    for version, edit in enumerate(changes):
-        document.apply([edit], version, Encoding.UTF16)
-        if version % 3 != 1:  # also several edits between two parses
-            assert_parsed_as_if_new(document.snapshot())
 
 
 @given(text=texts, changes=st.lists(edits, min_size=1, max_size=6))
@@ -104,11 +65,6 @@ def test_split_characters_are_part_of_the_change() -> None:
     document = opened("a😀b")
     assert document.apply([Edit((0, 2), (0, 3), "")], 1, Encoding.UTF16) == [Change(1, "😀", "\ufffd")]
     assert document.apply([Edit((0, 2), (0, 2), "\ude00")], 2, Encoding.UTF16) == [Change(1, "\ufffd", "😀")]
-
-
-def test_without_a_change_the_snapshot_is_the_same_object() -> None:
-    document = opened("x = 1\n")
-    assert document.snapshot() is document.snapshot()
 
 
 def test_a_change_of_version_alone_shows_in_the_next_snapshot() -> None:

@@ -24,7 +24,6 @@ SHAPES = {
 
 
 def change(edit: Edit) -> dict[str, object]:
-    """As in JSON."""
     if edit.start is None or edit.end is None:
         return {"text": edit.text}
     start, end = ({"line": line, "character": column} for line, column in (edit.start, edit.end))

@@ -1,6 +1,6 @@
 """A fill in a notebook's cell sees the other cells around it as pinned text."""
 
-from inference.messages import Hole, Text
+from inference.messages import Text
 from lsp_server import carve
 from lsp_server.documents.document import Document, Edit
 from lsp_server.documents.notebooks import MAX_CHARACTERS, Notebooks
@@ -77,19 +77,6 @@ def test_a_cell_belongs_to_its_notebook_until_that_is_closed() -> None:
     assert notebook.notebooks.close(NOTEBOOK) == ["a"]
     assert notebook.notebooks.home_of("a") == "a"
     assert notebook.notebooks.surroundings_of("a") is None
-
-
-def test_a_fill_sees_what_stands_around_as_pinned_text() -> None:
-    notebook = OpenNotebook(a="x = 1", b="y = ???\n", c="z = 3")
-    snapshot = notebook.documents["b"].snapshot()
-    spans = carve.markers(snapshot)
-    first, hole, last = carve.segments(snapshot.text, spans, snapshot.before, snapshot.after)
-    assert isinstance(hole, Hole)
-    assert (first, last) == (Text("x = 1\n\ny = "), Text("\n\n\nz = 3"))
-
-
-def test_without_holes_the_text_around_comes_once() -> None:
-    assert carve.segments("text", [], "before ", " after") == (Text("before text after"),)
 
 
 async def test_model_sees_the_cells_around(resident: WorkerPaths) -> None:

@@ -25,14 +25,6 @@ def test_pythons_extra_line_ends_do_not_count(character: str) -> None:
     assert lines_of(f"a{character}b\nc") == [f"a{character}b", "c"]
 
 
-def test_an_empty_text_has_one_line() -> None:
-    assert lines_of("") == [""]
-
-
-def test_a_final_line_end_is_followed_by_an_empty_line() -> None:
-    assert lines_of("a\n") == ["a", ""]
-
-
 @pytest.mark.parametrize(
     ("encoding", "column"), [(Encoding.UTF8, 1 + 2 + 4), (Encoding.UTF16, 1 + 1 + 2), (Encoding.UTF32, 3)]
 )
@@ -40,18 +32,6 @@ def test_columns_are_counted_in_units_of_the_encoding(encoding: Encoding, column
     index = LineIndex("\naé😀b")
     assert index.position(4, encoding) == (1, column)
     assert index.offset(1, column, encoding) == 4
-
-
-@pytest.mark.parametrize("encoding", Encoding)
-def test_a_column_beyond_the_line_is_its_end(encoding: Encoding) -> None:
-    index = LineIndex("é😀\r\nb")
-    assert index.offset(0, 99, encoding) == 2
-    assert index.offset(1, 99, encoding) == 5
-
-
-@pytest.mark.parametrize("encoding", Encoding)
-def test_a_line_beyond_the_text_is_its_end(encoding: Encoding) -> None:
-    assert LineIndex("a\nb").offset(7, 0, encoding) == 3
 
 
 @pytest.mark.parametrize("encoding", Encoding)
@@ -65,15 +45,6 @@ def test_a_column_inside_a_character_is_its_start() -> None:
     index = LineIndex("a😀é")
     assert index.offset(0, 2, Encoding.UTF16) == 1
     assert [index.offset(0, column, Encoding.UTF8) for column in range(8)] == [0, 1, 1, 1, 1, 2, 2, 3]
-
-
-def test_an_offset_inside_a_line_end_is_in_front_of_it() -> None:
-    assert LineIndex("a\r\nb").position(2, Encoding.UTF16) == (0, 1)
-
-
-def test_line_starts_and_ends_are_clamped_to_the_text() -> None:
-    index = LineIndex("a\nb")
-    assert (index.line_start(-1), index.line_start(5), index.line_end(5)) == (0, 3, 3)
 
 
 @given(text=texts, encoding=ENCODINGS)

@@ -50,20 +50,7 @@ def test_abandoned_parse_is_retried_after_a_large_edit() -> None:
     assert document.snapshot(quick=True).tree is not None
 
 
-def test_a_short_text_needs_no_job() -> None:
-    document = Document("file:///quick.py", "python", 0, "x = 1\n")
-    assert document.parse_job() is None
-    assert document.snapshot(quick=True).tree is not None
-
-
 def test_a_parse_ends_at_its_limit() -> None:
     limit = Limit(0.001)
     assert parse("python", SLOW, limit=limit) is None
     assert limit.reached
-
-
-def test_texts_that_crash_a_parser_get_no_tree() -> None:
-    """In a process of its own these end it: a signal, or all memory."""
-    assert parse("yaml", "- " * 400) is None
-    assert parse("typescript", "x = ???\n" * 4000) is None
-    assert parse("yaml", "- " * 50) is not None

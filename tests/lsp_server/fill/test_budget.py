@@ -54,7 +54,6 @@ def snapshot_of(text: str) -> Snapshot:
 
 
 def invoked(deadline_ms: int = DEADLINE_MS) -> Budget:
-    """The budget of what a user asked for."""
     return replace(Budget.of(Settings(), invoked=True), deadline_ms=deadline_ms)
 
 

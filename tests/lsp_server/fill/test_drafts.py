@@ -50,12 +50,6 @@ def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
     assert read(snapshot, span, "a", "\u200b") == []
 
 
-def test_changed_hole_of_a_draft_is_read_again() -> None:
-    snapshot, span = at_cursor("x = ‸\n")
-    reader = DraftReader(snapshot, [span])
-    assert [reader.read(draft(piece))[0].text for piece in ("1", "1", "2")] == ["1", "1", "2"]
-
-
 def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
     snapshot, span = at_cursor("def f():‸\n")
     pieces = ("\n    re", "turn", " 1")
@@ -88,15 +82,6 @@ def draft_of(step: int, *holes: str) -> Draft:
     """A draft after `step` of 8 steps; a hole whose canvas has not begun is empty."""
     pieces = tuple((text,) if text else () for text in holes)
     return Draft("r", step, 8, pieces, tuple(tuple(1.0 for _ in hole) for hole in pieces))
-
-
-def test_one_canvas_counts_its_steps() -> None:
-    progress = DraftProgress()
-    assert [progress.after(draft_of(step, "a", "b")) for step in (2, 4, 8)] == [
-        ("step 2 of 8", 25),
-        ("step 4 of 8", 50),
-        ("step 8 of 8", 100),
-    ]
 
 
 def test_progress_names_the_holes_of_a_canvas() -> None:

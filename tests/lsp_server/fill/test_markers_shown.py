@@ -1,13 +1,9 @@
 """The model does not see the markers of other holes, because it would copy them."""
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass
 
 from inference.messages import Hole, Snippet, Text
-from lsp_server import carve
-from lsp_server.actions.action import Action
-from lsp_server.actions.kinds import ActionKind, NotDone
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineRequest, InlineService
@@ -40,15 +36,6 @@ def check_shown(worker: Listening, before: str, after: str) -> None:
     assert isinstance(hole, Hole)
     assert (first, last) == (Text(before), Text(after))
     assert request.context == (Snippet("b.py", "d = _\n"),)
-
-
-async def test_by_an_action(resident: WorkerPaths) -> None:
-    snapshot = Document(URI, "python", 1, "a = <x>\nb = <x>\nc = ???\n").snapshot()
-    action = Action(ActionKind.FILL_HOLE, snapshot, tuple(carve.markers(snapshot, MARKER)[1:]), marker=MARKER)
-    async with Listening() as worker:
-        with suppress(NotDone):  # the embedded model may have nothing that fits
-            await action.filled(worker, BUDGET.from_now(), None, CONTEXT)
-        check_shown(worker, "a = _\nb = ", "\nc = ???\n")
 
 
 async def test_while_typing(resident: WorkerPaths) -> None:

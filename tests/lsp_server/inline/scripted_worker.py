@@ -44,14 +44,12 @@ class ScriptedWorker:
         self._writers: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
         self._writers.append(writer)
         while length := await reader.read(LENGTH_BYTES):
             self._take(decode_client_message(await reader.readexactly(int.from_bytes(length, "big"))))
         writer.close()
 
     def answer(self, *fills: str) -> None:
-        """Answer the latest request."""
         key = self.requests[-1].id
         self._send(*(Candidate(key, (fill,), confidence=self.confidence) for fill in fills), Done(key))
 
@@ -61,7 +59,6 @@ class ScriptedWorker:
         self._send(*(Candidate(key, (fill,), complete=False) for fill in fills), Done(key, Outcome.DEADLINE))
 
     def refuse(self, code: ErrorCode, message: str) -> None:
-        """Fail the latest request."""
         self._send(Failed(self.requests[-1].id, code, message))
 
     def stop(self) -> None:
@@ -69,7 +66,6 @@ class ScriptedWorker:
         self._send(Done(self.requests[-1].id, Outcome.CANCELLED))
 
     async def until(self, happened: Callable[[], bool]) -> None:
-        """Wait for what the client sends."""
         async with asyncio.timeout(PATIENCE_S):
             while not happened():
                 await asyncio.sleep(0.005)

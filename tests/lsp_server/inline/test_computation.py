@@ -15,7 +15,6 @@ CURSOR = "‸"
 
 
 def computation_at(marked: str, *, sent: bool = True) -> Computation:
-    """A computation for the hole at the cursor."""
     text, cursor = marked.replace(CURSOR, ""), marked.index(CURSOR)
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     hole = carve.at_cursor(snapshot, cursor)

@@ -12,15 +12,6 @@ from lsp_server.inline.suggestion import Cursor, Suggestion
 from tests.lsp_server.inline.typing_user import TypingUser, suggestion
 
 
-def test_typing_the_suggested_characters_keeps_the_suggestion() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar)"))
-    assert user.shown() == ["x = [foo(bar)]\n"]
-    user.type("f")
-    assert user.shown() == ["x = f[oo(bar)]\n"]
-    user.type("oo(")
-    assert user.shown() == ["x = foo([bar)]\n"]
-
-
 def test_other_text_hides_it_until_deleted() -> None:
     user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
     user.type("g")
@@ -90,13 +81,6 @@ def test_enter_between_two_braces_keeps_it(outer: str) -> None:
     assert user.shown() == [f"{outer}f() {{\n{outer}    a[()]\n{outer}}}\n"]
 
 
-def test_two_character_line_ends_can_be_typed_through() -> None:
-    user = TypingUser.at("def f():‸\r\n", suggestion("def f():‸\r\n", "\r\n    return 1"))
-    user.type("\r\n    ")
-    (shown,) = user.history.find(user.text, Cursor(user.cursor), invoked=False)
-    assert (shown[1].start, shown[1].end, shown[1].text) == (10, 14, "    return 1")
-
-
 @pytest.mark.parametrize("typed", ["\n", "\n\t", "\n        "])
 def test_another_indentation_than_the_suggested_one_hides_it(typed: str) -> None:
     user = TypingUser.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
@@ -160,12 +144,6 @@ def test_in_the_middle_of_what_was_typed_of_it_nothing_is_shown() -> None:
     user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar)"))
     user.type("foo")
     user.cursor -= 1
-    assert user.shown() == []
-
-
-def test_nothing_is_left_to_show_of_what_is_typed_in_full() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
-    user.type("foo")
     assert user.shown() == []
 
 

@@ -40,7 +40,6 @@ class Scene:
         return self.client
 
     async def ask(self, offset: int = 4, *, invoked: bool = True) -> list[Suggestion]:
-        """What is found."""
         request = InlineRequest(Cursor(offset), BUDGET.from_now(), "???", invoked=invoked)
         answer = self.service.ask(URI, request, self.document.snapshot)
         result = answer if isinstance(answer, InlineResult) else await answer

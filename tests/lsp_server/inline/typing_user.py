@@ -57,7 +57,6 @@ class TypingUser:
         self.cursor -= len(closed)
 
     def delete(self, count: int = 1) -> None:
-        """Delete backwards."""
         self.change(self.cursor - count, self.cursor, "")
 
     def shown(self, *, invoked: bool = False, floor: float = 0.0) -> list[str]:

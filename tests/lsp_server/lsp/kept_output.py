@@ -11,7 +11,6 @@ class KeptOutput:
         self.bodies: list[bytes] = []
 
     def write(self, body: bytes) -> None:
-        """Keep one message."""
         self.bodies.append(body)
 
     def close(self) -> None:
@@ -24,5 +23,4 @@ class KeptOutput:
 
     @property
     def replies(self) -> list[Any]:
-        """The replies among them."""
         return [message for message in self.messages if "method" not in message]

@@ -44,13 +44,6 @@ def test_a_notification_says_where_the_hole_is_and_what_it_holds() -> None:
     }
 
 
-def test_drafts_that_come_too_soon_are_left_out() -> None:
-    sent = Sent()
-    for step in range(3):
-        sent.sender.send(draft(step), DOCUMENT, lambda: [HOLE])
-    assert [params["step"] for _, params in sent] == [0]
-
-
 def test_a_pause_follows_a_draft_that_took_long_to_make() -> None:
     sent = Sent()
 

@@ -24,7 +24,6 @@ class Connected:
         self.editor = EditorConnection(self.server)
 
     async def sent(self, method: str) -> list[Any]:
-        """The messages of a method so far."""
         for _ in range(5):
             await asyncio.sleep(0)
         return [message for message in self.output.messages if message["method"] == method]

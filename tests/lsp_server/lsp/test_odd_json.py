@@ -49,7 +49,7 @@ def log(caplog: pytest.LogCaptureFixture) -> Any:
     logger.removeHandler(caplog.handler)
 
 
-@pytest.mark.parametrize("depth", [200, 700, 900, 3_000, 40_000])
+@pytest.mark.parametrize("depth", [200, 40_000])
 @pytest.mark.parametrize(
     "message",
     [
@@ -130,12 +130,6 @@ async def test_huge_number_is_refused(number: bytes) -> None:
     talk.say(b'{"method": "codeAction/resolve", "params": {"title": "x", "data": [%b]}, "id": 2}' % number)
     assert await talk.told(2) == [("a", INVALID_PARAMS), (2, INVALID_PARAMS)]
     assert "number" in talk.output.replies[0]["error"]["message"]
-
-
-async def test_a_number_that_is_only_long_is_a_number() -> None:
-    talk = Talk()
-    talk.say(b'{"id": 1, "method": "codeAction/resolve", "params": {"title": "x", "data": %b}}' % (b"9" * 4_000))
-    assert talk.output.replies[0]["result"]["data"] == int("9" * 4_000)
 
 
 async def test_a_byte_order_mark_is_no_part_of_the_message() -> None:

@@ -75,7 +75,6 @@ def _request(at: int) -> InlineRequest:
 
 
 def refines() -> "list[asyncio.Task[Any]]":
-    """What the partner is being asked."""
     return [task for task in asyncio.all_tasks() if task.get_name() == "refine"]
 
 

@@ -27,16 +27,6 @@ def made() -> tuple[MadeFills, Made]:
     return fills, found
 
 
-def test_an_edit_counts_once_the_editor_has_applied_it() -> None:
-    fills = MadeFills()
-    fills.expect(snapshot(), spans(), ("one", "second"), 0.25)
-    assert fills.at(5) is None
-    assert fills.changed([Change(12, "???", "second")], "a = ???\nb = second\n") is None
-    found = fills.changed([Change(4, "???", "one")], FILLED)
-    assert found is not None and found.confidence == 0.25
-    assert [each.place.of(FILLED) for each in found.fills] == ["one", "second"]
-
-
 def test_an_edit_that_is_never_applied_is_given_up() -> None:
     fills = MadeFills()
     fills.expect(snapshot(), spans(), ("one", "second"), 0.25)
@@ -70,12 +60,3 @@ def test_what_is_ready_is_for_the_draft_as_it_was() -> None:
     changed = FILLED.replace("one", "oney")
     fills.changed([Change(7, "", "y")], changed)
     assert fills.better(4, 8, changed) is None
-
-
-def test_a_suggestion_that_was_taken_is_a_fill() -> None:
-    fills = MadeFills()
-    fills.add(4, "one")
-    found = fills.at(4)
-    assert found is not None and found.place.of(FILLED) == "one"
-    fills.add(4, "  ")
-    assert fills.at(4) == found

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.documents.reading import Unreadable, read_text
 from lsp_server.settings.resolver import Configuration
 
 
@@ -131,14 +130,6 @@ def test_a_folder_on_another_machine_has_no_file() -> None:
     configuration.start({"marker": "@@"}, ["vscode-remote://host/p", "file://server/share", "nonsense"])
     assert configuration.of("vscode-remote://host/p/a.py").marker == "@@"
     assert configuration.problems == []
-
-
-@pytest.mark.parametrize("name", ["none", "folder", "pipe", "nul\0"])
-def test_what_is_not_a_regular_file_is_unreadable(tmp_path: Path, name: str) -> None:
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(Unreadable):
-        read_text(tmp_path / name, 10)
 
 
 @pytest.mark.parametrize(

@@ -57,16 +57,24 @@ async def test_other_model_is_asked_in_the_background(here: Scene) -> None:
     assert (hole.suggestion, hole.kind, hole.main, hole.other) == (100, "line", "foo(x)", "better(x)")
 
 
-async def test_of_a_sample_of_nothing_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with scene(monkeypatch, sample=0.0) as here:
-        for _ in range(50):
-            here.answer("foo(x)")
+@pytest.mark.parametrize("why", ["sample", "statistics", "no other model", "may not be sent", "rework", "many holes"])
+async def test_what_is_not_asked_leaves_no_row(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    text = "f(" + "???, " * (MOST_HOLES + 1) + ")" if why == "many holes" else "x = \n"
+    async with scene(monkeypatch, text=text, sample=0.0 if why == "sample" else 1.0) as here:
+        here.may = why != "may not be sent"
+        if why == "statistics":
+            here.statistics = "off"
+        elif why == "no other model":
+            here.shadow.configure(WorkerOptions(), None)
+        texts = ["foo"] * (MOST_HOLES + 1) if why == "many holes" else ["foo"]
+        here.answer(*texts, **({"options": REWORK} if why == "rework" else {}))
         await asyncio.sleep(SHORT_S)
+        here.shadow.saved(URI)
         assert (here.worker.requests, here.told) == ([], [])
 
 
 async def test_the_sample_is_the_share_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    count, share = 2000, 0.25
+    count, share = 400, 0.25
     async with scene(monkeypatch, sample=share, seed=11) as here:
         for _ in range(count):
             here.answer("foo(x)")
@@ -76,16 +84,6 @@ async def test_the_sample_is_the_share_that_was_asked_for(monkeypatch: pytest.Mo
         await asyncio.sleep(SHORT_S)
         assert len(here.pairs) == expected, "one row for each, and none for the others"
         assert abs(expected - count * share) < 4 * math.sqrt(count * share * (1 - share))
-
-
-async def test_no_sample_without_model_or_statistics(here: Scene) -> None:
-    here.statistics = "off"
-    here.answer("foo(x)")
-    here.statistics = "on"
-    here.shadow.configure(WorkerOptions(), None)
-    here.answer("foo(x)")
-    await asyncio.sleep(SHORT_S)
-    assert (here.worker.requests, here.told) == ([], [])
 
 
 async def test_it_waits_while_anything_is_computed_for_the_user(here: Scene) -> None:
@@ -142,24 +140,15 @@ async def test_one_is_asked_after_the_other(here: Scene) -> None:
     assert [pair.holes[0].main for pair in here.pairs] == ["first(x)", "second(x)"]
 
 
-async def test_a_request_of_the_user_ends_it(here: Scene) -> None:
+@pytest.mark.parametrize("by_worker", [True, False])
+async def test_a_request_of_the_user_or_the_worker_ends_it(here: Scene, by_worker: bool) -> None:
     here.worker.fills = None
     here.answer("foo(x)")
     await here.until_asked()
-    here.shadow.asked()
+    here.worker.stop() if by_worker else here.shadow.asked()
     await here.until_pairs(1)
     assert here.outcomes == ["stopped"]
     assert here.pairs[0].holes[0].other is None
-
-
-async def test_request_ended_by_the_worker_is_stopped(here: Scene) -> None:
-    here.worker.fills = None
-    here.answer("foo(x)")
-    await here.until_asked()
-    here.worker.stop()
-    await here.until_pairs(1)
-    assert here.outcomes == ["stopped"]
-    assert len(here.worker.requests) == 1
 
 
 async def test_no_more_than_some_wait(here: Scene) -> None:
@@ -170,25 +159,10 @@ async def test_no_more_than_some_wait(here: Scene) -> None:
     assert set(here.outcomes) == {"stopped"}
 
 
-async def test_what_may_not_be_sent_leaves_no_row(here: Scene) -> None:
-    here.may = False
-    here.answer("foo(x)")
-    await asyncio.sleep(SHORT_S)
-    here.shadow.saved(here.document.uri)
-    assert (here.worker.requests, here.told) == ([], [])
-
-
-async def test_nothing_is_left_to_ask_once_all_that_waited_was_closed(here: Scene) -> None:
-    faults: list[str] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(str(context)))
-    here.answer("foo(x)")
-    here.shadow.forget(here.document.uri)
-    await asyncio.sleep(SHORT_S)
-    assert (faults, here.told, here.worker.requests) == ([], [], [])
-
-
 @pytest.mark.parametrize("is_running", [False, True])
 async def test_what_is_closed_leaves_no_row(here: Scene, *, is_running: bool) -> None:
+    faults: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(str(context)))
     here.worker.fills = None
     here.is_computing = not is_running
     here.answer("foo(x)")
@@ -197,7 +171,7 @@ async def test_what_is_closed_leaves_no_row(here: Scene, *, is_running: bool) ->
     here.shadow.forget(here.document.uri)
     here.is_computing = False
     await asyncio.sleep(SHORT_S)
-    assert here.told == []
+    assert (faults, here.told) == ([], [])
 
 
 async def test_a_failure_is_a_row_with_its_code_and_none_of_its_words(here: Scene) -> None:
@@ -219,11 +193,3 @@ async def test_empty_and_late_answers_differ(here: Scene) -> None:
     await here.until_pairs(2)
     assert here.outcomes == ["nothing", "late"]
     assert [pair.holes[0].other for pair in here.pairs] == [None, "better(x)"]
-
-
-async def test_what_is_another_question_for_another_model_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with scene(monkeypatch, text="f(" + "???, " * (MOST_HOLES + 1) + ")") as here:
-        here.answer("foo", at=2, options=REWORK)
-        here.answer(*(["foo"] * (MOST_HOLES + 1)))
-        await asyncio.sleep(SHORT_S)
-        assert (here.worker.requests, here.told) == ([], [])

@@ -13,20 +13,10 @@ READY = Status(WorkerState.READY, model="qwen")
 
 
 @pytest.mark.parametrize("status", [None, LOADING, Status(WorkerState.LOADING)])
-def test_until_its_server_has_said_it_a_model_has_one_name(status: Status | None) -> None:
-    assert model_name(SERVER, status) == "localhost:8000"
-    assert model_name(resolved(SERVER), status) == "localhost:8000"
-
-
-def test_then_it_is_what_the_server_calls_it() -> None:
+def test_a_model_has_one_name_until_its_server_says_another(status: Status | None) -> None:
+    assert model_name(SERVER, status) == model_name(resolved(SERVER), status) == "localhost:8000"
     assert model_name(SERVER, READY) == "qwen"
-
-
-@pytest.mark.parametrize("status", [None, LOADING])
-def test_until_then_the_name_of_the_settings_comes_first(status: Status | None) -> None:
-    options = WorkerOptions("http://localhost:8000", server_model="big", partner="chat")
-    assert model_name(options, status) == "big"
-
-
-def test_of_a_folder_it_is_the_last_part() -> None:
+    assert model_name(WorkerOptions(SERVER.model, server_model="big", partner="chat"), status) == "big", (
+        "that of the settings comes first"
+    )
     assert model_name(WorkerOptions("/models/mine")) == "mine"

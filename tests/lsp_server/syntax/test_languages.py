@@ -32,27 +32,15 @@ def test_a_table_names_what_its_grammar_has(table: LanguageTable) -> None:
         if isinstance(named, frozenset) and field.name != "operand_ends":
             assert named <= kinds, field.name
     assert table.closures <= table.functions
-
-
-@pytest.mark.parametrize("table", BY_ID)
-def test_a_table_is_tried_in_a_fixture_file_of_its_own(table: LanguageTable) -> None:
     assert (FIXTURES / f"{table.ids[0]}.txt").is_file()
     for name in REGEXES:
         re.compile(getattr(table, name))
     assert re.compile(table.quoted).groups == 0, "the scanner of texts has groups of its own"
-
-
-@pytest.mark.parametrize("table", BY_ID)
-def test_an_import_query_fits_its_grammar_and_captures_a_module(table: LanguageTable) -> None:
     if table.imports is not None:
-        query = Query(grammar_of(table), table.imports.query)
+        query = Query(grammar, table.imports.query)
         assert "module" in {query.capture_name(number) for number in range(query.capture_count)}
-
-
-@pytest.mark.parametrize("table", BY_ID)
-def test_all_ids_of_a_language_share_one_table_and_grammar(table: LanguageTable) -> None:
     assert {languages.table_of(name) for name in table.ids} == {table}
-    assert {id(languages.grammar_of(name)) for name in table.ids} == {id(grammar_of(table))}
+    assert {id(languages.grammar_of(name)) for name in table.ids} == {id(grammar)}
 
 
 def test_no_id_and_no_extension_belongs_to_two_languages() -> None:

@@ -1,13 +1,11 @@
 """While the user types a line of a long file, its tree stays intact, and parsing stays fast."""
 
-import time
-
 import pytest
 
 from lsp_server import carve
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.mending import missing_before
-from lsp_server.syntax.parsing import edit_tree, parse
+from lsp_server.syntax.parsing import parse
 from tests.lsp_server.long_files import TEMPLATES, TYPED, LongFile, long_file, typing
 
 BY_LANGUAGE = pytest.mark.parametrize("language_id", TEMPLATES)
@@ -30,16 +28,6 @@ def test_the_holes_of_a_long_file_are_those_of_a_short_one(language_id: str, typ
 
 
 @BY_LANGUAGE
-def test_when_the_line_is_whole_the_tree_is_that_of_the_text(language_id: str) -> None:
-    *_, (snapshot, offset) = typing(long_file(language_id))
-    fresh = parse(language_id, snapshot.text)
-    assert snapshot.tree is not None
-    assert fresh is not None
-    assert str(snapshot.tree.root_node) == str(fresh.root_node)
-    assert not fresh.root_node.has_error
-
-
-@BY_LANGUAGE
 def test_missing_syntax_has_no_width(language_id: str) -> None:
     (snapshot, offset) = list(typing(long_file(language_id), TYPED[: TYPED.index("second")]))[-1]
     assert snapshot.tree is not None
@@ -50,28 +38,6 @@ def test_missing_syntax_has_no_width(language_id: str) -> None:
         snapshot.text.rindex("\n\n") + 2,
         len(snapshot.text.rstrip()),
     )
-
-
-@BY_LANGUAGE
-def test_a_line_that_stays_open_costs_a_fraction_of_a_parse(language_id: str) -> None:
-    """Two parses of the same text, so that a slow machine slows both."""
-    file = long_file(language_id)
-    typed = TYPED[: TYPED.index("second")]
-    with_mending, without = [], []
-    for _ in range(5):
-        tree = parse(language_id, file.text)
-        assert tree is not None
-        edit_tree(tree, file.text, file.offset, file.offset, typed)
-        text = file.text[: file.offset] + typed + file.text[file.offset :]
-        with_mending.append(spent(language_id, text, tree, file.offset + len(typed)))
-        without.append(spent(language_id, text, tree, None))
-    assert min(with_mending) < min(without) / 1.5
-
-
-def spent(language_id: str, text: str, tree: object, edited: int | None) -> float:
-    started = time.thread_time()
-    parse(language_id, text, tree.copy(), edited)  # type: ignore[attr-defined]
-    return time.thread_time() - started
 
 
 def test_a_call_of_several_lines_is_left_as_it_is() -> None:

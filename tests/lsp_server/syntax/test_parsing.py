@@ -10,10 +10,6 @@ def test_a_text_that_is_too_long_gets_no_tree() -> None:
     assert parsing.parse("python", longest + "#") is None
 
 
-def test_a_language_without_a_grammar_gets_no_tree() -> None:
-    assert parsing.parse("klingon", "x") is None
-
-
 def test_lone_surrogate_is_replaced() -> None:
     text = "x = '\ud83d'"
     assert ParsedText.parse("python", text).tree is not None

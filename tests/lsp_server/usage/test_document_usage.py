@@ -124,20 +124,13 @@ async def test_a_fill_counts_once_the_document_is_as_it_would_make_it() -> None:
     assert scene.decided == [("whole", 5)]
 
 
-async def test_a_fill_counts_that_an_editor_applies_hole_by_hole() -> None:
+@pytest.mark.parametrize("edits", [[(7, 10, "second"), (2, 5, "first")], [(0, 11, "f(first, second)")]])
+async def test_a_fill_counts_however_an_editor_applies_it(edits: list[tuple[int, int, str]]) -> None:
     scene = Scene("f(???, ???)")
     spans = [Span(2, 5, HoleKind.MARKER), Span(7, 10, HoleKind.MARKER)]
     scene.usage.filled(scene.document.snapshot(), spans, ("first", "second"), Timing(0.0))
-    scene.edit(7, 10, "second")
-    scene.edit(2, 5, "first")
-    assert scene.decided == [("whole", 5), ("whole", 6)]
-
-
-async def test_a_fill_counts_that_an_editor_applies_as_a_whole_text() -> None:
-    scene = Scene("f(???, ???)")
-    spans = [Span(2, 5, HoleKind.MARKER), Span(7, 10, HoleKind.MARKER)]
-    scene.usage.filled(scene.document.snapshot(), spans, ("first", "second"), Timing(0.0))
-    scene.edit(0, 11, "f(first, second)")
+    for edit in edits:
+        scene.edit(*edit)
     assert scene.decided == [("whole", 5), ("whole", 6)]
 
 

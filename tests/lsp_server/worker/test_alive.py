@@ -27,12 +27,10 @@ async def started(client: WorkerClient) -> int:
     return pid
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.2, 1.0])
-async def test_a_worker_stopped_while_it_starts_or_loads_is_reported(own_folder: Path, after_s: float) -> None:
+async def test_a_worker_stopped_while_it_starts_is_reported(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         waiting = asyncio.create_task(alive.loaded(client))
         pid = await started(client)
-        await asyncio.sleep(after_s)
         os.kill(pid, signal.SIGSTOP)
         stopped = time.monotonic()
         try:
@@ -71,7 +69,7 @@ async def test_a_worker_that_goes_on_while_it_is_asked_is_waited_for(own_folder:
                 await asyncio.sleep(0.01)
         pid = await started(client)
         os.kill(pid, signal.SIGSTOP)
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(0.3)
         os.kill(pid, signal.SIGCONT)
         await waiting
         assert client.state in (ClientState.READY, ClientState.BUSY)
@@ -89,13 +87,6 @@ async def test_worker_that_dies_loading_is_not_restarted(own_folder: Path) -> No
         with pytest.raises(WorkerFailure, match="while it loaded"):
             await waiting
         assert client.state is ClientState.FAILED
-
-
-async def test_a_model_that_is_not_there_fails_the_wait_for_it(own_folder: Path) -> None:
-    async with WorkerClient(WorkerOptions("./no-such-model"), name="tests") as client:
-        with pytest.raises(WorkerFailure, match="no-such-model") as failure:
-            await alive.loaded(client)
-        assert failure.value.code is ErrorCode.MODEL
 
 
 @pytest.mark.parametrize("model", ["~nosuchuser/x", "./loop", "x" * 5_000, "./a\0b"])

@@ -172,20 +172,6 @@ async def has_ended(pid: int) -> bool:
     return True
 
 
-async def test_a_start_goes_on_when_who_asked_for_it_leaves(own_folder: Path) -> None:
-    async with WorkerClient(WorkerOptions(), name="tests") as client:
-        task = asyncio.create_task(client.infill(fill()))
-        while client.state is not ClientState.STARTING:
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        status = await client.status(start=True)
-        assert status is not None
-        assert status.state is WorkerState.LOADING
-        (log,) = own_folder.glob("*.log")
-        assert log.read_text().count("listening") == 1
-
-
 async def test_failed_load_is_not_retried_at_once(own_folder: Path) -> None:
     seen: list[Status] = []
     async with WorkerClient(WorkerOptions("./no-such-model"), name="tests", on_status=seen.append) as client:
@@ -224,16 +210,6 @@ async def test_a_model_that_no_command_can_name_is_explained(
     async with WorkerClient(WorkerOptions(**{setting: name}), name="tests") as client:
         with pytest.raises(WorkerFailure, match=told):
             await client.infill(fill())
-
-
-async def test_a_worker_that_dies_while_it_loads_is_told_apart(own_folder: Path) -> None:
-    async with WorkerClient(WorkerOptions(), name="tests") as client:
-        task = asyncio.create_task(client.infill(fill()))
-        while client.state is not ClientState.LOADING:
-            await asyncio.sleep(0.001)
-        kill(client.last_status.pid)  # type: ignore[union-attr]
-        with pytest.raises(WorkerFailure, match="while it loaded"):
-            await task
 
 
 async def test_foreign_listener_is_replaced(own_folder: Path) -> None:

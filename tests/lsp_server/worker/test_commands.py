@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 import inference
-from inference.messages import WorkerState
 from lsp_server.cli import main
 from lsp_server.commands import worker
-from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_at, paths_of
+from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from lsp_server.worker.spawn import command
 from tests.inference.loaded import save_with_broken_encoder
-from tests.workers import PATIENCE_S, RawClient, kill
+from tests.workers import PATIENCE_S
 
 Result = subprocess.CompletedProcess[str]
 
@@ -37,30 +36,17 @@ def checks_of(result: Result) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["serve", "fill", "worker", "status", "doctor"])
 def test_each_command_explains_its_arguments(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["a.py"] if name == "fill" else []
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
     assert f"usage: infill-ls {name}" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("arguments", [["fill", "a.py"], ["serve"], ["status"]])
-def test_unknown_argument_shows_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--bad"])
-    assert ended.value.code == 2
+        main([name, *given, "--dtype", "nonsense"])
     shown = capsys.readouterr().err
-    assert f"usage: infill-ls {arguments[0]} " in shown
-    assert f"infill-ls {arguments[0]}: error: unrecognized arguments: --bad" in shown
-
-
-@pytest.mark.parametrize("arguments", [["serve"], ["fill", "a.py"], ["worker"], ["doctor"]])
-def test_a_number_format_that_does_not_exist_is_refused(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--dtype", "nonsense"])
     assert ended.value.code == 2
-    assert "--dtype: invalid choice: 'nonsense' (choose from" in capsys.readouterr().err
+    assert "--dtype: invalid choice: 'nonsense'" in shown or name == "status"
+    assert f"usage: infill-ls {name}" in shown or name != "status"
 
 
 @pytest.fixture
@@ -79,20 +65,6 @@ def test_status_tells_of_the_worker_that_runs(resident: WorkerPaths) -> None:
     (running,) = [running for running in json.loads(found.stdout)["workers"] if running["socket"] == socket]
     assert running["model"] == "embedded"
     assert running["memory_bytes"] > 0
-
-
-async def test_status_counts_the_clients(resident: WorkerPaths) -> None:
-    """Other connections are unaffected when one comes and goes."""
-
-    async def clients() -> int:
-        found = await asyncio.to_thread(infill_ls, "status", "--json")
-        workers = json.loads(found.stdout)["workers"]
-        return sum(worker["clients"] for worker in workers if worker["socket"] == str(resident.socket))
-
-    before = await clients()
-    client = await RawClient.open(resident)
-    assert await clients() == before + 1
-    client.close()
 
 
 def test_status_starts_nothing(private: Path) -> None:
@@ -156,25 +128,6 @@ def test_a_worker_that_cannot_be_started_says_why(private: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-async def test_worker_that_dies_loading_is_reported(private: Path) -> None:
-    words = [sys.executable, "-m", "lsp_server.cli", "worker", "--background"]
-    environment = {**os.environ, FOLDER_VARIABLE: str(private)}
-    process = await asyncio.create_subprocess_exec(*words, stderr=subprocess.PIPE, env=environment)
-    async with asyncio.timeout(PATIENCE_S):
-        while not (sockets := list(private.glob("*.sock"))):
-            await asyncio.sleep(0.01)
-        witness = await RawClient.open(paths_at(sockets[0]))
-        status = await witness.becomes(lambda status: status.clients == 2)
-        assert status.state is WorkerState.LOADING
-        kill(status.pid)
-        _, complaint = await process.communicate()
-    assert process.returncode == 1
-    (line,) = complaint.decode().splitlines()
-    assert "while it loaded" in line
-    assert ".log" in line
-    assert infill_ls("status", folder=private).returncode == 3
-
-
 async def test_a_worker_that_hangs_is_told_apart_from_none(private: Path) -> None:
     environment = {**os.environ, FOLDER_VARIABLE: str(private)}
     words = [sys.executable, "-m", "lsp_server.cli", "worker"]
@@ -214,14 +167,6 @@ def test_a_variable_or_argument_that_a_worker_cannot_use_is_told(
     assert given.startswith("infill-ls worker: command line: model: ")
 
 
-def test_unusable_folder_is_named(private: Path) -> None:
-    private.chmod(0o755)
-    result = infill_ls("worker", "--background", folder=private)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert "chmod 700" in result.stderr
-    assert ".log" not in result.stderr
-
-
 def test_a_benchmark_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "speed"]) == 2
     assert "there is no benchmark 'speed'" in capsys.readouterr().err
@@ -232,13 +177,11 @@ def test_stopping_what_does_not_run_is_no_error(private: Path) -> None:
     assert (result.returncode, result.stdout) == (0, "no such worker is running\n")
 
 
-@pytest.mark.parametrize("subcommand", ["worker", "fill", "doctor"])
-def test_unresolvable_model_is_named(private: Path, subcommand: str) -> None:
-    (private / "loop").symlink_to("loop")
+def test_unresolvable_model_is_named(private: Path) -> None:
     (private / "a.py").write_text("x = ???\n")
-    arguments = [str(private / "a.py")] if subcommand == "fill" else []
-    for model in ("~nosuchuser/x", str(private / "loop")):
-        result = infill_ls(subcommand, *arguments, "--model", model, folder=private)
+    model = "~nosuchuser/x"
+    for arguments in (["worker"], ["fill", str(private / "a.py")], ["doctor"]):
+        result = infill_ls(*arguments, "--model", model, folder=private)
         assert result.returncode in (1, 2)
         assert f"model: '{model}' cannot be resolved: " in result.stdout + result.stderr
         assert "Traceback" not in result.stderr

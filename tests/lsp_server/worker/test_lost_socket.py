@@ -26,7 +26,6 @@ async def loading(client: WorkerClient) -> int:
 
 
 def forget(folder: Path) -> None:
-    """Delete what a worker is found by."""
     for file in (*folder.glob("*.sock"), *folder.glob("*.lock")):
         file.unlink()
 
@@ -68,19 +67,3 @@ async def test_a_worker_that_does_not_come_back_is_named(own_folder: Path) -> No
         )
     assert [silent["pid"] for silent in json.loads(found.stdout)["silent"]] == [pid]
     assert {shown.returncode, found.returncode, stop.returncode} == {1}
-
-
-async def test_worker_that_cannot_listen_again_is_named(own_folder: Path) -> None:
-    async with WorkerClient(WorkerOptions(), name="tests") as client:
-        pid = await loading(client)
-        (socket,) = own_folder.glob("*.sock")
-        socket.unlink()
-        socket.mkdir()  # what cannot be replaced by a socket
-        try:
-            async with WorkerClient(WorkerOptions(), name="tests") as other:
-                with pytest.raises(SilentError, match=f"process {pid}") as failure:
-                    await other.infill(fill())
-            assert "kill" in str(failure.value)
-        finally:
-            kill(pid)
-            socket.rmdir()

@@ -16,22 +16,17 @@ from lsp_server.worker.paths import (
     FOLDER_VARIABLE,
     MAX_SOCKET_PATH_BYTES,
     paths_of,
-    runtime_folder,
     socket_folders,
     why_not_private,
 )
 from lsp_server.worker.spawn import command
 
+URL = {"model": "http://h:1"}
 ROOT = Path(__file__).parent.parent.parent.parent
 
 
 def test_the_same_options_lead_to_the_same_socket() -> None:
     assert paths_of(WorkerOptions()) == paths_of(WorkerOptions(idle_s=5))
-
-
-@pytest.mark.parametrize("other", [{"model": "owner/name"}, {"device": "cpu"}, {"dtype": "float32"}])
-def test_another_model_device_or_type_is_another_worker(other: dict[str, str]) -> None:
-    assert paths_of(WorkerOptions()).socket != paths_of(WorkerOptions(**other)).socket
 
 
 def test_other_installation_is_another_worker(tmp_path: Path) -> None:
@@ -82,12 +77,6 @@ def test_long_socket_path_goes_to_a_short_folder(monkeypatch: pytest.MonkeyPatch
     assert len(sockets) == 2, "different folders keep different workers"
 
 
-def test_without_a_system_runtime_folder_we_use_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(FOLDER_VARIABLE)
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    assert runtime_folder().name.startswith("infill-ls")
-
-
 def test_a_folder_must_be_private(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir(mode=0o700)
     (tmp_path / "open").mkdir(mode=0o755)
@@ -129,12 +118,20 @@ def test_spellings_of_a_url_share_one_worker() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
-    [{"server_model": "gemma"}, {"server_tokenizer": "owner/name"}, {"plain_http": True}, {"model": "http://h:2"}],
+    ("one", "other"),
+    [
+        *(
+            ({}, {"model": "owner/name"}),
+            ({}, {"device": "cpu"}),
+            ({}, {"dtype": "float32"}),
+            (URL, {"model": "http://h:2"}),
+        ),
+        *((URL, {**URL, name: value}) for name, value in (("server_model", "gemma"), ("server_tokenizer", "o/n"))),
+        *((URL, {**URL, name: value}) for name, value in (("plain_http", True), ("sends_token", False))),
+    ],
 )
-def test_other_server_options_are_another_worker(other: dict[str, Any]) -> None:
-    one = {"model": "http://h:1"}
-    assert paths_of(WorkerOptions(**one)).socket != paths_of(WorkerOptions(**{**one, **other})).socket
+def test_another_model_device_type_or_server_is_another_worker(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert paths_of(WorkerOptions(**one)).socket != paths_of(WorkerOptions(**other)).socket
 
 
 def test_a_worker_is_told_its_server_but_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +140,9 @@ def test_a_worker_is_told_its_server_but_no_token(monkeypatch: pytest.MonkeyPatc
     words = command(paths_of(options), options)
     told = ["--model https://gpu.example", "--server-model gemma", "--server-tokenizer owner/name"]
     assert all(each in " ".join(words) for each in told)
-    assert not {"--device", "--plain-http", "hush"} & set(words)
+    assert not {"--device", "--plain-http", "hush", "--no-sends-token"} & set(words)
+    theirs = WorkerOptions("https://gpu", sends_token=False)
+    assert "--no-sends-token" in command(paths_of(theirs), theirs)
 
 
 @pytest.mark.parametrize("url", ["http://gpu.example", "https://me:hush@gpu.example", "ftp://gpu.example"])
@@ -152,10 +151,3 @@ def test_no_worker_is_started_for_a_server_that_is_refused(url: str) -> None:
     assert problem_of(options) and "hush" not in problem_of(options)
     with pytest.raises(WorkerFailure, match=re.escape(problem_of(options))):
         command(paths_of(options), options)
-
-
-def test_worker_without_token_is_another_one() -> None:
-    own, theirs = WorkerOptions("https://gpu"), WorkerOptions("https://gpu", sends_token=False)
-    assert paths_of(own).socket != paths_of(theirs).socket
-    assert "--no-sends-token" in command(paths_of(theirs), theirs)
-    assert "--no-sends-token" not in command(paths_of(own), own)

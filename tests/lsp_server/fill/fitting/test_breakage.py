@@ -16,10 +16,6 @@ def test_candidates_that_break_the_parse_come_last() -> None:
     assert order("x = ???\n", ("1 +",), ("1",), ("(",), ("f(x)",)) == [1, 3, 0, 2]
 
 
-def test_candidates_that_parse_keep_their_order() -> None:
-    assert order("x = ???\n", ("b",), ("a",), ("c",)) == [0, 1, 2]
-
-
 def test_all_holes_of_a_candidate_count() -> None:
     text = "def f():\n    ???\n\ny = ???\n"
     assert order(text, ("return (", "1"), ("return 1", "2"), ("pass", "2)"), ("pass", "3")) == [1, 3, 0, 2]
@@ -48,10 +44,6 @@ def test_a_single_fill_can_be_asked_whether_it_breaks_the_parse() -> None:
     assert not fitting.breaks_parse(ParsedText.parse("", source.text), spans, ["("])
 
 
-def test_characters_of_several_bytes_do_not_shift_the_holes() -> None:
-    assert order("s = '日本😀'\nx = ???  # é\ny = ???\n", ("(", "1"), ("'é'", "'😀'")) == [1, 0]
-
-
 @pytest.mark.parametrize(
     ("language_id", "text", "broken", "whole"),
     [
@@ -73,11 +65,6 @@ def test_every_grammar_tells_what_breaks(language_id: str, text: str, broken: st
 
 def test_without_a_grammar_the_order_stays() -> None:
     assert order("x = ???\n", ("(",), ("1",), language_id="") == [0, 1]
-
-
-def test_without_a_choice_nothing_is_parsed() -> None:
-    assert order("x = ???\n") == []
-    assert order("x = ???\n", ("(",)) == [0]
 
 
 def test_a_candidate_with_too_few_fills_is_an_error() -> None:
