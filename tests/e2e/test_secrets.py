@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from lsp_server.worker.paths import WorkerPaths
+from lsp_server.worker import WorkerClient, WorkerOptions
 from tests.e2e.conftest import PATIENT
 from tests.e2e.dead_mount import can_mount
 from tests.e2e.editor import SERVER
 from tests.e2e.raw_client import CAN, RawClient
 from tests.e2e.relay import Relay, relay_to
+from tests.workers import fill
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 MARKED = "total = ???\n"
@@ -22,11 +23,14 @@ EVERYTHING = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "characte
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def relayed(resident: WorkerPaths) -> AsyncIterator[tuple[Relay, RawClient]]:
-    async with relay_to(resident.socket) as relay:
-        client = await RawClient.start(relay.folder, PATIENT, capabilities=CAN)
-        yield relay, client
-        assert await client.quit() == 0
+async def relayed(runtime_folder: Path) -> AsyncIterator[tuple[Relay, RawClient]]:
+    """A client behind a relay. Another client keeps the worker from ending because nobody asks it."""
+    async with WorkerClient(WorkerOptions(), name="tests") as worker:
+        await worker.infill(fill(max_steps=1))
+        async with relay_to(worker.paths.socket) as relay:
+            client = await RawClient.start(relay.folder, PATIENT, capabilities=CAN)
+            yield relay, client
+            assert await client.quit() == 0
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ READY = Status(WorkerState.READY, model="qwen")
 def test_a_model_has_one_name_until_its_server_says_another(status: Status | None) -> None:
     assert model_name(SERVER, status) == model_name(resolved(SERVER), status) == "localhost:8000"
     assert model_name(SERVER, READY) == "qwen"
-    assert model_name(WorkerOptions(SERVER.model, server_model="big", partner="chat"), status) == "big", (
-        "that of the settings comes first"
-    )
+    named = WorkerOptions(SERVER.model, server_model="big", partner="chat")
+    assert model_name(named, status) == "big", "that of the settings comes first"
     assert model_name(WorkerOptions("/models/mine")) == "mine"
