@@ -221,7 +221,9 @@ async def test_nothing_is_done_before_initialize_and_after_shutdown() -> None:
     tested.send(id=1, method="initialize", params={"capabilities": {}})
     tested.send(id=2, method="shutdown")
     tested.send(id=3, method="infill/status")
-    await settle()
+    async with asyncio.timeout(PATIENCE_S):
+        while len(tested.output.replies) < 3:
+            await asyncio.sleep(0.01)
     found = {reply["id"]: reply.get("error", {}).get("code") for reply in tested.output.replies}
     assert found == {1: -32600, 2: None, 3: -32600}
     output = KeptOutput()
