@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -179,24 +178,16 @@ def test_bad_input_exits_2_with_one_line_that_says_what_to_do(
     refused(capsys, path, *arguments, because=message)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "given", "message"),
-    [
-        (("--write",), SOURCE.encode(), "there is no file to write"),
-        (("--stdin-filename", "/p/.env"), SOURCE.encode(), "may hold secrets"),
-        ((), b"x = 1\n", "no hole"),
-        ((), b"\xff", "not UTF-8"),
-    ],
-)
-def test_dash_with_bad_input_says_what_to_do(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    given: bytes,
-    message: str,
-) -> None:
-    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(given)))
-    refused(capsys, "-", *arguments, because=message)
+def test_dash_with_bad_input_says_what_to_do(fill: Run) -> None:
+    for arguments, given, message in (
+        (("--write",), SOURCE, "there is no file to write"),
+        (("--stdin-filename", "/p/.env"), SOURCE, "may hold secrets"),
+        ((), "x = 1\n", "no hole"),
+        ((), "\udcff", "not UTF-8"),
+    ):
+        done = fill("-", *arguments, given=given)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert message in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--seed", "--candidates", "--deadline-ms", "--steps"])
