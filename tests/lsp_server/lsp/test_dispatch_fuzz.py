@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_server.server import InfillServer
@@ -12,6 +12,7 @@ from tests.lsp_server.lsp.kept_output import KeptOutput
 from tests.lsp_server.lsp.wild_messages import assert_fit_for_a_client, bodies, owed
 
 
+@settings(max_examples=25)
 @given(sent=st.lists(bodies, min_size=1, max_size=6))
 async def test_each_request_gets_one_reply_and_the_server_goes_on(sent: list[bytes]) -> None:
     output = KeptOutput()
