@@ -173,6 +173,9 @@ def is_idle(status: Status) -> bool:
     return status.state is WorkerState.READY and status.running == status.waiting == 0
 
 
+StartWorker = Callable[..., "Process"]
+
+
 class Process:
     """A worker of one test's own, at `folder`/w.sock, with its stderr in `stderr`."""
 

@@ -26,14 +26,12 @@ StartNeovim = Callable[..., Neovim]
 
 
 def require(*names: str) -> None:
-    """Skips the test where one of these programs is missing."""
     for name in names:
         if program(name) is None:
             not_tested(f"{name}, which is not installed here (tests/editors/install.sh says why when it runs)")
 
 
 def not_tested(what: str) -> NoReturn:
-    """Skips the test, loudly; with INFILL_TEST_EDITORS_ALL set, it fails."""
     _missing.add(what)
     if os.environ.get("INFILL_TEST_EDITORS_ALL"):
         pytest.fail(f"NOT TESTED: {what}")
@@ -41,7 +39,6 @@ def not_tested(what: str) -> NoReturn:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """At the end, and not to be overlooked: what has not been tested."""
     for what in sorted(_missing):
         terminalreporter.write_line(f"NOT TESTED: {what}", red=True, bold=True)
 
@@ -67,7 +64,6 @@ def project() -> Iterator[Path]:
 
 @pytest.fixture
 def plugin_init(project: Path) -> Path:
-    """An init.lua that uses the plugin, with settings for a busy machine."""
     init = project / "init.lua"
     init.write_text(SETUP.format(plugin=os.fspath(PLUGIN)))
     return init
@@ -75,7 +71,6 @@ def plugin_init(project: Path) -> Path:
 
 @pytest.fixture
 def start_neovim(project: Path, network: PrivateNetwork | None) -> Iterator[StartNeovim]:
-    """Starts Neovims on files of their own; they are quit after the test."""
     require("nvim")
     started: list[Neovim] = []
 
@@ -93,7 +88,6 @@ def start_neovim(project: Path, network: PrivateNetwork | None) -> Iterator[Star
 
 
 def assert_only_holes_changed(before: str, after: str) -> None:
-    """Every `???` is something else, and all around them is as it was."""
     pinned = [re.escape(part) for part in before.split("???")]
     assert re.fullmatch("(.+)".join(pinned), after, re.DOTALL), after
     assert "???" not in after

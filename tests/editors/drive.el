@@ -40,24 +40,13 @@
         (funcall (plist-get (nthcdr 3 found) :exit-function) candidate 'finished))
       (infill-test-say :candidate (and candidate (substring-no-properties candidate)) :line (line-number-at-pos)))))
 
-(defun infill-test-act (kind start end)
-  "Choose the code action whose kind ends with KIND, for the text from START to END."
-  (let* ((actions (eglot-code-actions start end nil nil))
-         (found (seq-find (lambda (action) (string-suffix-p kind (plist-get action :kind)))
-                          (mapcar (lambda (action) (if (stringp (car-safe action)) (cdr action) action)) actions))))
-    (when found (eglot-execute (eglot-current-server) found))
-    (infill-test-say :title (plist-get found :title))))
-
 (defun infill-test-fill-file (file)
   "Choose the code action that fills all holes of FILE."
   (infill-test-open file)
-  (infill-test-act "fillFile" (point-min) (point-min)))
-
-(defun infill-test-refine (file)
-  "Choose the code action that has the partner refine what FILE returns."
-  (infill-test-open file)
-  (goto-char (point-min))
-  (re-search-forward "return \\(.*\\)$")
-  (infill-test-act "refine" (match-beginning 1) (match-end 1)))
+  (let* ((actions (eglot-code-actions (point-min) (point-min) nil nil))
+         (found (seq-find (lambda (action) (string-suffix-p "fillFile" (plist-get action :kind)))
+                          (mapcar (lambda (action) (if (stringp (car-safe action)) (cdr action) action)) actions))))
+    (when found (eglot-execute (eglot-current-server) found))
+    (infill-test-say :title (plist-get found :title))))
 
 ;;; drive.el ends here

@@ -63,8 +63,6 @@ _DEBOUNCE_S = 0.4
 
 
 class Neovim:
-    """One Neovim, with the configuration `init` and nothing of the user's."""
-
     def __init__(
         self,
         folder: Path,
@@ -89,31 +87,25 @@ class Neovim:
 
     @property
     def terminal(self) -> Terminal:
-        """The terminal of a visible one."""
         assert self._terminal is not None
         return self._terminal
 
     def lua(self, code: str, *arguments: Any) -> Any:
-        """Run Lua in it; what that returns."""
         return self.rpc.exec_lua(code, *arguments)
 
     def type(self, keys: str) -> None:
-        """Press keys, written as in mappings."""
         self.rpc.input(keys)
 
     @property
     def text(self) -> str:
-        """What is in the buffer."""
         return "\n".join(self.rpc.current.buffer[:]) + "\n"
 
     @property
     def said(self) -> list[str]:
-        """The messages that it has shown its user since it started."""
         return list(self.lua("return said"))
 
     @property
     def messages(self) -> str:
-        """What `:messages` lists."""
         return str(self.rpc.command_output("messages"))
 
     def recorded(self, what: str) -> list[Any]:
@@ -122,11 +114,9 @@ class Neovim:
 
     @property
     def screen(self) -> list[str]:
-        """The screen, row by row, as a user sees it."""
         return list(self.lua(_SCREEN))
 
     def shown(self, namespace: str) -> list[str]:
-        """The virtual text of a namespace, mark by mark."""
         return list(self.lua(_MARKS, namespace))
 
     def ghost(self) -> str:
@@ -146,7 +136,6 @@ class Neovim:
             raise AssertionError(f"{error}; {self._state()}") from None
 
     def attached(self) -> None:
-        """Wait until the server knows the buffer and its model is loaded."""
         until(lambda: self.status().get("state") in ("ready", "busy"), "the model is ready")
 
     def status(self) -> dict[str, Any]:
@@ -162,13 +151,11 @@ class Neovim:
         return dict(self.lua(code) or {})
 
     def _state(self) -> str:
-        """What may tell why something did not happen."""
         known = {name: self.recorded(name) for name in ("requests", "states", "said")}
         logs = [log.read_text()[-2000:] for log in self._folder.glob("state/nvim/lsp.log")]
         return f"mode {self.rpc.api.get_mode()}, {known}, messages {self.messages!r}, text {self.text!r}, logs {logs}"
 
     def close(self) -> None:
-        """Quit, as a user does, and its server with it."""
         with suppress(OSError, EOFError):
             self.rpc.command("qall!", async_=True)
         self.rpc.close()

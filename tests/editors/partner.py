@@ -1,13 +1,11 @@
 """The partner of an editor under test: `tests.partner_server` in that editor's network, told by files what to do.
 
 Run as a program it serves: python -m tests.editors.partner FOLDER. In FOLDER are `answer` (what it writes into a hole),
-`held` (while it is there, nobody is answered), `breaks` (it ends in the middle of its next answer), `url` and `asked`.
+`held` (while it is there, nobody is answered), `url` and `asked`.
 """
 
 import asyncio
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,8 +22,6 @@ from tests.partner_server import Asked, PartnerServer, partner_server
 NAME = "thinker"
 _TOLD = ("kind", "prefix", "suffix", "draft")
 _TICK_S = 0.02
-_BREAKS_AFTER_S = 0.3
-"""By then the first token has gone out. If not, the server went away even earlier, which is just as hard."""
 
 
 class Partner:
@@ -39,19 +35,13 @@ class Partner:
         self.url = until(lambda: _text(folder / "url"), "the partner serves")
 
     def answers(self, text: str) -> None:
-        """From now on it writes `text`."""
         new = self._folder / "answer.new"
         new.write_text(text)
         new.replace(self._folder / "answer")
 
-    def hold(self) -> None:
-        """From now on nobody is answered."""
-        (self._folder / "held").touch()
-
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody is answered meanwhile."""
-        self.hold()
+        (self._folder / "held").touch()
         try:
             yield
         finally:
@@ -59,19 +49,12 @@ class Partner:
 
     @property
     def asked(self) -> list[dict[str, Any]]:
-        """What it was asked to fill: `kind`, `prefix`, `suffix` and `draft`."""
         return [json.loads(line) for line in _text(self._folder / "asked").splitlines()]
 
     def until_asked(self, already: int) -> dict[str, Any]:
-        """Its newest request, as soon as there are more than `already`."""
         return until(lambda: self.asked[already:], "the partner is asked")[-1]
 
-    def breaks(self) -> None:
-        """It ends in the middle of its next answer."""
-        (self._folder / "breaks").touch()
-
     def end(self) -> None:
-        """It is gone: nobody listens there."""
         self._process.kill()
         self._process.wait()
 
@@ -82,7 +65,6 @@ class Partner:
 
 @contextmanager
 def partner_of_environment(folder: Path, network: PrivateNetwork | None) -> Iterator[Partner]:
-    """A partner that editors started meanwhile find set, and that writes nothing yet."""
     partner = Partner(folder, network)
     try:
         with pytest.MonkeyPatch.context() as patch:
@@ -113,10 +95,7 @@ class _Release(asyncio.Event):
 
 
 async def _serve(folder: Path) -> None:
-    def answer(asked: Asked) -> str:
-        if (folder / "breaks").exists():
-            asyncio.get_running_loop().call_later(_BREAKS_AFTER_S, os.kill, os.getpid(), signal.SIGKILL)
-            server.pause_s = 3600
+    def answer(_: Asked) -> str:
         return (folder / "answer").read_text()
 
     hold = _Release(folder / "held")

@@ -11,11 +11,7 @@ class Terminal:
     """Runs `words` in `folder`, which is also the home of its user. Each has a tmux server of its own."""
 
     def __init__(
-        self,
-        folder: Path,
-        *words: str,
-        size: tuple[int, int] = (100, 30),
-        network: PrivateNetwork | None = None,
+        self, folder: Path, *words: str, size: tuple[int, int] = (100, 30), network: PrivateNetwork | None = None
     ) -> None:
         self._tmux = [program("tmux") or "tmux", "-S", str(folder / "tmux.sock"), "-f", "/dev/null"]
         self._environment = environment(folder) | {"COLORTERM": "truecolor"}
@@ -28,22 +24,18 @@ class Terminal:
         )
 
     def press(self, *keys: str) -> None:
-        """Press keys, by tmux's names, one after the other."""
         for key in keys:
             self._command(*self._tmux, "send-keys", key)
 
     def type(self, text: str) -> None:
-        """Type text as it is."""
         self._command(*self._tmux, "send-keys", "-l", text)
 
     @property
     def screen(self) -> list[str]:
-        """What is on the screen, row by row."""
         return self._command(*self._tmux, "capture-pane", "-p").splitlines()
 
     @property
     def colours(self) -> str:
-        """The same with its colours, as escape sequences."""
         return self._command(*self._tmux, "capture-pane", "-p", "-e")
 
     def shows(self, text: str) -> int:
@@ -52,7 +44,6 @@ class Terminal:
         return next((number for number, row in enumerate(self.screen) if text in row), -1)
 
     def close(self) -> None:
-        """End the terminal and what runs in it."""
         subprocess.run([*self._tmux, "kill-server"], check=False, env=self._environment, capture_output=True)
 
     def _command(self, *words: str) -> str:

@@ -46,7 +46,6 @@ def test_a_vs_code_that_is_too_slow_is_reported_in_one_line() -> None:
 
 
 def bench(home: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
-    """Exit status, the JSON object of the last line, and what stands on stderr."""
     kept = {name: value for name, value in environment(home).items() if name != "INFILL_LS_RUNTIME_DIR"}
     done = subprocess.run(
         [*BENCH, *arguments],

@@ -33,7 +33,6 @@ def test_the_command_they_start_exists(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def commands(settings: Any) -> list[list[str]]:
-    """Every command line in a tree of settings, however the editor writes it."""
     if isinstance(settings, list):
         return [found for value in settings for found in commands(value)]
     if not isinstance(settings, dict):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.editors.conftest import assert_only_holes_changed, require
-from tests.editors.partner import partner_of_environment
 from tests.editors.places import EDITORS, PATIENCE_S, environment, program
 from tests.editors.vscode.private_network import PrivateNetwork
 
@@ -14,8 +13,6 @@ CONFIGURATION = EDITORS / "emacs" / "infill.el"
 DRIVER = Path(__file__).with_name("drive.el")
 HOLES = "def area(w, h):\n    return ???\n\n\ndef half(number):\n    result = ???\n    return result\n"
 LINES = "\n\n\n".join(f"def add{number}(a, b):\n    return " for number in range(6)) + "\n"
-HALF = "def half(number):\n    return number + 1\n"
-BETTER = "number / 2"
 
 
 def test_a_completion_is_accepted(project: Path, network: PrivateNetwork | None) -> None:
@@ -32,17 +29,7 @@ def test_filling_all_holes_changes_the_holes_and_nothing_else(project: Path, net
     assert_only_holes_changed(HOLES, found["text"])
 
 
-def test_a_selection_is_refined_by_the_partner(project: Path, network: PrivateNetwork | None) -> None:
-    with partner_of_environment(project / "partner", network) as partner:
-        partner.answers(BETTER)
-        found = emacs("infill-test-refine", HALF, project, network)
-        assert found["title"].startswith("Refine with")
-        assert partner.asked[-1]["draft"] == "number + 1"
-        assert found["text"] == HALF.replace("number + 1", BETTER)
-
-
 def emacs(function: str, text: str, folder: Path, network: PrivateNetwork | None) -> dict[str, Any]:
-    """What a function of the driver says, called on a file with `text`."""
     require("emacs")
     file = folder / "main.py"
     file.write_text(text)

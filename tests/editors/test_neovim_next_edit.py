@@ -17,9 +17,13 @@ RENAMED = TEXT.replace("count", "total")
 
 @pytest.fixture
 def neovim(start_neovim: StartNeovim, plugin_init: Path) -> Neovim:
+    return started(start_neovim, plugin_init, TEXT)
+
+
+def started(start_neovim: StartNeovim, init: Path, text: str, before: str = "") -> Neovim:
     """Without ghost text, whose model is still loading for a while."""
-    plugin_init.write_text(plugin_init.read_text().replace("setup({", "setup({ suggestions = false,", 1))
-    neovim = start_neovim(TEXT, plugin_init)
+    init.write_text(before + init.read_text().replace("setup({", "setup({ suggestions = false,", 1))
+    neovim = start_neovim(text, init)
     until(lambda: neovim.lua("return #vim.lsp.get_clients({ name = 'infill', bufnr = 0 })"), "the server has started")
     return neovim
 
@@ -35,6 +39,7 @@ def offered(neovim: Neovim, text: str = "total") -> None:
 
 def test_a_rename_over_three_places_takes_three_tabs(neovim: Neovim) -> None:
     rename(neovim)
+    assert neovim.screen[2] == "    print(counttotal)"
     neovim.type("<Tab>")
     until(lambda: neovim.lua("return vim.fn.line('.')") == 3, "the cursor is at the first place")
     assert neovim.text == TEXT.replace("count", "total", 1)
@@ -43,20 +48,6 @@ def test_a_rename_over_three_places_takes_three_tabs(neovim: Neovim) -> None:
     neovim.type("<Tab>")
     until(lambda: neovim.text == RENAMED, "all are renamed")
     until(lambda: neovim.shown(OFFERS) == [], "nothing is left to show")
-
-
-def test_old_and_new_text_are_on_the_screen(neovim: Neovim) -> None:
-    rename(neovim)
-    assert neovim.screen[2] == "    print(counttotal)"
-    assert neovim.text == TEXT.replace("count", "total", 1)
-
-
-def test_one_undo_takes_back_one_edit(neovim: Neovim) -> None:
-    rename(neovim)
-    neovim.type("<Tab><Tab>")
-    until(lambda: neovim.text == TEXT.replace("count", "total", 2), "the first is taken")
-    neovim.type("u")
-    until(lambda: neovim.text == TEXT.replace("count", "total", 1), "and given back")
 
 
 def test_escape_takes_a_place_off_for_good(neovim: Neovim) -> None:
@@ -72,10 +63,7 @@ def test_escape_takes_a_place_off_for_good(neovim: Neovim) -> None:
 def test_the_keys_are_the_users_own_where_nothing_is_shown(start_neovim: StartNeovim, plugin_init: Path) -> None:
     mapped = "vim.api.nvim_create_autocmd('BufEnter', { callback = function(event)\n"
     mapped += "  vim.keymap.set('n', '<Tab>', 'ix<Esc>', { buf = event.buf })\nend })\n"
-    options = "setup({ suggestions = false,"
-    plugin_init.write_text(mapped + plugin_init.read_text().replace("setup({", options, 1))
-    neovim = start_neovim(TEXT, plugin_init)
-    until(lambda: neovim.lua("return #vim.lsp.get_clients({ name = 'infill', bufnr = 0 })"), "the server has started")
+    neovim = started(start_neovim, plugin_init, TEXT, mapped)
     neovim.type("<Tab>")
     until(lambda: neovim.text == "x" + TEXT, "the user's own key")
     neovim.type("u")
@@ -88,7 +76,6 @@ def test_the_keys_are_the_users_own_where_nothing_is_shown(start_neovim: StartNe
 
 
 def test_what_is_typed_meanwhile_is_not_overwritten(neovim: Neovim) -> None:
-    """Typing and Tab without a pause, in insert mode, where Tab takes an edit too: all that was typed is there."""
     rename(neovim)
     for number in range(5):
         neovim.type(f"Go# {number}<Esc>gg<Tab>")
@@ -113,10 +100,7 @@ def test_an_edit_is_taken_in_insert_mode_too(neovim: Neovim) -> None:
 
 
 def test_the_hint_says_where_a_place_out_of_sight_is(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    options = "setup({ suggestions = false,"
-    plugin_init.write_text(plugin_init.read_text().replace("setup({", options, 1))
-    neovim = start_neovim("limit = 1\n" + "\n" * 60 + "print(limit)\n", plugin_init)
-    until(lambda: neovim.lua("return #vim.lsp.get_clients({ name = 'infill', bufnr = 0 })"), "the server has started")
+    neovim = started(start_neovim, plugin_init, "limit = 1\n" + "\n" * 60 + "print(limit)\n")
     neovim.type("cwmost<Esc>")
     offered(neovim, " line 62: most")
     neovim.type("<Tab><Tab>")

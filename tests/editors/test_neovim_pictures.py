@@ -75,7 +75,6 @@ Picture = Callable[[str, str, Sequence[tuple[str, str]]], str]
 
 
 def _screen(caption: str, escaped: str) -> Text:
-    """A screen without the empty lines at its end, below its caption."""
     lines = [Text.from_ansi(line, no_wrap=True, overflow="crop") for line in escaped.splitlines()]
     while lines and not lines[-1].plain.strip():
         lines.pop()
@@ -84,7 +83,6 @@ def _screen(caption: str, escaped: str) -> Text:
 
 @pytest.fixture
 def picture(tmp_path: Path) -> Picture:
-    """Draws a picture: its name, its title, and screens with a caption each. Returns its text."""
     folder = Path(os.environ.get("INFILL_TEST_PICTURES") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -107,7 +105,6 @@ def picture(tmp_path: Path) -> Picture:
 
 @pytest.fixture
 def visible(start_neovim: StartNeovim, plugin_init: Path) -> Callable[..., Neovim]:
-    """Starts a Neovim in a terminal, on a text, with its model loaded."""
     require("tmux")
     one = "settings = { candidates = { invoked = 1 }, "  # the answer is what the drafts were of
     plugin_init.write_text(LOOK + plugin_init.read_text().replace("settings = {", one))
@@ -200,7 +197,6 @@ def frames_of(neovim: Neovim, command: str) -> list[tuple[str, str]]:
 
 
 def parses(text: str) -> bool:
-    """Whether it is Python."""
     try:
         ast.parse(text)
     except SyntaxError:

@@ -53,7 +53,6 @@ def test_a_word_is_accepted_then_the_next_then_the_rest(start_neovim: StartNeovi
 
 
 def test_a_line_is_accepted_and_what_follows_it_is_left(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    """Words and lines are measured alike for every suggestion, so this needs none."""
     neovim = start_neovim(LINE, plugin_init)
     measure = "local accept = require('infill.accept'); return accept[...](select(2, ...))"
     assert neovim.lua(measure, "line_end", "a + b\n    more") == len("a + b")
@@ -76,7 +75,6 @@ def test_a_key_does_what_it_did_where_nothing_is_suggested(start_neovim: StartNe
 
 
 def test_drafts_are_shown_until_the_suggestion_is_there(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    """Of several suggestions, for a short one may settle in a single step."""
     neovim = start_neovim("\n", plugin_init)
     neovim.attached()
     steps: list[list[int]] = []
@@ -99,6 +97,8 @@ def test_drafts_of_an_action_are_shown_in_place(start_neovim: StartNeovim, plugi
     assert len(neovim.recorded("drafts")) > 1
     assert_only_holes_changed(HOLES, neovim.text)
     until(lambda: neovim.shown(DRAFTS) == [], "the drafts are gone")
+    neovim.type("u")
+    until(lambda: neovim.text == HOLES, "one undo takes it back")
     assert neovim.said == []
 
 
@@ -127,33 +127,28 @@ def test_each_token_is_tinted_by_how_sure_the_model_is(start_neovim: StartNeovim
     assert all(neovim.lua("return vim.api.nvim_get_hl(0, { name = ... }).fg", group) for group in groups)
 
 
-def test_bad_options_are_reported_and_the_rest_used(start_neovim: StartNeovim, project: Path) -> None:
-    init = project / "bad.lua"
+def noted(start_neovim: StartNeovim, project: Path, options: str) -> tuple[Neovim, list[str]]:
+    """A Neovim whose plugin is set up so, and what it has said by the end of its init.lua."""
+    init = project / "noted.lua"
     init.write_text(
         f"said = {{}}; vim.notify = function(message) table.insert(said, message) end\n"
         f"vim.opt.runtimepath:prepend('{PLUGIN}')\n"
-        "require('infill').setup({ drafts = 'yes', keymaps = { accept = 5 }, colour = 1 })\n"
-        "early = said\n"
+        f"require('infill').setup({options})\nearly = said\n"
     )
     neovim = start_neovim(LINE, init)
-    problems = neovim.lua("return early")
+    return neovim, neovim.lua("return early")
+
+
+def test_bad_options_are_reported_and_the_rest_used(start_neovim: StartNeovim, project: Path) -> None:
+    neovim, problems = noted(start_neovim, project, "{ drafts = 'yes', keymaps = { accept = 5 }, colour = 1 }")
+    wanted = ("drafts must be true or false", "keymaps.accept must be a key or false", "no option 'colour'")
     assert len(problems) == 3
-    assert any("drafts must be true or false" in problem for problem in problems)
-    assert any("keymaps.accept must be a key or false" in problem for problem in problems)
-    assert any("no option 'colour'" in problem for problem in problems)
+    assert all(any(words in problem for problem in problems) for words in wanted)
     neovim.attached()
 
 
 def test_missing_server_is_reported_also_by_checkhealth(start_neovim: StartNeovim, project: Path) -> None:
-    init = project / "missing.lua"
-    init.write_text(
-        f"said = {{}}; vim.notify = function(message) table.insert(said, message) end\n"
-        f"vim.opt.runtimepath:prepend('{PLUGIN}')\n"
-        "require('infill').setup({ cmd = { 'no-such-infill-ls', 'serve' } })\n"
-        "early = said\n"
-    )
-    neovim = start_neovim(LINE, init)
-    (problem,) = neovim.lua("return early")
+    neovim, (problem,) = noted(start_neovim, project, "{ cmd = { 'no-such-infill-ls', 'serve' } }")
     assert "'no-such-infill-ls' cannot be run" in problem
     assert "pipx install infill-ls" in problem
     neovim.type(":checkhealth infill<CR>")
@@ -192,21 +187,7 @@ def test_health_status_and_toggle_tell_how_things_are(start_neovim: StartNeovim,
     assert "ERROR" not in neovim.text
 
 
-@pytest.mark.parametrize("command", ["function", "body", "rework 0.9", "repair"])
-def test_commands_change_what_they_are_for_alone(start_neovim: StartNeovim, plugin_init: Path, command: str) -> None:
-    """Or they say why they did nothing: the small model has not always something to offer."""
-    before = "def one(a):\n    return ???\n\n\ndef two(b):\n    return b\n"
-    neovim = start_neovim(before, plugin_init)
-    neovim.attached()
-    neovim.type(f"j:Infill {command}<CR>" if command != "rework 0.9" else "jV:Infill rework 0.9<CR>")
-    until(lambda: neovim.text != before or neovim.said, "the command has ended")
-    assert neovim.text.startswith("" if command == "repair" else "def one(a):\n    ")
-    assert neovim.text.endswith("\n\n\ndef two(b):\n    return b\n")
-    assert not [said for said in neovim.said if "error" in said.lower() or "does not know" in said]
-
-
 def suggestion_for(neovim: Neovim, text: str) -> str:
-    """What is suggested at the end of a text, which takes the place of all that is in the buffer."""
     neovim.type("<Esc>")
     until(lambda: neovim.rpc.api.get_mode()["mode"] == "n" and not neovim.shown(GHOSTS), "insert mode is left")
     neovim.rpc.current.buffer[:] = text.splitlines()
@@ -215,7 +196,6 @@ def suggestion_for(neovim: Neovim, text: str) -> str:
 
 
 def suggestion_of_several_words(neovim: Neovim) -> tuple[str, str]:
-    """A text, and what is suggested at its end; other texts are tried while it is not three words or more."""
     for number in range(12):
         text = INIT.format(number)
         ghost = suggestion_for(neovim, text)
@@ -260,11 +240,9 @@ def test_a_command_that_is_cancelled_changes_nothing(start_neovim: StartNeovim, 
 
 
 def hole(line: int, start: int, end_line: int, end: int, pieces: list[str]) -> dict[str, Any]:
-    """A hole of a draft, as the server sends it."""
     places = {"start": {"line": line, "character": start}, "end": {"line": end_line, "character": end}}
     return {"range": places, "text": "".join(pieces), "pieces": pieces, "confidences": [0.5] * len(pieces)}
 
 
 def draw(neovim: Neovim, *holes: dict[str, Any], **more: Any) -> None:
-    """Give it a draft."""
     neovim.lua(DRAW, {"kind": "action", "step": 1, "maxSteps": 2, "holes": list(holes), **more})

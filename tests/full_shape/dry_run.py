@@ -1,7 +1,4 @@
-"""`python -m tests.full_shape.dry_run`: fills a hole with the released shape, and measures the cost.
-
-Prints one JSON object last, and ends with status 1 if any check fails.
-"""
+"""`python -m tests.full_shape.dry_run`: fills a hole with the released shape, and measures the cost."""
 
 import argparse
 import asyncio
@@ -105,7 +102,6 @@ def _request(name: str, **other: Any) -> InfillRequest:
 
 
 async def _steps(client: RawClient) -> float:
-    """Seconds per step, the prefix known."""
     client.send(_request("steps"))
     at = []
     while not isinstance(message := await _next(client), Done):
@@ -116,7 +112,6 @@ async def _steps(client: RawClient) -> float:
 
 
 async def _deadline(client: RawClient, step_s: float) -> float:
-    """How long after its deadline a request was answered, with what was there by then."""
     deadline_s = 1.5 * step_s
     began = time.monotonic()
     client.send(_request("deadline", deadline_ms=int(deadline_s * 1000), max_steps=200))
@@ -130,7 +125,6 @@ async def _deadline(client: RawClient, step_s: float) -> float:
 
 
 async def _cancelled(client: RawClient, step_s: float) -> float:
-    """How long after a cancel in the middle of a request it was answered."""
     client.send(_request("cancelled", max_steps=200))
     while not isinstance(await _next(client), Draft):
         pass
@@ -160,7 +154,6 @@ def _require(done: "subprocess.CompletedProcess[str]", trouble: str) -> None:
 
 
 def _peak(process: psutil.Process) -> int:
-    """The most memory that a process ever had, in bytes; where the system does not tell, what it has now."""
     status = Path(f"/proc/{process.pid}/status")
     if not status.is_file():
         return int(process.memory_info().rss)

@@ -70,14 +70,13 @@ def _config(layers: int, shape: dict[str, int]) -> Any:
 
 
 def _shapes(config: Any) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight that a released checkpoint stores, by name."""
     from transformers import DiffusionGemmaForBlockDiffusion
 
     with torch.device("meta"):
-        model: Any = DiffusionGemmaForBlockDiffusion(config)
-    encoder_own = [name for name in model.state_dict() if "encoder.language_model" in name and "layer_scalar" in name]
-    names = [name for name in model.state_dict() if name.startswith("model.decoder.")] + encoder_own
-    return {name: tuple(model.state_dict()[name].shape) for name in names}
+        weights = DiffusionGemmaForBlockDiffusion(config).state_dict()
+    encoder_own = [name for name in weights if "encoder.language_model" in name and "layer_scalar" in name]
+    names = [name for name in weights if name.startswith("model.decoder.")] + encoder_own
+    return {name: tuple(weights[name].shape) for name in names}
 
 
 def _shards(shapes: dict[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int, ...]]]:
@@ -121,7 +120,6 @@ def _values(name: str, shape: tuple[int, ...], dense: bool, generator: torch.Gen
 
 
 def _write_tokenizer(file: Path, vocabulary_size: int) -> None:
-    """The twin's tokenizer, with tokens that no text is made of up to the full size."""
     tokenizer = json.loads((TWIN / "tokenizer.json").read_text("utf-8"))
     vocabulary = tokenizer["model"]["vocab"]
     for number in range(len(vocabulary), vocabulary_size):

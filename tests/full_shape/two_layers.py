@@ -79,7 +79,6 @@ def _load(folder: Path, dtype: str) -> Any:
 
 
 def tensor_bytes(model: torch.nn.Module) -> int:
-    """What the weights of a model take, the scales of 4 bits left out."""
     return sum(one.numel() * one.element_size() for one in [*model.parameters(), *model.buffers()])
 
 

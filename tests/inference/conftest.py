@@ -7,6 +7,7 @@ import pytest
 from inference.engine import Engine
 from inference.models import registry
 from tests.inference.loaded import TWIN
+from tests.inference.models.fim.checkpoints import FIM
 from tests.inference.models.random_model import save_random_checkpoint
 
 
@@ -18,7 +19,6 @@ def embedded() -> Engine:
 
 @pytest.fixture(scope="session")
 def random_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random checkpoint's folder."""
     folder = tmp_path_factory.mktemp("random-checkpoint")
     save_random_checkpoint(folder)
     return folder
@@ -34,3 +34,9 @@ def released(random_folder: Path) -> Engine:
 def twin() -> Engine:
     """A trained checkpoint of the released kind, with a released checkpoint's vocabulary and no limits of its own."""
     return Engine(registry.load(str(TWIN), device="cpu"))
+
+
+@pytest.fixture(scope="session")
+def middle() -> Engine:
+    """A small real model that fills the middle, in float32, where one row and many give the same token."""
+    return Engine(registry.load(str(FIM), device="cpu", dtype="float32"))

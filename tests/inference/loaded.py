@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from inference.engine import Engine
-from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
+from inference.engine.canvas.plan import Plan, Planner
+from inference.messages import Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
@@ -18,19 +19,23 @@ TWIN = Path(__file__).parents[1] / "data" / "twin"
 
 
 def gemma(engine: Engine) -> DiffusionGemma:
-    """The model of an engine that runs on this family."""
     assert isinstance(engine.loaded.family, DiffusionGemma)
     return engine.loaded.family
 
 
 @contextmanager
 def opened(engine: Engine, prefix_ids: Sequence[int]) -> Iterator[EncodedContext]:
-    """A prefix, encoded."""
     context = gemma(engine).open(prefix_ids)
     for _ in context.encode():
         pass
     yield context
     context.close()
+
+
+def planned(engine: Engine, *segments: Text | Hole) -> Plan:
+    """The first canvas of a request."""
+    planner = Planner(engine.loaded.vocabulary, engine.loaded.properties, InfillRequest("r", segments))
+    return planner.plan(planner.group_from(0), [])
 
 
 def causal_logits(network: Network, ids: Sequence[int]) -> torch.Tensor:
@@ -52,15 +57,3 @@ def save_with_broken_encoder(folder: Path) -> None:
     scalars = [name for name in weights if "encoder" in name and name.endswith("layer_scalar")]
     weights |= {name: weights[name] * 0.5 for name in scalars}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def check_typed_text_is_pinned(engine: Engine) -> None:
-    """What is typed at the first draft stands at the start of every candidate."""
-    request = InfillRequest("r", (Text("abc"), Hole(min_tokens=6, max_tokens=6), Text("ijk\n")), drafts=True, seed=1)
-    run, typed = engine.infill(request), False
-    for event in run:
-        if isinstance(event, Draft) and not typed:
-            run.amend(0, "x")
-            typed = True
-        if isinstance(event, Candidate):
-            assert event.texts[0].startswith("x")

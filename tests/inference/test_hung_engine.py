@@ -1,7 +1,4 @@
-"""The engine's thread hangs while the worker lives: waiting clients learn of it, and the worker can be ended.
-
-The test stops the thread for good with ptrace, as a fault deep in a driver would; the other threads run on.
-"""
+"""The engine's thread hangs while the worker lives: waiting clients learn of it, and the worker can be ended."""
 
 import asyncio
 import ctypes
@@ -20,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads are sto
 
 SEIZE, INTERRUPT, CONTINUE, DETACH = 0x4206, 0x4207, 7, 17
 WAIT_FOR_THREADS = 0x40000000
-SHORT_S, LONG_S = 1.0, 10.5
+SHORT_S, LONG_S = 3.0, 10.5
 
 
 class Hang:
@@ -56,8 +53,6 @@ def worker(start_worker: Callable[..., Process]) -> Iterator[Process]:
 
 
 async def busiest_thread(pid: int) -> int:
-    """The id of the engine's thread: the one that computes."""
-
     def used() -> dict[int, float]:
         return {thread.id: thread.user_time + thread.system_time for thread in psutil.Process(pid).threads()}
 

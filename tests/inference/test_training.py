@@ -15,7 +15,6 @@ from inference.training.trainer import TrainingPhase
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60 steps, and a decay over 20 more."""
     out = tmp_path_factory.mktemp("run")
     trainer = run.prepare(read(Path(run.__file__).parent / "configs" / "miniature.toml"), out)
     trainer.train(TrainingPhase(steps=60), lambda: False)
@@ -25,7 +24,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_training_lowers_losses(finished: Path) -> None:
-    """On what is trained on, and on files that the model never sees."""
     lines = [json.loads(line) for line in (finished / "log.jsonl").read_text().splitlines()]
     for kind in ("train", "held-out"):
         first, *_, last = [line for line in lines if line["kind"] == kind]

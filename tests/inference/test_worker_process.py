@@ -5,16 +5,14 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from inference.messages import Done, ErrorCode, Failed, Hello, Outcome, Shutdown, WorkerState, frame
-from inference.worker import EXIT_REFUSED, EXIT_TAKEN
-from tests.workers import Process, RawClient, fill, is_idle, long_fill
+from inference.worker import EXIT_REFUSED
+from tests.workers import RawClient, StartWorker, fill, is_idle, long_fill
 
-StartWorker = Callable[..., Process]
 NO_MODEL = ("--model", "/nowhere/no-model")
 SECRET = "the_text_of_a_private_document"
 
@@ -23,10 +21,10 @@ async def test_one_worker_from_start_to_end(start_worker: StartWorker) -> None:
     """It listens at once, answers status while it loads, keeps early requests, finishes what runs, then ends."""
     worker = start_worker("--idle-s", "60")
     client = await worker.connect()
+    assert (mode_of(worker.paths.folder), mode_of(worker.paths.socket)) == (0o700, 0o600)
     assert (await client.status()).state is WorkerState.LOADING
     client.send(fill("early", path=SECRET), fill("late for a cold start", deadline_ms=100))
     late = await client.final("late for a cold start")
-    assert isinstance(late, Done)
     assert late.outcome is Outcome.DEADLINE
     assert (await client.status()).state is WorkerState.LOADING
     assert isinstance(await client.final("early"), Done)
@@ -38,12 +36,8 @@ async def test_one_worker_from_start_to_end(start_worker: StartWorker) -> None:
     while (await client.status()).state is not WorkerState.STOPPING:
         pass
     client.send(fill("too late"))
-    refused = await client.final("too late")
-    assert isinstance(refused, Failed)
-    assert refused.code is ErrorCode.STOPPED
-    finished = await client.final("running")
-    assert isinstance(finished, Done)
-    assert finished.outcome is Outcome.COMPLETE
+    assert (await client.final("too late")).code is ErrorCode.STOPPED
+    assert (await client.final("running")).outcome is Outcome.COMPLETE
     assert await client.is_closed()
     assert await worker.exit_status() == 0
     assert not worker.paths.socket.exists()
@@ -71,6 +65,8 @@ def test_freed_memory_goes_back_to_the_system() -> None:
 
 def test_what_a_model_warns_of_goes_to_the_log_and_not_to_stderr(tmp_path: Path) -> None:
     """The last line of stderr is taken for the reason why a worker ended."""
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "log").symlink_to(tmp_path / "precious")
     code = (
         "import logging, pathlib\n"
         "from inference.serving import logs\n"
@@ -79,6 +75,7 @@ def test_what_a_model_warns_of_goes_to_the_log_and_not_to_stderr(tmp_path: Path)
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+    assert (tmp_path / "precious").read_text() == "mine", "a link in its place is not followed"
     assert "WARNING a slower pass runs" in (tmp_path / "log").read_text()
 
 
@@ -87,7 +84,6 @@ async def test_failed_load_is_reported_and_ends_the_worker(start_worker: StartWo
     client = await worker.connect()
     client.send(fill("pending"))
     reply = await client.final("pending")
-    assert isinstance(reply, Failed)
     assert reply.code is ErrorCode.MODEL
     assert "/nowhere/no-model" in reply.message
     status = await client.status()
@@ -112,13 +108,11 @@ async def test_it_ends_when_idle_but_not_while_a_client_is_connected(start_worke
     assert await worker.exit_status() == 0
 
 
-async def test_slow_load_does_not_count_as_idle(
-    start_worker: StartWorker,
-) -> None:
-    worker = start_worker("--idle-s", "5")
+async def test_slow_load_does_not_count_as_idle(start_worker: StartWorker) -> None:
+    worker = start_worker("--idle-s", "1.5")
     client = await worker.connect()
     worker.popen.send_signal(signal.SIGSTOP)  # a model of 50 GB takes so long by itself
-    await asyncio.sleep(6)
+    await asyncio.sleep(2)
     worker.popen.send_signal(signal.SIGCONT)
     await client.becomes(is_idle)
     client.close()
@@ -131,18 +125,8 @@ async def test_shutdown_without_work_ends_it_at_once(start_worker: StartWorker) 
     worker = start_worker("--idle-s", "60")
     client = await worker.connect()
     client.send(fill("waits for the model"), Shutdown())
-    reply = await client.final("waits for the model")
-    assert isinstance(reply, Failed)
-    assert reply.code is ErrorCode.STOPPED
+    assert (await client.final("waits for the model")).code is ErrorCode.STOPPED
     assert await worker.exit_status() == 0
-
-
-async def test_a_second_worker_leaves_the_socket_to_the_first(start_worker: StartWorker) -> None:
-    first = start_worker(*NO_MODEL, "--idle-s", "60")
-    client = await first.connect()
-    second = start_worker("--idle-s", "60", folder=first.paths.folder)
-    assert await second.exit_status() == EXIT_TAKEN
-    client.close()
 
 
 async def test_the_socket_of_a_killed_worker_is_taken_over(start_worker: StartWorker) -> None:
@@ -154,14 +138,6 @@ async def test_the_socket_of_a_killed_worker_is_taken_over(start_worker: StartWo
     second = start_worker(folder=first.paths.folder)
     client = await second.connect()
     assert (await client.status()).pid == second.popen.pid
-    client.close()
-
-
-async def test_only_this_user_can_reach_it(start_worker: StartWorker) -> None:
-    worker = start_worker()
-    client = await worker.connect()
-    assert mode_of(worker.paths.folder) == 0o700
-    assert mode_of(worker.paths.socket) == 0o600
     client.close()
 
 
@@ -188,9 +164,7 @@ async def test_over_tcp_only_the_token_opens(start_worker: StartWorker) -> None:
     for token in ("", "wrong", "é" * 32, client.stream.token[:-1]):
         stranger = await RawClient.open(worker.paths, greet=False)
         stranger.send_bytes(frame(Hello(token=token)))
-        reply = await stranger.receive()
-        assert isinstance(reply, Failed)
-        assert reply.code is ErrorCode.WRONG_TOKEN
+        assert (await stranger.receive()).code is ErrorCode.WRONG_TOKEN
         assert await stranger.is_closed()
     client.send(fill("x"))
     assert isinstance(await client.final("x"), Done)
@@ -199,24 +173,5 @@ async def test_over_tcp_only_the_token_opens(start_worker: StartWorker) -> None:
     assert not worker.paths.socket.exists()
 
 
-def test_importing_the_worker_does_not_import_torch() -> None:
-    code = "import sys, inference.worker; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
-
-
-def test_log_follows_no_link(tmp_path: Path) -> None:
-    (tmp_path / "precious").write_text("mine")
-    (tmp_path / "log").symlink_to(tmp_path / "precious")
-    code = (
-        "import logging, pathlib\n"
-        "from inference.serving import logs\n"
-        f"logs.set_up(pathlib.Path({str(tmp_path / 'log')!r}), foreground=False)\n"
-        "logs.log.info('listening')\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stderr, (tmp_path / "precious").read_text()) == ("", "mine")
-    assert "listening" in (tmp_path / "log").read_text()

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference.messages import Done, Status, WorkerState
-from tests.workers import Process, RawClient, fill
-
-StartWorker = Callable[..., Process]
+from tests.workers import RawClient, StartWorker, fill
 
 
 def socket_file(folder: Path) -> None:
@@ -34,13 +32,7 @@ def another_file_in_its_place(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("transport", "delete"),
-    [
-        ("unix", socket_file),
-        ("unix", socket_and_lock),
-        ("unix", another_file_in_its_place),
-        ("unix", shutil.rmtree),
-        ("tcp", socket_file),
-    ],
+    [("unix", socket_and_lock), ("unix", another_file_in_its_place), ("unix", shutil.rmtree), ("tcp", socket_file)],
 )
 async def test_a_worker_whose_files_are_deleted_comes_back(
     start_worker: StartWorker, transport: str, delete: Callable[[Path], None]
@@ -80,23 +72,7 @@ async def test_worker_that_lost_its_place_ends(start_worker: StartWorker) -> Non
     assert await third.exit_status() == 3
 
 
-async def test_one_worker_remains_of_many_without_locks(start_worker: StartWorker) -> None:
-    workers = [start_worker("--idle-s", "600")]
-    (await workers[0].connect()).close()
-    for _ in range(4):
-        socket_and_lock(workers[0].paths.folder)
-        workers.append(start_worker("--idle-s", "600", folder=workers[0].paths.folder))
-    async with asyncio.timeout(120):
-        while sum(worker.popen.poll() is None for worker in workers) > 1:
-            await asyncio.sleep(0.05)
-    (left,) = [worker for worker in workers if worker.popen.poll() is None]
-    assert {worker.popen.poll() for worker in workers} <= {None, 0, 3}
-    assert (await (await left.connect()).status()).pid == left.popen.pid
-
-
-async def test_unreachable_worker_says_so_once(
-    start_worker: StartWorker,
-) -> None:
+async def test_unreachable_worker_says_so_once(start_worker: StartWorker) -> None:
     worker = start_worker("--idle-s", "0.1")
     client = await worker.connect()
     folder = worker.paths.folder

@@ -1,7 +1,4 @@
-"""The order of steps, and the effect of a failing step on the other requests.
-
-A real model does not fail in these ways on demand, so the steps are scripted.
-"""
+"""The order of steps, and the effect of a failing step on the other requests."""
 
 import logging
 import threading
@@ -113,8 +110,6 @@ class ScriptedInfiller:
 
 
 class SchedulerRun:
-    """A scheduler with a scripted infiller; `answers` gathers what the jobs emit."""
-
     def __init__(self, *ids: str) -> None:
         self.scheduler, self.infiller = Scheduler(), ScriptedInfiller()
         self.answers: dict[str, list[JobEvent]] = {}
@@ -124,18 +119,15 @@ class SchedulerRun:
             self.scheduler.submit(each)
 
     def run(self) -> dict[str, list[JobEvent]]:
-        """Run in a thread until every job is answered."""
         threading.Thread(target=self.scheduler.run, args=(self.infiller,), daemon=True).start()
         self.until(lambda: len(self.answers) == len(self.jobs))
         return self.answers
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something is true of the answers."""
         with self._changed:
             assert self._changed.wait_for(condition, PATIENCE_S)
 
     def submit(self, name: str, *, background: bool = False) -> Job:
-        """A job more."""
         found = Job(InfillRequest(name, (), background=background), self._emit, name)
         self.jobs.append(found)
         self.scheduler.submit(found)
@@ -164,7 +156,6 @@ def test_a_failing_step_fails_only_its_own_request(
     run = SchedulerRun(kind, "fine")
     answers = run.run()
     (failed,) = answers[kind]
-    assert isinstance(failed, Failed)
     assert failed.code is code
     assert answers["fine"] == [Done("fine")]
     assert (run.scheduler.counts(), run.infiller.running) == ((0, 0), 0)
@@ -186,8 +177,6 @@ def test_only_so_many_requests_hold_memory_at_once() -> None:
 
 
 class Endless(ScriptedInfiller):
-    """Takes steps without end for what the user has asked for."""
-
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
         return self._steps(request.id) if request.quick else iter(lambda: None, 0)
 
@@ -213,8 +202,6 @@ def test_waiting_job_ends_once_however_it_ends() -> None:
 
 
 class EndlessBackground(ScriptedInfiller):
-    """Takes steps without end for what runs in the background; notes in which order requests begin."""
-
     def __init__(self) -> None:
         super().__init__()
         self.began: list[str] = []

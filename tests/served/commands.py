@@ -8,7 +8,6 @@ from pathlib import Path
 
 
 async def with_partner(runtime: Path, url: str, model: str, *words: str) -> "subprocess.CompletedProcess[str]":
-    """What the command does with the partner at `url`."""
     environment = os.environ | {
         "INFILL_LS_RUNTIME_DIR": str(runtime),
         "INFILL_LS_PARTNER_URL": url,

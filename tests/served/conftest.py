@@ -1,7 +1,4 @@
-"""One vLLM for each checkpoint. Where it is not installed or not up in time, its tests are skipped, and loudly.
-
-One that ends at its start fails them.
-"""
+"""One vLLM for each checkpoint. Where it is not installed or not up in time, its tests are skipped, and loudly."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,20 +20,17 @@ def _skip(why: str) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def skip_loudly() -> Callable[[str], NoReturn]:
-    """Skips a test, and says why at the end of the run."""
     return _skip
 
 
 @pytest.fixture(scope="session")
 def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
-    """A real vLLM with the embedded checkpoint."""
     with _started(registry.find("embedded").folder, tmp_path_factory, DIFFUSION) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def partner_vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
-    """A real vLLM with a causal checkpoint that fills in the middle, under a name that tells of it and another."""
     with _started(FIM, tmp_path_factory, ("--served-model-name", FIM_NAME, OTHER_NAME)) as server:
         yield server
 
@@ -57,7 +51,6 @@ def _started(checkpoint: Path, folders: pytest.TempPathFactory, flags: Sequence[
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Reports skipped tests in red."""
     if _why_not:
         terminalreporter.section("NOT TESTED", red=True, bold=True)
         for why in dict.fromkeys(_why_not):

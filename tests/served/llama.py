@@ -20,7 +20,6 @@ from tests.served.vllm import FIM
 
 
 def _pulled() -> str | None:
-    """The file of the model for new users, where it is on this machine."""
     found = downloads.find(FIRST)
     return next((str(file) for file in [found, *found.glob("*.gguf")] if file.is_file()), None) if found else None
 
@@ -45,10 +44,7 @@ threading.Event().wait()
 
 
 class Llama:
-    """A server process."""
-
     def __init__(self, scratch: Path) -> None:
-        """`scratch` gets the converted checkpoint and the log."""
         file, self.log = MODEL or str(scratch / "fim.gguf"), scratch / "llama.log"
         if MODEL is None:
             subprocess.run([sys.executable, str(_CONVERT), str(FIM), file], check=True)
@@ -72,7 +68,6 @@ class Llama:
         raise TimeoutError(f"llama.cpp's server did not start in {START_S} s: {self._last_words()}")
 
     def stop(self) -> None:
-        """Ends it."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

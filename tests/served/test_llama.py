@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 import pytest
 from tokenizers import Tokenizer
 
-from inference.messages import Candidate, Done, Outcome
+from inference.messages import Candidate, Outcome
 from tests.inference.remote.partner.asking import BEFORE, one_hole, partner_at
 from tests.served.commands import check_fills_alone, with_partner
 from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, Llama
@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory, skip_loudly: Callable[[str], NoReturn]) -> Iterator[Llama]:
-    """A server with the checkpoint."""
     if not PYTHON.exists():
         skip_loudly(f"llama.cpp's server is not tested: {VARIABLE} names no environment (see tests/served/llama.py)")
     server = Llama(tmp_path_factory.mktemp("llama"))
@@ -34,7 +33,6 @@ def llama(tmp_path_factory: pytest.TempPathFactory, skip_loudly: Callable[[str],
 
 @pytest.mark.skipif(MODEL is not None, reason="the small checkpoint's tokenizer")
 async def test_it_cuts_text_into_the_tokens_that_were_trained(llama: Llama) -> None:
-    """The checkpoint's tokenizer says of the same units what llama.cpp makes of them."""
     asked = Request(
         f"{llama.url}/tokenize", json.dumps({"content": BEFORE}).encode(), {"Content-Type": "application/json"}
     )
@@ -49,18 +47,10 @@ async def test_it_is_asked_by_infill(llama: Llama, kind: str) -> None:
         assert infiller.partner == "infill"
         events = [event async for event in infiller.infill(one_hole(max_tokens=12))]
     done = events[-1]
-    assert isinstance(done, Done)
     assert done.outcome is Outcome.COMPLETE
     (candidate,) = (event for event in events if isinstance(event, Candidate))
     assert candidate.texts[0].strip()
     assert "\n" not in candidate.texts[0]
-
-
-async def test_its_other_interfaces_answer_too(llama: Llama) -> None:
-    for kind in ("qwen2.5-coder", "chat"):
-        async with partner_at(llama.url, kind) as infiller:
-            events = [event async for event in infiller.infill(one_hole(max_tokens=12))]
-        assert isinstance(events[-1], Done)
 
 
 async def test_doctor_says_that_it_has_infill(llama: Llama, runtime_folder: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from lsprotocol import types
 from lsprotocol.types import Position
 from transformers import AutoTokenizer, Qwen2ForCausalLM
 
-from inference.messages import REFINED_STRENGTH, Candidate, Done, Hole, InfillRequest, Outcome
+from inference.messages import Candidate, Done, InfillRequest, Outcome
 from inference.models.family import ModelError
 from tests.e2e.editor import Editor, capabilities
 from tests.inference.remote.partner.asking import AFTER, BEFORE, one_hole, partner_at
@@ -28,7 +28,6 @@ TOKENS = 8
 
 
 async def filled(url: str, kind: str, name: str, asked: InfillRequest) -> tuple[list[Candidate], Done, str]:
-    """The candidates, the end, and how the server was asked."""
     async with partner_at(url, kind, server_model=name) as infiller:
         steps = infiller.infill(asked)
         events = [event async for event in steps]
@@ -64,7 +63,6 @@ async def test_the_model_is_shown_the_hole_as_it_was_trained(partner_vllm: Vllm)
 
 
 def written_here() -> str:
-    """The likeliest tokens, by transformers."""
     tokenizer = AutoTokenizer.from_pretrained(FIM)
     model = Qwen2ForCausalLM.from_pretrained(FIM, dtype=torch.float32)
     prompt = f"<|fim_prefix|>{BEFORE}<|fim_suffix|>{AFTER}<|fim_middle|>"
@@ -78,24 +76,6 @@ async def test_a_suffix_is_refused_in_words(partner_vllm: Vllm) -> None:
     """vLLM takes one for few models only."""
     with pytest.raises(ModelError, match=r"does not fill a hole in the way of `suffix`.*set partner\.kind"):
         await filled(partner_vllm.url, "suffix", FIM_NAME, one_hole())
-
-
-async def test_a_conversation_may_be_shown_a_draft(partner_vllm: Vllm) -> None:
-    draft = one_hole(max_tokens=TOKENS, text="sum(numbers)", strength=REFINED_STRENGTH)
-    candidates, done, _ = await filled(partner_vllm.url, "chat", FIM_NAME, draft)
-    assert done.outcome is Outcome.COMPLETE
-    assert all(each.complete for each in candidates), "what this small model never ends replaces no draft"
-
-
-async def test_several_holes_and_candidates(partner_vllm: Vllm) -> None:
-    """Side by side and one after another; each hole has its text."""
-    first = one_hole(max_tokens=TOKENS, candidates=2)
-    second = Hole(single_line=True, max_tokens=TOKENS)
-    asked = InfillRequest("r", (*first.segments, second), language="python", candidates=2)
-    candidates, done, _ = await filled(partner_vllm.url, "auto", FIM_NAME, asked)
-    assert done.outcome is Outcome.COMPLETE
-    assert all(len(each.texts) == 2 for each in candidates)
-    assert candidates
 
 
 async def test_cancelling_stops_vllm(partner_vllm: Vllm) -> None:
@@ -121,17 +101,6 @@ async def test_doctor_says_what_the_partner_can_do(partner_vllm: Vllm, runtime_f
 
 async def test_a_file_is_filled_by_the_partner_alone(partner_vllm: Vllm, runtime_folder: Path, tmp_path: Path) -> None:
     await check_fills_alone(tmp_path, runtime_folder, partner_vllm.url, FIM_NAME)
-
-
-async def test_ghost_text_by_the_partner_alone(partner_vllm: Vllm, runtime_folder: Path) -> None:
-    settings = {**PATIENT, "model": "partner", "partner": {"url": partner_vllm.url, "model": FIM_NAME}}
-    editor = await Editor.start(runtime_folder, capabilities(), settings)
-    asked = partner_vllm.metric("request_success_total")
-    uri = editor.open(BEFORE + AFTER)
-    line = BEFORE.count("\n")
-    await editor.complete(uri, Position(line, len(BEFORE.rpartition("\n")[2])), invoked=True)
-    assert partner_vllm.metric("request_success_total") > asked
-    assert await editor.quit() == 0
 
 
 async def test_draft_on_screen_goes_to_the_partner(partner_vllm: Vllm, runtime_folder: Path) -> None:

@@ -12,10 +12,7 @@ import gguf
 import numpy as np
 from safetensors.torch import load_file
 
-_NAMES = {
-    "model.embed_tokens.weight": "token_embd.weight",
-    "model.norm.weight": "output_norm.weight",
-}
+_NAMES = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight"}
 _PARTS = {
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
@@ -77,7 +74,6 @@ def _tokenizer(writer: gguf.GGUFWriter, folder: Path) -> None:
 
 
 def _named(name: str) -> str:
-    """The name of a tensor in GGUF."""
     if name in _NAMES:
         return _NAMES[name]
     _, _, number, part = name.split(".", 3)

@@ -1,17 +1,15 @@
-"""A real vLLM on the CPU, and a proxy in front of it that misbehaves on purpose."""
+"""A real vLLM on the CPU."""
 
 import asyncio
-import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 ENVIRONMENT = Path(os.environ.get("INFILL_TEST_VLLM", Path(__file__).parents[2] / ".venv-vllm"))
@@ -42,8 +40,6 @@ DIFFUSION = (
 
 
 class Vllm:
-    """A server process with a checkpoint."""
-
     def __init__(self, checkpoint: Path, log: Path, flags: Sequence[str] = DIFFUSION) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -67,7 +63,6 @@ class Vllm:
         raise TimeoutError(f"vLLM did not start in {START_S:.0f} s: {self._last_words()}")
 
     def stop(self) -> None:
-        """Ends it and the processes that it started."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -84,75 +79,14 @@ class Vllm:
         return total
 
     async def until(self, name: str, wanted: float, **labels: str) -> None:
-        """Wait until a metric has a value, or is above it."""
         async with asyncio.timeout(120):
             while await asyncio.to_thread(self.metric, name, **labels) < wanted:
                 await asyncio.sleep(0.05)
 
     async def until_idle(self) -> None:
-        """Wait until it runs nothing."""
         async with asyncio.timeout(120):
             while await asyncio.to_thread(self.metric, "num_requests_running"):
                 await asyncio.sleep(0.1)
 
     def _last_words(self) -> str:
         return self.log.read_text(errors="replace")[-2000:]
-
-
-class ChangingProxy:
-    """Passes requests on to a real vLLM, and changes each pinned row of its answers: the worst that trap could be.
-
-    `pinned` counts the rows that requests have pinned, `changed` those of them that vLLM itself answered otherwise.
-    `honest` True: answers are passed on as they are. `answers` are vLLM's own, with what they answer.
-    """
-
-    def __init__(self, vllm: str) -> None:
-        self._port = int(vllm.rpartition(":")[2])
-        self.pinned = self.changed = 0
-        self.honest = False
-        self.answers: list[tuple[dict[str, Any], list[int]]] = []
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection; one to vLLM for each of its requests."""
-        with suppress(OSError, EOFError):
-            while True:
-                head, body = await _message(reader)
-                status, answer = await self._passed_on(head, body)
-                writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(answer)}\r\n\r\n".encode() + answer)
-        writer.close()
-
-    async def _passed_on(self, head: str, body: bytes) -> tuple[str, bytes]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        writer.write(head.encode() + body)
-        answer_head, answer = await _message(reader)
-        writer.close()
-        status = answer_head.split()[1]
-        return status, self._changed(json.loads(body), json.loads(answer)) if body and status == "200" else answer
-
-    def _changed(self, asked: dict[str, Any], answer: dict[str, Any]) -> bytes:
-        seed, ids = asked["vllm_xargs"]["diffusion_seed_canvas"], answer["choices"][0]["token_ids"]
-        self.answers.append((asked, list(ids)))
-        for row in asked["vllm_xargs"]["diffusion_pinned"]:
-            self.pinned += 1
-            self.changed += ids[row] != seed[row]
-            if not self.honest:
-                ids[row] = 99
-                answer["choices"][0]["logprobs"]["top_logprobs"][row] = {"token_id:99": 0.0}
-        return json.dumps(answer).encode()
-
-
-async def _message(reader: asyncio.StreamReader) -> tuple[str, bytes]:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode()
-    found = re.search(r"^content-length: *(\d+)", head, re.IGNORECASE | re.MULTILINE)
-    return head, await reader.readexactly(int(found[1]) if found else 0)
-
-
-@asynccontextmanager
-async def changing_proxy(vllm: str) -> AsyncIterator[tuple[str, ChangingProxy]]:
-    """A proxy that runs, and its URL."""
-    proxy = ChangingProxy(vllm)
-    listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", proxy
-    finally:
-        listening.close()

@@ -49,8 +49,6 @@ _ENDED = re.compile(r"^(\S+ \S+?)(?:,(\d+))? .*a request ended after (\d+) ms", 
 
 @dataclass(frozen=True)
 class Times:
-    """One key press. In milliseconds."""
-
     total: float
     editor: float
     server: float
@@ -60,8 +58,6 @@ class Times:
 
 @dataclass(frozen=True)
 class Message:
-    """One line of the tap's log."""
-
     at: float
     id: int | str
     method: str | None
@@ -96,7 +92,6 @@ def why(error: Exception) -> str:
 
 
 def measure(home: Path, keystrokes: int) -> dict[str, Any]:
-    """All key presses in one window, summed up."""
     (home / "run").mkdir(mode=0o700)
     (home / "project").mkdir()
     code_server = CodeServer(home)
@@ -135,7 +130,6 @@ def _presses(window: Window, keystrokes: int) -> Iterator[tuple[float, float]]:
 
 
 def _engine_ends(runtime: Path) -> Iterator[tuple[float, float]]:
-    """When each request of the worker ended, in seconds since 1970, and how many ms it took."""
     for log in runtime.glob("*.log"):
         for stamp, thousandths, ms in _ENDED.findall(log.read_text()):
             yield datetime.fromisoformat(stamp).timestamp() + int(thousandths or 0) / 1000, float(ms)

@@ -28,7 +28,6 @@ SETTINGS: Mapping[str, Any] = json.loads((HERE / "settings.json").read_text())
 
 
 def why_missing() -> str | None:
-    """What the tests need and do not find; None when all is there."""
     if not _PROGRAM.is_file() or not _NODE.is_file() or not list(FOLDER.glob(".ready-*")):
         return f"VS Code IS NOT INSTALLED in {FOLDER}"
     if browser() is None:
@@ -37,14 +36,11 @@ def why_missing() -> str | None:
 
 
 def browser() -> str | None:
-    """The path of a Chromium."""
     names = ("chromium", "chromium-browser", "google-chrome")
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
 class CodeServer:
-    """One installation of VS Code for a user without any past, whose home is `home`."""
-
     def __init__(self, home: Path, network: PrivateNetwork | None = None) -> None:
         self._network = network
         self.home, self.user, self.extensions = home, home / "user", home / "extensions"
@@ -80,12 +76,10 @@ class CodeServer:
             file.write_text(json.dumps({**SETTINGS, **more}))
 
     def install(self, vsix: Path = VSIX) -> None:
-        """Install an extension from its file."""
         done = self._run("--install-extension", str(vsix))
         assert done.returncode == 0 and "successfully installed" in done.stdout, done.stdout + done.stderr
 
     def start(self) -> str:
-        """Start serving. Returns the address."""
         words = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry", "--disable-update-check"]
         words += ["--ignore-last-opened", *self._common]
         with self.log.open("wb") as log:
@@ -95,7 +89,6 @@ class CodeServer:
         return until(lambda: _ADDRESS.search(self.log.read_text()), f"VS Code serves: see {self.log}")[1]
 
     def stop(self) -> None:
-        """Stop it and everything that it started."""
         if self._popen is not None:
             os.killpg(self._popen.pid, signal.SIGTERM)
             try:
@@ -105,7 +98,6 @@ class CodeServer:
                 self._popen.wait()
 
     def servers(self) -> list[psutil.Process]:
-        """The language servers that its windows have started."""
         children = psutil.Process(self._popen.pid).children(recursive=True) if self._popen else []
         return [child for child in children if child.cmdline()[1:] == [str(self.home / "bin" / "infill-ls"), "serve"]]
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +23,6 @@ from tests.editors.vscode.private_network import PrivateNetwork
 from tests.editors.vscode.window import Window
 
 STARTING_S = 600
-Workers = Callable[[], list[Status]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,7 +45,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(scope="package")
 def home() -> Iterator[Path]:
-    """The home of a user who has just installed VS Code."""
     if reason := why_missing():
         not_tested(reason)
     with TemporaryDirectory(prefix="ilv-", dir="/tmp", ignore_cleanup_errors=True) as name:
@@ -56,14 +54,7 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="package")
-def asked_before(network: PrivateNetwork | None) -> set[str]:
-    """What others have asked of the network that all editors share."""
-    return set(network.attempts()) if network else set()
-
-
-@pytest.fixture(scope="package")
-def code_server(home: Path, network: PrivateNetwork | None, asked_before: set[str]) -> Iterator[CodeServer]:
-    """VS Code with our extension, not yet started."""
+def code_server(home: Path, network: PrivateNetwork | None) -> Iterator[CodeServer]:
     code_server = CodeServer(home, network)
     code_server.install()
     yield code_server
@@ -75,13 +66,11 @@ def code_server(home: Path, network: PrivateNetwork | None, asked_before: set[st
 
 @pytest.fixture(scope="package")
 def address(code_server: CodeServer) -> str:
-    """Where VS Code answers."""
     return code_server.start()
 
 
 @pytest.fixture(scope="package")
 def browser(home: Path, network: PrivateNetwork | None) -> Iterator[BrowserContext]:
-    """A browser without any past."""
     with sync_playwright() as playwright:
         context = browser_in(playwright, home, network)
         yield context
@@ -90,7 +79,6 @@ def browser(home: Path, network: PrivateNetwork | None) -> Iterator[BrowserConte
 
 @pytest.fixture(scope="package")
 def shared_window(browser: BrowserContext, address: str, home: Path) -> Window:
-    """The window that most tests use, ready to fill."""
     window = Window(browser, address, home / "project")
     window.open("start.py", "\n")
     window.status_is("sparkle")
@@ -99,15 +87,8 @@ def shared_window(browser: BrowserContext, address: str, home: Path) -> Window:
 
 @pytest.fixture
 def window(shared_window: Window) -> Iterator[Window]:
-    """The window, with nothing open."""
     yield shared_window
     shared_window.close_all()
-
-
-@pytest.fixture
-def workers(code_server: CodeServer) -> Workers:
-    """Asks which workers run for this VS Code, without those of partners."""
-    return lambda: [worker for worker in _workers(code_server) if not worker.partner]
 
 
 def _workers(code_server: CodeServer) -> list[Status]:

@@ -1,7 +1,4 @@
-"""Screenshots from the tests, for the READMEs. Nothing is staged: each shows VS Code in the test.
-
-They are kept only if INFILL_PICTURES names a folder, as `make pictures` does.
-"""
+"""Screenshots from the tests, for the READMEs. Nothing is staged: each shows VS Code in the test."""
 
 import base64
 import io
@@ -20,7 +17,6 @@ COLORS = 128
 
 
 def kept_in() -> Path | None:
-    """The folder that pictures are kept in; None when nobody wants any."""
     name = os.environ.get("INFILL_PICTURES")
     return Path(name) if name else None
 
@@ -57,7 +53,6 @@ def film(window: Window, name: str, *, width: int, height: int) -> Iterator[None
 
 
 def _cut(window: Window, frame: bytes, width: int, height: int) -> Image.Image:
-    """The wanted part of a frame, which comes in a scale of its own."""
     image = Image.open(io.BytesIO(frame)).convert("RGB")
     view = window.page.viewport_size
     assert view is not None

@@ -22,8 +22,6 @@ _SETUP = ("link set lo up", "route add local default dev lo", "-6 route add loca
 
 
 class PrivateNetwork:
-    """Lives until it is closed. `log` is a file of its own."""
-
     def __init__(self, log: Path) -> None:
         self._log = log
         with log.open("wb") as output:
@@ -33,7 +31,6 @@ class PrivateNetwork:
         assert self._lines()[:1] == ["ready"], f"no private network: {log.read_text()}"
 
     def command(self, *words: str) -> list[str]:
-        """`words`, run in this network."""
         enter = ["nsenter", "--preserve-credentials", "--user", "--net", f"--target={self._watcher.pid}", "--"]
         return [*enter, *words]
 
@@ -42,7 +39,6 @@ class PrivateNetwork:
         return list(dict.fromkeys(self._lines()[1:]))
 
     def close(self) -> None:
-        """Ends the watching; processes in this network keep it."""
         self._watcher.terminate()
         self._watcher.wait()
 
@@ -93,7 +89,6 @@ def _packets() -> Iterator[bytes]:
 
 
 def main() -> None:
-    """Watch until killed."""
     for words in _SETUP:
         subprocess.run(["ip", *words.split()], check="-6" not in words)
     for line in outside(_packets()):

@@ -37,7 +37,6 @@ def pump(source: BinaryIO, sink: BinaryIO, note: Note) -> None:
 
 
 def main() -> int:
-    """Runs the server; its exit status."""
     log_file, *command = sys.argv[1:]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert server.stdin and server.stdout

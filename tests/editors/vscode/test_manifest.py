@@ -37,7 +37,6 @@ def test_the_settings_are_those_of_the_server() -> None:
 
 
 def listed(name: str) -> set[str]:
-    """The words of a list in the extension's `settings.ts`."""
     source = (EXTENSION / "src" / "settings.ts").read_text()
     found = re.search(name + r": readonly string\[\] = \[(.*?)\]", source, re.S)
     assert found
@@ -54,7 +53,6 @@ def test_what_only_start_options_switch_on_takes_a_restart() -> None:
 
 
 def keys(settings: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """The names that the fields of a path have in an editor's settings."""
     for name in path:
         fields = {field.name: field.encode_name for field in msgspec.structs.fields(settings)}
         yield fields[name]

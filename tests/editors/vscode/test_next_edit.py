@@ -9,7 +9,6 @@ RENAMED = TEXT.replace("count", "total")
 
 
 def rename(window: Window) -> None:
-    """The user renames the variable where it is defined, with nothing but keys."""
     window.go_to(2, 5)
     window.press("Control+Shift+ArrowRight")
     window.type("total")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.editors.partner import NAME, Partner
+from tests.editors.partner import Partner
 from tests.editors.places import until
 from tests.editors.vscode import pictures
 from tests.editors.vscode.code_server import CodeServer
@@ -25,7 +25,6 @@ Configure = Callable[..., None]
 
 @pytest.fixture
 def partner(home: Path, network: PrivateNetwork | None, request: pytest.FixtureRequest) -> Iterator[Partner]:
-    """A partner that writes BETTER."""
     partner = Partner(home / f"partner-{request.node.nodeid.rpartition('::')[2]}".replace(" ", "-"), network)
     partner.answers(BETTER)
     yield partner
@@ -34,8 +33,6 @@ def partner(home: Path, network: PrivateNetwork | None, request: pytest.FixtureR
 
 @pytest.fixture
 def configure(window: Window, code_server: CodeServer, partner: Partner) -> Iterator[Configure]:
-    """Has the window use the partner, with more settings if need be; as before after the test."""
-
     def configure(**more: object) -> None:
         code_server.set(infill__partner__url=partner.url, infill__partner__kind="chat", **more)
         window.status_is("Partner: ")
@@ -49,7 +46,6 @@ def configure(window: Window, code_server: CodeServer, partner: Partner) -> Iter
 
 
 def drafted(window: Window, name: str) -> str:
-    """The ghost text of the diffusion model in a new file, on screen."""
     window.open(name, MEAN)
     window.go_to(3, 11)
     window.type(" ")
@@ -59,7 +55,6 @@ def drafted(window: Window, name: str) -> str:
 
 
 def with_text(text: str) -> str:
-    """The file of `drafted` with `text` taken."""
     return MEAN.replace("return\n", f"return {text}\n")
 
 
@@ -90,21 +85,10 @@ def test_draft_taken_while_the_partner_thinks(window: Window, partner: Partner, 
     assert window.saved() == with_text(draft)
 
 
-@pytest.mark.parametrize("how", ["dead", "gone-in-mid-answer", "without-a-text", "too-slow"])
-def test_draft_stays_whatever_the_partner_does(
-    window: Window, partner: Partner, configure: Configure, home: Path, how: str
-) -> None:
-    configure(**({"infill__deadlineMs__invoked": 2000} if how == "too-slow" else {}))
-    draft = drafted(window, f"{how}.py")
-    match how:
-        case "dead":
-            partner.end()
-        case "gone-in-mid-answer":
-            partner.breaks()
-        case "without-a-text":
-            partner.answers("")
-        case _:
-            partner.hold()
+def test_draft_outlives_the_partner(window: Window, partner: Partner, configure: Configure) -> None:
+    configure()
+    draft = drafted(window, "dead.py")
+    partner.end()
     window.press("Alt+i", "p")
     window.page.wait_for_selector(TOLD)
     assert window.ghost == draft
@@ -140,14 +124,6 @@ def test_a_fill_just_made_is_refined(window: Window, partner: Partner, configure
     window.press("Enter")
     text = until(lambda: (found := window.saved()) != filled and found, "the fill is refined")
     assert text == HOLES.replace("self.items = ???", "self.items = [item for item in ()]")
-
-
-def test_the_status_names_the_partner(window: Window, partner: Partner, configure: Configure) -> None:
-    configure()
-    drafted(window, "status.py")
-    window.press("Alt+i", "p")
-    until(lambda: window.ghost == BETTER, "the ghost text is refined in place")
-    window.status_is(f"Partner: {NAME}")
 
 
 def test_shadow_report_is_shown_and_forgotten(window: Window, partner: Partner, configure: Configure) -> None:

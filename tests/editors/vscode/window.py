@@ -21,8 +21,6 @@ _WATCH = (Path(__file__).parent / "watch.js").read_text()
 
 
 class Window:
-    """A window on `folder`. `file` is the one that is open."""
-
     def __init__(self, context: BrowserContext, address: str, folder: Path) -> None:
         self.file = self._folder = folder
         self.page = context.new_page()
@@ -32,7 +30,6 @@ class Window:
         self.page.evaluate(_WATCH)
 
     def open(self, name: str, text: str) -> None:
-        """Writes a new file and opens it; the cursor is at its start."""
         self.file = self._folder / name
         assert not self.file.exists(), "each test has files of its own"
         self.file.write_bytes(text.encode())
@@ -43,19 +40,16 @@ class Window:
         self.page.locator(_LINES).first.click(position={"x": 2, "y": 2})
 
     def close_all(self) -> None:
-        """Closes every file and discards unsaved changes."""
         self.press("Escape", "Escape")
         self.run("View: Close All Editors")
         until(self._is_empty, "every file is closed")
         self.page.evaluate("() => { Object.values(window.seen).forEach((seen) => seen.splice(0)); }")
 
     def status_is(self, part: str) -> None:
-        """Waits until our item in the status bar has `part` among its icons, words and explanation."""
         until(lambda: part in self.status, f"the status item shows {part}")
 
     @property
     def status(self) -> str:
-        """Icons, words and explanation of our item in the status bar."""
         item = self.page.query_selector(_STATUS)
         icons = [str(icon.get_attribute("class")) for icon in item.query_selector_all(".codicon")] if item else []
         return " ".join([*icons, str(item.get_attribute("aria-label")) if item else ""])
@@ -68,12 +62,10 @@ class Window:
 
     @property
     def ghost(self) -> str:
-        """The ghost text that is shown; empty when there is none."""
         parts = self.page.query_selector_all(_GHOST)
         return "".join(part.text_content() or "" for part in parts).replace("\xa0", " ")
 
     def await_ghost(self) -> str:
-        """The next ghost text."""
         return until(lambda: self.ghost, "ghost text is shown")
 
     @property
@@ -83,7 +75,6 @@ class Window:
 
     @property
     def drafts(self) -> list[str]:
-        """The different texts that were drawn since the last file was closed, in order."""
         found: Any = self.page.evaluate("window.seen.drafts")
         return list(found)
 
@@ -94,60 +85,46 @@ class Window:
         return list(found)
 
     def await_preview(self) -> str:
-        """What is previewed, as soon as it waits for a decision."""
         self.page.wait_for_selector(".codelens-decoration a")
         return until(lambda: self.drawn, "the preview is drawn")
 
     def go_to(self, line: int, column: int = 1) -> None:
-        """Puts the cursor there; both count from 1."""
         self._enter("Control+g", f":{line}:{column}", wait=f'{_ROW}:has-text("line {line} at column {column}.")')
         self.page.wait_for_selector(".quick-input-widget", state="hidden")
 
     def press(self, *keys: str) -> None:
-        """Press keys, such as Control+s."""
         for key in keys:
             self.page.keyboard.press(key)
 
     def type(self, text: str) -> None:
-        """Type `text`, as fast as a quick typist."""
         self.page.keyboard.type(text, delay=40)
 
     def run(self, title: str) -> None:
-        """Choose a command from the palette by its title."""
         self._enter("F1", f">{title}", wait=f'{_ROW}.focused:has-text("{title}")')
 
     def choose(self, title: str) -> None:
-        """Choose what has `title` in the list that is open."""
         self.page.locator(f'{_ROW}:has-text("{title}")').first.click()
 
     def light_bulb(self) -> list[str]:
-        """Opens the light bulb's menu. Returns the titles in it."""
         self.press("Control+.")
         rows = ".action-widget .monaco-list-row.action"
         self.page.wait_for_selector(rows)
         return [row.inner_text().strip() for row in self.page.query_selector_all(rows)]
 
     def pick(self, title: str) -> None:
-        """Choose an action of the light bulb's open menu."""
         self.page.locator(f'.action-widget .monaco-list-row.action:has-text("{title}")').first.click()
 
     def saved(self) -> str:
-        """Saves the document, and returns what the file holds then.
-
-        An edit of the extension can land just after Control+s, when there was nothing to save. So this presses it again
-        as long as the tab shows unsaved changes.
-        """
+        """Saves the document, and returns what the file holds then."""
         until(self._save, "the document is saved")
         return self.file.read_bytes().decode()
 
     def clip(self, width: int, height: int) -> FloatRect:
-        """The place in the page of the editor's upper left part, in CSS pixels."""
         box = self.page.locator(".editor-instance .overflow-guard").first.bounding_box()
         assert box is not None
         return {"x": box["x"], "y": box["y"], "width": width, "height": height}
 
     def close(self) -> None:
-        """Closes the window."""
         self.page.close()
 
     def _is_empty(self) -> bool:
@@ -164,11 +141,7 @@ class Window:
         return False
 
     def _enter(self, key: str, words: str, wait: str) -> None:
-        """Opens a list with `key`, types `words` and chooses the row that `wait` selects.
-
-        VS Code closes such a list when something else takes the focus, such as a panel that has just opened. A user
-        presses the key again, and so does this.
-        """
+        """Opens a list with `key`, types `words` and chooses the row that `wait` selects."""
         until(lambda: self._offers(key, words, wait), f"{key} offers {words}")
         self.page.keyboard.press("Enter")
 

@@ -1,8 +1,4 @@
-"""The smallest possible family: bidirectional, by counts of neighbouring tokens.
-
-It is as unlike DiffusionGemma as possible: mask noise, nothing to encode, nothing fed back, no causal likelihood, no
-continuations, no signal of length. What the engine does with it, it does with any family.
-"""
+"""The smallest possible family: bidirectional, by counts of neighbouring tokens."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,8 +14,6 @@ _SMOOTHING = 0.01
 
 
 class BigramFamily:
-    """Knows which token follows which in a text."""
-
     name, dtype, device = "bigrams", "float32", torch.device("cpu")
 
     def __init__(self, text: str) -> None:
@@ -40,8 +34,6 @@ class BigramFamily:
 
 
 class BigramContext:
-    """Only the last token of the prefix matters."""
-
     reused_tokens = 0
 
     def __init__(self, family: BigramFamily, prefix_ids: Sequence[int]) -> None:

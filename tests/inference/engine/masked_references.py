@@ -24,7 +24,6 @@ def logits_of(model: Any, ids: Sequence[int], bias: torch.Tensor, *, shifted: bo
 
 
 def sure(row: torch.Tensor, algorithm: str, top_p: float = 1.0) -> float:
-    """How sure a row of logits is, by the algorithm's name in the originals."""
     if top_p < 1.0:
         ordered, order = row.sort(descending=True)
         total = ordered.softmax(-1).cumsum(-1)

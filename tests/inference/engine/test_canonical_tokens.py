@@ -23,7 +23,6 @@ PROPERTIES = Properties()
 
 @pytest.fixture(scope="module")
 def qwen() -> Vocabulary:
-    """Tokens as Qwen2 splits them."""
     return Vocabulary(Tokenizer.from_file(str(DATA / "fim" / "tokenizer.json")))
 
 
@@ -45,7 +44,6 @@ def token_at(vocabulary: Vocabulary, text: str, place: int) -> tuple[int, int]:
 
 
 def allowed(vocabulary: Vocabulary, plan: Plan, row: int) -> set[int]:
-    """The ids that an open row of the only hole may become."""
     constraints = Constraints(vocabulary, PROPERTIES, len(vocabulary), torch.device("cpu"))
     canvas = CanvasBatch.of([plan.layout.compose([2])], torch.device("cpu"))
     constraint = constraints.of(canvas, plan.layout.holes)
@@ -82,15 +80,6 @@ def test_blanks_before_a_hole_and_typed_ones_are_kept(qwen: Vocabulary, blank: s
     whole = ("if x:\n" + blank + typed).encode()
     assert whole.startswith(given)
     assert all(qwen.bytes_of([id_]).startswith(whole[len(given) :]) for id_ in hole.allowed)
-
-
-@pytest.mark.parametrize("count", [4, 8])
-@pytest.mark.parametrize("word", ["x", "(", "1"])
-def test_an_indentation_is_split_as_it_is_before_a_word(qwen: Vocabulary, count: int, word: str) -> None:
-    blank = " " * count
-    found = qwen.agreeing_with(blank.encode())
-    assert qwen.encode(blank + word)[0] in found
-    assert [len(value) for id_ in found if len(value := qwen.bytes_of([id_])) < count] == [count - 1]
 
 
 @pytest.mark.parametrize(("fill", "text"), [("f(x)\n", "f(x)"), ("f(x)\n\n y = 2", "f(x)"), ("f(x", "f(x")])

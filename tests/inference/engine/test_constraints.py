@@ -10,11 +10,11 @@ import torch
 from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.constraints import FORBIDDEN
-from inference.engine.canvas.plan import Plan, Planner
-from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
+from inference.messages import Hole, Text
 from inference.models import registry
 from inference.models.properties import Properties
-from tests.inference.loaded import TWIN
+from tests.inference.engine.filling import fill, fill_typing
+from tests.inference.loaded import TWIN, planned
 
 SLACK, MASK = 60, 61
 
@@ -34,42 +34,28 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("    return 1\n", "def g(x):\n    return 2\n"),
-        ("class A:\n    pass\n", "class B:\n    pass\n"),
-        ("import os\n", "\n\ndef f():\n    pass\n"),
-    ],
+    ("before", "after"), [("    return 1\n", "def g(x):\n    return 2\n"), ("import os\n", "\n\ndef f():\n    pass\n")]
 )
 def test_a_hole_of_one_line_stays_one_behind_a_line_break_too(twin: Engine, before: str, after: str) -> None:
     """The token before the hole is healed into it: what the first row may become begins with a line break."""
     segments = (Text(before), Hole(single_line=True, max_tokens=6), Text(after))
-    for seed in range(4):
-        events = twin.infill(InfillRequest("r", segments, candidates=3, max_steps=3, seed=seed))
-        texts = [event.texts[0] for event in events if isinstance(event, Candidate)]
+    for seed in range(2):
+        answer = fill(twin, *segments, candidates=3, max_steps=3, seed=seed)
+        texts = [candidate.texts[0] for candidate in answer.candidates]
         assert texts
         assert not any("\n" in text or "\r" in text for text in texts)
 
 
 def test_line_hole_stays_one_line_behind_typed_text(twin: Engine) -> None:
     """What is typed ends inside a token, so that the next row may only become what goes on with it."""
-    hole = Hole(single_line=True, max_tokens=8)
-    request = InfillRequest("r", (Text("def f(x):\n"), hole, Text("\n")), drafts=True, max_steps=6, seed=5)
-    typed, run = "", twin.infill(request)
-    for event in run:
-        if isinstance(event, Draft) and not typed:
-            typed = event.texts[0][:1]
-            run.amend(0, typed)
-        if isinstance(event, Candidate):
-            assert event.texts[0].startswith(typed)
-            assert "\n" not in event.texts[0]
-
-
-def test_line_breaking_tokens_can_be_left_out(twin: Engine) -> None:
-    vocabulary = twin.loaded.vocabulary
-    assert vocabulary.encode("\n\n")[0] in vocabulary.starting_with(b"\n")
-    for start in (b"\n", b"\n\n"):
-        assert {vocabulary.bytes_of([id_]) for id_ in vocabulary.starting_with(start, single_line=True)} == {start}
+    answer, _ = fill_typing(
+        twin,
+        *("def f(x):\n", Hole(single_line=True, max_tokens=8), "\n"),
+        typing=lambda draft, typed: {} if typed.get(0) else {0: draft.texts[0][:1]},
+        max_steps=6,
+        seed=5,
+    )
+    assert not any("\n" in candidate.texts[0] for candidate in answer.candidates)
 
 
 @pytest.mark.parametrize("before", ["x =", "x = <", "x = <unused"])
@@ -87,9 +73,3 @@ def test_the_names_of_slack_and_mask_are_ordinary_text(tuned: Engine, text: str)
     vocabulary = tuned.loaded.vocabulary
     assert not {SLACK, MASK} & set(vocabulary.encode(text))
     assert vocabulary.decode(vocabulary.encode(text)) == text
-
-
-def planned(engine: Engine, *segments: Text | Hole) -> Plan:
-    """The canvas of a request."""
-    planner = Planner(engine.loaded.vocabulary, engine.loaded.properties, InfillRequest("r", segments))
-    return planner.plan(planner.group_from(0), [])

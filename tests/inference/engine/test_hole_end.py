@@ -5,10 +5,10 @@ import math
 import pytest
 
 from inference.engine import Engine
-from inference.engine.canvas.plan import Plan, Planner
 from inference.engine.search import length, length_probe
-from inference.messages import Hole, InfillRequest, Text
+from inference.messages import Hole, Text
 from tests.inference.engine.bigram_family import BigramFamily
+from tests.inference.loaded import planned
 
 
 @pytest.fixture(scope="module")
@@ -17,16 +17,11 @@ def engine() -> Engine:
 
 
 def found(engine: Engine, *segments: Text | Hole) -> list[float]:
-    plan = _plan(engine, *segments)
+    plan = planned(engine, *segments)
     with_context = engine.loaded.family.open(plan.prefix_ids)
     chances = length_probe.end_chances(engine.loaded, with_context, plan)
     with_context.close()
     return chances
-
-
-def _plan(engine: Engine, *segments: Text | Hole) -> Plan:
-    planner = Planner(engine.loaded.vocabulary, engine.loaded.properties, InfillRequest("r", segments))
-    return planner.plan(planner.group_from(0), [])
 
 
 def test_every_length_that_a_hole_may_have_gets_its_share(engine: Engine) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,30 +15,33 @@ from inference.engine.canvas.plan import Planner
 from inference.engine.search import policy
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
 from inference.models import registry
+from inference.models.diffusion_gemma.adapter import DiffusionGemma
+from tests.inference.engine import filling
+from tests.inference.engine.filling import fill_typing
 from tests.inference.loaded import check_nothing_is_open
 from tests.inference.models.random_model import save_random_checkpoint
 
 SOURCE = "import os\n\n\ndef size(path):\n    "
 REST = "\n\n\nprint(size('.'))\n"
-ENGINES = ("embedded", "released")
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=["embedded", "released"])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Both kinds of checkpoint, one after the other."""
+    found: Engine = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["embedded", "released", "middle"])
+def each(request: pytest.FixtureRequest) -> Engine:
+    """A causal model too, which has no canvas."""
     found: Engine = request.getfixturevalue(request.param)
     return found
 
 
 def fill(engine: Engine, *segments: Text | Hole, **options: object) -> tuple[list[Candidate], Done, list[Draft]]:
-    """All events of one request, checked for their order: drafts, then candidates, then Done."""
-    events = [event for event in engine.infill(InfillRequest("r", segments, **options)) if event is not None]  # type: ignore[arg-type]
-    kinds = [type(event) for event in events]
-    assert kinds == sorted(kinds, key=[Draft, Candidate, Done].index)
-    assert kinds.count(Done) == 1
-    candidates = [event for event in events if isinstance(event, Candidate)]
-    assert candidates
-    return candidates, events[-1], [event for event in events if isinstance(event, Draft)]  # type: ignore[return-value]
+    answer = filling.fill(engine, *segments, **options)
+    assert answer.candidates
+    return answer.candidates, answer.done, answer.drafts
 
 
 def test_one_hole_gets_text(engine: Engine) -> None:
@@ -50,25 +54,25 @@ def test_one_hole_gets_text(engine: Engine) -> None:
     check_nothing_is_open(engine)
 
 
-def test_holes_are_filled_together_on_one_canvas(engine: Engine) -> None:
+def test_holes_are_filled_together_on_one_canvas(embedded: Engine) -> None:
     segments = (Text("a ="), Hole(max_tokens=4), Text("\nb ="), Hole(max_tokens=4), Text("\nc ="), Hole(max_tokens=4))
-    candidates, done, _ = fill(engine, *segments, Text("\n"), max_steps=4, seed=1)
+    candidates, done, _ = fill(embedded, *segments, Text("\n"), max_steps=4, seed=1)
     assert done.stats.canvases == 1
     assert len(candidates[0].texts) == 3
 
 
-def test_distant_holes_take_several_canvases(engine: Engine) -> None:
+def test_distant_holes_take_several_canvases(embedded: Engine) -> None:
     far = "\n".join(f"value_{i} = {i}" for i in range(60))
     segments = (Text("a ="), Hole(max_tokens=4), Text(f"\n{far}\nb ="), Hole(max_tokens=4), Text("\n"))
-    candidates, done, _ = fill(engine, *segments, max_steps=3, seed=1)
+    candidates, done, _ = fill(embedded, *segments, max_steps=3, seed=1)
     assert done.stats.canvases == 2
     assert len(candidates[0].texts) == 2
 
 
-def test_the_same_seed_gives_the_same_answer(engine: Engine) -> None:
+def test_the_same_seed_gives_the_same_answer(embedded: Engine) -> None:
     segments = (Text(SOURCE), Hole(max_tokens=8), Text(REST))
-    first, *_ = fill(engine, *segments, max_steps=5, candidates=3, seed=7)
-    again, *_ = fill(engine, *segments, max_steps=5, candidates=3, seed=7)
+    first, *_ = fill(embedded, *segments, max_steps=5, candidates=3, seed=7)
+    again, *_ = fill(embedded, *segments, max_steps=5, candidates=3, seed=7)
     assert [c.texts for c in first] == [c.texts for c in again]
 
 
@@ -80,10 +84,10 @@ def test_candidates_differ_and_the_best_comes_first(engine: Engine) -> None:
     assert [c.score for c in whole] == sorted((c.score for c in whole), reverse=True)
 
 
-def test_a_fill_begins_with_what_was_typed(engine: Engine) -> None:
+def test_a_fill_begins_with_what_was_typed(each: Engine) -> None:
     for typed in ("ret", "return os.pa", "    x", "é"):
         candidates, *_ = fill(
-            engine, Text(SOURCE), Hole(starts_with=typed, max_tokens=6), Text(REST), candidates=3, max_steps=3, seed=1
+            each, Text(SOURCE), Hole(starts_with=typed, max_tokens=6), Text(REST), candidates=3, max_steps=3, seed=1
         )
         assert all(c.texts[0].startswith(typed) for c in candidates)
 
@@ -102,15 +106,10 @@ def test_special_tokens_never_stand_in_a_fill(engine: Engine) -> None:
         assert not forbidden & set(engine.loaded.vocabulary.encode(candidates[0].texts[0]))
 
 
-def test_special_tokens_in_the_document_are_plain_text(engine: Engine) -> None:
-    text = "x = '<eos><mask><|turn>'\ny ="
-    candidates, *_ = fill(engine, Text(text), Hole(max_tokens=4), Text("\n# <pad>\n"), max_steps=2, seed=1)
-    assert candidates[0].texts
-
-
-def test_drafts_follow_the_canvas_from_step_to_step(engine: Engine) -> None:
+def test_drafts_follow_the_canvas_from_step_to_step(embedded: Engine) -> None:
     segments = (Text("a ="), Hole(max_tokens=6), Text("\nb ="), Hole(max_tokens=6), Text("\n"))
-    candidates, _, drafts = fill(engine, *segments, drafts=True, max_steps=6, seed=2)
+    candidates, _, drafts = fill(embedded, *segments, drafts=True, max_steps=6, seed=2)
+    assert drafts[-1].texts == candidates[0].texts
     *steps, last = [draft.step for draft in drafts]
     assert steps == list(range(1, len(steps) + 1))
     assert last == steps[-1]  # the one that was chosen, shown once more
@@ -127,7 +126,6 @@ def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
     request = InfillRequest("r", segments, max_steps=48, seed=1)
     *_, candidate, done = [e for e in engine.infill(request, deadline=time.monotonic()) if e is not None]
     assert isinstance(candidate, Candidate)
-    assert isinstance(done, Done)
     assert not candidate.complete
     assert done.outcome is Outcome.DEADLINE
     assert candidate.steps == 1  # the first hole is whole, if not good; the second keeps what stands in it
@@ -138,39 +136,30 @@ def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
 
 @pytest.mark.parametrize(("hole", "least"), [(Hole(single_line=True), 2), (Hole(kind=HoleKind.BODY), 8)])
 def test_late_request_gets_the_likeliest_length(engine: Engine, hole: Hole, least: int) -> None:
-    """With a signal of length and without."""
     segments = (Text("import os\n\n\ndef size(path):\n    "), hole, Text("\n\n\nprint(size('.'))\n"))
     events = engine.infill(InfillRequest("r", segments, seed=1), deadline=time.monotonic())
     (candidate,) = (event for event in events if isinstance(event, Candidate))
     assert candidate.tokens >= least
 
 
-def test_a_late_request_costs_no_more_however_many_holes_it_has(engine: Engine) -> None:
+def test_a_late_request_costs_no_more_however_many_holes_it_has(embedded: Engine) -> None:
     segments = tuple(part for _ in range(200) for part in (Text("x = "), Hole(text="???"), Text("\n" * 40)))
     request = InfillRequest("r", segments, candidates=16, max_steps=48)
-    *_, done = engine.infill(request, deadline=time.monotonic())
-    assert isinstance(done, Done)
+    *_, done = embedded.infill(request, deadline=time.monotonic())
     assert done.stats.canvases == 1
     assert done.stats.steps <= 2
 
 
-def test_the_last_draft_is_the_answer(engine: Engine) -> None:
-    segments = (Text("a ="), Hole(max_tokens=6), Text("\nb ="), Hole(max_tokens=6), Text("\n"))
-    candidates, _, drafts = fill(engine, *segments, drafts=True, candidates=4, max_steps=6, seed=5)
-    if not candidates[0].unfilled:
-        assert drafts[-1].texts == candidates[0].texts
-
-
-def test_a_candidate_says_how_sure_the_model_is_of_it(engine: Engine) -> None:
+def test_a_candidate_says_how_sure_the_model_is_of_it(embedded: Engine) -> None:
     hole = Hole(min_tokens=5, max_tokens=6, starts_with="ret")
     for seed in range(200):
-        (candidate, *_), _, drafts = fill(engine, Text(SOURCE), hole, Text(REST), max_steps=4, seed=seed, drafts=True)
+        (candidate, *_), _, drafts = fill(embedded, Text(SOURCE), hole, Text(REST), max_steps=4, seed=seed, drafts=True)
         if "\ufffd" not in candidate.texts[0]:  # half a character has no place in a draft, nor has how sure it is
             break
     assert "\ufffd" not in candidate.texts[0]
     (confidences,) = drafts[-1].confidences
     assert min(confidences) <= candidate.confidence <= max(confidences)
-    (given, *_), _, _ = fill(engine, Text("x = "), Hole(text="1", strength=0.0), Text("\n"))
+    (given, *_), _, _ = fill(embedded, Text("x = "), Hole(text="1", strength=0.0), Text("\n"))
     assert given.confidence == 1
 
 
@@ -191,20 +180,20 @@ def test_half_a_character_is_never_offered(tmp_path: Path) -> None:
     assert candidate.texts == ("caf\ufffd",), "what the user has there stays"
 
 
-def test_closing_stops_within_a_step_and_frees_memory(engine: Engine) -> None:
+def test_closing_stops_within_a_step_and_frees_memory(embedded: Engine) -> None:
     request = InfillRequest("r", (Text(SOURCE), Hole(max_tokens=16), Text(REST)), max_steps=48, drafts=True)
-    with closing(engine.infill(request)) as events:
+    with closing(embedded.infill(request)) as events:
         assert isinstance(next(e for e in events if e is not None), Draft)
-    check_nothing_is_open(engine)
+    check_nothing_is_open(embedded)
 
 
-def test_interleaved_requests_answer_as_they_would_alone(engine: Engine) -> None:
+def test_interleaved_requests_answer_as_they_would_alone(each: Engine) -> None:
     requests = [
         InfillRequest(str(n), (Text(SOURCE + "x" * n), Hole(max_tokens=6), Text(REST)), max_steps=4, seed=n)
         for n in range(3)
     ]
-    alone = [[e.texts for e in engine.infill(r) if isinstance(e, Candidate)] for r in requests]
-    running: list[tuple[int, Iterator[object]]] = [(n, engine.infill(r)) for n, r in enumerate(requests)]
+    alone = [[e.texts for e in each.infill(r) if isinstance(e, Candidate)] for r in requests]
+    running: list[tuple[int, Iterator[object]]] = [(n, each.infill(r)) for n, r in enumerate(requests)]
     together: list[list[tuple[str, ...]]] = [[] for _ in requests]
     while running:
         for number, events in list(running):
@@ -214,7 +203,8 @@ def test_interleaved_requests_answer_as_they_would_alone(engine: Engine) -> None
             if event == "end":
                 running.remove((number, events))
     assert together == alone
-    check_nothing_is_open(engine)
+    if isinstance(each.loaded.family, DiffusionGemma):
+        check_nothing_is_open(each)
 
 
 def test_strength_0_keeps_the_text_and_1_forgets_it(engine: Engine) -> None:
@@ -250,50 +240,33 @@ def test_rework_takes_fewer_steps_the_weaker_it_is(engine: Engine) -> None:
     assert 0 < candidates[0].steps <= 2
 
 
-def test_rework_and_fill_share_a_canvas(engine: Engine) -> None:
-    segments = (Hole(text="abc", strength=0.5), Text("x = "), Hole(), Text("\n"), Hole(text="kept", strength=0.0))
-    candidates, done, _ = fill(engine, *segments, max_steps=4, candidates=3, seed=1)
-    assert done.stats.canvases == 1
-    assert all(candidate.texts[2] == "kept" for candidate in candidates)
-
-
-def test_a_second_request_reuses_the_prefix(engine: Engine) -> None:
-    segments = (Text("# reuse\n" + SOURCE), Hole(max_tokens=4), Text(REST))
-    fill(engine, *segments, max_steps=1)
-    _, done, _ = fill(engine, *segments, max_steps=1)
-    assert done.stats.reused_tokens == done.stats.prefix_tokens
-
-
-def test_keystroke_behind_a_long_prefix_encodes_few_tokens(engine: Engine) -> None:
+def test_keystroke_behind_a_long_prefix_encodes_few_tokens(embedded: Engine) -> None:
     text = "".join(f"value_{number} = {number}\n" for number in range(700))
     for typed in ("", "v", "va", "val", "value_1", "value_1 ="):
-        _, done, _ = fill(engine, Text(text + typed), Hole(max_tokens=2), Text("\n"), max_steps=1)
-        assert done.stats.prefix_tokens <= engine.loaded.properties.max_prefix_tokens
+        _, done, _ = fill(embedded, Text(text + typed), Hole(max_tokens=2), Text("\n"), max_steps=1)
+        assert done.stats.prefix_tokens <= embedded.loaded.properties.max_prefix_tokens
         if typed:
             assert done.stats.prefix_tokens - done.stats.reused_tokens <= 8
-    assert done.stats.prefix_tokens > engine.loaded.properties.max_prefix_tokens // 2
-
-
-@pytest.mark.parametrize("steps", [0, -1, 1 << 40])
-def test_a_number_of_steps_that_makes_no_sense_is_refused(engine: Engine, steps: int) -> None:
-    with pytest.raises(RequestError, match="max_steps"):
-        engine.infill(InfillRequest("r", (Text("x"), Hole()), max_steps=steps))
+    assert done.stats.prefix_tokens > embedded.loaded.properties.max_prefix_tokens // 2
 
 
 @pytest.mark.parametrize(
-    ("segments", "message"),
+    ("segments", "steps", "message"),
     [
-        ((), "no hole"),
-        ((Text("x"),), "no hole"),
-        ((Hole(min_tokens=0),), "0 to 0"),
-        ((Hole(min_tokens=5, max_tokens=3),), "5 to 3"),
-        ((Hole(text="x", strength=1.5),), "strength"),
-        ((Hole(starts_with="x" * 5000),), "does not fit"),
+        ((), None, "no hole"),
+        ((Text("x"),), None, "no hole"),
+        ((Hole(min_tokens=0),), None, "0 to 0"),
+        ((Hole(min_tokens=5, max_tokens=3),), None, "5 to 3"),
+        ((Hole(text="x", strength=1.5),), None, "strength"),
+        ((Hole(),), 0, "max_steps"),
+        ((Hole(),), 1 << 40, "max_steps"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused(engine: Engine, segments: tuple[Hole, ...], message: str) -> None:
+def test_a_request_that_makes_no_sense_is_refused(
+    each: Engine, segments: tuple[Hole, ...], steps: int | None, message: str
+) -> None:
     with pytest.raises(RequestError, match=message):
-        list(engine.infill(InfillRequest("r", segments)))
+        list(each.infill(InfillRequest("r", segments, max_steps=steps)))
 
 
 TEXTS = st.text(st.sampled_from("ab \n\t\r()é😀\u2028\x0b\x00:='\""), max_size=40)
@@ -313,137 +286,98 @@ def test_any_text_around_the_holes_is_taken(embedded: Engine, texts: list[str], 
     check_nothing_is_open(embedded)
 
 
-def test_every_kind_of_hole_has_room(engine: Engine) -> None:
-    for kind in HoleKind:
-        candidates, *_ = fill(engine, Text(SOURCE), Hole(kind=kind), Text(REST), max_steps=1, seed=1)
-        assert candidates[0].tokens > 0
+def amended(engine: Engine, choose: Callable[[str], str]) -> Done:
+    """The end of a request amended at its second draft with what `choose` makes of that."""
+    number, segments = count(1), ("import os\n\nsize =", Hole(max_tokens=10), "\nprint(size)\n")
 
+    def typing(draft: Draft, _: dict[int, str]) -> dict[int, str]:
+        return {0: choose(draft.texts[0])} if next(number) == 2 else {}
 
-def amended(engine: Engine, choose: Callable[[str], str], after: int, **options: object) -> tuple[str, str, Done]:
-    """A request amended after some drafts with what `choose` makes of the draft: that text, the fill, and Done."""
-    segments = (Text("import os\n\nsize ="), Hole(max_tokens=10), Text("\nprint(size)\n"))
-    request = InfillRequest("r", segments, drafts=True, max_steps=12, seed=3, **options)  # type: ignore[arg-type]
-    run, pinned, drafts = engine.infill(request), "", 0
-    best: Candidate | None = None
-    for event in run:
-        drafts += isinstance(event, Draft)
-        if isinstance(event, Draft) and drafts == after:
-            pinned = choose(event.texts[0])
-            run.amend(0, pinned)
-        best = event if isinstance(event, Candidate) and best is None else best
-        done = event
-    assert best is not None
-    assert isinstance(done, Done)
-    return pinned, best.texts[0], done
+    answer, _ = fill_typing(engine, *segments, typing=typing, max_steps=12, seed=3)
+    check_nothing_is_open(engine)
+    return answer.done
 
 
 def test_accepted_text_is_pinned_while_denoising(engine: Engine) -> None:
     for cut in (1, 3, 1000):
-        pinned, fill_, done = amended(engine, lambda draft, cut=cut: draft[:cut], after=2)
-        assert fill_.startswith(pinned)
-        assert done.stats.canvases == 1
-    check_nothing_is_open(engine)
+        assert amended(engine, lambda draft, cut=cut: draft[:cut]).stats.canvases == 1
 
 
 def test_text_typed_against_the_draft_restarts_from_there(engine: Engine) -> None:
-    pinned, fill_, done = amended(engine, lambda _: " os.path.getsize(", after=2)
-    assert fill_.startswith(pinned)
-    assert done.stats.canvases == 2
-    check_nothing_is_open(engine)
+    assert amended(engine, lambda _: " os.path.getsize(").stats.canvases == 2
 
 
-def test_amendment_redoes_a_done_canvas_if_it_disagrees(engine: Engine) -> None:
+def test_amendment_redoes_a_done_canvas_if_it_disagrees(embedded: Engine) -> None:
     far = "\n".join(f"value_{i} = {i}" for i in range(60))
-    segments = (Text("a ="), Hole(max_tokens=4), Text(f"\n{far}\nb ="), Hole(max_tokens=4), Text("\n"))
-    for typed, canvases in ((None, 2), (" 12345 +", 4)):
-        run = engine.infill(InfillRequest("r", segments, drafts=True, max_steps=3, seed=1))
-        first, canvas, told = "", 0, False
-        for event in run:
-            canvas += isinstance(event, Draft) and event.step == 1
-            if isinstance(event, Draft) and canvas == 2 and not told:
-                first, told = typed or event.texts[0][:1], True
-                run.amend(0, first)
-            if isinstance(event, Candidate):
-                assert event.texts[0].startswith(first)
-            done = event
-        assert told
-        assert isinstance(done, Done)
-        assert done.stats.canvases == canvases
+    segments = ("a =", Hole(max_tokens=4), f"\n{far}\nb =", Hole(max_tokens=4), "\n")
+    for text, canvases in ((None, 2), (" 12345 +", 4)):
+        began = list[int]()
+
+        def typing(draft: Draft, typed: dict[int, str], text=text, began=began) -> dict[int, str]:
+            began.extend([1] * (draft.step == 1))
+            return {0: text or draft.texts[0][:1]} if len(began) == 2 and not typed else {}
+
+        answer, _ = fill_typing(embedded, *segments, typing=typing, max_steps=3, seed=1)
+        assert answer.done.stats.canvases == canvases
 
 
 def test_late_typing_holds_for_every_candidate(engine: Engine) -> None:
-    """It agrees with the best one, which is the last draft: of the others those that it agrees with are told."""
-    segments = (Text("a ="), Hole(min_tokens=8, max_tokens=16), Text("\n"))
-    run = engine.infill(InfillRequest("r", segments, candidates=6, drafts=True, max_steps=2, seed=1))
-    typed, steps, told = "", set[int](), list[str]()
-    for event in run:
-        if isinstance(event, Draft):
-            if event.step in steps:
-                typed = event.texts[0]
-                run.amend(0, typed)
-            steps.add(event.step)
-        elif isinstance(event, Candidate):
-            told.append(event.texts[0])
-    assert typed
-    assert told
-    assert all(text.startswith(typed) for text in told)
+    steps = set[int]()
+
+    def typing(draft: Draft, _: dict[int, str]) -> dict[int, str]:
+        again = draft.step in steps
+        steps.add(draft.step)
+        return {0: draft.texts[0]} if again else {}
+
+    hole = Hole(min_tokens=8, max_tokens=16)
+    fill_typing(engine, "a =", hole, "\n", typing=typing, candidates=6, max_steps=2, seed=1)
 
 
 def test_amendments_of_several_holes_all_hold(engine: Engine) -> None:
-    segments = (Text("a ="), Hole(max_tokens=6), Text("\nb ="), Hole(max_tokens=6), Text("\nc ="), Hole(max_tokens=6))
-    run = engine.infill(InfillRequest("r", (*segments, Text("\n")), drafts=True, max_steps=10, seed=2))
-    typed: dict[int, str] = {}
-    for event in run:
-        if isinstance(event, Draft) and event.step == 2 and not typed:
-            typed = {0: event.texts[0][:2], 2: " 17"}
-            for hole, text in typed.items():
-                run.amend(hole, text)
-        if isinstance(event, Draft) and event.step == 4:
-            typed[1] = event.texts[1][:3]
-            run.amend(1, typed[1])
-        if isinstance(event, Candidate):
-            assert all(event.texts[hole].startswith(text) for hole, text in typed.items())
+    def typing(draft: Draft, typed: dict[int, str]) -> dict[int, str]:
+        if draft.step == 2 and not typed:
+            return {0: draft.texts[0][:2], 2: " 17"}
+        return {1: draft.texts[1][:3]} if draft.step == 4 else {}
+
+    hole = Hole(max_tokens=6)
+    segments = ("a =", hole, "\nb =", hole, "\nc =", hole, "\n")
+    _, typed = fill_typing(engine, *segments, typing=typing, max_steps=10, seed=2)
     assert len(typed) == 3
     check_nothing_is_open(engine)
 
 
 def test_long_amendment_makes_room_for_itself(embedded: Engine) -> None:
-    hole = Hole(min_tokens=14, max_tokens=14)
-    segments = tuple(part for _ in range(4) for part in (Text("\nx ="), hole))
-    run = embedded.infill(InfillRequest("r", (*segments, Text("\n")), drafts=True, max_steps=6, seed=1))
-    typed = " some_function(first_argument, second_argument, third_argument)" * 2
-    told = False
+    """Seen in the last draft: this small model repeats itself in the other holes, and such a fill is no candidate."""
+    long = " some_function(first_argument, second_argument, third_argument)" * 2
+    segments = ("\nx =", Hole(min_tokens=14, max_tokens=14)) * 4
+    run = embedded.infill(filling.request(*segments, "\n", drafts=True, max_steps=6, seed=1))
+    drafts = list[Draft]()
     for event in run:
-        if isinstance(event, Draft) and not told:
-            run.amend(0, typed)
-            told = True
-        if isinstance(event, Candidate):
-            assert event.texts[0].startswith(typed)
-            assert len(event.texts) == 4
-    assert told
+        if isinstance(event, Draft):
+            if not drafts:
+                run.amend(0, long)
+            drafts.append(event)
+    assert drafts[-1].texts[0].startswith(long)
+    assert len(drafts[-1].texts) == 4
+    with pytest.raises(RequestError, match="does not fit"):
+        filling.fill(embedded, Hole(starts_with="x" * 5000))
 
 
-def test_an_amendment_of_a_hole_that_is_not_there_is_refused(engine: Engine) -> None:
-    run = engine.infill(InfillRequest("r", (Text("x"), Hole())))
+def test_an_amendment_of_a_hole_that_is_not_there_is_refused(each: Engine) -> None:
+    run = each.infill(InfillRequest("r", (Text("x"), Hole())))
     with pytest.raises(RequestError, match="no hole 1"):
         run.amend(1, "x")
 
 
 def test_what_is_typed_after_canvases_were_dropped_is_kept(embedded: Engine) -> None:
-    """Many lengths are tried, and few finished; both while one candidate is wanted and while many are."""
     known = policy.of(embedded.loaded.family.traits)
     assert known.of_one_line > known.finished
+
+    def typing(draft: Draft, typed: dict[int, str]) -> dict[int, str]:
+        return {0: draft.texts[0][:3]} if draft.step > 5 and not typed else {}
+
     for candidates in (1, 6):
-        segments = (Text(SOURCE), Hole(min_tokens=8, max_tokens=48), Text(REST))
-        run = embedded.infill(InfillRequest("r", segments, candidates=candidates, drafts=True, max_steps=16, seed=3))
-        typed, told = "", list[str]()
-        for event in run:
-            if isinstance(event, Draft) and event.step > 5 and not typed:
-                typed = event.texts[0][:3]
-                run.amend(0, typed)
-            elif isinstance(event, Candidate):
-                told.append(event.texts[0])
-        assert typed
-        assert 1 <= len(told) <= candidates
-        assert all(text.startswith(typed) for text in told)
+        segments = (SOURCE, Hole(min_tokens=8, max_tokens=48), REST)
+        answer, _ = fill_typing(embedded, *segments, typing=typing, candidates=candidates, max_steps=16, seed=3)
+        assert len(answer.candidates) <= candidates
     check_nothing_is_open(embedded)

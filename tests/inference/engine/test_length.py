@@ -22,9 +22,6 @@ def test_a_hole_ends_where_slack_becomes_likelier_than_not() -> None:
     curve = [0.0, 0.01, 0.1, 0.4, 0.6, 0.9, 0.99, 1.0]
     assert length.from_slack([curve], [Slots(8)], 1) == [(4,)]
     assert length.from_slack([curve], [Slots(8)], 3) == [(4,), (3,), (5,)]
-
-
-def test_a_curve_that_never_rises_takes_the_whole_hole() -> None:
     assert length.from_slack([[0.0] * 8], [Slots(8)], 3) == [(8,)]
 
 
@@ -63,13 +60,11 @@ def test_without_a_signal_nearly_every_length_of_a_line_is_tried(told: Traits) -
 
 
 def test_without_a_signal_blocks_get_usual_lengths() -> None:
-    """Of all lengths the shortest would win, whatever is right."""
     assert length.around_usual([Slots(64)], 3) == [(32,), (24,), (48,)]
     assert length.around_usual([Slots(12)], 3) == [(6,), (5,), (10,)]
 
 
 def test_lengths_far_from_the_usual_are_unusual() -> None:
-    """As a factor, whichever way."""
     far = {size: length.unusual([LINE], [size]) for size in (1, 2, 4, 6, 9, 18)}
     assert far[6] == 0.0 < far[9] < far[18] < far[1]
     assert (far[9], far[18]) == pytest.approx((far[4], far[2]))
@@ -80,9 +75,3 @@ def test_lengths_far_from_the_usual_are_unusual() -> None:
 def test_usual_length_keeps_within_limits() -> None:
     holes = [Slots(24, single_line=True), Slots(64), Slots(4, single_line=True), Slots(24, minimum=20), Slots(0, 0)]
     assert length.usual(holes) == (6, 40, 4, 20, 0)
-
-
-def test_a_grid_spans_the_hole() -> None:
-    choices = length.from_grid([Slots(24)], 5)
-    assert choices[0] == (1,)
-    assert choices[-1] == (24,)

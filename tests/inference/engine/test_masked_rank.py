@@ -8,12 +8,13 @@ import torch
 
 from inference.engine import Engine
 from inference.engine.canvas.fills import Written
-from inference.engine.canvas.plan import Plan, Planner
+from inference.engine.canvas.plan import Plan
 from inference.engine.search import length, masked_rank
 from inference.engine.search.rank import Weights
-from inference.messages import Hole, InfillRequest, Text
+from inference.messages import Hole, Text
 from inference.models.family import Context
 from tests.inference.engine.bigram_family import MASK_ID, BigramFamily
+from tests.inference.loaded import planned
 
 CODE = "x = area(width, height)\n" * 20
 WEIGHTS = Weights(smoothing=0.0, suffix=2.0, suffix_tokens=3, unusual=0.5)
@@ -22,11 +23,6 @@ WEIGHTS = Weights(smoothing=0.0, suffix=2.0, suffix_tokens=3, unusual=0.5)
 @pytest.fixture(scope="module")
 def engine() -> Engine:
     return Engine(BigramFamily(CODE))
-
-
-def planned(engine: Engine, *segments: Text | Hole) -> Plan:
-    planner = Planner(engine.loaded.vocabulary, engine.loaded.properties, InfillRequest("r", segments))
-    return planner.plan(planner.group_from(0), [])
 
 
 def written(engine: Engine, plan: Plan, *fills: str) -> Written:
@@ -40,7 +36,6 @@ def written(engine: Engine, plan: Plan, *fills: str) -> Written:
 
 
 def scores(engine: Engine, plan: Plan, several: Sequence[Written], parts: int) -> tuple[list[float], int]:
-    """And how many passes they took."""
     context, passes = engine.loaded.family.open(plan.prefix_ids), 0
     scoring = masked_rank.scores(engine.loaded, context, plan, several, WEIGHTS, parts)
     while True:
@@ -53,7 +48,6 @@ def scores(engine: Engine, plan: Plan, several: Sequence[Written], parts: int) -
 
 
 def by_hand(context: Context, one: Written, order: Sequence[Sequence[int]]) -> list[float]:
-    """The mean log-probability of each part, in fresh passes over this canvas alone."""
     found = []
     for number, part in enumerate(order):
         ids = torch.tensor([one.ids])

@@ -1,4 +1,4 @@
-"""Finished, cancelled and amended requests leave nothing behind: after 2,000 of them the process has not grown."""
+"""Finished, cancelled and amended requests leave nothing behind: after a thousand of them the process has not grown."""
 
 import gc
 import random
@@ -22,20 +22,16 @@ from inference.engine.search.unmasking import Unmasking
 from inference.messages import Draft, Hole, InfillRequest, Text
 from inference.models import registry
 from inference.models.properties import SamplerSettings
-from tests.inference.loaded import check_nothing_is_open, gemma, opened
+from tests.inference.loaded import check_nothing_is_open, gemma
 from tests.inference.models import random_masked
 from tests.inference.models.random_model import save_random_checkpoint
 
-REQUESTS = 2000
-SETTLED = 500
+REQUESTS = 1000
+SETTLED = 300
 """By then the caches are full and the allocator has what it needs."""
 CACHE_BYTES = 8 << 20
-BOUND_BYTES = 24 << 20
+BOUND_BYTES = 14 << 20
 """A request that kept the 64 kB of its prefix would pass this three times over."""
-
-PREFIXES = 120
-KEPT_BYTES = 200 << 20
-"""Whole prefixes of the embedded model take 2.4 MB each: all of them would be 283 MB."""
 
 
 def resident_bytes() -> int:
@@ -45,7 +41,6 @@ def resident_bytes() -> int:
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Engine:
-    """The smallest engine there is, with a cache that is soon full."""
     save_random_checkpoint(tmp_path, layers=2)
     engine = Engine(registry.load(str(tmp_path), device="cpu"))
     gemma(engine).prefixes.budget_bytes = CACHE_BYTES
@@ -53,7 +48,6 @@ def tiny(tmp_path: Path) -> Engine:
 
 
 def play(engine: Engine, number: int, chance: random.Random) -> None:
-    """One request on one of many documents: run to its end, cancelled after some steps, or amended."""
     text = f"# document {number % 50}\n" + "x" * chance.randrange(40)
     segments = (Text(text), Hole(max_tokens=4), Text("\nafter\n"))
     request = InfillRequest("r", segments, max_steps=2, drafts=True, candidates=chance.randint(1, 2), seed=number)
@@ -72,7 +66,7 @@ def play(engine: Engine, number: int, chance: random.Random) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_2000_mixed_requests_leave_the_resident_size_flat(tiny: Engine) -> None:
+def test_mixed_requests_leave_the_resident_size_flat(tiny: Engine) -> None:
     chance, before = random.Random(0), 0
     for number in range(REQUESTS):
         play(tiny, number, chance)
@@ -80,18 +74,6 @@ def test_2000_mixed_requests_leave_the_resident_size_flat(tiny: Engine) -> None:
     check_nothing_is_open(tiny)
     assert gemma(tiny).prefixes.size_bytes() <= CACHE_BYTES
     assert resident_bytes() - before < BOUND_BYTES
-
-
-def test_cache_of_many_prefixes_stays_small(embedded: Engine) -> None:
-    """As a day of typing in many files leaves them."""
-    for _ in embedded.infill(InfillRequest("r", (Text("x = "), Hole(max_tokens=4)), max_steps=1)):
-        pass
-    before = resident_bytes()
-    for number in range(PREFIXES):
-        with opened(embedded, [5 + (number * 7 + place * 13) % 4000 for place in range(256)]):
-            pass
-    check_nothing_is_open(embedded)
-    assert resident_bytes() - before < KEPT_BYTES
 
 
 @contextmanager
@@ -113,16 +95,16 @@ ROWS, VOCABULARY = 128, 152_000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads how much memory a process had at most")
-@pytest.mark.parametrize("method", ["entropy", "confidence", "margin", "p2"])
-def test_step_over_a_large_vocabulary_makes_few_copies(tmp_path: Path, method: str) -> None:
+def test_step_over_a_large_vocabulary_makes_few_copies(tmp_path: Path) -> None:
     random_masked.save_dream(tmp_path, vocab_size=VOCABULARY, num_hidden_layers=1, hidden_size=16, tied=True)
     family = registry.load(str(tmp_path), device="cpu", dtype="bfloat16")
     context, canvas = family.open([7] * 20), CanvasBatch.of([Row((OPEN,) * ROWS, ((0, 0, ROWS),))], family.device)
-    settings = msgspec.structs.replace(SamplerSettings(), max_steps=8, method=method, top_p=0.9)
     constraint = Constraint(torch.zeros(2, VOCABULARY), torch.zeros(ROWS, dtype=torch.long))
     noise = MaskNoise(random_masked.MASK, torch.Generator())
-    loop = Unmasking(context, canvas, settings, noise, constraint=constraint)
-    loop.step()  # what is set up once does not count
-    with peak_bytes() as peak:
-        loop.step()
-    assert peak[0] < 3 * ROWS * VOCABULARY * 4
+    for method in ("entropy", "p2"):
+        settings = msgspec.structs.replace(SamplerSettings(), max_steps=8, method=method, top_p=0.9)
+        loop = Unmasking(context, canvas, settings, noise, constraint=constraint)
+        loop.step()  # what is set up once does not count
+        with peak_bytes() as peak:
+            loop.step()
+        assert peak[0] < 3 * ROWS * VOCABULARY * 4, method

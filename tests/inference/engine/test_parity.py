@@ -1,9 +1,4 @@
-"""The search gives exactly the tokens of transformers' code: `generate` if that can do the same, otherwise a plain
-loop.
-
-`generate` knows no pins. So the loop that is compared with stands here, made of transformers' own parts: its forward
-pass, temperature, sampler and stopping rule, one whole pass a step and nothing kept between them.
-"""
+"""The search gives the tokens of transformers' `generate`, or, with pins, of a plain loop of transformers' parts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,11 +37,11 @@ STOPPING = [(0.1, 0.005, 1), (4.0, 0.5, 1), (1.0, 2.0, 2), (0.5, 10.0, 0)]
 """Entropy bound, confidence and stability."""
 
 
-@pytest.fixture(scope="module", params=[Network, FusedNetwork], ids=["plain", "fused"])
+@pytest.fixture(scope="module", params=["plain", "fused", "bfloat16"])
 def network(request: pytest.FixtureRequest) -> Network:
-    """The layers of transformers, and those that the product runs on any device."""
-    found: Network = request.param(random_model())
-    return found
+    if request.param == "bfloat16":
+        return Network(random_model().to(torch.bfloat16))
+    return (FusedNetwork if request.param == "fused" else Network)(random_model())
 
 
 def prompt(seed: int) -> torch.Tensor:
@@ -56,7 +51,6 @@ def prompt(seed: int) -> torch.Tensor:
 def denoised(
     network: Network, cache: PrefixCache, ids: Sequence[int], rows: Sequence[Row], settings: SamplerSettings, noise: Any
 ) -> Denoising:
-    """The end of our loop over canvases that follow a prefix."""
     context = EncodedContext(network, cache.acquire(ids), ids)
     for _ in context.encode():
         pass
@@ -82,7 +76,6 @@ def ours(network: Network, ids: list[int], settings: SamplerSettings, seed: int)
 
 
 def generated(model: Any, ids: torch.Tensor, seed: int, settings: SamplerSettings, canvases: int) -> Any:
-    """What transformers' `generate` says."""
     config = DiffusionGemmaGenerationConfig(
         max_new_tokens=canvases * CANVAS_TOKENS,
         max_denoising_steps=settings.max_steps,
@@ -125,48 +118,36 @@ def by_hand(
     return answer[0].tolist(), step + 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("bound", "confidence", "stability"), STOPPING)
 def test_tokens_equal_those_of_generate(
     network: Network, seed: int, bound: float, confidence: float, stability: int
 ) -> None:
     """Same weights, settings and random stream: same tokens, over two canvases behind a prefix beyond the window."""
     ids, settings = prompt(seed), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
-    theirs = generated(random_model(), ids, seed, settings, CANVASES)
+    theirs = generated(network.model, ids, seed, settings, CANVASES)
     tokens, steps = ours(network, ids[0].tolist(), settings, seed)
     assert tokens == theirs.sequences[0, PREFIX_TOKENS:].tolist()
     assert steps == round(len(tokens) / theirs.tokens_per_forward.item())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [3])
 @pytest.mark.parametrize(("bound", "confidence", "stability"), STOPPING)
 def test_a_batch_of_canvases_equals_that_of_generate(
     network: Network, seed: int, bound: float, confidence: float, stability: int
 ) -> None:
-    """Three canvases behind one prefix; each stops when it is done, whatever the others do."""
     ids, settings = prompt(seed), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
-    theirs = generated(random_model(), ids.expand(3, -1), seed, settings, 1)
+    theirs = generated(network.model, ids.expand(3, -1), seed, settings, 1)
     loop = denoised(network, PrefixCache(network, 0), ids[0].tolist(), [OPEN_ROW] * 3, settings, noise(network, seed))
     assert loop.answer.tolist() == theirs.sequences[:, PREFIX_TOKENS:].tolist()
     assert loop.steps.tolist() == [round(CANVAS_TOKENS / each) for each in theirs.tokens_per_forward.tolist()]
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("bound", "confidence", "stability"), STOPPING)
-def test_tokens_equal_those_of_generate_in_bfloat16(seed: int, bound: float, confidence: float, stability: int) -> None:
-    model = random_model().to(torch.bfloat16)
-    ids, settings = prompt(seed), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
-    theirs = generated(model, ids, seed, settings, CANVASES)
-    tokens, _ = ours(Network(model), ids[0].tolist(), settings, seed)
-    assert tokens == theirs.sequences[0, PREFIX_TOKENS:].tolist()
-
-
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [3])
 @pytest.mark.parametrize(("bound", "confidence", "stability"), STOPPING)
 def test_with_nothing_pinned_the_plain_loop_is_generate(
     seed: int, bound: float, confidence: float, stability: int
 ) -> None:
-    """So that what the loop of this file says of pins is worth something."""
     ids, settings = prompt(seed), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
     model = random_model()
     tokens, _ = by_hand(model, ids[0].tolist(), OPEN_ROW, settings, seed)
@@ -180,7 +161,7 @@ PINNED = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [2])
 @pytest.mark.parametrize("index", range(len(PINNED)), ids=["suffix", "two holes", "three of one token"])
 @pytest.mark.parametrize("prefix", [PREFIX_TOKENS, 3], ids=["long prefix", "short prefix"])
 def test_pinned_canvases_equal_those_of_the_plain_loop(network: Network, seed: int, index: int, prefix: int) -> None:
@@ -192,17 +173,7 @@ def test_pinned_canvases_equal_those_of_the_plain_loop(network: Network, seed: i
     assert loop.step_number == steps
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("index", range(len(PINNED)))
-def test_pinned_canvases_equal_the_plain_loop_in_bfloat16(seed: int, index: int) -> None:
-    network, settings = Network(random_model().to(torch.bfloat16)), SamplerSettings(STEPS, 1.0, 0.8, 0.4, 1, 0.05)
-    ids = prompt(seed)[0].tolist()
-    tokens, _ = by_hand(network.model, ids, PINNED[index], settings, seed)
-    loop = denoised(network, PrefixCache(network, 0), ids, [PINNED[index]], settings, noise(network, seed))
-    assert loop.answer[0].tolist() == tokens
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engine, seed: int) -> None:
     """All the way from text to text: the hole begins and ends inside a word, and its first token is healed."""
     segments = (Text("def area(wid"), Hole(min_tokens=9, max_tokens=9, single_line=True), Text("asure(x)\n"))

@@ -5,9 +5,10 @@ import math
 import pytest
 
 from inference.engine import Engine
-from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.messages import Hole, Text
 from inference.models import registry
 from tests.inference.engine.bigram_family import BigramFamily
+from tests.inference.engine.filling import fill
 from tests.inference.loaded import check_nothing_is_open, save_with_broken_encoder
 
 SEGMENTS = (
@@ -19,15 +20,9 @@ SEGMENTS = (
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """The twin with a broken encoder."""
     folder = tmp_path_factory.mktemp("broken") / "checkpoint"
     save_with_broken_encoder(folder)
     return Engine(registry.load(str(folder), device="cpu"))
-
-
-def candidates(engine: Engine) -> list[Candidate]:
-    events = engine.infill(InfillRequest("r", SEGMENTS, candidates=4, max_steps=8, seed=1))
-    return [event for event in events if isinstance(event, Candidate)]
 
 
 @pytest.mark.parametrize("name", ["embedded", "twin"])
@@ -39,7 +34,7 @@ def test_a_trained_checkpoint_is_believed(name: str, request: pytest.FixtureRequ
 
 
 def test_where_the_encoder_is_broken_the_canvas_ranks(broken: Engine) -> None:
-    found = candidates(broken)
+    found = fill(broken, *SEGMENTS, candidates=4, max_steps=8, seed=1).candidates
     assert len(found) > 1
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     by_chance = -math.log(broken.loaded.traits.vocabulary_size)

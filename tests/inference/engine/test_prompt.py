@@ -42,14 +42,6 @@ def test_only_chat_models_read_other_files(embedded: Engine, released: Engine) -
     assert "OTHER_39 = 1" not in text
 
 
-def test_window_start_stays_for_small_cursor_moves(embedded: Engine) -> None:
-    vocabulary, properties = embedded.loaded.vocabulary, embedded.loaded.properties
-    text = "".join(f"value_{number} = {number}\n" for number in range(900))
-    windows = [prompt.prefix(vocabulary, properties, text + "x" * typed, 256) for typed in range(12)]
-    assert len({window[:16] for window in windows}) == 1
-    assert all(len(window) <= 256 for window in windows)
-
-
 def test_a_short_file_is_read_from_its_start(embedded: Engine) -> None:
     ids = prompt.prefix(embedded.loaded.vocabulary, embedded.loaded.properties, "x = 1\n", 256)
     assert ids[0] == embedded.loaded.vocabulary.id_of("<bos>")

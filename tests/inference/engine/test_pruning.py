@@ -8,27 +8,24 @@ import torch
 
 from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.plan import Plan, Planner
+from inference.engine.canvas.plan import Plan
 from inference.engine.search import answers
 from inference.engine.search.denoise import Denoising
 from inference.engine.search.pruning import TRIAL_SUFFIX_TOKENS, is_due, prune, tried
 from inference.engine.search.sampler import noise_of
-from inference.messages import Hole, InfillRequest, Text
+from inference.messages import Hole, Text
 from inference.models.family import Context
-from tests.inference.loaded import opened
+from tests.inference.loaded import opened, planned
 
 REST = "\n\n\nx = 1\n" + "def less(a, b):\n    return a < b\n" * 3
 FINISHED = 2
 SEGMENTS = (Text("def size(path):\n    ret"), Hole(max_tokens=16, single_line=True), Text(REST))
-REQUEST = InfillRequest("r", SEGMENTS)
 
 
 @contextmanager
 def begun(engine: Engine, lengths: Sequence[int], finished: int) -> Iterator[tuple[Denoising, Context, Plan]]:
-    """A canvas of each length, to be denoised in up to 20 steps."""
     model = engine.loaded
-    planner = Planner(model.vocabulary, model.properties, REQUEST)
-    plan = planner.plan(planner.group_from(0), [])
+    plan = planned(engine, *SEGMENTS)
     rows = tried([plan.layout.compose([length]) for length in lengths], finished)
     canvas = CanvasBatch.of(rows, model.family.device)
     noise = noise_of(model.family.traits, model.properties, torch.Generator().manual_seed(1))
@@ -39,7 +36,6 @@ def begun(engine: Engine, lengths: Sequence[int], finished: int) -> Iterator[tup
 
 
 def suffixes(loop: Denoising) -> list[tuple[int, ...]]:
-    """What stands behind the hole of each canvas."""
     ends = [spans[-1][2] for spans in loop.canvas.spans]
     rows = zip(loop.answer.tolist(), ends, loop.canvas.lengths, strict=True)
     return [tuple(ids[end:length]) for ids, end, length in rows]
@@ -105,8 +101,3 @@ def test_kept_canvases_see_the_whole_suffix(embedded: Engine) -> None:
             loop.step()
         prune(embedded.loaded, loop, context, plan, 2)
         assert suffixes(loop) == [plan.layout.suffix]
-
-
-def test_few_lengths_see_the_whole_suffix_from_the_start(embedded: Engine) -> None:
-    with begun(embedded, (4, 5), finished=2) as (loop, _, plan):
-        assert set(suffixes(loop)) == {plan.layout.suffix}

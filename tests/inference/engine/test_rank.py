@@ -10,7 +10,6 @@ from tests.inference.loaded import causal_logits, gemma, opened
 
 
 def by_hand(engine: Engine, ids: list[int], judged: Judged) -> float:
-    """The same from one fresh pass over everything."""
     every = [*ids, *judged.fill, *judged.suffix]
     log_probabilities = causal_logits(gemma(engine).network, every).log_softmax(-1)
     each = [float(log_probabilities[row, every[row + 1]]) for row in range(len(ids) - 1, len(every) - 1)]
@@ -37,15 +36,6 @@ def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine
             found = rank.scores(context, candidates)
         for score, judged in zip(found, candidates, strict=True):
             assert abs(score - by_hand(engine, ids, judged)) < 1e-3
-
-
-def test_likely_code_scores_above_noise(embedded: Engine) -> None:
-    ids = embedded.loaded.vocabulary.encode("import os\nimport sys\n\n\ndef main():\n   ")
-    encode = embedded.loaded.vocabulary.encode
-    candidates = [Judged(encode(text), encode("\n"), rank.REST_OF_LINE) for text in (" return None", " )(]qx 77 zz")]
-    with opened(embedded, ids) as context:
-        good, bad = rank.scores(context, candidates)
-    assert good > bad
 
 
 def test_without_a_prefix_the_first_token_is_given(embedded: Engine) -> None:

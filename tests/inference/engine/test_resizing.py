@@ -1,11 +1,6 @@
-"""Holes grow and shrink in the middle of denoising, if a model writes tokens for that.
+"""Holes grow and shrink in the middle of denoising, if a model writes tokens for that."""
 
-The model here knows a text by heart: on a canvas that is too short for it, it says that the first open row should be
-two, on one that is too long that it should go. That it says so by the tokens of DreamOn is shown with DreamOn's sampler
-in test_unmasking_parity.py.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,74 +9,56 @@ from torch import Tensor
 
 from inference.engine import Engine
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
-from inference.models.family import Continuation, LengthSignal, Traits
+from inference.models.family import LengthSignal, Traits
 from inference.models.properties import NoiseKind, Properties, SamplerSettings
-from tests.inference.models.random_model import SPECIAL_TOKENS, byte_tokenizer
+from tests.inference.engine.bigram_family import MASK_ID, BigramContext, BigramFamily
+from tests.inference.engine.filling import fill_typing
 
-MASK = len(SPECIAL_TOKENS) + 256
-EXPAND, DELETE = MASK + 1, MASK + 2
+EXPAND, DELETE = MASK_ID + 1, MASK_ID + 2
 FIRST, LAST = "abc", "uvwxyz\n"
 
 
-class ByHeart:
-    """A family that knows one text."""
-
-    name, dtype, device = "by heart", "float32", torch.device("cpu")
+class ByHeart(BigramFamily):
+    """Knows one text, and says by which row a canvas is too short or too long for it."""
 
     def __init__(self, text: str) -> None:
-        self.tokenizer = byte_tokenizer()
+        super().__init__(text)
         self.tokenizer.add_special_tokens(["<mask>", "<expand>", "<delete>"])
-        self.traits = Traits(NoiseKind.MASK, LengthSignal.EXPAND_DELETE, MASK + 3, False, 0)
+        self.traits = Traits(NoiseKind.MASK, LengthSignal.EXPAND_DELETE, MASK_ID + 3, False, 0)
         sampler = SamplerSettings(max_steps=200, t_max=0.0, t_min=0.0, method="entropy", schedule="single")
         self.properties = Properties(
-            "mask", MASK, canvas_tokens=64, expand_token_id=EXPAND, delete_token_id=DELETE, sampler=sampler
+            "mask", MASK_ID, canvas_tokens=64, expand_token_id=EXPAND, delete_token_id=DELETE, sampler=sampler
         )
         self.ids = self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def open(self, prefix_ids: Sequence[int]) -> "Remembered":
-        return Remembered(self, len(prefix_ids) - (prefix_ids[:1] == (self.tokenizer.token_to_id("<bos>"),)))
+        return Remembered(self, prefix_ids)
 
 
-class Remembered:
+class Remembered(BigramContext):
     """Behind so many tokens of the text."""
 
-    reused_tokens = 0
-
-    def __init__(self, family: ByHeart, before: int) -> None:
-        self._family, self._before = family, before
-
-    def encode(self) -> Iterator[int]:
-        return iter(())
+    def __init__(self, family: ByHeart, prefix_ids: Sequence[int]) -> None:
+        super().__init__(family, prefix_ids)
+        self._ids, bos = family.ids, family.tokenizer.token_to_id("<bos>")
+        self._before = len(prefix_ids) - (prefix_ids[:1] == (bos,))
 
     def predict(
         self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
     ) -> Tensor:
-        width, text = ids.shape[1], self._family.ids
-        logits, seen = torch.zeros(len(rows), MASK + 3), set[int]()
+        width, text = ids.shape[1], self._ids
+        logits, seen = torch.zeros(len(rows), MASK_ID + 3), set[int]()
         for number, row in enumerate(rows.tolist()):
             canvas, place = row // width, row % width
             length = width if valid is None else int(valid[canvas].sum())
             over = self._before + length - len(text) - 1  # <eos>
-            token = text[min(self._before + place, len(text) - 1)]
+            right = text[min(self._before + place, len(text) - 1)]
             first = canvas not in seen
-            if first:
-                seen.add(canvas)
-                token = EXPAND if over < 0 else DELETE if over > 0 else token
+            seen.add(canvas)
+            token = right if not first or over == 0 else EXPAND if over < 0 else DELETE
             logits[number, token] = 40.0 if first else 20.0
-            logits[number, text[min(self._before + place, len(text) - 1)]] += 10.0
+            logits[number, right] += 10.0
         return logits
-
-    def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
-        return None
-
-    def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
-        raise NotImplementedError
-
-    def continuation(self, count: int, room_tokens: int) -> Continuation:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        pass
 
 
 def fill(middle: str, hole: Hole, **options: Any) -> list[Any]:
@@ -120,14 +97,10 @@ def test_several_canvases_grow_and_shrink_side_by_side() -> None:
 
 
 def test_typed_text_is_pinned_and_the_hole_grows() -> None:
-    request = InfillRequest("r", (Text(FIRST), Hole(max_tokens=20), Text(LAST)), drafts=True, seed=1)
-    run, typed = Engine(ByHeart(FIRST + "defghijkl" + LAST)).infill(request), False
-    found = []
-    for event in run:
-        if isinstance(event, Draft) and event.texts[0].startswith("d") and not typed:
-            run.amend(0, "d")
-            typed = True
-        if isinstance(event, Candidate):
-            found.append(event.texts[0])
-    assert typed
-    assert found == ["defghijkl"]
+    answer, _ = fill_typing(
+        Engine(ByHeart(FIRST + "defghijkl" + LAST)),
+        *(FIRST, Hole(max_tokens=20), LAST),
+        typing=lambda draft, typed: {0: "d"} if draft.texts[0].startswith("d") and not typed else {},
+        seed=1,
+    )
+    assert [candidate.texts[0] for candidate in answer.candidates] == ["defghijkl"]

@@ -8,7 +8,8 @@ from inference.engine import Engine
 from inference.engine.canvas.layout import Row
 from inference.engine.canvas.plan import Plan, Planner
 from inference.engine.search.pruning import TRIAL_SUFFIX_TOKENS, tried
-from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
+from inference.messages import Hole, HoleKind, InfillRequest, Text
+from tests.inference.engine.filling import fill
 
 LINE = Hole(single_line=True)
 BEFORE = "import os\n\n\ndef size(path):\n    result = "
@@ -17,7 +18,6 @@ FREE_ROWS = 512
 
 
 def planned(engine: Engine, *segments: Text | Hole, short: bool = False, **options: object) -> Plan:
-    """The canvas of a request."""
     model = engine.loaded
     request = InfillRequest("r", segments, **options)  # type: ignore[arg-type]
     planner = Planner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
@@ -30,16 +30,7 @@ def with_free_rows(engine: Engine) -> Engine:
 
 
 def shown(engine: Engine, plan: Plan) -> str:
-    """What is read before the canvas."""
     return engine.loaded.vocabulary.decode(list(plan.prefix_ids))
-
-
-def asked(engine: Engine, before: str, after: str) -> Done:
-    """The end of a request for the rest of a line."""
-    request = InfillRequest("r", (Text(before), LINE, Text(after)), path="size.py", max_steps=1, seed=1)
-    *_, done = (event for event in engine.infill(request) if event is not None)
-    assert isinstance(done, Done)
-    return done
 
 
 @pytest.mark.parametrize(
@@ -68,8 +59,7 @@ def test_where_rows_are_free_a_canvas_is_as_wide_as_in_training(twin: Engine) ->
         assert last is None or row.ids[-1] == last
     narrow = planned(twin, Text(BEFORE), LINE, Text("\n")).layout.compose([4])
     assert len(narrow.ids) < 32
-    request = InfillRequest("r", (Text(BEFORE), LINE, Text("\n")), max_steps=2, seed=1)
-    assert any(isinstance(event, Candidate) and event.texts[0] for event in wide.infill(request))
+    assert fill(wide, BEFORE, LINE, "\n", max_steps=2, seed=1).text
 
 
 def test_canvases_that_are_tried_share_the_rows_that_are_free() -> None:
@@ -100,7 +90,8 @@ def test_late_requests_and_plain_models_read_no_far_suffix(twin: Engine, embedde
 
 
 def test_prefix_stays_encoded_while_typing(twin: Engine) -> None:
-    asked(twin, BEFORE, AFTER)
+    options = {"path": "size.py", "max_steps": 1, "seed": 1}
+    fill(twin, BEFORE, LINE, AFTER, **options)
     moved = AFTER.index("value_3 ")
     for before, after in (
         (BEFORE + "os.pa", AFTER),
@@ -108,7 +99,7 @@ def test_prefix_stays_encoded_while_typing(twin: Engine) -> None:
         (BEFORE + "1\n    result = result + ", AFTER),
         (BEFORE + AFTER[: moved + len("value_3 =")], AFTER[AFTER.index("\n", moved) :]),
     ):
-        stats = asked(twin, before, after).stats
+        stats = fill(twin, before, LINE, after, **options).done.stats
         new = len(twin.loaded.vocabulary.encode(before[len(BEFORE) :]))
         assert stats.prefix_tokens > 500
         assert stats.reused_tokens >= stats.prefix_tokens - new - 2

@@ -53,15 +53,10 @@ def test_the_temperature_falls_from_first_to_last_step() -> None:
     assert values[-1] > 0.4
 
 
-def test_confidence_is_the_mean_over_rows_that_are_there() -> None:
+def test_confidence_is_the_mean_or_sum_over_rows_there() -> None:
     entropies, counts = torch.tensor([[0.1, float("inf")], [0.1, 0.5]]), torch.tensor([1, 2])
-    assert sampler.confident(entropies, counts, SamplerSettings(confidence=0.2)).tolist() == [True, False]
-
-
-def test_or_it_is_the_sum_over_them() -> None:
-    entropies, counts = torch.tensor([[0.1, float("inf")], [0.1, 0.5]]), torch.tensor([1, 2])
-    settings = SamplerSettings(confidence=0.0, total_entropy=0.5)
-    assert sampler.confident(entropies, counts, settings).tolist() == [True, False]
+    for settings in (SamplerSettings(confidence=0.2), SamplerSettings(confidence=0.0, total_entropy=0.5)):
+        assert sampler.confident(entropies, counts, settings).tolist() == [True, False]
 
 
 def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:

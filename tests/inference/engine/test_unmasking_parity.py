@@ -1,7 +1,4 @@
-"""The loop gives the same tokens as the published samplers of masked-diffusion models, pins included.
-
-The references are in masked_references.py. Both forbid the mask token, which the originals may write and leave.
-"""
+"""The loop gives the same tokens as the published samplers of masked-diffusion models, pins included."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +22,7 @@ from tests.inference.models import random_masked
 from tests.inference.models.random_masked import EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2
 
 ALGORITHMS = {"entropy": "entropy", "confidence": "maskgit_plus", "margin": "topk_margin"}
-SEEDS = range(2)
+SEEDS = range(1)
 NO_MASK = torch.zeros(VOCABULARY_SIZE).index_fill(0, torch.tensor([MASK]), FORBIDDEN)
 PREFIX = tuple((7 * number) % 200 for number in range(11))
 ROWS = {
@@ -36,7 +33,6 @@ ROWS = {
 
 @pytest.fixture(scope="module", params=SEEDS)
 def shifted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Family, Any]:
-    """A family, and transformers' model of the same weights."""
     return made(tmp_path_factory.mktemp("dream"), random_masked.save_dream, request.param)
 
 
@@ -46,7 +42,6 @@ def in_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def made(folder: Path, save: Any, seed: int) -> tuple[Family, Any]:
-    """A model that computes every row at each step."""
     save(folder, seed)
     family: Any = registry.load(str(folder), device="cpu", dtype="float32")
     family.properties = msgspec.structs.replace(family.properties, exact=True)
@@ -79,7 +74,7 @@ def behind(ids: Sequence[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("row", ROWS)
-@pytest.mark.parametrize("steps", [1, 4, 9, 64])
+@pytest.mark.parametrize("steps", [4, 64])
 @pytest.mark.parametrize("method", ALGORITHMS)
 def test_dream_and_open_dllm(shifted: tuple[Family, Any], method: str, steps: int, row: str) -> None:
     family, model = shifted
@@ -99,7 +94,7 @@ def test_the_order_is_that_of_what_top_p_leaves(shifted: tuple[Family, Any], met
 
 
 @pytest.mark.parametrize("row", ROWS)
-@pytest.mark.parametrize("steps", [3, 5, 9, 22])
+@pytest.mark.parametrize("steps", [5, 22])
 def test_open_dllm_with_p2(shifted: tuple[Family, Any], steps: int, row: str) -> None:
     family, model = shifted
     wanted = references.p2(model, whole(ROWS[row]), MASK, NO_MASK, steps)
@@ -107,14 +102,14 @@ def test_open_dllm_with_p2(shifted: tuple[Family, Any], steps: int, row: str) ->
 
 
 @pytest.mark.parametrize("row", ROWS)
-@pytest.mark.parametrize("steps", [1, 3, 4, 12, 128])
+@pytest.mark.parametrize("steps", [3, 128])
 def test_mdlm_in_place(in_place: tuple[Family, Any], steps: int, row: str) -> None:
     family, model = in_place
     wanted = references.mdlm(model, whole(ROWS[row]), MASK, NO_MASK, steps)
     assert ours(family, ROWS[row], plain("confidence", steps, schedule="rounded"))[0] == behind(wanted)
 
 
-@pytest.mark.parametrize("masks", [1, 9])
+@pytest.mark.parametrize("masks", [9])
 @pytest.mark.parametrize("method", ALGORITHMS)
 @pytest.mark.parametrize(("liking", "top_p"), [(0.0, 1.0), (6.0, 0.9), (12.0, 1.0)], ids=["as is", "some", "more"])
 def test_dreamon_with_expand_and_delete(
@@ -146,7 +141,6 @@ def test_dreamon_with_expand_and_delete(
 
 
 def test_the_samples_of_dreamon_have_both_edits() -> None:
-    """So that what the test before this one says is worth something."""
     bias, seen = NO_MASK.clone(), set[str]()
     for masks, liking in ((4, 6.0), (9, 6.0), (4, 12.0), (9, 12.0)):
         bias[[EXPAND, EOS]] = liking

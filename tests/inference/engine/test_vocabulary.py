@@ -12,8 +12,9 @@ from tokenizers import Tokenizer, normalizers
 
 from inference.engine import Engine
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.messages import Hole
 from inference.models import registry
+from tests.inference.engine.filling import fill
 
 DATA = Path(__file__).parents[2] / "data"
 ODD = "cafe\u0301 \u2126 \ufb01 \uac00 \u2581x \u2581 \U0001f600\t\r\n"
@@ -30,7 +31,6 @@ NORMALISERS = {
 
 @cache
 def normalising(name: str) -> Vocabulary:
-    """The tokens of a checkpoint whose tokenizer has a normaliser."""
     tokenizer = Tokenizer.from_file(str(DATA / name / "tokenizer.json"))
     tokenizer.normalizer = NORMALISERS[name]
     return Vocabulary(tokenizer)
@@ -38,17 +38,11 @@ def normalising(name: str) -> Vocabulary:
 
 @pytest.fixture(scope="module")
 def nfc(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """The masked checkpoint with Qwen2's normaliser."""
     folder = tmp_path_factory.mktemp("nfc")
     shutil.copytree(DATA / "masked", folder, dirs_exist_ok=True)
     stated = json.loads((folder / "tokenizer.json").read_text())
     (folder / "tokenizer.json").write_text(json.dumps(stated | {"normalizer": {"type": "NFC"}}))
     return Engine(registry.load(str(folder), device="cpu"))
-
-
-def filled(engine: Engine, before: str, hole: Hole) -> str:
-    events = engine.infill(InfillRequest("r", (Text(before), hole, Text("\n")), max_steps=2))
-    return next(event.texts[0] for event in events if isinstance(event, Candidate))
 
 
 @given(st.text(max_size=80))
@@ -75,8 +69,8 @@ def test_normal_text_has_the_tokens_that_it_had(name: str) -> None:
 
 @pytest.mark.parametrize("text", ["'cafe\u0301'", "\u2126", "x\u212b = 1"])
 def test_text_that_is_not_normal_stays_what_it_is(nfc: Engine, text: str) -> None:
-    assert filled(nfc, "x = ", Hole(text=text, strength=0.0)) == text
-    assert filled(nfc, f"{text}\ny = ", Hole(starts_with=text, max_tokens=4)).startswith(text)
+    assert fill(nfc, "x = ", Hole(text=text, strength=0.0), "\n", max_steps=2).text == text
+    assert fill(nfc, f"{text}\ny = ", Hole(starts_with=text, max_tokens=4), "\n", max_steps=2).text.startswith(text)
 
 
 def test_the_name_of_a_special_token_is_ordinary_text(embedded: Engine) -> None:

@@ -56,7 +56,6 @@ def random_model(
 
 
 def byte_tokenizer() -> Tokenizer:
-    """A token for each byte, behind the special ones."""
     names = [*SPECIAL_TOKENS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     tokenizer = Tokenizer(models.BPE(vocab={name: id_ for id_, name in enumerate(names)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)

@@ -20,32 +20,11 @@ def rewrite(folder: Path, **changes: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def only_pickles(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-
-
-def too_large(folder: Path) -> None:
-    with (folder / "model.safetensors").open("r+b") as stream:
-        stream.truncate(1 << 42)  # sparse: four terabytes by its size, nothing on the disk
-
-
-def cut_off(folder: Path) -> None:
-    with (folder / "model.safetensors").open("r+b") as stream:
-        stream.truncate(1000)
-
-
-def other_shape(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    rewrite(folder, text_config=config["text_config"] | {"hidden_size": 128})
-
-
 def text(folder: Path, **changes: object) -> None:
     rewrite(folder, text_config=json.loads((folder / "config.json").read_text())["text_config"] | changes)
 
 
 def in_place_of(name: str, make: Callable[[Path], object]) -> Callable[[Path], None]:
-    """Something else where a file should be."""
-
     def replace(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
         make(folder / name)
@@ -54,7 +33,6 @@ def in_place_of(name: str, make: Callable[[Path], object]) -> Callable[[Path], N
 
 
 def written(name: str, content: object) -> Callable[[Path], object]:
-    """A file with other content."""
     return lambda folder: (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
 
 
@@ -87,8 +65,6 @@ def first(**changes: object) -> Callable[[dict[str, Any]], None]:
 
 
 def index(name: str) -> Callable[[Path], None]:
-    """Weights in parts, of which the index names one."""
-
     def replace(folder: Path) -> None:
         (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
         written("model.safetensors.index.json", {"weight_map": {"lm_head.weight": name}})(folder)
@@ -102,79 +78,87 @@ def token_beyond(folder: Path) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(content))
 
 
+def other_decoder(folder: Path) -> None:
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["decoder"] = {"type": "WordPiece", "prefix": "##", "cleanup": True}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
 NESTED = "[" * 100_000
 HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     *(
         (in_place_of(name, make), f"{name} is no regular file|{name} cannot be read: it is a folder")
-        for name in ("config.json", "generation_config.json", "infill.json", "tokenizer.json", "model.safetensors")
-        for make in (os.mkfifo, Path.mkdir, lambda file: file.symlink_to("/dev/zero"))
+        for name, make in (
+            ("config.json", os.mkfifo),
+            ("generation_config.json", Path.mkdir),
+            ("infill.json", lambda file: file.symlink_to("/dev/zero")),
+            ("tokenizer.json", os.mkfifo),
+            ("model.safetensors", lambda file: file.symlink_to("/dev/zero")),
+        )
     ),
     *(
         (written(name, content), f"{name} (cannot be read|is not a JSON object)")
-        for name in ("config.json", "generation_config.json", "infill.json")
-        for content in ("", "{", "\x00", NESTED, "1" * 10_000, "null", '{"a": 1}x')
+        for name, content in (
+            *(("config.json", content) for content in ("", "{", "\x00", NESTED, "1" * 10_000, "null", '{"a": 1}x')),
+            ("generation_config.json", NESTED),
+            ("infill.json", "null"),
+        )
     ),
-    *((written("tokenizer.json", content), "tokenizer.json cannot be used") for content in ("", "{", NESTED, "null")),
+    *(
+        (written("tokenizer.json", content), "tokenizer.json cannot be used")
+        for content in ("", NESTED, "{}", '{"model": 1}')
+    ),
     (lambda f: (f / "config.json").write_bytes(b"\xff\xfe{}"), "config.json cannot be read"),
     (lambda f: (f / "config.json").write_text(" " * (5 << 20) + "{}"), "config.json has 5242882 bytes"),
     (lambda f: text(f, num_hidden_layers=10**6), "config.json: text_config.num_hidden_layers: .*<= 512"),
     (lambda f: text(f, num_hidden_layers=400, layer_types=None), "num_hidden_layers: 400, the weights have 4"),
     (lambda f: text(f, num_hidden_layers="4"), "config.json: text_config.num_hidden_layers: Expected `int`"),
-    (lambda f: text(f, num_hidden_layers=True), "config.json: text_config.num_hidden_layers: Expected `int`"),
     (lambda f: text(f, layer_types=["full_attention"]), "config.json: text_config.layer_types: 1 kinds for 4"),
-    (lambda f: text(f, layer_types=["sideways"] * 4), "config.json: text_config.layer_types: 'sideways'"),
     (lambda f: text(f, hidden_size=10**9), "config.json: text_config.hidden_size: .*<= 1048576"),
-    (lambda f: text(f, hidden_size=-64), "config.json: text_config.hidden_size: .*>= 1"),
     (lambda f: text(f, hidden_size=10**6), "config.json: text_config.vocab_size, hidden_size"),
-    (lambda f: text(f, vocab_size=10**6), "config.json: text_config.vocab_size, hidden_size"),
-    (lambda f: text(f, intermediate_size=10**6), "config.json: .* million parameters"),
-    (lambda f: text(f, moe_intermediate_size=10**6, num_experts=1000), "config.json: .* million parameters"),
     (lambda f: rewrite(f, vision_config={"model_type": "gemma4_vision", "hidden_size": 10**5}), "million parameters"),
     (lambda f: rewrite(f, vision_config={"num_hidden_layers": 10**6}), "vision_config.num_hidden_layers"),
     (lambda f: text(f, num_attention_heads=3), "config.json: text_config.num_key_value_heads: 2 does not divide"),
-    (lambda f: text(f, num_attention_heads=0), "config.json: text_config.num_attention_heads: .*>= 1"),
     (lambda f: text(f, top_k_experts=9), "config.json: text_config.top_k_experts: 9 of 4 experts"),
     (lambda f: text(f, pad_token_id=10**9), "config.json: text_config.pad_token_id: 1000000000 is no token"),
     (lambda f: text(f, eos_token_id=[1, -1]), "config.json: text_config.eos_token_id: -1 is no token"),
-    (lambda f: text(f, bos_token_id="2"), "config.json: text_config.bos_token_id: Expected"),
     (lambda f: rewrite(f, text_config=None), "config.json: text_config: Expected `object`"),
-    (lambda f: rewrite(f, canvas_length=0), "config.json: canvas_length: .*>= 4"),
     (lambda f: rewrite(f, canvas_length=10**9), "config.json: canvas_length: .*<= 4096"),
     (lambda f: rewrite(f, dtype=["float32"]), "config.json: dtype: Expected `str"),
     (lambda f: rewrite(f, transformers_weights="other.bin"), "config.json: transformers_weights"),
     (written("adapter_config.json", {"base_model_name_or_path": "/elsewhere"}), "adapter_config.json"),
     (written("generation_config.json", {"max_denoising_steps": 10**9}), "generation_config.json: max_denoising_steps"),
-    (written("generation_config.json", {"max_denoising_steps": "all"}), "generation_config.json: max_denoising_steps"),
     (written("generation_config.json", {"sampler_config": 7}), "generation_config.json: sampler_config"),
-    (written("generation_config.json", {"t_max": -1}), "generation_config.json: t_max"),
     (written("infill.json", {"canvas_tokens": 0}), "infill.json: canvas_tokens: .*>= 4"),
-    (written("infill.json", {"canvas_tokens": 10**9}), "infill.json: canvas_tokens: .*<= 4096"),
     (written("infill.json", {"sampler": {"max_steps": 10**9}}), "infill.json: sampler.max_steps: .*<= 1000"),
     (written("infill.json", {"max_prefix_tokens": 0}), "infill.json: max_prefix_tokens"),
-    (written("infill.json", {"slots": {"body": 0}}), "infill.json: slots.body"),
     (written("infill.json", {"slots": {"bodies": 9}}), "infill.json: slots"),
     (written("infill.json", {"length_choices": 10**9}), "infill.json: length_choices"),
-    (written("infill.json", {"continuations": -1}), "infill.json: continuations"),
     (written("infill.json", {"prompt": "shout"}), "infill.json: prompt: .*'shout'"),
     (written("infill.json", {"corruption": "mask", "mask_token_id": 10**6}), "infill.json: mask_token_id: 1000000"),
-    (written("infill.json", {"slack_token_id": -1}), "infill.json: slack_token_id: .*>= 0"),
-    (written("infill.json", {"slack_token_id": "4"}), "infill.json: slack_token_id: Expected `int"),
     (written("infill.json", {"first_text_token_id": 321}), "infill.json: first_text_token_id: 321"),
     (token_beyond, "tokenizer.json: token 1000000 is not in the model's vocabulary of 320"),
     (header(lambda _: None, 1 << 60), "model.safetensors is cut off"),
-    (header(lambda _: None, (1 << 64) - 1), "model.safetensors is cut off"),
     (header(lambda _: None, 10), "model.safetensors: its header cannot be read"),
     (header(overlap), "model.safetensors: header of .*: its bytes are those of another tensor"),
     (header(first(shape=[1 << 40, 1 << 40])), "model.safetensors: header of .*shape"),
-    (header(first(shape=[-1])), "model.safetensors: header of "),
     (header(first(data_offsets=[0, 1 << 50])), "model.safetensors: header of .*is not at bytes"),
-    (header(first(dtype="F64")), "model.safetensors: header of .*is not at bytes"),
     (header(first(shape="large")), "model.safetensors: header of .*Expected `array`"),
     (index("../model-00001-of-00001.safetensors"), "index.json: weight_map: '../model.* is no .* of this folder"),
-    (index("/etc/passwd"), "index.json: weight_map: '/etc/passwd' is no"),
-    (index("weights.bin"), "index.json: weight_map: 'weights.bin' is no"),
     (index("gone.safetensors"), "index.json: weight_map: gone.safetensors is missing"),
     (lambda f: (f / "model.safetensors").rename(f / "x.safetensors"), "neither model.safetensors nor"),
+    (lambda f: (f / "config.json").unlink(), "config.json is missing"),
+    (lambda f: rewrite(f, model_type="llama"), "'llama' model cannot fill holes"),
+    (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json is missing"),
+    (other_decoder, "tokenizer.json: neither a byte-level"),
+    (lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"), "no \\*.safetensors"),
+    (lambda f: os.truncate(f / "model.safetensors", 1 << 42), "cannot be loaded"),  # sparse: nothing on the disk
+    (lambda f: os.truncate(f / "model.safetensors", 1000), "is cut off"),
+    (lambda f: text(f, hidden_size=128), "weights are missing or of another shape"),
+    (written("infill.json", {"corruption": "salt"}), "'mask' or 'uniform'"),
+    (written("infill.json", {"corruption": "mask"}), "needs mask_token_id"),
+    (written("infill.json", {"sampler": {"method": "entropy"}}), "'entropy' needs mask corruption"),
+    (written("infill.json", {"colour": "red"}), "colour"),
 ]
 
 
@@ -191,34 +175,6 @@ def test_hostile_folder_is_checked_first(random_folder: Path, tmp_path: Path, nu
     assert "hostile" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert psutil.Process().memory_info().rss - before < 500 << 20
-
-
-BROKEN: list[tuple[Callable[[Path], object], str]] = [
-    (lambda f: (f / "config.json").unlink(), "config.json is missing"),
-    (lambda f: (f / "config.json").write_text("{"), "cannot be read"),
-    (lambda f: (f / "config.json").write_text("[]"), "not a JSON object"),
-    (lambda f: rewrite(f, model_type="llama"), "'llama' model cannot fill holes"),
-    (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json is missing"),
-    (only_pickles, "no \\*.safetensors"),
-    (too_large, "cannot be loaded"),
-    (cut_off, "is cut off"),
-    (other_shape, "weights are missing or of another shape"),
-    (lambda f: (f / "infill.json").write_text('{"corruption": "salt"}'), "'mask' or 'uniform'"),
-    (lambda f: (f / "infill.json").write_text('{"corruption": "mask"}'), "needs mask_token_id"),
-    (lambda f: (f / "infill.json").write_text('{"sampler": {"method": "entropy"}}'), "'entropy' needs mask corruption"),
-    (lambda f: (f / "infill.json").write_text('{"colour": "red"}'), "colour"),
-]
-
-
-@pytest.mark.parametrize("index", range(len(BROKEN)), ids=[message for _, message in BROKEN])
-def test_a_broken_checkpoint_is_named_and_explained(random_folder: Path, tmp_path: Path, index: int) -> None:
-    folder = tmp_path / "broken"
-    shutil.copytree(random_folder, folder)
-    breaks, message = BROKEN[index]
-    breaks(folder)
-    with pytest.raises(ModelError, match=message) as caught:
-        registry.load(str(folder), device="cpu")
-    assert "broken" in str(caught.value)
 
 
 @pytest.mark.parametrize("model", ["/no/such/folder", "nothing", "../..", ""])
@@ -270,14 +226,3 @@ def test_folder_without_infill_json_is_a_released_one(random_folder: Path) -> No
 
 def test_the_embedded_checkpoint_is_small() -> None:
     assert registry.find("embedded").weight_bytes <= 20_000_000
-
-
-def test_a_file_that_is_no_tokenizer_is_refused(random_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "broken"
-    shutil.copytree(random_folder, folder)
-    unknown = {"type": "WordPiece", "prefix": "##", "cleanup": True}
-    other_decoder = json.dumps(json.loads((folder / "tokenizer.json").read_text()) | {"decoder": unknown})
-    for content in ("", "{}", '{"model": 1}', other_decoder):
-        (folder / "tokenizer.json").write_text(content)
-        with pytest.raises(ModelError, match="tokenizer"):
-            registry.load(str(folder), device="cpu")

@@ -17,7 +17,6 @@ DIGEST = "ab" * 32
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home in which nobody has downloaded anything."""
     return tmp_path / "home"
 
 
@@ -32,7 +31,6 @@ def put(path: Path, content: bytes = GOOD) -> Path:
 
 
 def manifest(models: Path, *parts: str, layers: object = None) -> None:
-    """A manifest as Ollama writes it."""
     model = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{DIGEST}", "size": 1}
     put(models.joinpath("manifests", *parts), json.dumps({"layers": [model] if layers is None else layers}).encode())
 
@@ -78,22 +76,19 @@ def test_a_file_that_two_programs_share_is_told_once(home: Path) -> None:
     assert len(here(home)) == 1
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_file_is_told_with_its_problem(home: Path, name: str) -> None:
-    put(home / ".cache" / "llama.cpp" / "coder.gguf", HOSTILE[name][0])
-    if HOSTILE[name][0].count(b"qwen2"):  # damaged further on than its architecture, which is all that is looked at
-        return
-    (one,) = here(home)
-    assert one.problem and one.problem.isprintable()
-    assert not one.fills
+def test_a_hostile_file_is_told_with_its_problem(home: Path) -> None:
+    for content, _ in HOSTILE.values():
+        put(home / ".cache" / "llama.cpp" / "coder.gguf", content)
+        if b"qwen2" not in content:  # else damaged behind its architecture, which is all that is looked at
+            (one,) = here(home)
+            assert one.problem and one.problem.isprintable()
+            assert not one.fills
 
 
 BAD_LAYERS = {
     "a path": [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:../../../../etc/passwd"}],
-    "no hash": [{"mediaType": "application/vnd.ollama.image.model", "digest": None}],
     "numbers": [1, 2, 3],
     "text": "layers",
-    "nothing": [],
     "another kind": [{"mediaType": "application/x", "digest": f"sha256:{DIGEST}"}],
 }
 

@@ -25,7 +25,6 @@ def test_an_extra_goes_where_infill_ls_is(tmp_path: Path, file: str, command: st
 
 
 def test_install_command_names_our_python() -> None:
-    """Whichever Python is first on PATH."""
     python, *words = extras.install("mlx")
     assert words == ["-m", "pip", "install", "infill-ls[mlx]"]
     subprocess.run([python, "-P", "-c", "import inference.models.extras"], cwd="/", check=True)

@@ -13,7 +13,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from inference.engine import Engine
-from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import devices, registry
 from inference.models.catalogue import RELEASED
 from inference.models.diffusion_gemma import four_bit, weights
@@ -35,7 +34,6 @@ def four_bit_engine(random_folder: Path) -> Engine:
 
 
 def rows(network: Network, ids: Sequence[int] = range(7, 47)) -> torch.Tensor:
-    """(8, V) logits of a canvas behind a prefix, from both stacks."""
     prefix = PrefixCache(network, 1 << 30).acquire(ids)
     for _ in prefix.encode(ids):
         pass
@@ -47,17 +45,6 @@ def rows(network: Network, ids: Sequence[int] = range(7, 47)) -> torch.Tensor:
 def loaded(folder: Path, dtype: str) -> Any:
     found = registry.find(str(folder))
     return weights.read(found, CPU, devices.PRECISIONS[dtype], lambda _fraction, _what: None)
-
-
-def test_a_hole_is_filled_and_what_is_pinned_stays(four_bit_engine: Engine) -> None:
-    segments = (Text("a ="), Hole(max_tokens=6, single_line=True), Text("\nb ="), Hole(starts_with=" x"), Text("\n"))
-    request = InfillRequest("r", segments, candidates=4, max_steps=4, seed=1)
-    candidates = [event for event in four_bit_engine.infill(request) if isinstance(event, Candidate)]
-    assert candidates
-    for candidate in candidates:
-        assert "\n" not in candidate.texts[0]
-        assert candidate.texts[1].startswith(" x")
-    assert four_bit_engine.dtype == "4bit"
 
 
 def test_it_computes_what_the_unpacked_weights_give_in_bfloat16(four_bit_engine: Engine, random_folder: Path) -> None:
@@ -122,8 +109,9 @@ def changed_shape(folder: Path, name: str, drop: bool) -> None:
     save_file(tensors, file, {"format": "pt"})
 
 
-@pytest.mark.parametrize("name", ["layers.1.experts.down_proj", "layers.0.layer_scalar", "norm.weight"])
-@pytest.mark.parametrize("drop", [True, False], ids=["missing", "another shape"])
+@pytest.mark.parametrize(
+    ("name", "drop"), [("layers.1.experts.down_proj", False), ("layers.0.layer_scalar", True), ("norm.weight", False)]
+)
 def test_a_weight_that_is_not_as_the_configuration_says_is_named(
     random_folder: Path, tmp_path: Path, name: str, drop: bool
 ) -> None:
@@ -131,15 +119,6 @@ def test_a_weight_that_is_not_as_the_configuration_says_is_named(
     shutil.copytree(random_folder, folder)
     changed_shape(folder, f"model.decoder.{name}", drop)
     with pytest.raises(ModelError, match=f"{name} is (missing|of shape).*download the checkpoint again"):
-        registry.load(str(folder), device="cpu", dtype="4bit")
-
-
-def test_a_file_that_is_cut_off_is_named(random_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "broken"
-    shutil.copytree(random_folder, folder)
-    with (folder / "model.safetensors").open("r+b") as stream:
-        stream.truncate(1000)
-    with pytest.raises(ModelError, match="model.safetensors is cut off"):
         registry.load(str(folder), device="cpu", dtype="4bit")
 
 

@@ -37,7 +37,6 @@ TEXTS = (
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """tests/data/fim as a GGUF file in float32."""
     file = tmp_path_factory.mktemp("gguf") / "fim.gguf"
     write_gguf(FIM, file)
     return file
@@ -69,10 +68,13 @@ KINDS = ("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
 
 
 def one_tensor(file: Path, kind: str, values: np.ndarray) -> None:
-    """A file whose only layer weight is of one kind."""
-    writer = gguf.GGUFWriter(file, "qwen2")
     type_ = gguf.GGMLQuantizationType[kind]
-    writer.add_tensor("blk.0.ffn_up.weight", gguf.quants.quantize(values, type_), raw_dtype=type_)
+    write_tensor(file, gguf.quants.quantize(values, type_), type_)
+
+
+def write_tensor(file: Path, blocks: np.ndarray, type_: gguf.GGMLQuantizationType) -> None:
+    writer = gguf.GGUFWriter(file, "qwen2")
+    writer.add_tensor("blk.0.ffn_up.weight", blocks, raw_dtype=type_)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -105,12 +107,7 @@ def test_k_quantisations_are_undone_as_transformers_does(kind: str, tmp_path: Pa
     blocks = drawn.integers(0, 256, (60, size), np.uint8)
     for at in SCALES[kind]:
         blocks[:, at : at + 2] = drawn.uniform(0.01, 0.1, (60, 1)).astype(np.float16).view(np.uint8)
-    writer = gguf.GGUFWriter(tmp_path / "k.gguf", "qwen2")
-    writer.add_tensor("blk.0.ffn_up.weight", blocks.reshape(30, 2 * size), raw_dtype=type_)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_tensor(tmp_path / "k.gguf", blocks.reshape(30, 2 * size), type_)
     weights = GgufWeights("k", header.read(tmp_path / "k.gguf"))
     found = weights.tensor("model.layers.0.mlp.up_proj.weight", (30, 512), torch.device("cpu"), torch.float32)
     wanted = dequant.dequantize(torch.from_numpy(blocks).flatten(), type_.value, torch.float32).view(30, 512)
@@ -128,12 +125,6 @@ def test_tokenizer_is_the_one_transformers_makes(file: Path) -> None:
     ours = opened(file).tokenizer()
     same_tokens(ours, theirs, TEXTS)
     assert ours.get_vocab(with_added_tokens=True) == theirs.get_vocab(with_added_tokens=True)
-
-
-def test_tokenizer_is_the_folders(file: Path) -> None:
-    folders = Tokenizer.from_file(str(FIM / "tokenizer.json"))
-    folders.normalizer = None  # a file's tokenizer changes no byte
-    same_tokens(opened(file).tokenizer(), folders, TEXTS)
 
 
 def same_tokens(ours: Tokenizer, theirs: Tokenizer, texts: tuple[str, ...]) -> None:
@@ -171,9 +162,7 @@ HOSTILE = {
     "version 1": (whole(version=1), "version 1"),
     "big-endian": (b"GGUF\0\0\0\3" + bytes(16), "big-endian"),
     "absurd count of keys": (whole(key_count=1 << 60), "claims"),
-    "absurd count of tensors": (whole(tensor_count=1 << 60), "claims"),
     "more keys than it has": (whole(keys=QWEN, key_count=2), "cut off"),
-    "a key of gigabytes": (whole(keys=struct.pack("<Q", 1 << 33), key_count=1), "claims a text"),
     "a text of gigabytes": (whole(keys=key("a", 8, struct.pack("<Q", 1 << 40)), key_count=1), "claims a text"),
     "a text that is no text": (whole(keys=key("a", 8, struct.pack("<Q", 2) + b"\xff\xfe"), key_count=1), "UTF-8"),
     "a name with an escape": (whole(keys=key("\x1b]0;", 7, b"\1"), key_count=1), "control"),
@@ -181,16 +170,12 @@ HOSTILE = {
     "an unknown type": (whole(keys=key("a", 99, b""), key_count=1), "type 99"),
     "not a number": (whole(keys=key("a", 6, struct.pack("<f", float("nan"))), key_count=1), "nan"),
     "lists in lists": (whole(keys=key("a", 9, struct.pack("<IQ", 9, 1) * 50), key_count=1), "no model needs"),
-    "a list of trillions": (whole(keys=key("a", 9, struct.pack("<IQ", 4, 1 << 42)), key_count=1), "claims"),
     "a long list in a short file": (whole(keys=key("a", 9, struct.pack("<IQ", 4, 1 << 22)), key_count=1), "cut off"),
     "no dimensions": (whole(tensors=tensor("a", ()), tensor_count=1), "0 dimensions"),
-    "nine dimensions": (whole(tensors=tensor("a", (1,) * 9), tensor_count=1), "9 dimensions"),
     "an absurd size": (whole(tensors=tensor("a", (1 << 40, 1 << 40)), tensor_count=1), "sizes"),
-    "nothing in it": (whole(tensors=tensor("a", (0,)), tensor_count=1), "sizes"),
     "half a block": (whole(tensors=tensor("a", (33, 2), 8), tensor_count=1), "sizes"),
     "a quantisation of tomorrow": (whole(tensors=tensor("a", (32,), 77), tensor_count=1), "type 77"),
     "beyond the end": (whole(tensors=tensor("a", (32,), 0, 1 << 50), tensor_count=1), "is not at bytes"),
-    "an odd offset": (whole(tensors=tensor("a", (1,), 0, 3), tensor_count=1) + bytes(99), "is not at bytes"),
     "an odd alignment": (whole(keys=key("general.alignment", 4, struct.pack("<I", 7)), key_count=1), "alignment"),
     "a tensor twice": (whole(tensors=tensor("a", (1,)) * 2, tensor_count=2) + bytes(99), "twice"),
     "shared bytes": (
@@ -221,7 +206,7 @@ def test_a_hostile_file_is_one_clear_error(name: str, tmp_path: Path) -> None:
 
 def test_every_cut_of_a_header_is_one_clear_error(file: Path, tmp_path: Path) -> None:
     content, drawn = file.read_bytes(), random.Random(3)
-    for end in [*range(0, 200, 7), *(drawn.randrange(len(content)) for _ in range(60))]:
+    for end in [*range(0, 200, 7), *(drawn.randrange(len(content)) for _ in range(30))]:
         (tmp_path / "cut.gguf").write_bytes(content[:end])
         with pytest.raises(ModelError):
             opened(tmp_path / "cut.gguf")
@@ -230,7 +215,7 @@ def test_every_cut_of_a_header_is_one_clear_error(file: Path, tmp_path: Path) ->
 def test_any_changed_byte_loads_or_is_a_clear_error(file: Path, tmp_path: Path) -> None:
     content, drawn = bytearray(file.read_bytes()), random.Random(5)
     begin = min(one.begin for one in header.read(file).tensors.values())
-    for at in (drawn.randrange(begin) for _ in range(150)):
+    for at in (drawn.randrange(begin) for _ in range(50)):
         changed = content.copy()
         changed[at] ^= 1 << drawn.randrange(8)
         (tmp_path / "changed.gguf").write_bytes(changed)
@@ -246,8 +231,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         opened(tmp_path / "pipe.gguf")
 
 
-@pytest.mark.parametrize("name", ["blk.0.ffn_up.weight", "blk.3.attn_norm.weight", "token_embd.weight"])
-@pytest.mark.parametrize("dtype", ["8bit", "float32"])
+@pytest.mark.parametrize(("name", "dtype"), [("blk.0.ffn_up.weight", "8bit"), ("token_embd.weight", "float32")])
 def test_nan_in_a_weight_is_a_clear_error(file: Path, tmp_path: Path, name: str, dtype: str) -> None:
     content = bytearray(file.read_bytes())
     begin = header.read(file).tensors[name].begin

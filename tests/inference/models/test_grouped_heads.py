@@ -24,7 +24,7 @@ KINDS: list[Callable[[Any], Network]] = [
     lambda model: RecordedNetwork(model, AsItIs()),
     lambda model: PackedNetwork(model, torch.float32),
 ]
-RATIOS = [1, 2, 4, 8]
+RATIOS = [1, 8]
 """Query heads for each key head of a full layer."""
 
 

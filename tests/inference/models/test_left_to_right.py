@@ -1,11 +1,10 @@
 """The baseline writes the predictions of one whole causal pass, and leaves nothing behind."""
 
-import pytest
 import torch
 
 from inference.engine import Engine
 from inference.models.diffusion_gemma import left_to_right
-from tests.inference.loaded import causal_logits, check_nothing_is_open, gemma
+from tests.inference.loaded import causal_logits, gemma
 
 PREFIX = "import os\n\n\ndef size(path):\n    return"
 
@@ -32,24 +31,3 @@ def test_rows_that_are_fed_together_say_the_same(embedded: Engine) -> None:
     torch.testing.assert_close(rows[0], whole[-7:-1], atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(continuation.feed(ids[None, -1:])[0], whole[-1], atol=1e-4, rtol=1e-4)
     context.close()
-
-
-def test_forbidden_tokens_are_not_written(embedded: Engine) -> None:
-    ids = embedded.loaded.vocabulary.encode(PREFIX)
-    bias = torch.full((gemma(embedded).network.vocabulary_size,), -1e9)
-    bias[[7, 8]] = 0.0
-    written = list(left_to_right.tokens(gemma(embedded).prefixes, ids, 5, bias))
-    assert set(written) <= {7, 8}
-
-
-def test_stopping_early_frees_the_prefix(embedded: Engine) -> None:
-    ids = embedded.loaded.vocabulary.encode(PREFIX)
-    writing = left_to_right.tokens(gemma(embedded).prefixes, ids, 100)
-    next(writing)
-    writing.close()
-    check_nothing_is_open(embedded)
-
-
-def test_there_must_be_something_to_start_from(embedded: Engine) -> None:
-    with pytest.raises(ValueError, match="at least one token"):
-        next(left_to_right.tokens(gemma(embedded).prefixes, [], 1))

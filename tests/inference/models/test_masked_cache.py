@@ -5,17 +5,16 @@ that shows that rows are found, moved and replaced as they should be.
 """
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 import torch
 
 from inference.engine import Engine
-from inference.messages import Candidate, Done, Hole, InfillRequest, Text
+from inference.messages import Hole
 from inference.models import registry
 from inference.models.family import Context, Family
-from tests.inference.loaded import check_typed_text_is_pinned
+from tests.inference.engine.filling import fill, fill_typing
 from tests.inference.models import random_masked
 from tests.inference.models.random_masked import MASK
 
@@ -39,7 +38,6 @@ def deep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def both(folder: Path) -> tuple[Family, Family]:
-    """A model with its cache and one that computes everything."""
     cached, exact = (registry.load(str(folder), device="cpu", dtype="float32") for _ in range(2))
     exact.properties = msgspec.structs.replace(exact.properties, exact=True)  # type: ignore[misc]
     return cached, exact
@@ -50,7 +48,6 @@ def canvas(masks: int, *, written: tuple[int, ...] = (), suffix: int = len(SUFFI
 
 
 def check(contexts: tuple[Context, Context], *canvases: list[int]) -> None:
-    """Both say the same of all masked rows."""
     width = max(map(len, canvases))
     ids = torch.tensor([[*one, *[0] * (width - len(one))] for one in canvases])
     valid = torch.tensor([[*[True] * len(one), *[False] * (width - len(one))] for one in canvases])
@@ -86,7 +83,6 @@ def test_of_one_layer_canvases_of_several_lengths_are_exact(one_layer: Path) -> 
 
 
 def test_of_one_layer_the_next_requests_are_exact(one_layer: Path) -> None:
-    """Typing, deleting, going elsewhere and back; the suffix moves with the cursor."""
     families, reused = both(one_layer), []
     for prefix in (PREFIX, [*PREFIX, 5], [*PREFIX, 5, 6, 7], PREFIX[:-3], [3, *PREFIX], PREFIX):
         contexts = opened(families, prefix)
@@ -114,32 +110,23 @@ def test_with_every_row_asked_for_a_refresh_is_all_that_is_kept(deep: Path) -> N
         ids[0, rows[0]] = int(wanted[0].argmax())
 
 
-def texts(family: Family, *segments: Any, **other: Any) -> list[Any]:
-    request = InfillRequest("r", segments, seed=1, **other)
-    return list(Engine(family).infill(request))
-
-
-@pytest.mark.parametrize("candidates", [1, 4])
-def test_of_one_layer_fills_are_those_of_the_exact_model(one_layer: Path, candidates: int) -> None:
+def test_of_one_layer_fills_are_those_of_the_exact_model(one_layer: Path) -> None:
     families = both(one_layer)
     for typed in ("", "n", "nu", "num"):
-        segments = (Text(f"def f(x):\n    {typed}"), Hole(max_tokens=9, single_line=True), Text("\n\nprint(f(1))\n"))
-        found, wanted = (
-            [event.texts for event in texts(family, *segments, candidates=candidates) if isinstance(event, Candidate)]
-            for family in families
-        )
-        assert found == wanted
+        segments = (f"def f(x):\n    {typed}", Hole(max_tokens=9, single_line=True), "\n\nprint(f(1))\n")
+        found, wanted = (fill(Engine(family), *segments, seed=1, candidates=4).candidates for family in families)
+        assert [one.texts for one in found] == [one.texts for one in wanted]
 
 
 def test_what_a_request_reuses_is_in_its_statistics(deep: Path) -> None:
     family = registry.load(str(deep), device="cpu", dtype="float32")
     before = "def area(width, height):\n    return width"
     for typed, reuses in (("", False), (" *", True)):
-        events = texts(family, Text(before + typed), Hole(max_tokens=4), Text("\n"))
-        (done,) = (event for event in events if isinstance(event, Done))
+        done = fill(Engine(family), before + typed, Hole(max_tokens=4), "\n", seed=1).done
         assert (done.stats.reused_tokens > len(before) // 2) is reuses
 
 
 def test_typing_while_it_denoises_pins_what_was_typed(one_layer: Path) -> None:
     family = registry.load(str(one_layer), device="cpu", dtype="float32")
-    check_typed_text_is_pinned(Engine(family))
+    hole = Hole(min_tokens=6, max_tokens=6)
+    fill_typing(Engine(family), "abc", hole, "ijk\n", typing=lambda _, typed: {} if typed else {0: "x"}, seed=1)

@@ -1,7 +1,4 @@
-"""The packed passes match transformers' own layers: up to rounding in float32, nearly in bfloat16.
-
-Random weights are more sensitive to it than trained ones: on the embedded checkpoint the difference is 0.01 to 0.02.
-"""
+"""The packed passes match transformers' own layers: up to rounding in float32, nearly in bfloat16."""
 
 from typing import Any
 
@@ -48,7 +45,7 @@ def encoded(network: Network, tokens: Tensor) -> EncodedPrefix:
     return prefix
 
 
-@pytest.mark.parametrize("prefix", [0, 3, WINDOW, 3 * WINDOW])
+@pytest.mark.parametrize("prefix", [0, 3 * WINDOW])
 @pytest.mark.parametrize(("products", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.2)])
 def test_a_canvas_comes_out_as_from_the_plain_pass(
     network: Network, prefix: int, products: torch.dtype, tolerance: float
@@ -66,8 +63,8 @@ def test_a_canvas_comes_out_as_from_the_plain_pass(
                 assert (found - wanted)[keep].norm() <= tolerance * wanted[keep].norm()
 
 
-@pytest.mark.parametrize("past", [0, 5, WINDOW - 1, 2 * WINDOW])
-@pytest.mark.parametrize("new", [1, 7, WINDOW + 5])
+@pytest.mark.parametrize("past", [0, WINDOW - 1, 2 * WINDOW])
+@pytest.mark.parametrize("new", [1, WINDOW + 5])
 def test_a_prefix_is_encoded_as_by_the_plain_pass(network: Network, past: int, new: int) -> None:
     packed, before, after = PackedNetwork(network.model, torch.bfloat16), ids(past), ids(new)
     wanted, found = (each.encode(after, encoded(each, before)) for each in (network, packed))

@@ -172,13 +172,14 @@ def test_a_file_that_is_not_what_the_hub_promised_is_not_kept(hub: Hub, home: Pa
 
 def test_unsafe_file_names_are_not_fetched(hub: Hub, home: Path, pull: Pull) -> None:
     hub.also = ("../evil.json", "sub/evil.json", ".hidden.json", "pulled.json", "Pulled.json", "a\\b.json", "x.json\n")
+    hub.also += ("a" * 300 + ".json",)
     pull()
     odd = ("evil", "pulled", "hidden", "x.json")
     assert not [name for name in fetched(hub) if any(part in name.lower() for part in odd)]
     assert not (home / "infill-ls" / "evil.json").exists()
 
 
-@pytest.mark.parametrize("name", ["../evil.json", "/tmp/evil.json", "pulled.json"])
+@pytest.mark.parametrize("name", ["../evil.json", "pulled.json"])
 def test_a_record_that_came_with_the_files_leads_nowhere_else(hub: Hub, home: Path, pull: Pull, name: str) -> None:
     record = {"repo": REPO, "revision": REVISION, "licence": "mit", "files": {name: {"size": 1, "digest": "0" * 40}}}
     folder_in(home).mkdir(parents=True)
@@ -193,15 +194,10 @@ def test_short_answer_is_not_retried_forever(hub: Hub, pull: Pull) -> None:
     assert len(fetched(hub)) < 20
 
 
-@pytest.mark.parametrize(
-    ("licence", "said"), [("apple-amlr", "apple-amlr"), (None, "not stated")], ids=["of its own", "none"]
-)
-def test_a_licence_that_may_ask_something_is_to_be_accepted(
-    hub: Hub, home: Path, pull: Pull, licence: str | None, said: str
-) -> None:
-    hub.licence = licence
+def test_a_licence_that_is_not_stated_is_to_be_accepted(hub: Hub, home: Path, pull: Pull) -> None:
+    hub.licence = None
     refused = pull(status=1)
-    assert f"licence   {said}" in refused.stdout
+    assert "licence   not stated" in refused.stdout
     assert "--accept-licence" in refused.stderr
     assert fetched(hub) == []
     pull(NAME, "--accept-licence")
@@ -245,22 +241,8 @@ def test_a_refusal_says_what_to_do_by_hand(
     assert "Bearer hf_very_secret" in hub.tokens
 
 
-def test_a_file_that_is_gated_while_the_list_is_not_says_so_too(hub: Hub, pull: Pull) -> None:
-    hub.statuses = [("/resolve/", HTTPStatus.FORBIDDEN, "GatedRepo")]
-    error = pull(status=1).stderr
-    assert "accept it" in error
-    assert "run this command again, which checks them without a network" in error
-
-
-@pytest.mark.parametrize(
-    "variables",
-    [{"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}],
-    ids=["nobody listens", "switched off"],
-)
-def test_without_a_network_files_may_be_put_there_by_hand(
-    hub: Hub, home: Path, pull: Pull, variables: dict[str, str]
-) -> None:
-    error = pull(status=1, **variables).stderr
+def test_without_a_network_files_may_be_put_there_by_hand(home: Path, pull: Pull) -> None:
+    error = pull(status=1, HF_ENDPOINT="http://127.0.0.1:9").stderr
     assert f"put them into {folder_in(home)}" in error
     assert "Traceback" not in error
     shutil.copytree(TWIN, folder_in(home), dirs_exist_ok=True)
@@ -269,7 +251,9 @@ def test_without_a_network_files_may_be_put_there_by_hand(
 
 def test_files_placed_by_hand_are_checked_offline(hub: Hub, home: Path, pull: Pull) -> None:
     hub.statuses = [("/resolve/", HTTPStatus.FORBIDDEN, "GatedRepo")]
-    pull(status=1)
+    error = pull(status=1).stderr
+    assert "accept it" in error
+    assert "run this command again, which checks them without a network" in error
     shutil.copytree(TWIN, folder_in(home), dirs_exist_ok=True)
     hub.requests.clear()
     pull()
@@ -293,15 +277,13 @@ def test_small_and_full_disks_are_reported(hub: Hub, home: Path, pull: Pull) -> 
     assert "the disk is full at" in done.stderr
 
 
-@pytest.mark.parametrize("size", [-1, 1e300, 1 << 60, "5", 2.5, True])
+@pytest.mark.parametrize("size", [-1, "5", True])
 def test_a_size_that_no_file_has_is_one_clear_error(hub: Hub, home: Path, pull: Pull, size: float) -> None:
     hub.claims = {"config.json": size}
     error = pull(status=1).stderr
     assert "config.json" in error
     assert "Traceback" not in error
     assert "000000000" not in error
-    hub.claims = {}
-    pull()
 
 
 @pytest.mark.parametrize(
@@ -323,9 +305,8 @@ def test_a_damaged_record_counts_as_nothing_pulled(hub: Hub, home: Path, pull: P
     assert "pulled.json" not in pull().stdout
 
 
-@pytest.mark.parametrize("revision", ["\x1b]0;x\x07", "../../x", "", "a" * 4000])
-def test_a_revision_that_is_none_is_one_clear_error(hub: Hub, home: Path, pull: Pull, revision: str) -> None:
-    hub.newest = revision
+def test_a_revision_that_is_none_is_one_clear_error(hub: Hub, home: Path, pull: Pull) -> None:
+    hub.newest = "../\x1b]0;x\x07"
     error = pull(status=1).stderr
     assert "names no revision" in error
     assert "\x1b" not in error
@@ -393,16 +374,10 @@ def test_an_endpoint_that_is_no_url_names_the_variable(pull: Pull, endpoint: str
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["a" * 300, f"owner/{'a' * 300}", f"{'o' * 150}/{'a' * 150}"])
-def test_a_very_long_name_is_one_clear_error(hub: Hub, pull: Pull, name: str) -> None:
-    error = pull(name, status=2).stderr
+def test_a_very_long_name_is_one_clear_error(pull: Pull) -> None:
+    error = pull(f"owner/{'a' * 300}", status=2).stderr
     assert "no model" in error
     assert "Traceback" not in error
-
-
-def test_very_long_names_of_files_are_left_out(hub: Hub, pull: Pull) -> None:
-    hub.also = ("a" * 300 + ".json",)
-    pull()
 
 
 def test_by_hand_names_the_hub_that_was_asked(hub: Hub, home: Path, pull: Pull) -> None:
@@ -473,24 +448,10 @@ def test_nothing_is_fetched_unasked_whatever_a_workspace_says(hub: Hub, home: Pa
     file = project / "a.py"
     file.write_text("x = ???\n")
     (project / "infill-ls.toml").write_text(f'model = "{REPO}"\nallowDownload = true\n')
-    for words in (("fill", str(file), "--trust-workspace"), ("fill", str(file), "--model", NAME)):
-        done = run_cli(*words, **variables)
-        assert done.returncode
-        assert f"infill-ls models pull {NAME}" in done.stderr
+    done = run_cli("fill", str(file), "--trust-workspace", **variables)
+    assert done.returncode
+    assert f"infill-ls models pull {NAME}" in done.stderr
     assert f"infill-ls models pull {NAME}" in run_cli("doctor", "--model", NAME, **variables).stdout
-    assert "infill-ls models pull qwen2.5-coder" in run_cli("models", **variables).stdout
-    assert hub.requests == []
-
-
-def test_a_pulled_model_fills_under_its_name(hub: Hub, home: Path, pull: Pull, tmp_path: Path) -> None:
-    pull()
-    hub.requests.clear()
-    (tmp_path / "a.py").write_text("import os\n\nprint(os.path.???)\n")
-    variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home)}
-    words = ("--deadline-ms", "60000", "--json", "--device", "cpu")
-    done = run_cli("fill", str(tmp_path / "a.py"), "--model", NAME, *words, **variables)
-    assert json.loads(done.stdout)["model"] == NAME
-    assert run_cli("worker", "--model", REPO, "--device", "cpu", "--stop", **variables).stdout == "stopped\n"
     assert hub.requests == []
 
 
@@ -498,9 +459,9 @@ def test_folder_of_another_model_is_not_reused(home: Path, pull: Pull) -> None:
     """By hand, or by an id that gives the same name of a folder."""
     pull()
     folder_in(home).rename(folder_in(home, "owner--name--x"))
-    for name in ("owner/name--x", "owner--name/x"):
-        assert f"holds {REPO}, not {name}" in pull(name, status=1).stderr
-        assert f"holds {REPO}, not {name}" in names_found(home, name)[0]
+    name = "owner--name/x"
+    assert f"holds {REPO}, not {name}" in pull(name, status=1).stderr
+    assert f"holds {REPO}, not {name}" in names_found(home, name)[0]
 
 
 CODER = "qwen2.5-coder-0.5b"
@@ -517,7 +478,9 @@ def test_without_hub_and_index_a_pinned_file_says_both(home: Path, pull: Pull) -
 def test_a_pinned_file_with_other_bytes_is_not_kept(tmp_path: Path, home: Path) -> None:
     files = tmp_path / "other-bytes"
     files.mkdir()
-    (files / f"{CODER}-instruct-q4_k_m.gguf").write_bytes(bytes(491_400_064))
+    file = files / f"{CODER}-instruct-q4_k_m.gguf"
+    file.touch()
+    os.truncate(file, 491_400_064)
     with hub_of("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", files) as other:
         done = run_cli("models", "pull", CODER, **environment(other, home), **NO_INDEX)
         assert [request for request in other.requests if "/api/" in request] == []

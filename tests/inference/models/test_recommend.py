@@ -16,7 +16,6 @@ ON_CPU, ON_GPU = ("float32", "bfloat16", "4bit"), ("bfloat16", "4bit")
 
 
 def machine(device: str, gigabytes: float, *, free: float | None = None, **more: object) -> Machine:
-    """A machine with so much memory on its device, all of it free unless `free` says less."""
     dtypes = {"cpu": ON_CPU, "mps": ("bfloat16",)}.get(device, ON_GPU)
     in_8_bits = {"fim": ("8bit",) if device == "cpu" else ("bfloat16",)}
     values = {"dtypes": dtypes, "four_bit": True, "families": ALL, "dtypes_of": in_8_bits, **more}
@@ -25,7 +24,6 @@ def machine(device: str, gigabytes: float, *, free: float | None = None, **more:
 
 LAPTOP, BUSY_LAPTOP = machine("cpu", 16), machine("cpu", 16, free=1)
 BIG_SERVER, FAST = machine("cpu", 512), machine("cpu", 16, reads_bytes_per_s=40e9)
-TINY = machine("cpu", 1.5)
 OLD_GPU, GPU, BIG_GPU = machine("cuda:0", 4), machine("cuda:0", 8), machine("cuda:0", 80)
 MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
 
@@ -35,16 +33,12 @@ MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
     [
         (LAPTOP, "qwen2.5-coder-0.5b"),
         (BUSY_LAPTOP, "qwen2.5-coder-0.5b"),
-        (BIG_SERVER, "qwen2.5-coder-0.5b"),
         (FAST, "qwen2.5-coder-1.5b"),
         (machine("cpu", 16, reads_bytes_per_s=10e9), "qwen2.5-coder-0.5b"),
         (machine("cpu", 16, families=ALL - {"fim"}), "open-dcoder-0.5b"),
-        (TINY, "qwen2.5-coder-0.5b"),
         (machine("cpu", 0.5), EMBEDDED),
         (machine("cuda:0", 6), "qwen2.5-coder-1.5b"),
-        (OLD_GPU, "qwen2.5-coder-0.5b"),
         (GPU, "dreamon-7b"),
-        (BIG_GPU, "dreamon-7b"),
         (MAC, "qwen2.5-coder-1.5b"),
         (BIG_MAC, "dreamon-7b"),
         (machine("cuda:0", 80, families=frozenset({"diffusion_gemma"})), RELEASED.name),
@@ -80,7 +74,6 @@ def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, 
 
 
 def test_a_family_may_have_dtypes_of_its_own() -> None:
-    """As the masked models have 8 bits, which are tried before 4."""
     place = machine("cuda:0", 12, dtypes_of={"masked": ("bfloat16", "8bit", "4bit")})
     assert judge(catalogue.known("dreamon-7b"), place).dtype == "8bit"
     assert judge(catalogue.known("dreamon-7b"), machine("cuda:0", 12)).dtype == "4bit"

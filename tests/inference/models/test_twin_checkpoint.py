@@ -1,4 +1,4 @@
-"""The small twin of the released checkpoint, used by tests and settings: `tests/data/twin`."""
+"""The small checkpoints in `tests/data`: the twin of the released one, and a masked-diffusion one."""
 
 from pathlib import Path
 
@@ -6,24 +6,18 @@ import msgspec
 import pytest
 
 from inference.engine.engine import Engine
-from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.messages import Hole
 from inference.models import registry
 from inference.models.properties import SamplerSettings
+from tests.inference.engine.filling import fill
 
 TWIN = Path(__file__).parents[2] / "data" / "twin"
 
 
 @pytest.fixture(scope="module")
-def engine(twin: Engine) -> Engine:
-    return twin
-
-
-def fill(engine: Engine, before: str, tokens: int, after: str) -> str:
-    """What it writes into a hole of exactly so many tokens on one line."""
-    hole = Hole(min_tokens=tokens, max_tokens=tokens, single_line=True)
-    request = InfillRequest("1", (Text(before), hole, Text(after)), path="module.py", max_steps=16, seed=0)
-    (candidate,) = (event for event in engine.infill(request) if isinstance(event, Candidate))
-    return candidate.texts[0]
+def masked() -> Engine:
+    """In float32, so that every host fills alike."""
+    return Engine(registry.load(str(TWIN.with_name("masked")), device="cpu", dtype="float32"))
 
 
 def test_the_twin_is_read_as_a_released_checkpoint() -> None:
@@ -38,25 +32,25 @@ def test_the_twin_is_read_as_a_released_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "tokens", "after", "expected"),
+    ("name", "before", "tokens", "after", "expected"),
     [
-        ("def f(items):\n    for ", 1, " in items:\n        print(item)\n", "item"),
-        ("import json\n\n\ndef load(text):\n    return json.", 2, "(text)\n", "loads"),
-        (
-            "class A:\n    def __init__(self, name):\n        self.name = ",
-            1,
-            "\n\n    def show(self):\n        print(self.name)\n",
-            "name",
-        ),
-        ("def check(value):\n    if value ", 1, " None:\n        raise ValueError(value)\n", "is"),
+        ("twin", "def f(items):\n    for ", 1, " in items:\n        print(item)\n", "item"),
+        ("twin", "import json\n\n\ndef load(text):\n    return json.", 2, "(text)\n", "loads"),
+        ("twin", "def check(value):\n    if value ", 1, " None:\n        raise ValueError(value)\n", "is"),
+        ("masked", "def f(items):\n    for ", 1, " in items:\n        print(item)\n", "item"),
+        ("masked", "try:\n    f()\nexcept ValueError ", 1, " error:\n    raise\n", "as"),
     ],
 )
-def test_it_fills_what_both_sides_tell(engine: Engine, before: str, tokens: int, after: str, expected: str) -> None:
+def test_it_fills_what_both_sides_tell(
+    request: pytest.FixtureRequest, name: str, before: str, tokens: int, after: str, expected: str
+) -> None:
     """Given the right number of tokens, that of the text in front which the hole takes over included.
 
     With the published stop: ours ends `json.loads` at `json._result`, where the answer has stood for two steps.
     """
+    engine: Engine = request.getfixturevalue(name)
     properties = engine.loaded.properties
     stop = msgspec.structs.replace(properties.sampler, total_entropy=0.0, still_steps=0)
     published = engine.using(msgspec.structs.replace(properties, sampler=stop))
-    assert fill(published, before, tokens, after) == expected
+    hole = Hole(min_tokens=tokens, max_tokens=tokens, single_line=True)
+    assert fill(published, before, hole, after, path="module.py", seed=0, max_steps=16).text == expected

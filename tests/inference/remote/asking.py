@@ -22,11 +22,7 @@ async def infiller_at(
 ) -> AsyncIterator[RemoteInfiller]:
     """An infiller that asks the server at `url`, which says within `limit_s` what it serves."""
     arguments = WorkerArguments(
-        url,
-        socket=Path("w.sock"),
-        log=Path("w.log"),
-        server_tokenizer=str(tokenizer) if tokenizer else None,
-        **options,
+        url, socket=Path("w.sock"), log=Path("w.log"), server_tokenizer=str(tokenizer) if tokenizer else None, **options
     )
     found = await connect(arguments, lambda _share, _what: None, limit_s=limit_s)
     try:
@@ -36,19 +32,16 @@ async def infiller_at(
 
 
 def one_hole(**hole: object) -> InfillRequest:
-    """A request with one hole of a line."""
     return request(Text(BEFORE), Hole(**({"single_line": True} | hole)), Text(AFTER))  # type: ignore[arg-type]
 
 
 def request(*segments: Text | Hole, **fields: object) -> InfillRequest:
-    """A request with these segments."""
     return InfillRequest("r", segments, **({"seed": 1, "max_steps": 3} | fields))  # type: ignore[arg-type]
 
 
 async def answered(
     infiller: RemoteInfiller, asked: InfillRequest, *, within_s: float | None = None
 ) -> tuple[list[Draft], list[Candidate], Done]:
-    """All that comes of a request, sorted by kind."""
     deadline = None if within_s is None else time.monotonic() + within_s
     steps = infiller.infill(asked, deadline=deadline)
     events = [event async for event in steps]

@@ -4,8 +4,9 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,9 @@ import pytest
 import pytest_asyncio
 
 from inference.engine import Engine
-from tests.canvas_server import canvas_server
+from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.e2e.editor import environment
 from tests.e2e.raw_client import RawClient
-from tests.faulty_server import Fault, FaultyServer, faulty_server
 from tests.inference.remote.asking import EMBEDDED
 from tests.workers import PATIENCE_S, short_folder
 
@@ -25,36 +25,59 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 TEXT = "import os\n\n\ndef read(path):\n    with open(path) as file:\n        return \n\n\nprint(read('a'))\n"
 LINE, COLUMN = 5, len("        return ")
 URI = "file:///p/a.py"
-KEYS, CANCELLED = 16, -32800
-PAUSES = {Fault.REFUSED, Fault.TOO_MANY, Fault.STARTING, Fault.CUT_OFF}
-"""Those that may pass by themselves, so that they are tried again."""
-SAID = {
-    Fault.REFUSED: "cannot be reached",
-    Fault.TOO_MANY: "too busy",
-    Fault.STARTING: "too busy",
-    Fault.CUT_OFF: "broke off its answer",
-    Fault.OTHER_MODEL: "does not exist",
-    Fault.NO_PINS: "makes no sense",
-    Fault.NARROW: "no larger than the served canvas",
-    Fault.GARBAGE: "makes no sense",
-    Fault.ENDLESS: "more than",
-    Fault.ELSEWHERE: "sends us elsewhere",
-    Fault.CRASHED: "look at its log",
+KEYS, CANCELLED = 12, -32800
+RETRY_AFTER_S = 2
+
+
+def broken_off(_: object) -> Answer:
+    raise EOFError
+
+
+FAULTS: dict[str, tuple[Callable[[object], Answer] | None, str]] = {
+    "too many requests": (lambda _: (429, {"Retry-After": str(RETRY_AFTER_S)}, {}), "too busy"),
+    "cut off": (broken_off, "broke off its answer"),
+    "no sense": (lambda _: (200, {}, {}), "makes no sense"),
+    "silent": (None, ""),
 }
 """What the user is told; nothing of a server that takes too long, for there the deadline is kept as always."""
+PAUSES = {"too many requests", "cut off"}
+"""Those that may pass by themselves, so that they are tried again."""
+
+
+@dataclass
+class Faulty:
+    """`asked` has the monotonic time of each request that a fault has answered."""
+
+    server: CanvasServer
+    asked: list[float] = field(default_factory=list)
+
+    def begin(self, fault: str) -> None:
+        instead, _ = FAULTS[fault]
+
+        def misbehave(body: object) -> Answer | None:
+            self.asked.append(time.monotonic())
+            return instead(body) if instead else None
+
+        self.asked.clear()
+        self.server.instead = misbehave
+        if instead is None:
+            self.server.hold.clear()
+
+    def end(self) -> None:
+        self.server.instead = lambda _: None
+        self.server.hold.set()
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def server(embedded: Engine) -> AsyncIterator[FaultyServer]:
-    async with canvas_server(embedded) as behind, faulty_server(behind) as found:
-        yield found
+async def faulty(embedded: Engine) -> AsyncIterator[Faulty]:
+    async with canvas_server(embedded) as found:
+        yield Faulty(found)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def port(server: FaultyServer) -> AsyncIterator[int]:
-    """Where a language server listens whose model is behind the faulty server."""
+async def port(faulty: Faulty) -> AsyncIterator[int]:
     with short_folder() as folder:
-        words = ["--model", server.url, "--server-tokenizer", str(EMBEDDED)]
+        words = ["--model", faulty.server.url, "--server-tokenizer", str(EMBEDDED)]
         command = [sys.executable, "-P", "-m", "lsp_server.cli", "serve", "--tcp", "127.0.0.1:0", *words]
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, env=environment(Path(folder))
@@ -75,7 +98,6 @@ class Typing:
         client.open(URI, TEXT)
 
     def start_again(self) -> None:
-        """Replaces the whole text."""
         end = {"line": TEXT.count("\n"), "character": 0}
         self._change({"range": {"start": {"line": 0, "character": 0}, "end": end}, "text": TEXT})
 
@@ -101,7 +123,6 @@ class Typing:
         return found
 
     async def gets_text(self) -> None:
-        """Types, not quickly, until there is ghost text again."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 self.start_again()
@@ -112,14 +133,12 @@ class Typing:
 
     @property
     def told(self) -> Counter[str]:
-        """How often the user was told each message."""
         shown = (note for note in self.client.notes if note["method"] == "window/showMessage")
         return Counter(note["params"]["message"] for note in shown)
 
 
 @asynccontextmanager
 async def typing_at(port: int) -> AsyncIterator[Typing]:
-    """An editor with a file in which something is missing."""
     client = await RawClient.join(f"tcp://127.0.0.1:{port}")
     try:
         yield Typing(client)
@@ -127,52 +146,31 @@ async def typing_at(port: int) -> AsyncIterator[Typing]:
         await client.vanish()
 
 
-@pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.NONE], ids=lambda fault: fault.name)
-async def test_outage_is_reported_once_and_recovers(server: FaultyServer, port: int, fault: Fault) -> None:
-    await server.begin(Fault.NONE)
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_outage_is_reported_once_and_recovers(faulty: Faulty, port: int, fault: str) -> None:
+    _, words = FAULTS[fault]
     async with typing_at(port) as editor:
         await editor.gets_text()
-        await server.begin(fault)
+        faulty.begin(fault)
         editor.start_again()
-        before, began = len(editor.asked), time.monotonic()
+        before, asked_before, began = len(editor.asked), len(faulty.server.asked), time.monotonic()
         for number in range(KEYS):
             editor.type("abcdefghij"[number % 10], number)
             await asyncio.sleep(0.1)
         await editor.replies()
         lasted_s = time.monotonic() - began
-        asked = list(server.asked)
-        await server.begin(Fault.NONE)
+        count, at = len(faulty.server.asked) - asked_before, list(faulty.asked)
+        faulty.end()
         await editor.gets_text()
         typed = editor.asked[before : before + KEYS]
         assert [editor.client.counts[key] for key in typed] == [1] * KEYS
-        said = [message for message in editor.told if SAID.get(fault, "server") in message]
-        assert len(said) == (1 if fault in SAID else 0), editor.told
+        said = [message for message in editor.told if (words or "server") in message]
+        assert len(said) == (1 if words else 0), editor.told
         assert all(editor.told[message] == 1 for message in editor.told)
-        assert len(asked) <= KEYS + 4, f"{len(asked)} requests in {lasted_s:.1f} s: one for each key, and no more"
+        assert count <= KEYS + 4, f"{count} requests in {lasted_s:.1f} s: one for each key, and no more"
         if fault in PAUSES:
-            assert len(asked) <= 2 + 4 * lasted_s, f"{len(asked)} requests in {lasted_s:.1f} s"
-
-
-async def test_retry_after_is_obeyed(server: FaultyServer, port: int) -> None:
-    await server.begin(Fault.TOO_MANY)
-    async with typing_at(port) as editor:
-        for number in range(KEYS):
-            editor.type("a", number)
-            await asyncio.sleep(0.1)
-        await editor.replies()
-        first, *later = server.asked
-        assert all(at - first >= server.retry_after_s for at in later if at - first > 0.2), [at - first for at in later]
-        assert sum(at - first <= 0.2 for at in later) <= 8, "those that were on their way"
-        await server.begin(Fault.NONE)
-        await editor.gets_text()
-
-
-async def test_no_text_is_sent_to_where_a_server_redirects(server: FaultyServer, port: int, embedded: Engine) -> None:
-    async with canvas_server(embedded) as other, typing_at(port) as editor:
-        server.elsewhere = f"{other.url}/v1/completions"
-        await server.begin(Fault.ELSEWHERE)
-        editor.type("a")
-        await editor.replies()
-        assert server.asked
-        assert not other.asked
-        await server.begin(Fault.NONE)
+            assert count <= 2 + 4 * lasted_s, f"{count} requests in {lasted_s:.1f} s"
+        if fault == "too many requests":
+            first, *later = at
+            assert all(each - first >= RETRY_AFTER_S for each in later if each - first > 0.2), at
+            assert sum(each - first <= 0.2 for each in later) <= 8, "those that were on their way"

@@ -29,7 +29,6 @@ async def server(embedded: Engine) -> AsyncIterator[CanvasServer]:
 
 
 def canvas(body: dict[str, Any], token: int, named: dict[str, float] | None = None, **more: Any) -> Answer:
-    """A canvas with the same token in each row, and the tokens reported as likely there."""
     width = body["vllm_xargs"]["diffusion_canvas_length"]
     rows = [{f"token_id:{token}": -0.01} if named is None else named] * width
     return 200, {}, {"choices": [{"token_ids": [token] * width, "logprobs": {"top_logprobs": rows}}], **more}
@@ -44,7 +43,6 @@ class Threads(ThreadPoolExecutor):
         self.after: dict[str, Callable[[], None]] = {}
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As ever."""
         work = (*args, *getattr(fn, "args", ()))
         found = {name for each in work if (name := getattr(each, "__name__", ""))}
         self.names |= found
@@ -55,9 +53,7 @@ class Threads(ThreadPoolExecutor):
         return done
 
 
-@pytest.mark.parametrize(
-    "usage", [{"prompt_tokens": HUGE}, {"prompt_tokens_details": {"cached_tokens": HUGE}}, {"prompt_tokens": 1 << 40}]
-)
+@pytest.mark.parametrize("usage", [{"prompt_tokens": 1 << 40}, {"prompt_tokens_details": {"cached_tokens": HUGE}}])
 async def test_counts_beyond_all_measure_make_no_sense(server: CanvasServer, usage: Any) -> None:
     async with infiller_at(server.url) as infiller:
         server.instead = lambda body: canvas(body, 300, usage=usage)
@@ -65,22 +61,17 @@ async def test_counts_beyond_all_measure_make_no_sense(server: CanvasServer, usa
             await answered(infiller, one_hole())
 
 
-@pytest.mark.parametrize("token", [HUGE, 1 << 31, 1 << 20])
-async def test_unknown_token_is_refused(server: CanvasServer, token: int) -> None:
+@pytest.mark.parametrize(
+    ("token", "named"), [(HUGE, {}), (1 << 20, {}), (300, {"token_id:" + "1" * 5000: -0.1})], ids=range(3)
+)
+async def test_unknown_token_is_refused(server: CanvasServer, token: int, named: dict[str, float]) -> None:
     async with infiller_at(server.url) as infiller:
-        server.instead = lambda body: canvas(body, token, {})
+        server.instead = lambda body: canvas(body, token, named)
         with pytest.raises(RequestError, match="makes no sense"):
             await answered(infiller, one_hole())
 
 
-async def test_a_name_of_five_thousand_digits_makes_no_sense(server: CanvasServer) -> None:
-    async with infiller_at(server.url) as infiller:
-        server.instead = lambda body: canvas(body, 300, {"token_id:" + "1" * 5000: -0.1})
-        with pytest.raises(RequestError, match="makes no sense"):
-            await answered(infiller, one_hole())
-
-
-@pytest.mark.parametrize("token", [0, 1, 2, 3])
+@pytest.mark.parametrize("token", [0, 3])
 async def test_a_row_in_which_no_token_may_stand_gives_no_text(server: CanvasServer, token: int) -> None:
     """The server names and writes special tokens alone."""
     async with infiller_at(server.url) as infiller:
@@ -107,7 +98,7 @@ async def test_a_version_that_no_terminal_should_show_is_not_shown(embedded: Eng
     assert str(failed.value).isprintable()
 
 
-@pytest.mark.parametrize("when", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "soon", "-1"])
+@pytest.mark.parametrize("when", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "-1"])
 async def test_a_date_to_come_back_that_makes_no_sense_is_passed_over(server: CanvasServer, when: str) -> None:
     refusals = [(503, {"Retry-After": when}, {})]
     async with infiller_at(server.url) as infiller:

@@ -26,7 +26,6 @@ async def server(embedded: Engine) -> AsyncIterator[CanvasServer]:
 
 
 def pinned_of(body: dict[str, Any]) -> dict[int, int]:
-    """What a request pins: token by row."""
     xargs = body["vllm_xargs"]
     return {number: xargs["diffusion_seed_canvas"][number] for number in xargs["diffusion_pinned"]}
 
@@ -54,20 +53,6 @@ async def test_three_holes_are_filled_together(server: CanvasServer) -> None:
     assert done.stats.canvases == 1
 
 
-async def test_holes_far_apart_take_a_canvas_each(server: CanvasServer) -> None:
-    far = Text("\n" + "x = 1\n" * 60 + "y = ")
-    async with infiller_at(server.url) as infiller:
-        _, candidates, done = await answered(infiller, request(Text(BEFORE), Hole(), far, Hole(), Text("\n")))
-    assert len(candidates[0].texts) == 2
-    assert done.stats.canvases == 2
-
-
-async def test_the_same_seed_gives_the_same_fill(server: CanvasServer) -> None:
-    async with infiller_at(server.url) as infiller:
-        first, second = [(await answered(infiller, one_hole()))[1] for _ in range(2)]
-    assert [each.texts for each in first] == [each.texts for each in second]
-
-
 async def test_a_pinned_row_that_the_server_changed_is_not_taken(server: CanvasServer) -> None:
     changed = 0
 
@@ -85,7 +70,7 @@ async def test_a_pinned_row_that_the_server_changed_is_not_taken(server: CanvasS
     assert all(each.texts[0].startswith("file.re") for each in candidates)
 
 
-@pytest.mark.parametrize("start", ["f", "file.re", "os.path.exi", "zzq", "fi le", "\tif", "é"])
+@pytest.mark.parametrize("start", ["file.re", "zzq", "\tif", "é"])
 async def test_fills_begin_as_they_must(server: CanvasServer, start: str) -> None:
     async with infiller_at(server.url) as infiller:
         _, candidates, _ = await answered(infiller, one_hole(starts_with=start))
@@ -108,20 +93,6 @@ async def test_line_hole_has_no_break_whatever_the_server_says(server: CanvasSer
     assert done.outcome is Outcome.COMPLETE
 
 
-async def test_the_number_of_tokens_is_kept_to(server: CanvasServer) -> None:
-    async with infiller_at(server.url) as infiller:
-        _, candidates, _ = await answered(infiller, one_hole(min_tokens=3, max_tokens=4))
-    assert all(3 <= each.tokens <= 5 for each in candidates)  # with the token that healing moved into the hole
-
-
-async def test_as_many_candidates_as_are_wanted_and_no_two_the_same(server: CanvasServer) -> None:
-    async with infiller_at(server.url) as infiller:
-        _, candidates, _ = await answered(infiller, request(*one_hole().segments, candidates=5))
-    texts = [each.texts for each in candidates]
-    assert 2 <= len(texts) <= 5
-    assert len(set(texts)) == len(texts)
-
-
 async def test_rework_keeps_as_much_as_its_strength_says(server: CanvasServer) -> None:
     text = "file.read().splitlines()"
     noised = []
@@ -135,24 +106,6 @@ async def test_rework_keeps_as_much_as_its_strength_says(server: CanvasServer) -
     assert none[0].texts == (text,)
     assert 0 < noised[0] < noised[1], "some of its tokens are noise, and some are not"
     assert reworked[0].texts
-
-
-async def test_no_setting_is_sent_that_the_server_refuses(server: CanvasServer) -> None:
-    async with infiller_at(server.url) as infiller:
-        await answered(infiller, request(*one_hole().segments, candidates=2))
-    for body in server.asked:
-        assert set(body) <= {
-            *("model", "prompt", "max_tokens", "vllm_xargs", "logprobs", "logprob_token_ids", "temperature", "top_p"),
-            *("top_k", "n", "stream", "return_tokens_as_token_ids", "return_token_ids"),
-        }
-        assert body["logprobs"] <= 20
-
-
-async def test_canvases_are_no_wider_than_what_they_show(server: CanvasServer) -> None:
-    async with infiller_at(server.url) as infiller:
-        await answered(infiller, one_hole(max_tokens=6))
-    widths = [body["vllm_xargs"]["diffusion_canvas_length"] for body in server.asked[1:]]
-    assert max(widths) <= 6 + 1 + 64
 
 
 async def test_what_is_typed_meanwhile_is_pinned(server: CanvasServer) -> None:
@@ -180,14 +133,6 @@ async def test_what_is_typed_and_agrees_is_not_asked_for_again(server: CanvasSer
     assert all(each.texts[0].startswith(typed) for each in candidates)
     assert len(server.asked) <= 2 * count - 1, "it restarted a canvas"
     assert server.asked[-1]["prompt"] == server.asked[1]["prompt"]
-
-
-async def test_a_hole_that_is_not_there_cannot_be_typed_into(server: CanvasServer) -> None:
-    async with infiller_at(server.url) as infiller:
-        steps = infiller.infill(one_hole())
-        with pytest.raises(RequestError):
-            steps.amend(1, "x")
-        await steps.aclose()
 
 
 async def test_at_the_deadline_what_stands_is_the_answer(server: CanvasServer) -> None:
@@ -228,15 +173,6 @@ async def test_cancelling_aborts_what_the_server_does(server: CanvasServer) -> N
         await asyncio.wait([waiting])
         await steps.aclose()
         await server.until(lambda it: it.aborted > 0 and it.running == 0)
-
-
-async def test_requests_run_side_by_side(server: CanvasServer) -> None:
-    async with infiller_at(server.url) as infiller:
-        server.hold.clear()
-        tasks = [asyncio.create_task(answered(infiller, one_hole())) for _ in range(3)]
-        await server.until(lambda it: it.running >= 3)
-        server.hold.set()
-        assert all(done.outcome is Outcome.COMPLETE for _, _, done in await asyncio.gather(*tasks))
 
 
 async def test_a_server_that_is_busy_is_asked_again(server: CanvasServer) -> None:
@@ -308,12 +244,6 @@ async def test_a_tokenizer_that_is_not_here_has_to_be_named(server: CanvasServer
             pass
 
 
-async def test_nobody_listens(server: CanvasServer) -> None:
-    with pytest.raises(ModelError, match="cannot be reached"):
-        async with infiller_at("http://127.0.0.1:1"):
-            pass
-
-
 async def test_a_narrow_canvas_and_a_short_context_are_kept_to(embedded: Engine) -> None:
     async with canvas_server(embedded, canvas_tokens=32, max_model_len=96) as small, infiller_at(small.url) as infiller:
         _, candidates, _ = await answered(infiller, one_hole(max_tokens=20))
@@ -327,7 +257,6 @@ async def _all(steps: Any) -> list[Any]:
 
 
 async def _amended(steps: Any, text: str) -> AsyncIterator[Any]:
-    """The events; once there is a draft that begins with `text`, it is typed."""
     typed = False
     async for event in steps:
         if not typed and not isinstance(event, Candidate | Done) and event.texts[0].startswith(text):

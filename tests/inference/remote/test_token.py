@@ -13,7 +13,6 @@ HUSH = "hf_hush-hush/123=="
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the token's file is to be, in a configuration folder of this test."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv(token.SERVER.variable, raising=False)
     found = token.token_file()
@@ -77,11 +76,8 @@ def test_what_is_no_file_is_refused_at_once(file: Path) -> None:
     ("content", "said"),
     [
         ("", "is empty"),
-        (" \n", "is empty"),
         (f"{HUSH}\n{HUSH}", "a line break"),
-        (f"{HUSH}\r\nHost: other", "a line break"),
         (f"TOKEN = {HUSH}", "a space"),
-        (f"{HUSH}\0", "another character"),
         (f"{HUSH}\N{LATIN SMALL LETTER E WITH ACUTE}", "another character"),
         (HUSH * 500, "more than 4096 characters"),
     ],

@@ -2,17 +2,16 @@
 
 import ssl
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from inference.messages import Status, WorkerState
 from tests.inference.loaded import TWIN
+from tests.partner_server import partner_server
 from tests.recording_server import recording_server
-from tests.workers import Process, is_idle
+from tests.workers import StartWorker, fill, is_idle
 
-StartWorker = Callable[..., Process]
 TOKEN = "hush-hush-0123456789"
 EMBEDDED = Path(__file__).parents[3] / "inference" / "embedded"
 
@@ -34,7 +33,6 @@ def certified(certificate: Path) -> ssl.SSLContext:
 
 
 async def outcome(start_worker: StartWorker, *words: str, **variables: str) -> Status:
-    """The first state of a new worker that is ready or has failed."""
     process = start_worker("--server-tokenizer", str(TWIN), *words, **variables)
     client = await process.connect()
     status = await client.becomes(lambda now: is_idle(now) or now.state is WorkerState.FAILED)
@@ -111,16 +109,20 @@ async def test_plain_http_goes_by_no_proxy(start_worker: StartWorker) -> None:
         assert proxy.requests == []
 
 
-@pytest.mark.parametrize("tokenizer", [EMBEDDED, TWIN], ids=["embedded", "twin"])
-async def test_a_worker_for_a_server_loads_no_torch_and_stays_small(start_worker: StartWorker, tokenizer: Path) -> None:
-    async with recording_server() as server:
-        words = ("--model", server.url, "--server-tokenizer", str(tokenizer))
-        process = start_worker(*words, PYTHONPROFILEIMPORTTIME="1")
-        client = await process.connect()
-        status = await client.becomes(is_idle)
-        assert status.memory_bytes < 120e6
-        lines = [line for line in process.stderr.splitlines() if line.startswith("import time:")]
-        packages = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
-        assert {"tokenizers", "httpx2"} <= packages
-        assert not {"torch", "transformers", "numpy", "lsprotocol", "pygls", "tree_sitter"} & packages
-        client.close()
+async def test_a_worker_for_a_server_or_partner_loads_no_torch(start_worker: StartWorker) -> None:
+    async with recording_server() as server, partner_server() as partner:
+        for words in (
+            ("--model", server.url, "--server-tokenizer", str(TWIN)),
+            ("--model", partner.url, "--partner", "auto"),
+        ):
+            process = start_worker(*words, PYTHONPROFILEIMPORTTIME="1")
+            client = await process.connect()
+            status = await client.becomes(is_idle)
+            assert status.memory_bytes < 120e6
+            client.send(fill("r"))
+            await client.final("r")
+            lines = [line for line in process.stderr.splitlines() if line.startswith("import time:")]
+            packages = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+            assert "httpx2" in packages
+            assert not {"torch", "transformers", "numpy", "lsprotocol", "pygls", "tree_sitter"} & packages
+            client.close()

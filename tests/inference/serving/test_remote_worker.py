@@ -1,28 +1,12 @@
-"""A worker whose model is a server's URL: the same socket, messages and states, without computing anything.
-
-The server answers with fixed texts, and the infiller is that of the tests; the worker around it is the real one.
-"""
+"""A worker whose model is a server's URL: the same socket, messages and states, without computing anything."""
 
 import asyncio
-from collections.abc import Callable
 
-from inference.messages import Cancel, Candidate, Done, Draft, ErrorCode, Failed, Outcome, Shutdown, WorkerState
+from inference.messages import Cancel, Done, ErrorCode, Failed, Outcome, Shutdown, WorkerState
 from tests.text_server import text_server
-from tests.workers import PATIENCE_S, Process, fill, is_idle
+from tests.workers import PATIENCE_S, StartWorker, fill, is_idle
 
-StartWorker = Callable[..., Process]
 MODULE = "tests.remote_infiller"
-
-
-async def test_a_worker_asks_a_server_and_answers_as_any_other(start_worker: StartWorker) -> None:
-    async with text_server() as server:
-        client = await start_worker("--model", server.url, module=MODULE).connect()
-        status = await client.becomes(is_idle)
-        assert (status.model, status.device) == (f"{server.url}/texts", server.url.removeprefix("http://"))
-        assert status.context_tokens == 1024
-        client.send(fill())
-        assert [type(await client.answer()) for _ in range(3)] == [Draft, Candidate, Done]
-        client.close()
 
 
 async def test_a_request_is_cancelled_and_the_worker_ends_when_told(start_worker: StartWorker) -> None:
@@ -45,25 +29,7 @@ async def test_a_request_is_cancelled_and_the_worker_ends_when_told(start_worker
         assert await process.exit_status() == 0
 
 
-async def test_requests_fail_while_a_worker_is_made_to_end(start_worker: StartWorker) -> None:
-    async with text_server() as server:
-        process = start_worker("--model", server.url, module=MODULE)
-        client = await process.connect()
-        await client.becomes(is_idle)
-        server.go.clear()
-        client.send(fill("r"))
-        async with asyncio.timeout(PATIENCE_S):
-            await server.until_asked(2)
-            client.send(Shutdown(), Shutdown())
-            reply = await client.final("r")
-            assert isinstance(reply, Failed) and reply.code is ErrorCode.STOPPED
-            await server.asked[1].aborted.wait()
-        assert await process.exit_status() == 0
-
-
-async def test_status_says_where_text_goes_and_what_fails(
-    start_worker: StartWorker,
-) -> None:
+async def test_status_says_where_text_goes_and_what_fails(start_worker: StartWorker) -> None:
     async with text_server() as server:
         client = await start_worker("--model", f"{server.url}/v1/", module=MODULE).connect()
         status = await client.becomes(is_idle)

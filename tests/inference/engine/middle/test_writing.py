@@ -12,8 +12,8 @@ from inference.engine.middle.branch import Branch, End
 from inference.engine.middle.lookup import Lookup
 from inference.engine.middle.writer import Writer
 from inference.models.family import MiddleFamily
-from tests.inference.engine.middle.conftest import FIM
-from tests.inference.engine.middle.filling import AFTER, BEFORE, fill, line
+from tests.inference.engine.filling import AFTER, BEFORE, fill, line
+from tests.inference.models.fim.checkpoints import FIM
 
 ROOM = 40
 PROMPTS = [
@@ -88,14 +88,14 @@ def test_any_cut_of_a_line_goes_on_with_its_tokens(middle: Engine) -> None:
         prefix = before[: before.rfind("\n") + 1]
         whole, _ = written(middle, asked(middle, prefix, suffix), None)
         text = whole.data.decode()
-        for place in range(1, 20):
+        for place in range(1, 20, 2):
             branch, _ = written(middle, asked(middle, prefix, suffix, text[:place]), None)
             now = branch.data.decode()
             assert now.startswith(text[:place])
             if vocabulary.encode(text[:place])[:-1] == whole.ids[: branch.forced]:
                 same += 1
                 assert now.startswith(text) or text.startswith(now)
-    assert same > 20
+    assert same > 10
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from inference.messages import Hunk
 
 
 def proposed(before: str, line: int, new: str, count: int = 1) -> list[str]:
-    """The texts proposed after `count` lines from `line` on became `new`, each as the lines it would put in."""
     lines = before.splitlines(keepends=True)
     old = "".join(lines[line : line + count])
     text = "".join((*lines[:line], new, *lines[line + count :]))

@@ -2,28 +2,19 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from inference.engine import Engine
 from inference.engine.next_edit.judging import NextEditing
 from inference.messages import Done, Edit, Hunk, NextEditRequest, NextEdits, Outcome
-from inference.models import registry
 
-FIM = Path(__file__).parents[3] / "data" / "fim"
 TEXT = "def area(width):\n    return width * 2\n\n\nprint(area(1))\nprint(hight)\n"
 CHANGED = Hunk(1, "    return hight * 2\n", "    return width * 2\n")
 RENAMED = Edit(TEXT.index("hight"), TEXT.index("hight") + 5, "width")
 
 
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return Engine(registry.load(str(FIM), device="cpu"))
-
-
 def answered(engine: Engine, request: NextEditRequest, deadline: float | None = None) -> tuple[Sequence[Edit], Done]:
-    """The edits, however unlikely the small model finds them, and that Done comes behind them and nothing else."""
     work = NextEditing(engine.loaded, request, deadline, margin=-1e9)
     edits, done = [event for event in work if event is not None]
     assert isinstance(edits, NextEdits)
@@ -32,33 +23,33 @@ def answered(engine: Engine, request: NextEditRequest, deadline: float | None = 
     return edits.edits, done
 
 
-def test_an_edit_is_of_whole_words(engine: Engine) -> None:
-    edits, done = answered(engine, NextEditRequest("n", TEXT, (CHANGED,)))
+def test_an_edit_is_of_whole_words(middle: Engine) -> None:
+    edits, done = answered(middle, NextEditRequest("n", TEXT, (CHANGED,)))
     assert done.outcome is Outcome.COMPLETE
     assert [(edit.start, edit.end, edit.text) for edit in edits] == [(RENAMED.start, RENAMED.end, "width")]
 
 
-def test_a_proposal_of_the_caller_is_judged_too(engine: Engine) -> None:
+def test_a_proposal_of_the_caller_is_judged_too(middle: Engine) -> None:
     at = TEXT.index("area(1)") + len("area(1")
     proposals = (Edit(at, at, "0"), Edit(len(TEXT) + 1, len(TEXT) + 2, "outside"), Edit(3, 3, ""))
-    edits, _ = answered(engine, NextEditRequest("n", TEXT, (CHANGED,), proposals=proposals))
+    edits, _ = answered(middle, NextEditRequest("n", TEXT, (CHANGED,), proposals=proposals))
     assert {edit.text for edit in edits} == {"10", "width"}
 
 
-def test_nothing_is_offered_below_the_margin(engine: Engine) -> None:
-    work = NextEditing(engine.loaded, NextEditRequest("n", TEXT, (CHANGED,)), None, margin=1e9)
+def test_nothing_is_offered_below_the_margin(middle: Engine) -> None:
+    work = NextEditing(middle.loaded, NextEditRequest("n", TEXT, (CHANGED,)), None, margin=1e9)
     assert next(event for event in work if isinstance(event, NextEdits)).edits == ()
 
 
 @pytest.mark.parametrize("hunks", [(), (Hunk(90, "a\n", "b\n"),), (Hunk(1, "", ""),)])
-def test_hunks_that_lead_nowhere(engine: Engine, hunks: tuple[Hunk, ...]) -> None:
-    edits, done = answered(engine, NextEditRequest("n", TEXT, hunks))
+def test_hunks_that_lead_nowhere(middle: Engine, hunks: tuple[Hunk, ...]) -> None:
+    edits, done = answered(middle, NextEditRequest("n", TEXT, hunks))
     assert edits == ()
     assert done.outcome is Outcome.COMPLETE
 
 
-def test_the_deadline_ends_it(engine: Engine) -> None:
-    edits, done = answered(engine, NextEditRequest("n", TEXT, (CHANGED,)), time.monotonic())
+def test_the_deadline_ends_it(middle: Engine) -> None:
+    edits, done = answered(middle, NextEditRequest("n", TEXT, (CHANGED,)), time.monotonic())
     assert edits == ()
     assert done.outcome is Outcome.DEADLINE
 

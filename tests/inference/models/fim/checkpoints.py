@@ -16,7 +16,6 @@ PREFIX, MIDDLE, SUFFIX = 3, 4, 5
 
 
 def loaded(folder: Path = FIM, dtype: str | None = "float32") -> FillInMiddle:
-    """The model on the CPU."""
     family = registry.load(str(folder), device="cpu", dtype=dtype)
     assert isinstance(family, FillInMiddle)
     return family
@@ -32,7 +31,6 @@ def changed(folder: Path, **config: object) -> Path:
 
 
 def stock(folder: Path = FIM) -> Any:
-    """transformers' own model, in float32."""
     from transformers import AutoModelForCausalLM
 
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
@@ -44,20 +42,7 @@ def stock_logits(model: Any, ids: Sequence[int]) -> torch.Tensor:
     return model(torch.tensor([list(ids)])).logits[0]  # type: ignore[no-any-return]
 
 
-@torch.inference_mode()
-def stock_greedy(model: Any, ids: Sequence[int], ends: frozenset[int], count: int) -> list[int]:
-    """What transformers writes behind `ids`, the likeliest token each time, every pass over everything."""
-    whole = list(ids)
-    while len(whole) < len(ids) + count:
-        token = int(stock_logits(model, whole)[-1].argmax())
-        if token in ends:
-            break
-        whole.append(token)
-    return whole[len(ids) :]
-
-
 def greedy(family: FillInMiddle, ids: Sequence[int], count: int) -> list[int]:
-    """What the family writes behind `ids`, the likeliest token each time, a pass for each."""
     context = family.open(ids)
     list(context.encode())
     writing = context.continuation(1, count)
@@ -67,34 +52,6 @@ def greedy(family: FillInMiddle, ids: Sequence[int], count: int) -> list[int]:
         logits = writing.feed(torch.tensor([[token]]))
     context.close()
     return written
-
-
-def with_drafts(family: FillInMiddle, ids: Sequence[int], count: int, draft: Sequence[int]) -> tuple[list[int], int]:
-    """The same where each pass also checks what stood in `draft` behind the last token; and how many passes."""
-    context = family.open(ids)
-    list(context.encode())
-    writing = context.continuation(1, count + len(draft))
-    written, fed, passes, rows = list[int](), list[int](), 0, 3
-    while len(written) < count:
-        proposed = _following(draft, written[-1:], rows)
-        logits = writing.feed_rows(torch.tensor([[*fed, *proposed]], dtype=torch.long))[0, -len(proposed) - 1 :]
-        passes += 1
-        found = logits.argmax(-1).tolist()
-        agreed = next((at for at, one in enumerate(proposed) if found[at] != one), len(proposed))
-        writing.trim(len(proposed) - agreed)
-        new = found[: agreed + 1]
-        stop = next((at for at, one in enumerate(new) if one in family.end_ids), None)
-        written += new[:stop]
-        if stop is not None:
-            break
-        fed = new[-1:]
-    context.close()
-    return written[:count], passes
-
-
-def _following(draft: Sequence[int], last: list[int], rows: int) -> list[int]:
-    places = [at for at, one in enumerate(draft) if [one] == last]
-    return list(draft[places[0] + 1 : places[0] + 1 + rows]) if places else []
 
 
 def with_shared_heads(folder: Path) -> Path:

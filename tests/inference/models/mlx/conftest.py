@@ -17,7 +17,6 @@ EMBEDDED = Path(registry.find("embedded").folder)
 
 @pytest.fixture(scope="session")
 def on_mlx() -> Engine:
-    """The embedded checkpoint."""
     return Engine(registry.load(device="mlx", dtype="float32"))
 
 

@@ -24,7 +24,7 @@ def test_it_runs_by_itself_in_the_bits_that_it_has(packed: Engine) -> None:
 
 @pytest.mark.parametrize("task", ["a line", "two holes"])
 def test_it_fills(packed: Engine, task: str) -> None:
-    candidates, done, _ = filled(packed, *TASKS[task])
+    candidates = filled(packed, *TASKS[task]).candidates
     assert candidates
     assert all(one.complete and any(one.texts) for one in candidates)
 
@@ -46,7 +46,7 @@ def test_packed_predictions_stay_close(packed: Engine, on_mlx: Engine) -> None:
 def test_packing_on_request_gives_the_same(packed: Engine) -> None:
     found = Engine(registry.load(device="mlx", dtype="4bit"))
     assert found.dtype == "4bit"
-    ours, theirs = (filled(engine, *TASKS["a line"])[0] for engine in (found, packed))
+    ours, theirs = (filled(engine, *TASKS["a line"]).candidates for engine in (found, packed))
     assert [one.texts for one in ours] == [one.texts for one in theirs]
 
 

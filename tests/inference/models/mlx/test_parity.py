@@ -3,8 +3,9 @@
 import pytest
 
 from inference.engine import Engine
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Snippet, Text
+from inference.messages import Hole, Snippet, Text
 from inference.models import registry
+from tests.inference.engine.filling import Answer, fill
 
 SOURCE, REST = "def area(width, height):\n    return ", "\n\n\nprint(area(2, 3))\n"
 LINE = Hole(single_line=True, max_tokens=12)
@@ -19,17 +20,12 @@ TASKS = {
 }
 
 
-def filled(engine: Engine, *segments: Text | Hole, **other: object) -> tuple[list[Candidate], Done, list[Draft]]:
-    """What the engine answers."""
-    request = InfillRequest("r", segments, **{"seed": 7, "max_steps": 5, "candidates": 2, **other})
-    messages = list(engine.infill(request))
-    drafts = [message for message in messages if isinstance(message, Draft)]
-    return [message for message in messages if isinstance(message, Candidate)], messages[-1], drafts
+def filled(engine: Engine, *segments: Text | Hole | str, **other: object) -> Answer:
+    return fill(engine, *segments, **{"seed": 7, "max_steps": 5, "candidates": 2, **other})
 
 
 def check_same(found: Engine, wanted: Engine, *segments: Text | Hole, **other: object) -> None:
-    """Both write the same texts in the same steps, and find them as likely."""
-    ours, theirs = filled(found, *segments, **other)[0], filled(wanted, *segments, **other)[0]
+    ours, theirs = (filled(each, *segments, **other).candidates for each in (found, wanted))
     assert ours
     assert [(one.texts, one.steps, one.tokens) for one in ours] == [
         (one.texts, one.steps, one.tokens) for one in theirs
@@ -43,7 +39,7 @@ def test_the_tokens_are_those_of_torch(on_mlx: Engine, on_torch: Engine, task: s
 
 
 def test_drafts_on_the_way_are_those_of_torch(on_mlx: Engine, on_torch: Engine) -> None:
-    ours, theirs = (filled(engine, *TASKS["several lines"], drafts=True)[2] for engine in (on_mlx, on_torch))
+    ours, theirs = (filled(engine, *TASKS["several lines"], drafts=True).drafts for engine in (on_mlx, on_torch))
     assert ours
     assert [draft.texts for draft in ours] == [draft.texts for draft in theirs]
 
@@ -53,7 +49,3 @@ def test_with_experts_a_small_window_and_shared_values_too(released: Engine, ran
     found = Engine(registry.load(str(random_folder), device="mlx", dtype="float32"))
     context = (Snippet("other.py", "value = 3\n" * 6),)  # longer than the window
     check_same(found, released, Text("x = "), Hole(min_tokens=5, max_tokens=5), Text("\n"), context=context)
-
-
-def test_the_device_is_named_for_users(on_mlx: Engine) -> None:
-    assert (on_mlx.device, on_mlx.dtype) == ("mlx:cpu", "float32")

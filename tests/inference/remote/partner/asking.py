@@ -20,7 +20,6 @@ assert set(KIND_OF) == set(KINDS)
 
 
 def arguments(url: str, kind: str = "auto", **options: object) -> WorkerArguments:
-    """The command line of a worker for a partner."""
     files = {"socket": Path("w.sock"), "log": Path("w.log")}
     return WorkerArguments(**{**files, "model": url, "partner": kind, **options})  # type: ignore[arg-type]
 
@@ -29,7 +28,6 @@ def arguments(url: str, kind: str = "auto", **options: object) -> WorkerArgument
 async def partner_at(
     url: str, kind: str = "auto", *, limit_s: float = MEETING_S, **options: object
 ) -> AsyncIterator[PartnerInfiller]:
-    """An infiller that asks the server at `url`."""
     found = await connect(arguments(url, kind, **options), lambda _share, _what: None, limit_s=limit_s)
     try:
         yield found
@@ -38,11 +36,9 @@ async def partner_at(
 
 
 def one_hole(*, drafts: bool = False, candidates: int = 1, **hole: object) -> InfillRequest:
-    """A request with one hole of a line."""
     part = Hole(**({"single_line": True} | hole))  # type: ignore[arg-type]
     return request(Text(BEFORE), part, Text(AFTER), drafts=drafts, candidates=candidates)
 
 
 def request(*segments: Text | Hole, **fields: object) -> InfillRequest:
-    """A request with these segments."""
     return InfillRequest("r", segments, **({"language": "python", "path": "mean.py"} | fields))  # type: ignore[arg-type]

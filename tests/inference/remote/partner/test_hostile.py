@@ -17,13 +17,10 @@ from inference.remote.partner import interfaces
 from inference.remote.partner.interfaces import Interface
 from inference.remote.partner.wire import Events
 from inference.remote.partner.writing import Writing
-from inference.remote.pause import ServerError
 from tests.inference.remote.asking import answered
 from tests.inference.remote.partner.asking import ANSWER, KIND_OF, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
-from tests.workers import Process, is_idle
-
-StartWorker = Callable[..., Process]
+from tests.workers import StartWorker, is_idle
 
 
 def event(value: Any) -> bytes:
@@ -31,7 +28,6 @@ def event(value: Any) -> bytes:
 
 
 def text(words: str, **more: Any) -> bytes:
-    """An event that has a text, whatever the interface."""
     return event({"choices": [{"text": words, "delta": {"content": words}, **more}], "content": words})
 
 
@@ -84,7 +80,6 @@ async def test_a_text_without_end_is_cut_and_its_request_aborted(kind: str) -> N
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reason", ["abort", "content_filter", "error", None])
 async def test_an_answer_that_breaks_off_replaces_no_code(kind: str, reason: str | None) -> None:
-    """Whether the server says so or the stream just ends."""
     selected = "a = 1\nb = 2\nc = 3\nd = 4"
     async with partner_server(kinds=(kind,)) as server, partner_at(server.url) as partner:
         begun = text(("```python\n" if kind == "chat" else "") + "a = 10\nb = 2")
@@ -163,13 +158,6 @@ async def test_a_list_of_models_that_makes_no_sense_is_told(models: Any) -> None
             async with partner_at(server.url):
                 pass
         assert str(refused.value).isprintable() and len(str(refused.value)) < 1000
-
-
-async def test_no_text_follows_a_redirect() -> None:
-    async with partner_server() as server, partner_at(server.url) as partner:
-        server.status = 307
-        with pytest.raises(ServerError, match="sends us elsewhere.*`partner.url`"):
-            await answered(partner, one_hole())
 
 
 def fed(parts: Iterable[bytes]) -> list[bytes]:

@@ -6,7 +6,7 @@ from inference.models import fim_tokens
 from inference.models.family import ModelError
 from inference.models.fim_tokens import TABLE
 from tests.inference.remote.asking import answered
-from tests.inference.remote.partner.asking import AFTER, ANSWER, BEFORE, KIND_OF, one_hole, partner_at
+from tests.inference.remote.partner.asking import AFTER, ANSWER, BEFORE, one_hole, partner_at
 from tests.partner_server import KINDS, Asked, partner_server
 
 PROMPTS = {
@@ -36,7 +36,6 @@ async def test_family_tokens_are_sent_and_never_filled(kind: str) -> None:
     ("name", "kind"),
     [
         ("Qwen/Qwen2.5-Coder-7B", "qwen2.5-coder"),
-        ("qwen2.5-coder:1.5b-base", "qwen2.5-coder"),
         ("Qwen3-Coder-30B-A3B-Instruct", "qwen2.5-coder"),
         ("bigcode/starcoder2-3b", "starcoder2"),
         ("google/codegemma-2b", "codegemma"),
@@ -44,9 +43,7 @@ async def test_family_tokens_are_sent_and_never_filled(kind: str) -> None:
         ("deepseek-ai/DeepSeek-Coder-V2-Lite-Base", "deepseek-coder"),
         ("mistralai/Codestral-22B-v0.1", "codestral"),
         ("ibm-granite/granite-8b-code-base-4k", "granite"),
-        ("ibm-granite/granite-3.3-8b-base", "granite"),
         ("google/gemma-4-27b-it", None),
-        ("Qwen/Qwen2.5-7B-Instruct", None),
         ("", None),
     ],
 )
@@ -142,7 +139,3 @@ async def test_a_server_with_less_room_than_it_is_sent_is_sent_less() -> None:
     async with partner_server(kinds=("fim",), models=small) as server, partner_at(server.url) as partner:
         await answered(partner, long)
         assert len(server.fills[0].body["prompt"]) < 512 * 3
-
-
-def test_the_test_server_knows_each_interface() -> None:
-    assert set(KIND_OF) == set(KINDS)

@@ -1,6 +1,6 @@
-"""The requests of the tests of causal models, and the invariants of every answer."""
+"""Requests to an engine of any family, and the invariants of every answer."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from inference.engine import Engine
@@ -11,8 +11,6 @@ AFTER = "\n    return names\n\n\ndef main():\n    print(list_files('.'))\n"
 
 
 class Answer:
-    """All events of one request, checked for their order."""
-
     def __init__(self, events: Iterable[Any]) -> None:
         found = [event for event in events if event is not None]
         kinds = [type(event) for event in found]
@@ -24,13 +22,35 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The first hole of the best candidate."""
         return self.candidates[0].texts[0]
 
 
 def fill(engine: Engine, *segments: Text | Hole | str, **options: Any) -> Answer:
-    """The answer to a request."""
     return Answer(engine.infill(request(*segments, **options)))
+
+
+def fill_typing(
+    engine: Engine,
+    *segments: Text | Hole | str,
+    typing: Callable[[Draft, dict[int, str]], dict[int, str]],
+    **options: Any,
+) -> tuple[Answer, dict[int, str]]:
+    """The answer, each candidate of which begins with what is typed meanwhile, by hole.
+
+    `typing` says at each draft what is typed into which hole; it is told what was typed before.
+    """
+    run, typed, events = engine.infill(request(*segments, drafts=True, **options)), dict[int, str](), []
+    for event in run:
+        events.append(event)
+        if isinstance(event, Draft):
+            for hole, text in typing(event, typed).items():
+                run.amend(hole, text)
+                typed[hole] = text
+    answer = Answer(events)
+    assert any(typed.values())
+    assert answer.candidates
+    assert all(one.texts[hole].startswith(text) for one in answer.candidates for hole, text in typed.items())
+    return answer, typed
 
 
 def request(*segments: Text | Hole | str, **options: Any) -> InfillRequest:
@@ -40,5 +60,4 @@ def request(*segments: Text | Hole | str, **options: Any) -> InfillRequest:
 
 
 def line(**options: Any) -> Hole:
-    """A hole of one line."""
     return Hole(single_line=True, **options)
