@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MLX_VENV := .venv-mlx
 VLLM_VENV := .venv-vllm
 
-.PHONY: demo test test-e2e test-units test-training test-ci test-real test-editors test-mlx test-served dry-run-26b two-layers-26b check format pictures vsix clean
+.PHONY: demo test test-e2e test-units test-training test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format pictures vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -55,6 +55,11 @@ test-served: $(VENV)/.ready
 	-tests/served/install.sh $(VLLM_VENV)
 	-$(BIN)/infill-ls models pull qwen2.5-coder-0.5b
 	INFILL_TEST_VLLM=$(CURDIR)/$(VLLM_VENV) $(BIN)/python -m pytest tests/served
+
+# Fifteen minutes of typing into four servers, while workers are killed, files damaged and servers lie; no part of
+# `make test`. It prints its seed; SEED=N has that storm again.
+storm: $(VENV)/.ready
+	$(BIN)/python -m tests.storm $(if $(SEED),--seed $(SEED))
 
 # The released checkpoint's full shape with made-up weights, in 4 bits, on the CPU: an hour and 24 GB. LAYERS=2: a try.
 LAYERS ?= 30

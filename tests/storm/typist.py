@@ -1,0 +1,129 @@
+"""Somebody who types into one server without a pause, asks for fills, and cancels many of them."""
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.e2e.raw_client import RawClient
+from tests.storm.hostile import SECRET
+
+SOURCE = "import os\n\n\ndef add(a, b):\n    return a + b\n\n\ndef main():\n    \n\n\nprint(???)\n"
+LINE = 8
+WORDS = ("return os.path.join(", "for name in ", "if a is None:", "x = add(1, ", "print(os.", "with open(")
+ACTION = {"line": 11, "character": 7}
+
+
+@dataclass
+class Typist:
+    """One client, and when each of its requests was sent, and cancelled, by the monotonic clock."""
+
+    client: RawClient
+    chance: random.Random
+    uri: str
+    sent: dict[str, float] = field(default_factory=dict)
+    cancelled: dict[str, float] = field(default_factory=dict)
+    text: str = ""
+    version: int = 1
+
+    @property
+    def secret(self) -> str:
+        """A document beside the other one that no model may see."""
+        return f"{self.uri.rpartition('/')[0]}/.env"
+
+    def leaked(self) -> list[str]:
+        """The requests in the secret document that were answered with anything."""
+        replies = {key: self.client.replies.get(key, {}) for key in self.sent if key.startswith("secret")}
+        return [key for key, reply in replies.items() if (reply.get("result") or {}).get("items")]
+
+    async def type(self, until: float) -> None:
+        """Type until the monotonic clock says `until`."""
+        self.client.open(self.uri, SOURCE)
+        self.client.open(self.secret, f"KEY = {SECRET}\nOTHER = ")
+        while time.monotonic() < until:
+            await self._line(until)
+
+    async def _line(self, until: float) -> None:
+        self._replace(0, len(self.text), "    ")
+        for letter in self.chance.choice(WORDS):
+            if time.monotonic() >= until:
+                return
+            self._replace(len(self.text), len(self.text), letter)
+            key = self._ask()
+            await asyncio.sleep(self.chance.choice([0.01, 0.05, 0.15, 0.4]))
+            if self.chance.random() < 0.5:
+                self._cancel(key)
+        if self.chance.random() < 0.5:
+            self._run_command()
+        self.client.complete(self._new("secret"), self.secret, 1, 8, invoked=self.chance.random() < 0.5)
+
+    def _replace(self, start: int, end: int, new: str) -> None:
+        self.version += 1
+        place = {"start": {"line": LINE, "character": start}, "end": {"line": LINE, "character": end}}
+        params = {"textDocument": {"uri": self.uri, "version": self.version}}
+        change = {"contentChanges": [{"range": place, "text": new}]}
+        self.client.send({"method": "textDocument/didChange", "params": {**params, **change}})
+        self.text = self.text[:start] + new + self.text[end:]
+
+    def _ask(self) -> str:
+        key = self._new("ask")
+        self.client.complete(key, self.uri, LINE, len(self.text), invoked=self.chance.random() < 0.2)
+        return key
+
+    def _run_command(self) -> None:
+        at = {"uri": self.uri, "range": {"start": ACTION, "end": ACTION}}
+        key = self._new("command")
+        self.client.request(key, "workspace/executeCommand", {"command": "infill-ls.fillHole", "arguments": [at]})
+        if self.chance.random() < 0.3:
+            self._cancel(key)
+
+    def _new(self, kind: str) -> str:
+        key = f"{kind} {len(self.sent)}"
+        self.sent[key] = time.monotonic()
+        return key
+
+    def _cancel(self, key: str) -> None:
+        self.client.cancel(key)
+        self.cancelled[key] = time.monotonic()
+
+    def lost(self) -> list[str]:
+        """The requests that have no reply."""
+        return [key for key in self.sent if self.client.counts[key] == 0]
+
+    def doubled(self) -> list[str]:
+        """The requests that have more than one reply."""
+        return [key for key in self.sent if self.client.counts[key] > 1]
+
+    def waits_s(self) -> list[float]:
+        """How long each reply took that nobody cancelled, in seconds, the longest last."""
+        arrived = self.client.arrived
+        return sorted(
+            arrived[key] - at for key, at in self.sent.items() if key in arrived and key not in self.cancelled
+        )
+
+    def cancel_waits_s(self) -> list[float]:
+        """How long each reply took after its request was cancelled; below 0 where it came before."""
+        arrived = self.client.arrived
+        return sorted(arrived[key] - at for key, at in self.cancelled.items() if key in arrived)
+
+    async def still_fills(self, within_s: float) -> bool:
+        """Whether a fill gets an answer; a worker that was killed again and again is not started again at once."""
+        give_up = time.monotonic() + within_s
+        while time.monotonic() < give_up:
+            self._replace(0, len(self.text), "    return ")
+            key = self._new("last")
+            self.client.complete(key, self.uri, LINE, len(self.text), invoked=True)
+            if (await self.client.reply(key)).get("result", {}).get("items"):
+                return True
+            await asyncio.sleep(1)
+        return False
+
+    def errors(self) -> dict[str, int]:
+        """How many replies were errors, by code."""
+        codes: dict[str, int] = {}
+        for key in self.sent:
+            error: dict[str, Any] | None = self.client.replies.get(key, {}).get("error")
+            if error:
+                codes[str(error["code"])] = codes.get(str(error["code"]), 0) + 1
+        return codes
