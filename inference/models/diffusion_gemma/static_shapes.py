@@ -52,6 +52,8 @@ class CudaGraphs:
     """Records passes as CUDA graphs that share one memory pool: no two of them run at a time."""
 
     def __init__(self) -> None:
+        """Raises RuntimeError or AssertionError without a CUDA device."""
+        torch.cuda.init()  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
 
     def record(self, run: Pass) -> Pass:

@@ -93,7 +93,7 @@ local function draw(buf, offer)
   })
   if place.row + 1 < vim.fn.line('w0') or place.row + 1 > vim.fn.line('w$') then
     local row = vim.api.nvim_win_get_cursor(0)[1] - 1
-    local hint = (' line %d: %s'):format(place.row + 1, lines[1])
+    local hint = (' line %d: %s'):format(place.row + 1, vim.trim(offer.edit.text):match('^[^\n]*'))
     vim.api.nvim_buf_set_extmark(buf, M.namespace, row, 0, { virt_text = { { hint, 'InfillNew' } } })
   end
 end

@@ -1,0 +1,132 @@
+"""Finds what is missing after a line was added to several similar ones: the same line beside its neighbour elsewhere.
+
+After `timeout: int` was added below `retries: int`, `timeout=timeout` belongs below `retries=retries`. Offers only
+lines in which nothing but the neighbour's name has to change.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lsp_server.next_edit.recent import Comparison, Hunk
+from lsp_server.next_edit.renames import Compared, NextEdit
+from lsp_server.syntax.lines import eol_at, line_end, line_start
+from lsp_server.syntax.view import View
+
+_ITEM = re.compile(
+    r"(?P<shape>[ \t]*(?:(?:public|private|protected|readonly|static|pub|let|const|var) +|self\.|this\.)*)"
+    r"(?P<name>[A-Za-z_]\w*) *(?P<mark>[:=,?])"
+)
+_WORD = re.compile(r"[^\W\d]\w*")
+_PLAIN = re.compile(r"[\w.]+|\"\w+\"|'\w+'")
+_SELF = frozenset({"self", "this"})
+_MOST_LINES = 8
+_FAR_LINES = 30
+"""How far above an added line its neighbour may be, behind comments and strings."""
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A line that is about one name. `start` and `end` are its bounds without the line break."""
+
+    start: int
+    end: int
+    line: str
+    name: str
+    shape: tuple[str, str]
+
+
+def after_additions(compared: Compared) -> Iterator[NextEdit]:
+    """The places that lack what was added elsewhere, in order of the additions."""
+    texts, view = compared.texts, compared.new.view
+    for hunk in texts.hunks:
+        added = _added(texts, hunk)
+        neighbour = _above(view, texts.new, added[0]) if added else None
+        if neighbour is not None and neighbour.name not in {item.name for item in added}:
+            yield from _missing(compared, added, neighbour)
+
+
+def _added(texts: Comparison, hunk: Hunk) -> list[_Item]:
+    """The items among whole new lines, all of the same shape; none if the change did more."""
+    start, end = line_start(texts.new, hunk.start), line_end(texts.new, hunk.end)
+    block = texts.new[start:end]
+    is_whole = hunk.old_start == hunk.old_end and block.strip() == texts.new[hunk.start : hunk.end].strip()
+    if not is_whole or block.count("\n") >= _MOST_LINES:
+        return []
+    items = [item for item in _items(texts.new, start, end) if item is not None]
+    return [item for item in items if item.shape == items[0].shape]
+
+
+def _items(text: str, start: int, end: int) -> Iterator[_Item | None]:
+    """The lines of [start, end), whole lines, in order; None for those that are about no name."""
+    for line in text[start:end].split("\n"):
+        found = _ITEM.match(line)
+        yield _Item(start, start + len(line), line, found["name"], (found["shape"], found["mark"])) if found else None
+        start += len(line) + 1
+
+
+def _above(view: View, text: str, added: _Item) -> _Item | None:
+    """The nearest item of that shape above, with only comments, strings and blank lines between."""
+    end = added.start
+    for _ in range(_FAR_LINES):
+        if end == 0:
+            return None
+        start = line_start(text, end - 1)
+        item = next(_items(text, start, end - 1))
+        end = start
+        if item is not None and item.shape == added.shape:
+            return item
+        words = text[start : line_end(text, start)]
+        if words.strip() and not _is_told(view, start + len(words) - len(words.lstrip())):
+            return None
+    return None
+
+
+def _missing(compared: Compared, added: Sequence[_Item], neighbour: _Item) -> Iterator[NextEdit]:
+    texts, text = compared.texts, compared.texts.new
+    for match in re.finditer(rf"\b{neighbour.name}\b", text):
+        start, end = line_start(text, match.start()), line_end(text, match.start())
+        line = text[start:end]
+        if start == neighbour.start or texts.is_new(start, end) or line.index(neighbour.name) != match.start() - start:
+            continue
+        lines = [_like(line, neighbour, item) for item in added]
+        names = {item.name for item in added}
+        if all(lines) and names.isdisjoint(_WORD.findall(_around(text, start, end))):
+            why = f"beside {neighbour.name}: {', '.join(item.name for item in added)}"
+            yield NextEdit(end, end, "".join(eol_at(text, start) + each for each in lines), why)
+
+
+def _like(line: str, neighbour: _Item, item: _Item) -> str:
+    """The line for an added item beside a line about its neighbour; empty if that is not certain."""
+    bare, ending = line.strip().rstrip(",;"), line.rstrip()[len(line.rstrip().rstrip(",;")) :]
+    indentation = line[: len(line) - len(line.lstrip())]
+    if bare == neighbour.line.strip().rstrip(",;") and ending:
+        return indentation + item.line.strip().rstrip(",;") + ending
+    words = _WORD.findall(bare)
+    is_assigned = " = " in bare or ("=" in bare and bool(ending))
+    is_certain = words.count(neighbour.name) > 1 if is_assigned else bool(ending and _PLAIN.fullmatch(bare))
+    if set(words) - _SELF != {neighbour.name} or not is_certain:
+        return ""
+    return re.sub(rf"\b{neighbour.name}\b", item.name, line.rstrip())
+
+
+def _around(text: str, start: int, end: int) -> str:
+    """The lines around one that are indented at least as much."""
+    depth = len(text[start:end]) - len(text[start:end].lstrip())
+    first, last = start, end
+    while first > 0 and _is_inside(text, line_start(text, first - 1), depth):
+        first = line_start(text, first - 1)
+    while last < len(text) and _is_inside(text, last + 1, depth):
+        last = line_end(text, last + 1)
+    return text[first:last]
+
+
+def _is_inside(text: str, start: int, depth: int) -> bool:
+    line = text[start : line_end(text, start)]
+    return not line.strip() or len(line) - len(line.lstrip()) >= depth
+
+
+def _is_told(view: View, offset: int) -> bool:
+    """Whether a comment or a string is there."""
+    kinds = view.table.strings | view.table.comments
+    return any(node.type in kinds for node in view.ancestors(view.leaf_at(offset))[:3])
