@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from lsp_server.cli import main
 from tests.editors.places import EDITORS
 
 JSON = ["zed/settings.json", "sublime/LSP.sublime-settings", "kate/settings.json"]
@@ -23,13 +22,6 @@ def test_that_of_helix_is_toml_that_starts_the_server() -> None:
     settings = tomllib.loads((EDITORS / "helix" / "languages.toml").read_text())
     assert commands(settings) == [["infill-ls", "serve"]]
     assert settings["language"][0]["language-servers"][-1] in settings["language-server"]
-
-
-def test_the_command_they_start_exists(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["serve", "--help"])
-    assert ended.value.code == 0
-    assert "language server" in capsys.readouterr().out
 
 
 def commands(settings: Any) -> list[list[str]]:

@@ -129,18 +129,6 @@ async def test_shutdown_without_work_ends_it_at_once(start_worker: StartWorker) 
     assert await worker.exit_status() == 0
 
 
-async def test_the_socket_of_a_killed_worker_is_taken_over(start_worker: StartWorker) -> None:
-    first = start_worker()
-    (await first.connect()).close()
-    first.popen.kill()
-    first.popen.wait()
-    assert first.paths.socket.exists()
-    second = start_worker(folder=first.paths.folder)
-    client = await second.connect()
-    assert (await client.status()).pid == second.popen.pid
-    client.close()
-
-
 @pytest.mark.parametrize("problem", ["open to others", "a link", "a file"])
 async def test_a_folder_that_is_not_private_is_refused(start_worker: StartWorker, tmp_path: Path, problem: str) -> None:
     folder = tmp_path / "run"

@@ -1,20 +1,16 @@
 """llama.cpp's own server as the partner: `/infill`, which no other server has. See llama.py for what it needs."""
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
-from urllib.request import Request, urlopen
 
 import pytest
-from tokenizers import Tokenizer
 
 from inference.messages import Candidate, Outcome
-from tests.inference.remote.partner.asking import BEFORE, one_hole, partner_at
+from tests.inference.remote.partner.asking import one_hole, partner_at
 from tests.served.commands import check_fills_alone, with_partner
-from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, Llama
-from tests.served.vllm import FIM
+from tests.served.llama import NAME, PYTHON, VARIABLE, Llama
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
 
@@ -29,16 +25,6 @@ def llama(tmp_path_factory: pytest.TempPathFactory, skip_loudly: Callable[[str],
         yield server
     finally:
         server.stop()
-
-
-@pytest.mark.skipif(MODEL is not None, reason="the small checkpoint's tokenizer")
-async def test_it_cuts_text_into_the_tokens_that_were_trained(llama: Llama) -> None:
-    asked = Request(
-        f"{llama.url}/tokenize", json.dumps({"content": BEFORE}).encode(), {"Content-Type": "application/json"}
-    )
-    with await asyncio.to_thread(urlopen, asked, timeout=60) as answer:
-        found = json.load(answer)["tokens"]
-    assert found == Tokenizer.from_file(str(FIM / "tokenizer.json")).encode(BEFORE).ids
 
 
 @pytest.mark.parametrize("kind", ["auto", "infill"])

@@ -78,18 +78,6 @@ async def test_a_suffix_is_refused_in_words(partner_vllm: Vllm) -> None:
         await filled(partner_vllm.url, "suffix", FIM_NAME, one_hole())
 
 
-async def test_cancelling_stops_vllm(partner_vllm: Vllm) -> None:
-    await partner_vllm.until_idle()
-    async with partner_at(partner_vllm.url, "auto", server_model=FIM_NAME) as infiller:
-        steps = infiller.infill(one_hole(max_tokens=1500, single_line=False))
-        waiting = asyncio.create_task(anext(aiter(steps)))
-        await partner_vllm.until("num_requests_running", 1)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        await steps.aclose()
-        await partner_vllm.until_idle()
-
-
 async def test_doctor_says_what_the_partner_can_do(partner_vllm: Vllm, runtime_folder: Path, tmp_path: Path) -> None:
     done = await with_partner(runtime_folder, partner_vllm.url, FIM_NAME, "doctor", "--json", str(tmp_path))
     checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}

@@ -38,13 +38,6 @@ def test_pieces_are_the_text_and_none_is_long() -> None:
     assert list(cutting.pieces("")) == [""]
 
 
-def test_pieces_stay_while_somebody_types_at_the_end() -> None:
-    text = (MINIFIED * 3000)[:60_000]
-    *before, _ = cutting.pieces(text)
-    *after, _ = cutting.pieces(text + "value")
-    assert after[: len(before)] == before
-
-
 def test_keystroke_keeps_tokens_in_a_one_line_file(embedded: Engine) -> None:
     vocabulary, properties = embedded.loaded.vocabulary, embedded.loaded.properties
     text = MINIFIED * 300

@@ -44,16 +44,6 @@ def fill(engine: Engine, *segments: Text | Hole, **options: object) -> tuple[lis
     return answer.candidates, answer.done, answer.drafts
 
 
-def test_one_hole_gets_text(engine: Engine) -> None:
-    candidates, done, _ = fill(engine, Text(SOURCE), Hole(max_tokens=6), Text(REST), max_steps=4, seed=1)
-    assert len(candidates) == 1
-    assert candidates[0].texts[0]
-    assert candidates[0].complete
-    assert done.outcome is Outcome.COMPLETE
-    assert done.stats.prefix_tokens > 0
-    check_nothing_is_open(engine)
-
-
 def test_holes_are_filled_together_on_one_canvas(embedded: Engine) -> None:
     segments = (Text("a ="), Hole(max_tokens=4), Text("\nb ="), Hole(max_tokens=4), Text("\nc ="), Hole(max_tokens=4))
     candidates, done, _ = fill(embedded, *segments, Text("\n"), max_steps=4, seed=1)

@@ -84,13 +84,6 @@ def test_of_several_holes_what_follows_each_counts(engine: Engine) -> None:
     assert first > second
 
 
-def test_once_it_is_late_a_single_pass_ranks(engine: Engine) -> None:
-    plan = planned(engine, Text("x = area(wi"), Hole(single_line=True), Text(", height)\n"))
-    (good, bad), passes = scores(engine, plan, [written(engine, plan, text) for text in ("dth", "dt")], 0)
-    assert passes == 1
-    assert good > bad
-
-
 def test_at_the_end_of_a_file_the_fill_alone_is_scored(engine: Engine) -> None:
     plan = planned(engine, Text("x = area(wi"), Hole(single_line=True))
     found, _ = scores(engine, plan, [written(engine, plan, text) for text in ("dth", "")], 4)

@@ -25,6 +25,8 @@ def test_chat_model_reads_instruction_and_files(released: Engine) -> None:
 
 def test_a_plain_checkpoint_reads_the_file_alone(embedded: Engine) -> None:
     frame = prompt.frame(embedded.loaded.vocabulary, embedded.loaded.properties, REQUEST)
+    ids = prompt.prefix(embedded.loaded.vocabulary, embedded.loaded.properties, "x = 1\n", 256)
+    assert ids[0] == embedded.loaded.vocabulary.id_of("<bos>"), "a short file is read from its start"
     assert frame.before == ()
     assert frame.after == (embedded.loaded.vocabulary.id_of("<eos>"),)
 
@@ -40,11 +42,6 @@ def test_only_chat_models_read_other_files(embedded: Engine, released: Engine) -
     assert len(frame.before) <= released.context_tokens + 16
     assert "OTHER_0 = 1" in text
     assert "OTHER_39 = 1" not in text
-
-
-def test_a_short_file_is_read_from_its_start(embedded: Engine) -> None:
-    ids = prompt.prefix(embedded.loaded.vocabulary, embedded.loaded.properties, "x = 1\n", 256)
-    assert ids[0] == embedded.loaded.vocabulary.id_of("<bos>")
 
 
 def test_instruction_without_room_for_the_file_is_refused(embedded: Engine, released: Engine) -> None:

@@ -32,12 +32,10 @@ def test_what_is_said_again_and_again_is_found(text: str) -> None:
     [
         "",
         "0, 0, 0, 0, 0",
-        "# " + "-" * 40,
         "}\n}\n}\n}",
         '"""' * 2,
         "      end\n    end\n  end",
         "VALUES (%s, %s, %s, %s, %s)",
-        "fn(i32, i32, i32, i32, i32)",
         "</div></div></div></div>",
         r"b'\x00\x00\x00\x00\x00'",
         "'AAAAAAAAAAAA'",

@@ -137,19 +137,8 @@ def test_dreamon_with_expand_and_delete(
     tokens, passes = ours(family, row, settings, resizing, bias)
     assert tokens == behind(wanted)
     assert passes == len(happened)
+    assert not liking or {"expand", "delete"} & set(happened), "else this says nothing"
     assert wanted[-3:] == [33, 44, EOS], "the end of the file stays"
-
-
-def test_the_samples_of_dreamon_have_both_edits() -> None:
-    bias, seen = NO_MASK.clone(), set[str]()
-    for masks, liking in ((4, 6.0), (9, 6.0), (4, 12.0), (9, 12.0)):
-        bias[[EXPAND, EOS]] = liking
-        ids = [*PREFIX, *(MASK,) * masks, 33, 44, EOS]
-        _, happened = references.dreamon(
-            random_qwen2(0), ids, MASK, bias, "entropy", expand=EXPAND, delete=EOS, most_masks=12, budget=24
-        )
-        seen.update(happened)
-    assert seen == {"expand", "delete", "write"}
 
 
 def test_counts_are_those_that_were_seen_of_the_originals() -> None:

@@ -73,13 +73,6 @@ def test_text_that_is_not_normal_stays_what_it_is(nfc: Engine, text: str) -> Non
     assert fill(nfc, f"{text}\ny = ", Hole(starts_with=text, max_tokens=4), "\n", max_steps=2).text.startswith(text)
 
 
-def test_the_name_of_a_special_token_is_ordinary_text(embedded: Engine) -> None:
-    vocabulary = embedded.loaded.vocabulary
-    ids = vocabulary.encode("<eos> <mask>")
-    assert not set(ids) & set(vocabulary.special_ids)
-    assert vocabulary.decode(ids) == "<eos> <mask>"
-
-
 def test_tokens_starting_with_a_text_are_found_and_no_others(embedded: Engine) -> None:
     vocabulary = embedded.loaded.vocabulary
     every = range(len(vocabulary))

@@ -182,13 +182,3 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
             assert list(engine.infill(in_place_of(request, lines)))
     assert not engine.prepare(), "there was a shape that had not been recorded"
     assert recorder.count == recorded
-
-
-def test_an_unusual_shape_is_recorded_once_nobody_waits(engine: Engine, recorder: Counting) -> None:
-    engine.warm_up()
-    recorded = recorder.count
-    request = msgspec.structs.replace(usual_requests()[1], candidates=7)
-    assert list(engine.infill(request))
-    assert recorder.count == recorded
-    assert engine.prepare()
-    assert recorder.count == recorded + 1

@@ -189,17 +189,6 @@ async def test_typing_reaches_waiting_and_running_requests() -> None:
             assert candidate.texts == ("typed_filled",)
 
 
-async def test_an_amendment_that_makes_no_sense_fails_its_request() -> None:
-    async with served() as (server, client):
-        server.go.clear()
-        job = client.ask("r")
-        async with asyncio.timeout(PATIENCE_S):
-            await server.until_asked(1)
-            client.jobs.amend(job, Amend("r", 7, "typed"))
-            assert await client.code("r") is ErrorCode.BAD_REQUEST
-            await server.asked[0].aborted.wait()
-
-
 async def test_a_failure_ends_only_its_own_request(caplog: pytest.LogCaptureFixture) -> None:
     log.propagate = True
     async with served() as (server, client):

@@ -55,16 +55,6 @@ async def test_no_url_with_a_password_reaches_a_log(start_worker: StartWorker) -
     assert not process.paths.log.exists()
 
 
-async def test_absent_server_is_a_failed_load(start_worker: StartWorker) -> None:
-    process = start_worker("--model", "http://127.0.0.1:9", module=MODULE)
-    client = await process.connect()
-    client.send(fill("r"))
-    reply = await client.final("r")
-    assert isinstance(reply, Failed) and reply.code is ErrorCode.MODEL
-    assert "127.0.0.1:9 cannot be reached" in reply.message and "set another model" in reply.message
-    assert await process.exit_status() == 1
-
-
 async def test_unwritable_reply_is_a_failure(start_worker: StartWorker) -> None:
     async with text_server() as server:
         client = await start_worker("--model", server.url, module=MODULE).connect()

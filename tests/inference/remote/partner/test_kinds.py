@@ -73,17 +73,16 @@ def test_text_with_a_control_token_does_not_reach_a_prompt(token: str) -> None:
         (("fim", "suffix", "chat"), "gemma-4", "suffix"),
         (("fim", "chat"), "gemma-4", "chat"),
         (("suffix",), "qwen2.5-coder", "suffix"),
+        (("fim", "suffix"), "qwen2.5-coder ollama", "suffix"),
     ],
 )
 async def test_the_best_way_is_taken_that_a_server_has(kinds: tuple[str, ...], name: str, found: str) -> None:
-    async with partner_server(kinds=kinds, name=name) as server, partner_at(server.url) as partner:
+    async with (
+        partner_server(kinds=kinds, name=name, is_ollama="ollama" in name) as server,
+        partner_at(server.url) as partner,
+    ):
         assert partner.partner == found
         assert (await answered(partner, one_hole()))[1][0].texts == (ANSWER,)
-
-
-async def test_ollama_is_asked_with_a_suffix() -> None:
-    async with partner_server(kinds=("fim", "suffix"), is_ollama=True) as server, partner_at(server.url) as partner:
-        assert partner.partner == "suffix"
 
 
 async def test_useless_server_says_why() -> None:
