@@ -209,20 +209,45 @@ def test_what_somebody_saves_meanwhile_is_not_lost(file: Path, old: int, new: in
     for number in range(1, names):
         (file.parent / f"other{number}.py").hardlink_to(file)
     words = [sys.executable, "-c", SLOW_REPLACER, str(file), str(old), str(new)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        opened = Path(f"/proc/{process.pid}/fd")
-        while process.poll() is None and not any(map(is_being_written, links_in(opened), repeat(file))):
-            pass
+    with stopped_while_writing(words, file) as process:
         if names == 1:
             saved = file.with_suffix(".saved")
             saved.write_text(SAVED)
             saved.replace(file)
         else:
             file.write_text(SAVED)
+        process.send_signal(signal.SIGCONT)
         _, complaint = process.communicate(timeout=PATIENCE_S)
     assert "changed by someone else" in complaint
     assert file.read_text() == SAVED
     assert len(list(file.parent.iterdir())) == names
+
+
+@contextmanager
+def stopped_while_writing(words: list[str], file: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that stands still while it writes beside `file`; one that was too fast for us starts again."""
+    old = file.read_bytes()
+    while True:
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+            opened = Path(f"/proc/{process.pid}/fd")
+            while process.poll() is None and not is_writing(opened, file):
+                pass
+            process.send_signal(signal.SIGSTOP)
+            while process.poll() is None and state_of(process) != "T":
+                pass
+            if is_writing(opened, file):
+                yield process
+                return
+            process.kill()
+        file.write_bytes(old)
+
+
+def state_of(process: subprocess.Popen[str]) -> str:
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def is_writing(opened: Path, file: Path) -> bool:
+    return any(map(is_being_written, links_in(opened), repeat(file)))
 
 
 def links_in(folder: Path) -> Iterator[str]:
