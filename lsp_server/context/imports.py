@@ -3,13 +3,13 @@
 Opens no file: it returns paths to try, likeliest first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os.path import normpath
 from pathlib import Path
 
-from tree_sitter import Query, QueryCursor, Tree
+from tree_sitter import Node, Query, QueryCursor, Tree
 
 from lsp_server.syntax.languages import ImportRules, grammar_of, table_of
 
@@ -34,17 +34,25 @@ def may_be_module(language_id: str) -> bool:
 
 def imports(language_id: str, tree: Tree | None) -> list[Import]:
     """The imports of a document, in order, each module once."""
+    found: dict[str, list[str]] = {}
+    for module, nodes in imported_names(language_id, tree):
+        found.setdefault(module, []).extend(map(_text, nodes))
+    return [Import(module, tuple(dict.fromkeys(names))) for module, names in list(found.items())[:MAX_IMPORTS]]
+
+
+def imported_names(language_id: str, tree: Tree | None) -> Iterator[tuple[str, Sequence[Node]]]:
+    """Each imported module, and the nodes of the names imported from it. A module may come several times."""
     query = _query(language_id)
     if query is None or tree is None:
-        return []
+        return
     cursor = QueryCursor(query)
     cursor.set_max_start_depth(_MAX_DEPTH)
-    found: dict[str, list[str]] = {}
     for _, captures in cursor.matches(tree.root_node):
-        module = (captures["module"][0].text or b"").decode("utf-8", "replace")
-        names = found.setdefault(module, [])
-        names += [(node.text or b"").decode("utf-8", "replace") for node in captures.get("name", ())]
-    return [Import(module, tuple(dict.fromkeys(names))) for module, names in list(found.items())[:MAX_IMPORTS]]
+        yield _text(captures["module"][0]), captures.get("name", ())
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
 
 
 def candidate_paths(

@@ -11,6 +11,7 @@ from lsp_server.documents.change import difference
 from lsp_server.fill.fitting.breakage import errors_of, errors_with
 from lsp_server.fill.fitting.unseen import brings_unseen
 from lsp_server.next_edit.additions import after_additions
+from lsp_server.next_edit.elsewhere import ChangedDocument, edits_after
 from lsp_server.next_edit.names import Names
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import Compared, NextEdit, after_renames
@@ -44,6 +45,17 @@ def next_edits(now: Source, earlier: Iterable[str], stop: Callable[[], bool] = l
         kept = [] if stop() else offerable(now, found)
         if kept or stop():
             return [] if stop() else kept
+    return []
+
+
+def edits_after_others(
+    now: Source, others: Iterable[ChangedDocument], stop: Callable[[], bool] = lambda: False
+) -> list[NextEdit]:
+    """The edits that follow from the changes of the first of the `others` after which anything follows; as above."""
+    for other in others:
+        found = [] if stop() else offerable(now, _apart(edits_after(now, other, stop)))
+        if found and not stop():
+            return found
     return []
 
 

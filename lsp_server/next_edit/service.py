@@ -1,6 +1,7 @@
 """The next edits of a session's documents: when to look for them, which one to offer, and its outcome.
 
-Belongs to one event loop; looks for edits in threads. Keeps changes in memory only.
+Belongs to one event loop; looks for edits in threads. Keeps changes in memory only. A change in one document may bring
+edits of another, which are offered once the user goes there.
 """
 
 import asyncio
@@ -12,7 +13,8 @@ from threading import Event as Stop
 
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.next_edit.finder import nearest, next_edits
+from lsp_server.next_edit.elsewhere import ChangedDocument
+from lsp_server.next_edit.finder import edits_after_others, nearest, next_edits
 from lsp_server.next_edit.recent import RecentEdits
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.syntax.lines import is_word
@@ -23,6 +25,7 @@ PAUSE_S = 0.3
 """The pause after the last edit; none after accepting an offer."""
 _MOST_DISMISSED = 100
 _MOST_OFFERED = 16
+_MOST_BESIDE = 4
 
 TakeSnapshot = Callable[[], Awaitable[Snapshot | None]]
 Propose = Callable[[Snapshot, Sequence[str]], Awaitable[Sequence[NextEdit]]]
@@ -77,18 +80,18 @@ class NextEditService:
         tell: Callable[[str, Event], None],
         propose: Propose = nobody,
     ) -> None:
-        self._documents = documents
-        self._is_on, self._tell, self._propose = is_on, tell, propose
+        self._documents, self._is_on, self._tell, self._propose = documents, is_on, tell, propose
         self._states: dict[str, _State] = {}
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """A document has changed: its search and its offers are out of date."""
+        """A document has changed: every search and its own offers are out of date."""
         if not self._is_on(uri):
             self.forget(uri)
             return
         state = self._states.setdefault(uri, _State())
-        state.end()
-        state.stop, state.known = Stop(), None
+        for each in self._states.values():  # an edit may follow in another document
+            each.end()
+            each.stop, each.known = Stop(), None
         is_offer = len(changes) == 1 and any(_same(changes[0], offer.edit) for offer in state.offers.values())
         if is_offer:
             state.recent.close()
@@ -107,11 +110,15 @@ class NextEditService:
 
         Also None if the text changes after this call, even before the result is awaited.
         """
-        state = self._states.get(uri) or _State()
+        state = self._states.setdefault(uri, _State()) if self._is_on(uri) else _State()
+        for each in self._states.values():
+            if each is not state:  # the user has left it: what comes there next is another edit
+                each.recent.close()
         return self._asked(state, state.stop, cursor, parsed)
 
     async def _asked(self, state: _State, stop: Stop, cursor: int, parsed: TakeSnapshot) -> Offer | None:
-        await asyncio.sleep(max(state.changed_s + PAUSE_S - time.monotonic(), 0))
+        changed_s = max((each.changed_s for each in self._states.values()), default=0.0)
+        await asyncio.sleep(max(changed_s + PAUSE_S - time.monotonic(), 0))
         snapshot = None if stop.is_set() else await parsed()
         if snapshot is None or stop.is_set() or _is_half_deleted(state.last, snapshot.text, cursor):
             return None
@@ -124,13 +131,15 @@ class NextEditService:
 
         Empty if the text changes before they are found. `quick`: does not wait for the model.
         """
-        state = self._states.get(snapshot.uri)
-        if state is None:
+        if not self._is_on(snapshot.uri):
             return []
+        state = self._states.setdefault(snapshot.uri, _State())
         stop = state.stop
         if state.known is None:
             earlier = list(state.recent.earlier(snapshot.text))
             found = await asyncio.to_thread(next_edits, snapshot, earlier, stop.is_set)
+            if not found and (others := self._changed_beside(snapshot.uri)):
+                found = await asyncio.to_thread(edits_after_others, snapshot, others, stop.is_set)
             if quick and not found:
                 return []
             if not found and earlier and not stop.is_set():
@@ -138,6 +147,17 @@ class NextEditService:
             if not stop.is_set():
                 state.known = found
         return [] if stop.is_set() else [edit for edit in state.known or () if not _is_any_of(edit, state.dismissed)]
+
+    def _changed_beside(self, uri: str) -> list[ChangedDocument]:
+        """The other documents with recent edits, the last changed first."""
+        beside = [each for each in self._states if each != uri and each in self._documents and self._is_on(each)]
+        beside.sort(key=lambda each: self._states[each].changed_s, reverse=True)
+        documents = {each: self._documents[each] for each in beside[:_MOST_BESIDE]}
+        return [
+            ChangedDocument(each, document.language_id, document.text, earlier)
+            for each, document in documents.items()
+            if (earlier := list(self._states[each].recent.earlier(document.text)))
+        ]
 
     async def _proposed(self, state: _State, snapshot: Snapshot, earlier: Sequence[str]) -> list[NextEdit]:
         """The model's proposals; empty if the text changes first, which cancels the request."""
@@ -182,10 +202,8 @@ class NextEditService:
         self._tell(uri, Decided(offer.key, "rejected", 0))
 
     def _find(self, uri: str, offer_id: str, *, ends: bool = False) -> Offer | None:
-        state = self._states.get(uri)
-        if state is None:
-            return None
-        return state.offers.pop(offer_id, None) if ends else state.offers.get(offer_id)
+        offers = self._states[uri].offers if uri in self._states else {}
+        return offers.pop(offer_id, None) if ends else offers.get(offer_id)
 
     def _tell_shown(self, uri: str, offer: Offer) -> None:
         document = self._documents.get(uri)

@@ -43,12 +43,12 @@ class _Function:
 
 def after_signatures(compared: Compared) -> Iterator[NextEdit]:
     """The calls that no longer fit the functions with changed heads."""
-    for function in _changed(compared):
+    for function in changed_functions(compared):
         yield from _after_parameters(compared, function)
         yield from _after_async(compared, function)
 
 
-def _changed(compared: Compared) -> Iterator[_Function]:
+def changed_functions(compared: Compared) -> Iterator[_Function]:
     seen = set[int]()
     for hunk in compared.texts.hunks:
         old, new = _function_over(compared.old, hunk.old_start), _function_over(compared.new, hunk.start)

@@ -32,9 +32,9 @@ ASK = "textDocument/copilotInlineEdit"
 class Sidekick:
     """A client that does what sidekick.nvim does. `text` is what the user sees."""
 
-    def __init__(self, client: RawClient, text: str) -> None:
+    def __init__(self, client: RawClient, text: str, uri: str = "") -> None:
         self.client, self.text, self.version = client, text, 1
-        self.uri = f"file:///project/{next(_keys)}/main.py"
+        self.uri = uri or f"file:///project/{next(_keys)}/main.py"
         client.open(self.uri, text)
 
     def replace(self, start: int, end: int, text: str) -> None:
@@ -95,6 +95,27 @@ async def test_a_rename_is_offered_place_by_place(user: Sidekick) -> None:
         user.accept(edit)
     assert user.text == TEXT.replace("count", "total")
     assert await user.edits() == []
+
+
+async def test_a_change_reaches_a_file_that_imports_it(user: Sidekick) -> None:
+    """Once the user goes there; not before, and not for what they dismiss or take back."""
+    text = "from main import f\n\nprint(f())\nf()\n"
+    other = Sidekick(user.client, text, user.uri.replace("main.py", "other.py"))
+    stranger = Sidekick(user.client, text.replace("main", "json"), user.uri.replace("main.py", "stranger.py"))
+    assert await other.edits() == []
+    user.type("def f", "def total")
+    assert await user.edits() == [] == await stranger.edits()
+    for line in (0, 2, 3):
+        (edit,) = await other.edits()
+        assert edit["textDocument"] == {"uri": other.uri, "version": other.version}
+        assert (edit["text"], edit["range"]["start"]["line"]) == ("total", line)
+        other.accept(edit)
+    assert other.text == "from main import total\n\nprint(total())\ntotal()\n"
+    assert await other.edits() == []
+    user.type("def total", "def g")
+    (edit,) = await other.edits()
+    user.type("def g", "def total")
+    assert await other.edits() == []
 
 
 async def test_another_version_gets_nothing(user: Sidekick) -> None:

@@ -105,3 +105,16 @@ def test_the_hint_says_where_a_place_out_of_sight_is(start_neovim: StartNeovim, 
     offered(neovim, " line 62: most")
     neovim.type("<Tab><Tab>")
     until(lambda: neovim.text.endswith("print(most)\n"), "it is taken")
+
+
+def test_a_change_reaches_a_file_that_imports_it(neovim: Neovim) -> None:
+    file = Path(str(neovim.lua("return vim.api.nvim_buf_get_name(0)")))
+    other = file.with_name("other.py")
+    other.write_text(f"from {file.stem} import f\n\nprint(f())\n")
+    neovim.type(f"wcwtotal<Esc>:write<CR>:edit {other}<CR>")
+    for row in (1, 3):
+        offered(neovim)
+        neovim.type("<Tab>")
+        until(lambda row=row: neovim.lua("return vim.fn.line('.')") == row, "the cursor is there")
+        neovim.type("<Tab>")
+    until(lambda: neovim.text == f"from {file.stem} import total\n\nprint(total())\n", "both are renamed")

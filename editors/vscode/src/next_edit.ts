@@ -30,7 +30,7 @@ export class NextEdits implements vscode.Disposable {
     vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => contentChanges.length > 0 && this.ask(document)),
     vscode.workspace.onDidCloseTextDocument((document) => document === this.offer?.document && this.clear()),
     vscode.window.onDidChangeTextEditorSelection(() => this.hidden && this.show(this.hidden)),
-    vscode.window.onDidChangeActiveTextEditor(() => this.clear()),
+    vscode.window.onDidChangeActiveTextEditor((editor) => { this.enter(editor); }),
   ];
 
   constructor(
@@ -81,6 +81,14 @@ export class NextEdits implements vscode.Disposable {
   dispose(): void {
     this.clear();
     [this.view, this.hint, ...this.listeners].forEach((part) => { part.dispose(); });
+  }
+
+  /** Something may follow in this document from a change in another one. */
+  private enter(editor: vscode.TextEditor | undefined): void {
+    this.clear();
+    if (editor !== undefined) {
+      this.ask(editor.document);
+    }
   }
 
   private ask(document: vscode.TextDocument): void {

@@ -26,6 +26,7 @@ _BINDING = BindingRules(
     owners=(("type_spec", "name"), ("method_declaration", "receiver")),
     keywords=frozenset({"keyed_element.key"}),
     calls=(("call_expression", "function", "arguments"), ("composite_literal", "type", "body")),
+    shares_folder=True,
 )
 
 GO = with_braces(

@@ -43,6 +43,7 @@ _BINDING = BindingRules(
     selves=frozenset({"this"}),
     calls=(("method_invocation", "name", "arguments"), ("object_creation_expression", "type", "arguments")),
     members_in_scope=True,
+    shares_folder=True,
 )
 
 JAVA = with_braces(

@@ -77,6 +77,7 @@ class BindingRules:
     waiters: str = ""  # regex: functions that take a call that is not awaited
     builtins: frozenset[str] = frozenset()  # names that no file needs to define; empty if not all are known
     members_in_scope: bool = False  # a method sees the members of its class as plain names
+    shares_folder: bool = False  # files of one folder see each other's names
 
 
 @dataclass(frozen=True, eq=False)

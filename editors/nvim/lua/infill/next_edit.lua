@@ -226,11 +226,13 @@ function M.attach(buf, client, keymaps)
   local function on(events, act)
     vim.api.nvim_create_autocmd(events, { group = group, buffer = buf, callback = act })
   end
-  on({ 'TextChanged', 'TextChangedI', 'InsertLeave' }, function()
-    if not current(buf) and not client:is_stopped() then
+  local function look()
+    if buf == vim.api.nvim_get_current_buf() and not current(buf) and not client:is_stopped() then
       ask(buf, client)
     end
-  end)
+  end
+  on({ 'TextChanged', 'TextChangedI', 'InsertLeave', 'BufEnter' }, look)
+  vim.schedule(look) -- something may follow here from a change in another file
   on({ 'BufLeave', 'LspDetach' }, function()
     follows[buf] = nil
     M.clear(buf)
