@@ -104,6 +104,17 @@ class Names:
         binding = {each.binder.id for each in self.all(name.text) if each.binder is not None}
         return next((scope for scope in name.scopes if scope in binding), 0)
 
+    def has_at(self, name: Name, offset: int) -> bool:
+        """Whether a name used elsewhere has a meaning at `offset`, too, as far as the file defines it."""
+        above = self.view.ancestors(self.view.leaf_at(offset))
+        if name.role is not Role.USE:
+            owners = {each.owner for each in self.all(name.text) if each.role is Role.MEMBER}
+            return name.owner not in owners or self._owner(above) in owners
+        if not self.binder_of(name) or not above:
+            return True
+        binding = {each.binder.id for each in self.all(name.text) if each.binder is not None}
+        return any(scope in binding for scope in self._seen(above[0], above[1:]))
+
     def place(self, child: Node, parent: Node) -> str:
         """`kind.field` of a child, or `kind.` for one without a field; empty if no rule covers such a place."""
         if parent.type not in self._kinds:

@@ -52,6 +52,16 @@ def after_renames(compared: Compared) -> Iterator[NextEdit]:
             yield from _edits(compared, uses, old, new)
 
 
+def renamed_words(compared: Compared) -> set[tuple[tuple[str, ...], str]]:
+    """The old and new names of the definitions with a new name. Their other places are those of the binding."""
+    pairs = ((compared.old.at(old_at), compared.new.at(at)) for old_at, at in compared.texts.renamed)
+    return {
+        ((old.text,), new.text)
+        for old, new in pairs
+        if old is not None and new is not None and (new.binder is not None or new.role is Role.MEMBER)
+    }
+
+
 def _aliased(compared: Compared) -> Iterator[tuple[int, int]]:
     """Whether an import got another name: `as name` was added behind it."""
     old, new = compared.texts.old, compared.texts.new
