@@ -1,14 +1,8 @@
 """`python -m inference.bench.infilling_middle`: the basis of the search for causal models, measured on true texts.
 
-`cut`: lines that are cut at a character, filled with the prompt cut there too (plain), with the prompt cut where the
-line starts and all that is typed given (forced), with its last token decoded again (healed, as the engine does), and
-with the prompt cut before the last token typed and that decoded again (plain, healed).
-
-`joint`: several ends of lines in one function, each filled with nothing in the others (alone), in order, the surest
-first by the mean, sum or least log-probability of its tokens, and the combination of the two likeliest texts of each
-hole that makes the whole region likeliest.
-
-The last line is one JSON object.
+`cut`: lines cut at a character. The prompt ends there (plain), or where the line starts, with the typed text given
+(forced); healed decodes the last typed token again. `joint`: several ends of lines in one function, see `_joint`. The
+last line is one JSON object.
 """
 
 import argparse
@@ -44,9 +38,7 @@ _SUREST: dict[str, Callable[[Branch], float]] = {
 _FUNCTION = re.compile(r"^([ \t]*)(?:async )?def \w+", re.MULTILINE)
 _LINES = range(5, 41)
 """The required number of non-blank lines in a function."""
-_HOLES = (2, 3, 4)
 _PART = re.compile(r"\w+|[^\w\s]|\s+")
-_LEAST_CHARACTERS = 4
 _WORD = re.compile(r"[^\W\d]{2}")
 
 
@@ -89,9 +81,13 @@ def _functions(text: str) -> Iterator[tuple[int, int]]:
 def _task(task: InfillingTask, text: str, body: tuple[int, int], chance: random.Random) -> JointTask | None:
     """Ends of some lines of a body, or None if too few can be cut."""
     lines = re.finditer(r"^.+$", text[slice(*body)], re.MULTILINE)
-    code = (line for line in lines if not _in_string(text[body[0] : body[0] + line.start()]))
-    places = [place for line in code if (place := _end_of(line, body[0], chance))]
-    count = chance.choice(_HOLES)
+    places = []
+    for line in lines:
+        before = text[body[0] : body[0] + line.start()]
+        in_string = any(before.count(quotes) % 2 for quotes in ('"""', "'''"))
+        if not in_string and (place := _end_of(line, body[0], chance)):
+            places.append(place)
+    count = chance.choice((2, 3, 4))
     if len(places) < count:
         return None
     holes = sorted(chance.sample(places, count))
@@ -106,16 +102,9 @@ def _end_of(line: re.Match[str], offset: int, chance: random.Random) -> tuple[in
     if code.lstrip().startswith(("#", '"', "'")):
         return None
     starts = [part.start() for part in _PART.finditer(code) if part.start() > len(code) - len(code.lstrip())]
-    fitting = [at for at in starts if len(code) - at >= _LEAST_CHARACTERS and _WORD.search(code, at)]
-    if not fitting:
-        return None
+    fitting = [at for at in starts if len(code) - at >= 4 and _WORD.search(code, at)]
     start = offset + line.start()
-    return start + chance.choice(fitting), start + len(code)
-
-
-def _in_string(before: str) -> bool:
-    """Whether a multi-line string is open at the end of a text."""
-    return any(before.count(quotes) % 2 for quotes in ('"""', "'''"))
+    return (start + chance.choice(fitting), start + len(code)) if fitting else None
 
 
 class Ways:
@@ -181,12 +170,8 @@ def cut(ways: Ways, tasks: Iterable[InfillingTask], chance: random.Random) -> It
         prompts = [tuple(ways.family.middle_prompt(text, after)) for text in (before, kept)]
         plain = replace(healed, prompt_ids=prompts[0], given=b"", skip=0)
         moved = replace(healed, prompt_ids=prompts[1], given=last.encode(), skip=len(last.encode()))
-        texts = {
-            "plain": ways.write(plain),
-            "forced": ways.write(healed, forced=True),
-            "healed": ways.write(healed),
-            "plain, healed": ways.write(moved),
-        }
+        texts = {"plain": ways.write(plain), "forced": ways.write(healed, forced=True)}
+        texts |= {"healed": ways.write(healed), "plain, healed": ways.write(moved)}
         yield {name: infilling_tasks.exact(found[0].text, rest) for name, found in texts.items()}
 
 
@@ -200,6 +185,8 @@ def joint(ways: Ways, tasks: Iterable[JointTask]) -> Iterator[dict[str, list[boo
 
 
 def _joint(ways: Ways, texts: Sequence[str], count: int) -> Iterator[tuple[str, Sequence[str]]]:
+    """Fills each hole with nothing in the others, in order, surest first, and in the likeliest combination."""
+
     @cache
     def fill(number: int, fills: tuple[str, ...]) -> Branch:
         return ways.write(ways.asked(texts, fills, number))[0]
@@ -236,28 +223,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     found: dict[str, Any]
     if args.what == "cut":
         lines = [task for task in tasks if task.kind == "line" and len(task.parts.solution) > 1]
-        found = _shares(list(cut(ways, infilling.with_progress(lines[: args.limit]), random.Random(args.seed))))  # noqa: S311
+        rows = list(cut(ways, infilling.with_progress(lines[: args.limit]), random.Random(args.seed)))  # noqa: S311
+        shares = {name: round(sum(row[name] for row in rows) / len(rows), 4) for name in rows[0]}
+        found = {"tasks": len(rows), "exact": shares}
     else:
         several = joint_tasks(tasks, args.limit or len(tasks), args.seed)
-        found = _joint_shares(list(joint(ways, infilling.with_progress(several))))
+        solved = list(joint(ways, infilling.with_progress(several)))
+        holes = sum(len(row["alone"]) for row in solved)
+        by_hole = {name: round(sum(sum(row[name]) for row in solved) / holes, 4) for name in solved[0]}
+        by_task = {name: round(sum(all(row[name]) for row in solved) / len(solved), 4) for name in solved[0]}
+        found = {"tasks": len(solved), "holes": holes, "exact_holes": by_hole, "exact_tasks": by_task}
     found |= {"tokens_per_pass": round(ways.tokens / max(1, ways.passes), 3)}
     print(json.dumps({"what": args.what, "model": args.model, "data": args.data.name, "seed": args.seed} | found))
     return 0
-
-
-def _shares(rows: Sequence[dict[str, bool]]) -> dict[str, Any]:
-    shares = {name: round(sum(row[name] for row in rows) / len(rows), 4) for name in rows[0]}
-    return {"tasks": len(rows), "exact": shares}
-
-
-def _joint_shares(rows: Sequence[dict[str, list[bool]]]) -> dict[str, Any]:
-    holes = sum(len(row["alone"]) for row in rows)
-    return {
-        "tasks": len(rows),
-        "holes": holes,
-        "exact_holes": {name: round(sum(sum(row[name]) for row in rows) / holes, 4) for name in rows[0]},
-        "exact_tasks": {name: round(sum(all(row[name]) for row in rows) / len(rows), 4) for name in rows[0]},
-    }
 
 
 def argument_parser() -> argparse.ArgumentParser:

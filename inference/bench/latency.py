@@ -29,7 +29,6 @@ _PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
 STEPS = 8
 LINE_TOKENS, SUFFIX_TOKENS = 8, 16
-_BUDGET_BYTES = 8 << 30
 _NEVER_STOP = {"stability": 1, "confidence": 1e-30}
 
 
@@ -86,7 +85,7 @@ class LatencyBench:
 
     def cache(self) -> PrefixCache:
         """An empty cache."""
-        return PrefixCache(self.network, _BUDGET_BYTES)
+        return PrefixCache(self.network, 8 << 30)
 
     def encoded(self, cache: PrefixCache, ids: Sequence[int]) -> EncodedContext:
         """Returns the whole prefix after encoding whatever the cache lacks. The caller closes it."""
@@ -111,14 +110,10 @@ class LatencyBench:
             EntropyBoundSamplerConfig,
         )
 
+        times = {"t_min": 0.4, "t_max": 0.8, "stability_threshold": 1, "confidence_threshold": 1e-30}
+        sampler = EntropyBoundSamplerConfig(entropy_bound=0.1)
         config: Any = DiffusionGemmaGenerationConfig(  # type: ignore[no-untyped-call]
-            max_new_tokens=self.canvas_tokens,
-            max_denoising_steps=steps,
-            sampler_config=EntropyBoundSamplerConfig(entropy_bound=0.1),
-            t_min=0.4,
-            t_max=0.8,
-            stability_threshold=1,
-            confidence_threshold=1e-30,
+            max_new_tokens=self.canvas_tokens, max_denoising_steps=steps, sampler_config=sampler, **times
         )
         self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
 
@@ -160,34 +155,22 @@ def against_generate(bench: LatencyBench, prefix: int) -> dict[str, Any]:
     return {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs} | rows | ratios
 
 
-def against_left_to_right(
-    bench: LatencyBench, prefix: int, holes: Sequence[int] = (8, 32, 64, 128)
-) -> list[dict[str, Any]]:
+def against_left_to_right(bench: LatencyBench, prefix: int) -> list[dict[str, Any]]:
     """Holes of several sizes, prefix warm on both sides: one canvas against one token after the other."""
     ids, cache, found = bench.ids(prefix), bench.cache(), []
     context = bench.encoded(cache, ids)
-    for hole in holes:
+    for hole in (8, 32, 64, 128):
         one_by_one = bench.ms(lambda: list(left_to_right.tokens(cache, ids, hole)), 3)  # noqa: B023
         canvas = bench.ms(partial(bench.denoise, context, hole, SUFFIX_TOKENS), 3)
-        found.append(
-            {
-                "hole_tokens": hole,
-                "steps": STEPS,
-                "canvas_ms": canvas,
-                "left_to_right_ms": one_by_one,
-                "times_faster": one_by_one / canvas,
-                "canvas_tokens_per_s": hole / canvas * 1000,
-                "left_to_right_tokens_per_s": hole / one_by_one * 1000,
-            }
-        )
+        times = {"canvas_ms": canvas, "left_to_right_ms": one_by_one, "times_faster": one_by_one / canvas}
+        speeds = {"canvas_tokens_per_s": hole / canvas * 1000, "left_to_right_tokens_per_s": hole / one_by_one * 1000}
+        found.append({"hole_tokens": hole, "steps": STEPS, **times, **speeds})
     context.close()
     return found
 
 
 def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """A keystroke at the end of a prefix: encoding everything, against encoding only the part missing from
-    the cache.
-    """
+    """A keystroke at the end of a prefix: encoding all of it, against only the part missing from the cache."""
     found = []
     for length in lengths:
         ids, cache = bench.ids(length), bench.cache()
@@ -203,11 +186,11 @@ def _encode(bench: LatencyBench, ids: Sequence[int], typed: int, cache: PrefixCa
     bench.encoded(cache or bench.cache(), [*ids, *bench.ids(typed)]).close()
 
 
-def batches(bench: LatencyBench, prefix: int, sizes: Sequence[int] = (1, 4, 8)) -> list[dict[str, Any]]:
+def batches(bench: LatencyBench, prefix: int) -> list[dict[str, Any]]:
     """Several lengths side by side in one forward pass."""
     context = bench.encoded(bench.cache(), bench.ids(prefix))
     found = []
-    for size in sizes:
+    for size in (1, 4, 8):
         ms = bench.ms(partial(bench.denoise, context, LINE_TOKENS, SUFFIX_TOKENS, batch=size)) / STEPS
         found.append({"lengths": size, "ms_per_step": ms, "ms_per_step_and_length": ms / size})
     context.close()
@@ -236,14 +219,8 @@ def _floor(bench: LatencyBench, prefix: int) -> dict[str, Any]:
     copied_bytes = 2 << 30 if bench.device.type == "cuda" else 256 << 20
     bandwidth = latency_network.bandwidth_bytes_per_s(bench.device, copied_bytes)
     floor_ms = read / bandwidth * 1000
-    return {
-        "canvas_tokens": _FLOOR_CANVAS,
-        "ms_per_step": ms,
-        "step_bytes": read,
-        "bandwidth_bytes_per_s": bandwidth,
-        "floor_ms": floor_ms,
-        "times_floor": ms / floor_ms,
-    }
+    sizes = {"canvas_tokens": _FLOOR_CANVAS, "ms_per_step": ms, "step_bytes": read, "bandwidth_bytes_per_s": bandwidth}
+    return {**sizes, "floor_ms": floor_ms, "times_floor": ms / floor_ms}
 
 
 def _rounded(value: Any) -> Any:
@@ -259,14 +236,10 @@ def argument_parser() -> argparse.ArgumentParser:
     """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench latency", description=__doc__)
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER")
-    parser.add_argument(
-        "--random-26b",
-        dest="random",
-        action="store_const",
-        const="26b",
-        help="random weights of the released 26B shape",
-    )
     parser.add_argument("--random", choices=sorted(latency_network.RANDOM_SHAPES), help="random weights of a shape")
+    parser.add_argument(
+        "--random-26b", dest="random", action="store_const", const="26b", help="the same as --random 26b"
+    )
     parser.add_argument("--device", metavar="NAME")
     parser.add_argument("--dtype", metavar="NAME")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")

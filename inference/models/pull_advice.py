@@ -15,7 +15,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from inference.models import catalogue, data_wheels, downloads, hub
+from inference.models import data_wheels, downloads, hub
 from inference.models.catalogue import PinnedFile
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -92,7 +92,7 @@ def page_of(repo: str) -> str:
     """The repository's page on the hub named by HF_ENDPOINT, without any password in it."""
     scheme, _, rest = constants.ENDPOINT.partition("://")
     host = rest.rpartition("@")[2] or "huggingface.co"
-    return f"{scheme}://{host}/{repo}" if host.isprintable() else catalogue.page_of(repo)
+    return f"{scheme}://{host}/{repo}" if host.isprintable() else f"https://huggingface.co/{repo}"
 
 
 def size(count_bytes: int) -> str:

@@ -27,12 +27,12 @@ from inference.training.model import trained
 from inference.training.objective import InfillingObjective, Losses, mean
 from inference.training.optimizer import Average, Optimizer
 
-_LONGEST_LAP = 10.0
-"""A lap counts for at most this many times the mean of those before it."""
-
 
 class WorkClock:
-    """Adds up laps, one for each step. The first does not count: its step compiles, which takes minutes."""
+    """Adds up laps, one for each step, and none for more than ten times the mean before it.
+
+    The first does not count: its step compiles, which takes minutes.
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self._last, self._laps = now, now(), 0
@@ -43,13 +43,10 @@ class WorkClock:
         now = self._now()
         elapsed, self._last = now - self._last, now
         if self._laps > 1:
-            elapsed = min(elapsed, _LONGEST_LAP * self.seconds / (self._laps - 1))
+            elapsed = min(elapsed, 10 * self.seconds / (self._laps - 1))
         if self._laps > 0:
             self.seconds += elapsed
         self._laps += 1
-
-
-_FOLDER = "step-{:07d}"
 
 
 class RunState(msgspec.Struct, frozen=True):
@@ -86,20 +83,9 @@ def read_state(folder: Path) -> tuple[RunState, dict[str, Tensor], dict[str, Ten
     return state, load_file(inside / "weights.safetensors"), load_file(inside / "averages.safetensors")
 
 
-def folder_of(checkpoints: Path, step: int) -> Path:
-    """The checkpoint folder of a step."""
-    return checkpoints / _FOLDER.format(step)
-
-
 def latest(checkpoints: Path) -> Path | None:
     """The newest checkpoint of a run, None before its first."""
     return max(checkpoints.glob("step-*"), default=None)
-
-
-def prune(checkpoints: Path, keep: int) -> None:
-    """Removes all but the newest checkpoints."""
-    for old in sorted(checkpoints.glob("step-*"))[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 class TrainingReport:
@@ -112,37 +98,24 @@ class TrainingReport:
 
     def training(self, phase: str, state: RunState, losses: Losses) -> None:
         """Adds one step; a line is due every few steps."""
-        if not self._losses:
-            self._rows, self._since = (state.rows, time.monotonic()) if not self._rows else (self._rows, self._since)
+        if not self._losses and not self._rows:
+            self._rows, self._since = state.rows, time.monotonic()
         self._losses.append(losses)
         if state.step % self._every == 0:
             elapsed = max(1e-9, time.monotonic() - self._since)
-            self._tell(phase, state, mean(self._losses), tokens_per_second=round((state.rows - self._rows) / elapsed))
+            self.tell(phase, state, mean(self._losses), tokens_per_second=round((state.rows - self._rows) / elapsed))
             self._losses, self._rows, self._since = [], state.rows, time.monotonic()
 
-    def held_out(self, phase: str, state: RunState, losses: Losses) -> None:
-        """A line about held-out files."""
-        self._tell("held-out" if phase == "train" else f"held-out {phase}", state, losses)
-
-    def _tell(self, kind: str, state: RunState, losses: Losses, **more: float) -> None:
+    def tell(self, kind: str, state: RunState, losses: Losses, **more: float) -> None:
+        """Adds a line to the log, and prints it."""
         numbers = {name: round(getattr(losses, name), 4) for name in ("hole", "text", "causal")}
         numbers = {name: number for name, number in numbers.items() if number == number}  # not the NaN ones
-        entry = {
-            "kind": kind,
-            "step": state.step,
-            "tokens": state.rows,
-            "seconds": round(state.seconds),
-            **numbers,
-            **more,
-        }
+        progress = {"kind": kind, "step": state.step, "tokens": state.rows, "seconds": round(state.seconds)}
+        entry = progress | numbers | more
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
         print("  ".join(f"{name} {value}" for name, value in entry.items()), flush=True)
-
-
-_REGAIN_STEPS = 20
-"""The optimizers' memory."""
 
 
 @dataclass(frozen=True)
@@ -163,11 +136,6 @@ class TrainingPhase:
     steps: int | None = None
     decays: bool = False
 
-    @property
-    def name(self) -> str:
-        """What the log calls it."""
-        return "decay" if self.decays else "train"
-
     def progress(self, minutes: float, steps: int) -> float:
         """The completed share of the phase, from 0 to 1."""
         pairs = ((minutes, self.minutes), (float(steps), self.steps))
@@ -184,7 +152,6 @@ class Trainer:
         self._parameters = trained(model)
         self._optimizer = Optimizer(self._parameters, training.matrix_lr, training.other_lr)
         self._average = Average(self._parameters, training.average_steps)
-        self._objective = material.objective
         self._report = TrainingReport(folder / "log.jsonl", config.report.log_steps)
         self.state = RunState()
         self._resumed_step = 0
@@ -221,20 +188,20 @@ class Trainer:
             losses = self._step(next(feed), 1 - progress if phase.decays else 1.0)
             clock.lap()
             self.state = msgspec.structs.replace(self.state, seconds=first.seconds + clock.seconds)
-            self._report.training(phase.name, self.state, losses)
+            self._report.training("decay" if phase.decays else "train", self.state, losses)
             if self.state.step % self._config.report.evaluate_steps == 0:
-                self._report.held_out(phase.name, self.state, self.evaluate(averaged=not phase.decays))
+                self._report_held_out(phase)
             if not phase.decays and time.monotonic() - saved >= 60 * self._config.report.save_minutes:
                 self.save()
                 saved = time.monotonic()
-        self._finish(phase)
-
-    def _finish(self, phase: TrainingPhase) -> None:
-        """A checkpoint of an extendable phase; for a decay, which is not extendable, its final state."""
-        if phase.decays:
-            self._report.held_out(phase.name, self.state, self.evaluate(averaged=False))
+        if phase.decays:  # cannot be extended
+            self._report_held_out(phase)
         else:
             self.save()
+
+    def _report_held_out(self, phase: TrainingPhase) -> None:
+        losses = self.evaluate(averaged=not phase.decays)
+        self._report.tell("held-out decay" if phase.decays else "held-out", self.state, losses)
 
     def save(self) -> None:
         """A checkpoint of this step: usable immediately (averaged weights), plus the data for resuming."""
@@ -245,8 +212,9 @@ class Trainer:
                 self._material.writer(folder)
             write_state(folder, self.state, self._parameters, self._average.weights)
 
-        atomically(folder_of(checkpoints, self.state.step), write)
-        prune(checkpoints, self._config.report.keep_checkpoints)
+        atomically(checkpoints / f"step-{self.state.step:07d}", write)
+        for old in sorted(checkpoints.glob("step-*"))[: -self._config.report.keep_checkpoints]:
+            shutil.rmtree(old, ignore_errors=True)
 
     def export(self, folder: Path) -> None:
         """The current weights, as a folder for `--model`."""
@@ -259,14 +227,15 @@ class Trainer:
         """
         with self._average.in_place() if averaged else nullcontext():
             batches = map(self._material.held_out.__getitem__, range(self._config.report.evaluate_batches))
-            found = [self._objective.loss(self._objective.inputs(one), conditioned=False)[1] for one in batches]
+            objective = self._material.objective
+            found = [objective.loss(objective.inputs(one), conditioned=False)[1] for one in batches]
         return mean(found)
 
     def _step(self, drawn: Any, share: float) -> Losses:
-        step, training = self.state.step, self._config.training
-        inputs = self._objective.inputs(drawn)
+        step, training, objective = self.state.step, self._config.training, self._material.objective
+        inputs = objective.inputs(drawn)
         chance = np.random.default_rng((training.seed, step, 2)).random()
-        loss, losses = self._objective.loss(inputs, conditioned=bool(chance < training.self_conditioning))
+        loss, losses = objective.loss(inputs, conditioned=bool(chance < training.self_conditioning))
         loss.backward()  # type: ignore[no-untyped-call]
         if self._optimizer.step(share * self._warm(step)):
             self._average.update()
@@ -275,6 +244,6 @@ class Trainer:
         return losses
 
     def _warm(self, step: int) -> float:
-        """The share of the learning rate: little at first, and for a moment after resuming, which forgets moments."""
+        """The share of the learning rate: little at first, and for 20 steps after resuming, which forgets moments."""
         warmup = max(1, self._config.training.warmup_steps)
-        return min(1.0, (step + 1) / warmup, (step + 1 - self._resumed_step) / min(warmup, _REGAIN_STEPS))
+        return min(1.0, (step + 1) / warmup, (step + 1 - self._resumed_step) / min(warmup, 20))

@@ -37,8 +37,6 @@ EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 _DAY_MS = 24 * 3600 * 1000
 _SPARE_CANDIDATES = 3
 """Ask for at least this many answers, because some are not fit to insert."""
-STANDARD_INPUT = Path("-")
-"""Equals the path of a file `./-`, so compare with `is`."""
 
 
 class NothingFound(Exception):
@@ -62,7 +60,7 @@ class FileToFill:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("file", type=_file, metavar="FILE", help="the file with the holes (UTF-8); -: stdin")
+    parser.add_argument("file", metavar="FILE", help="the file with the holes (UTF-8); -: stdin")
     parser.add_argument(
         "--stdin-filename", type=Path, metavar="FILE", help="the name of the file on stdin, for its language"
     )
@@ -78,12 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--candidates", type=_number(1, MOST_CANDIDATES), metavar="N", help="how many answers to ask for"
     )
     parser.add_argument("--steps", type=_number(1, MAX_STEPS), metavar="N", help="the most denoising steps per canvas")
-    parser.add_argument(
-        "--deadline-ms",
-        type=_number(1, _DAY_MS),
-        metavar="N",
-        help="time limit, including loading the model; then take the best answer so far",
-    )
+    limit = "time limit, including loading the model; then take the best answer so far"
+    parser.add_argument("--deadline-ms", type=_number(1, _DAY_MS), metavar="N", help=limit)
     parser.add_argument("--seed", type=_number(0, 2**63 - 1), metavar="N", help="the random seed")
     add_model_arguments(parser)
     add_trust_argument(parser)
@@ -114,8 +108,9 @@ def say(message: str) -> None:
 
 def _file_to_fill(args: argparse.Namespace) -> FileToFill:
     """Reads the file, unless it may hold secrets or is switched off. Raises BadInput."""
-    name = args.file if args.file is not STANDARD_INPUT else args.stdin_filename or Path("stdin")
-    if args.file is STANDARD_INPUT and args.write:
+    from_stdin = args.file == "-"
+    name = args.stdin_filename or Path("stdin") if from_stdin else Path(args.file)
+    if from_stdin and args.write:
         raise BadInput("there is no file to write: a fill of stdin is printed; leave out --write")
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
     given = given_settings(args)
@@ -126,7 +121,7 @@ def _file_to_fill(args: argparse.Namespace) -> FileToFill:
         say(problem)
     settings = configuration.at(path)
     real = require_allowed(name, path, settings)
-    text = read_standard_input() if args.file is STANDARD_INPUT else read_named_file(name, real)
+    text = read_standard_input() if from_stdin else read_named_file(name, real)
     snapshot = Document(path.as_uri(), language_of(str(path)), 0, text).snapshot()
     spans = tuple(_spans(snapshot, args, settings.marker))
     return FileToFill(name, real, snapshot, spans, settings, configuration)
@@ -235,10 +230,6 @@ def _usable(result: FillResult, file: FileToFill) -> list[Candidate]:
     current, marker = current_texts(file.snapshot, file.spans), file.settings.marker
     kept = ((candidate, without_new_markers(candidate.texts, current, marker)) for candidate in result.candidates)
     return [msgspec.structs.replace(candidate, texts=texts) for candidate, texts in kept if texts != current]
-
-
-def _file(name: str) -> Path:
-    return STANDARD_INPUT if name == str(STANDARD_INPUT) else Path(name)
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:

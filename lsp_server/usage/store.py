@@ -21,16 +21,11 @@ VERSION = 2
 KEPT_DAYS = 365
 _PATIENCE_S = 5.0
 """How long to wait while another process writes."""
-_DAY_S = 86_400
-_MOST_VERSIONS = 1000
-"""No file ever had a higher version: its bytes are damaged."""
 _PASSING = {
     *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
     *(sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_NOLFS),
 }
 """Errors that do not implicate the file itself. `make_file` has checked that it is writable."""
-_WRITE_FORMAT = slice(18, 19)
-"""The byte in a header without whose known values SQLite writes nothing."""
 _SCHEMA = """
 CREATE TABLE suggestion (
     key INTEGER PRIMARY KEY,            -- random, so that several processes can write
@@ -140,10 +135,9 @@ def forget(connection: sqlite3.Connection) -> int:
 
 
 def forget_pairs(connection: sqlite3.Connection) -> int:
-    """Deletes all comparisons of two models and overwrites their space. Returns the number of requests.
+    """Like `forget`, of all comparisons of two models. Returns the number of requests.
 
-    Also discards requests that a server made earlier but has not written yet. Raises UsageFileError if it could not
-    overwrite them.
+    Also discards requests that a server made earlier but has not written yet.
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -174,7 +168,8 @@ def trouble_with(file: Path) -> str:
         _require_plain_parts(file)
         if not is_plain(file):
             return NOT_PLAIN
-        is_writable = not file.exists() or file.read_bytes()[_WRITE_FORMAT] in (b"", b"\1", b"\2")
+        write_format = file.read_bytes()[18:19] if file.exists() else b""
+        is_writable = write_format in (b"", b"\1", b"\2")  # SQLite writes to no others
     except OSError as error:
         raise UsageFileError(_in_words(file, error)) from error
     with suppress(sqlite3.OperationalError), closing(read_only(file)) as connection:
@@ -223,11 +218,10 @@ def _opened(file: Path) -> tuple[sqlite3.Connection, str]:
 
 def _unusable(connection: sqlite3.Connection, file: Path) -> tuple[str, int]:
     """The problem with the file, or nothing, and the version of its contents. Raises sqlite3.Error."""
-    (application,), (version,) = (
-        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
-    )
+    names = ("application_id", "user_version")
+    (application,), (version,) = (connection.execute(f"PRAGMA {name}").fetchone() for name in names)
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if application == APPLICATION_ID and VERSION < version <= _MOST_VERSIONS:
+    if application == APPLICATION_ID and VERSION < version <= 1000:  # or its bytes are damaged
         raise NewerFileError(f"{file} was written by a newer infill-ls; use that one, or set {STATE_VARIABLE}")
     if tables and (application != APPLICATION_ID or not 1 <= version <= VERSION or not tables >= _TABLES[version - 1]):
         return "it is a database of another program", 0
@@ -245,10 +239,9 @@ def _prepared(connection: sqlite3.Connection, file: Path) -> str:
     if held < VERSION:
         marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
         connection.executescript(f"BEGIN IMMEDIATE; {''.join(_UPGRADES[held:])} {marks} COMMIT;")
-    oldest_s = time.time() - KEPT_DAYS * _DAY_S
-    connection.execute("DELETE FROM suggestion WHERE at_s < ?", (oldest_s,))
-    connection.execute("DELETE FROM pair WHERE at_s < ?", (oldest_s,))
-    connection.execute("DELETE FROM lost WHERE at_s < ?", (oldest_s,))
+    oldest_s = time.time() - KEPT_DAYS * 86_400
+    for table in ("suggestion", "pair", "lost"):
+        connection.execute(f"DELETE FROM {table} WHERE at_s < ?", (oldest_s,))  # noqa: S608 - these three names
     return ""
 
 

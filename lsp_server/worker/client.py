@@ -36,8 +36,7 @@ MODEL_FAILURES = 4
 class WorkerClient:
     """A client of the worker that `options` name; `paths` are its files, if not the default ones.
 
-    `on_status` receives the worker's status, including its progress while it loads; `on_state` this client's state and
-    the reason.
+    `on_status` receives the worker's status, `on_state` this client's state and the reason.
     """
 
     def __init__(
@@ -138,10 +137,9 @@ class WorkerClient:
         return await exchange.ask_status()
 
     async def settled(self) -> None:
-        """Starts the worker if needed, and waits until it has its model. Raises WorkerFailure immediately if that
-        fails.
+        """Starts the worker if needed, and waits until it has its model, however long. Raises WorkerFailure.
 
-        Waits however long loading takes: `alive.loaded` gives up on a hung worker.
+        Gives up on no hung worker: `alive.loaded` does.
         """
         while self.state not in (ClientState.READY, ClientState.BUSY):
             await self.load()

@@ -137,9 +137,6 @@ class RecordedNetwork(FusedNetwork):
             if (batch, width, size) not in self._programs:
                 self._programs[batch, width, size] = _Program(self, (batch, width, size), self._rows[size])
         self._programs.move_to_end(shape)
-        self._forget()
-
-    def _forget(self) -> None:
         while len(self._programs) > MAX_PROGRAMS:
             self._programs.popitem(last=False)
         used = {shape[2] for shape in self._programs}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.models.catalogue import ENTRIES, RELEASED
+from inference.models.catalogue import ENTRIES, known
 from lsp_server.diagnosis.check import Check, Verdict
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
 from lsp_server.diagnosis.machine import log_of, statistics
@@ -22,6 +22,7 @@ from tests.inference.models.random_masked import save_open_dcoder
 from tests.workers import PATIENCE_S
 
 CODERS = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
+RELEASED = "diffusiongemma-26b"
 """By how fast a machine reads its memory."""
 
 
@@ -169,10 +170,10 @@ def test_a_place_needs_a_file_and_the_schema_is_one_object() -> None:
 GB = 10**9
 
 
-def runs_here(free_bytes: int, *, four_bit: bool = True, model: str = RELEASED.name) -> Check:
+def runs_here(free_bytes: int, *, four_bit: bool = True, model: str = RELEASED) -> Check:
     """What doctor says of the released checkpoint on a GPU with so much memory free."""
-    dtypes = [{"dtype": name, "needed_bytes": int(RELEASED.weight_bytes(name))} for name in ("bfloat16", "4bit")]
-    about = {"model": RELEASED.name, "device": "cuda:0", "free_bytes": free_bytes, "four_bit": four_bit}
+    dtypes = [{"dtype": name, "needed_bytes": int(known(RELEASED).weight_bytes(name))} for name in ("bfloat16", "4bit")]
+    about = {"model": RELEASED, "device": "cuda:0", "free_bytes": free_bytes, "four_bit": four_bit}
     return runs({**about, "dtypes": dtypes}, WorkerOptions(model))
 
 
