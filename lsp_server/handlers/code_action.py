@@ -98,7 +98,7 @@ async def _next_edit(session: Session, snapshot: Snapshot, cursor: int, only: On
     change = workspace_edit(snapshot, [Span(edit.start, edit.end, HoleKind.EXPRESSION)], [edit.text], features)
     title = f"Next edit: {edit.why} (line {snapshot.lines.line_of(edit.start) + 1})"
     command = accept_command(snapshot.uri, offer)
-    return [CodeAction(title, kind=NEXT_EDIT_KIND, edit=change, command=command)]
+    return [CodeAction(title, kind=NEXT_EDIT_KIND, is_preferred=True, edit=change, command=command)]
 
 
 def lsp_kind(action: AvailableAction) -> str:

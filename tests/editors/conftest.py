@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from tests.editors.neovim import PLUGIN, Neovim
+from tests.editors.pictures import Picture, painter
 from tests.editors.places import program
 from tests.editors.vscode import private_network
 from tests.editors.vscode.private_network import PrivateNetwork
@@ -60,6 +61,11 @@ def project() -> Iterator[Path]:
     """A folder for an editor's home and the files that it opens; its path is short, for there are sockets in it."""
     with TemporaryDirectory(prefix="ile-", dir="/tmp", ignore_cleanup_errors=True) as name:
         yield Path(name)
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Picture:
+    return painter(tmp_path)
 
 
 @pytest.fixture

@@ -1,12 +1,15 @@
-"""Helix with the configuration file of this repository: completion."""
+"""Helix with the configuration file of this repository: completion, and the next edit as a code action."""
 
 import re
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.editors.conftest import require
-from tests.editors.places import EDITORS, ROOT
+from tests.editors.pictures import Picture
+from tests.editors.places import EDITORS, PATIENCE_S, ROOT
 from tests.editors.terminal import Terminal
 from tests.editors.vscode.private_network import PrivateNetwork
 
@@ -15,6 +18,40 @@ LINES = "\n\n\n\n\n".join(f"def add{number}(a, b):\n    return " for number in r
 OFFERED = re.compile(r"^\s*(?:\d+|~)\s+(\S.*?)\s+text\s*$")
 """A row of the menu of completions, over rows with nothing but a number: the label, and of what kind it is."""
 TRY_S = 8.0
+
+
+@contextmanager
+def helix(file: Path, text: str, network: PrivateNetwork | None, look: str = "") -> Iterator[Terminal]:
+    require("hx", "tmux")
+    configuration = file.parent / "config" / "helix"
+    configuration.mkdir(parents=True)
+    shutil.copy(CONFIGURATION, configuration)
+    (configuration / "config.toml").write_text(look)
+    file.write_text(text)
+    size = (72, len(text.splitlines()) + 7) if look else (110, 40)
+    terminal = Terminal(file.parent, "hx", str(file), size=size, network=network)
+    try:
+        terminal.shows("NOR")
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def write(terminal: Terminal) -> None:
+    terminal.shows("NOR")
+    terminal.type(":write")
+    terminal.press("Enter")
+    terminal.shows("written")
+
+
+def menu(terminal: Terminal, entry: str) -> None:
+    """Opens the menu of code actions until it has such an entry."""
+    give_up = time.monotonic() + PATIENCE_S
+    while not any(entry in row for row in terminal.screen):
+        assert time.monotonic() < give_up, "\n".join(terminal.screen)
+        terminal.press("Escape")
+        terminal.type(" a")
+        time.sleep(0.5)
 
 
 def offered(terminal: Terminal, line: int) -> str:
@@ -36,26 +73,41 @@ def test_the_readme_shows_the_configuration_that_is_tested_here() -> None:
 
 
 def test_a_completion_appears_and_is_accepted(project: Path, network: PrivateNetwork | None) -> None:
-    require("hx", "tmux")
-    (project / "config" / "helix").mkdir(parents=True)
-    shutil.copy(CONFIGURATION, project / "config" / "helix")
     file, before = project / "main.py", LINES.splitlines()
-    file.write_text(LINES)
-    terminal = Terminal(project, "hx", str(file), size=(110, 40), network=network)
-    try:
-        terminal.shows("NOR")
+    with helix(file, LINES, network) as terminal:
         for number in range(1, len(before), 6):  # the small model has not something for each of them
             if label := offered(terminal, number + 1):
                 break
         else:
             raise AssertionError("nothing was offered anywhere")
         terminal.press("Tab", "Enter", "Escape")
-        terminal.shows("NOR")
-        terminal.type(":write")
-        terminal.press("Enter")
-        terminal.shows("written")
-    finally:
-        terminal.close()
+        write(terminal)
     after = file.read_text().splitlines()
     assert after[number].startswith(before[number] + label.rstrip("…"))
     assert [*after[:number], *after[number + 1 :]] == [*before[:number], *before[number + 1 :]]
+
+
+RENAME = """\
+def total(price, amount):
+    tax = price * 0.2
+    return (price + tax) * amount
+
+
+print(total(9, 2))
+"""
+
+
+def test_next_edits_are_code_actions(project: Path, network: PrivateNetwork | None, picture: Picture) -> None:
+    """The menu has them first, so that Space, a and Enter take one; and one key takes it back."""
+    file = project / "main.py"
+    with helix(file, RENAME, network, 'theme = "dark_plus"\n[editor]\ntrue-color = true\n') as terminal:
+        menu(terminal, "Rewrite this body")  # the server knows the file
+        terminal.press("Escape")
+        terminal.type("wwcsum_of")
+        terminal.press("Escape")
+        menu(terminal, "Next edit")
+        assert "Next edit: rename total to sum_of (line 6)" in picture("next-edit", "Helix", [("", terminal.colours)])
+        terminal.press("Enter")
+        terminal.shows("print(sum_of(9, 2))")
+        write(terminal)
+    assert file.read_text() == RENAME.replace("total", "sum_of")
